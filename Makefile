@@ -1,0 +1,39 @@
+# The first call of any target makes .venv; later calls reuse it until pyproject.toml or constraints.txt change.
+.DEFAULT_GOAL := help
+.PHONY: help env demo test lint format audit bench docs
+
+PY := .venv/bin/python
+
+help:        ## this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /'
+
+.venv/made: pyproject.toml constraints.txt
+	python3 -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	touch .venv/made
+
+env: .venv/made  ## make the virtual environment .venv
+
+demo: .venv/made  ## one release end to end; writes suffice-demo.html
+	$(PY) -m suffice demo
+
+test: .venv/made lint  ## lint, types and the whole test suite
+	$(PY) -m pytest -n 2 --dist worksteal -m 'not audit'
+
+lint: .venv/made  ## ruff and mypy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: .venv/made  ## let ruff rewrite the layout
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+docs: .venv/made  ## write docs/cli.md anew from the program
+	$(PY) -m suffice.cli.reference > docs/cli.md
+
+audit: .venv/made  ## the full-size checks: 20,000 mutated files, 200 spenders with kills
+	$(PY) -m pytest -m audit
+
+bench: .venv/made  ## every performance claim, as ratios measured in one run
+	$(PY) bench/run.py

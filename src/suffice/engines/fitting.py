@@ -1,0 +1,80 @@
+"""Pipeline parameters from one pass over public rows."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from suffice.engines.summary import Summary
+from suffice.errors import ParameterError, TableError
+from suffice.tables.pipeline import Column, Missing, Pipeline
+
+__all__ = ["fit_pipeline"]
+
+# A rare category would otherwise become a number of the size 1/sqrt(frequency).
+_LEAST_CATEGORY_SCALE = 0.1
+
+
+def fit_pipeline(
+    summary: Summary,
+    names: Sequence[str],
+    *,
+    categories: Mapping[str, Sequence[Any]],
+    missing: Missing,
+    clip: float,
+    intercept: float,
+) -> Pipeline:
+    """Return the pipeline of these public rows.
+
+    Columns are centred and divided by their standard deviation; rows are clipped at the ``clip``
+    quantile of their norms (of a sample of at most 20,000). Categories are the declared ones, or
+    all that the rows have, sorted.
+    """
+    if not 0 < clip <= 1:
+        raise ParameterError(f"clip must be a quantile in (0, 1]; got {clip!r}.")
+    if missing == "error":
+        for name in names:
+            if summary.missing[name]:
+                raise TableError(
+                    f"column {name!r} has {summary.missing[name]} missing values; choose what they"
+                    " become with missing='mean' or 'zero' (--missing)."
+                )
+    columns = tuple(_column(name, summary, categories) for name in names)
+    mean = np.array([value for column in columns for value in _means(column, summary)])
+    scale = np.array([value for column in columns for value in _scales(column, summary)])
+    fill = {"error": None, "mean": mean, "zero": np.zeros_like(mean)}[missing]
+    wide = Pipeline(columns, missing, mean, scale, 1e300, 0.0, fill)
+    norms = np.concatenate(
+        [np.linalg.norm(wide.transform(part), axis=1) for part in summary.sample.to_batches()]
+    )
+    bound = float(np.quantile(norms, clip)) or float(norms.max()) or 1.0
+    return Pipeline(columns, missing, mean, scale, bound, intercept, fill)
+
+
+def _column(name: str, summary: Summary, declared: Mapping[str, Sequence[Any]]) -> Column:
+    if name in declared:
+        values = tuple(declared[name])
+        if not values or len(set(values)) < len(values):
+            raise ParameterError(f"the categories of column {name!r} must be different ones.")
+        return Column(name, values)
+    if name not in summary.counts:
+        return Column(name)
+    return Column(name, tuple(sorted(v for v in summary.counts[name] if v is not None)))
+
+
+def _means(column: Column, summary: Summary) -> list[float]:
+    if column.categories is None:
+        return [summary.mean[column.name]]
+    counts = summary.counts[column.name]
+    total = sum(counts.values()) - counts.get(None, 0)
+    return [counts.get(category, 0) / max(total, 1) for category in column.categories]
+
+
+def _scales(column: Column, summary: Summary) -> list[float]:
+    if column.categories is not None:
+        spread = [math.sqrt(p * (1 - p)) for p in _means(column, summary)]
+        return [max(value, _LEAST_CATEGORY_SCALE) for value in spread]
+    deviation = summary.deviation[column.name]
+    tiny = abs(summary.mean[column.name]) * 1e-9
+    return [deviation if deviation > tiny else 1.0]  # a constant column becomes zero

@@ -1,0 +1,129 @@
+"""What one pass over public rows yields: moments, categories, the row hash and a sample."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from suffice.errors import TableError
+from suffice.kernels import columns as kernel
+from suffice.tables.columns import is_categorical, numbers
+from suffice.tables.rowhash import RowDigest, number_words, row_words
+
+__all__ = ["PublicSummary", "Summary"]
+
+_SAMPLE_ROWS = 20_000
+_MOST_CATEGORIES = 1000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Public facts about public rows; ``mean`` and ``deviation`` belong to the numeric columns."""
+
+    rows: int
+    row_hash: str
+    mean: dict[str, float]
+    deviation: dict[str, float]
+    counts: dict[str, Counter[Any]]
+    missing: dict[str, int]
+    sample: pa.Table
+
+
+class PublicSummary:
+    """Computes a `Summary` in one pass; an accumulator over record batches.
+
+    The sample is every 2^k-th row of what was seen, k as small as the sample's size allows.
+    """
+
+    def __init__(self, schema: pa.Schema, categorical: frozenset[str] = frozenset()) -> None:
+        self._schema = schema
+        self._coded = [n for n in schema.names if _is_coded(schema, n, categorical)]
+        self._numeric = [n for n in schema.names if n not in self._coded]
+        width = len(self._numeric)
+        self._shift: np.ndarray | None = None
+        self._counts = np.zeros(width, dtype=np.int64)
+        self._sums = np.zeros(width)
+        self._squares = np.zeros(width)
+        self._values: dict[str, Counter[Any]] = {name: Counter() for name in self._coded}
+        self._digest = RowDigest(self._numeric + self._coded)
+        self._sample: list[pa.RecordBatch] = []
+        self._stride = 1
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Take in one batch that has every column of the schema."""
+        block = np.empty((batch.num_rows, len(self._numeric)), order="F")
+        for j, name in enumerate(self._numeric):
+            numbers(batch.column(name), block[:, j])
+        if self._shift is None:
+            self._shift = np.nan_to_num(block[0], posinf=0.0, neginf=0.0)
+        kernel.add_moments(block, self._shift, self._counts, self._sums, self._squares)
+        words = number_words(block)
+        if self._coded:
+            words = np.asfortranarray(np.hstack([words, row_words(batch, self._coded)]))
+            self._count_categories(batch)
+        self._keep_sample(batch, self._digest.count)
+        self._digest.update(words)
+
+    def _count_categories(self, batch: pa.RecordBatch) -> None:
+        for name in self._coded:
+            for item in pc.value_counts(batch.column(name)).to_pylist():
+                self._values[name][item["values"]] += item["counts"]
+            if len(self._values[name]) > _MOST_CATEGORIES:
+                raise TableError(
+                    f"column {name!r} has more than {_MOST_CATEGORIES} different values and looks"
+                    " like a name, not a category; drop it or declare its categories."
+                )
+
+    def _keep_sample(self, batch: pa.RecordBatch, first: int) -> None:
+        start = -first % self._stride
+        if start < batch.num_rows:
+            self._sample.append(batch.take(pa.array(np.arange(start, batch.num_rows, self._stride))))
+        while sum(part.num_rows for part in self._sample) > _SAMPLE_ROWS:
+            kept = pa.Table.from_batches(self._sample).combine_chunks()
+            every_other = kept.take(pa.array(np.arange(0, kept.num_rows, 2)))
+            self._sample, self._stride = every_other.to_batches(), 2 * self._stride
+
+    def merge(self, other: "PublicSummary") -> None:
+        """Take in everything that ``other`` has seen; moments move to this one's origin first."""
+        if other._shift is None:
+            return
+        if self._shift is None:
+            self._shift = other._shift
+        move = other._shift - self._shift
+        self._squares += other._squares + move * (2 * other._sums + other._counts * move)
+        self._sums += other._sums + other._counts * move
+        self._counts += other._counts
+        for name, counter in other._values.items():
+            self._values[name].update(counter)
+        self._digest.merge(other._digest)
+        self._sample += other._sample
+
+    def result(self) -> Summary:
+        """Return the summary; an empty table is an error."""
+        rows = self._digest.count
+        if rows == 0 or self._shift is None:
+            raise TableError("the table has no rows.")
+        if not (np.isfinite(self._sums).all() and np.isfinite(self._squares).all()):
+            bad = self._numeric[int(np.argmin(np.isfinite(self._squares)))]
+            raise TableError(f"column {bad!r} holds infinite or enormous values; mend or drop it.")
+        seen = np.maximum(self._counts, 1)
+        centred = self._sums / seen
+        spread = np.sqrt(np.maximum(self._squares / seen - centred**2, 0.0))
+        missing = dict(zip(self._numeric, (rows - self._counts).tolist(), strict=True))
+        missing |= {name: values.get(None, 0) for name, values in self._values.items()}
+        return Summary(
+            rows=rows,
+            row_hash=self._digest.result(),
+            mean=dict(zip(self._numeric, (centred + self._shift).tolist(), strict=True)),
+            deviation=dict(zip(self._numeric, spread.tolist(), strict=True)),
+            counts=self._values,
+            missing=missing,
+            sample=pa.Table.from_batches(self._sample, schema=self._sample[0].schema),
+        )
+
+
+def _is_coded(schema: pa.Schema, name: str, declared: frozenset[str]) -> bool:
+    return name in declared or is_categorical(schema.field(name).type)

@@ -1,0 +1,44 @@
+"""A fingerprint of each row, summed over rows, so that their order does not matter.
+
+Per row and lane: NH (Black et al. 1999, UMAC), sum_j (low_j + k_j)(high_j + k'_j) over the 32-bit
+halves of each value, with public constants; then the splitmix64 finaliser; then a sum mod 2^64.
+Two lanes make 128 bits. It notices accidents; it does not stop somebody who crafts rows on purpose.
+"""
+
+import numba
+import numpy as np
+
+__all__ = ["add_to_lanes", "fold_lanes"]
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def add_to_lanes(words, keys, lanes):  # type: ignore[no-untyped-def]
+    """Add each column's NH term to both lanes; ``keys`` holds four 32-bit constants per column."""
+    rows, columns = words.shape
+    for j in range(columns):
+        a, b, c, d = keys[j, 0], keys[j, 1], keys[j, 2], keys[j, 3]
+        for i in range(rows):
+            low = words[i, j] & _LOW
+            high = words[i, j] >> _HALF
+            lanes[0, i] += ((low + a) & _LOW) * ((high + b) & _LOW)
+            lanes[1, i] += ((low + c) & _LOW) * ((high + d) & _LOW)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def fold_lanes(lanes, sums):  # type: ignore[no-untyped-def]
+    """Mix the lanes of each row and add them to ``sums`` modulo 2^64."""
+    for i in range(lanes.shape[1]):
+        first = _mix(lanes[0, i])
+        second = _mix(lanes[1, i] ^ first)
+        sums[0] += second
+        sums[1] += _mix(second ^ lanes[0, i])
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _mix(x):  # type: ignore[no-untyped-def]
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,46 @@
+"""Randomised response over many records: integer thresholds against uniform 64-bit words.
+
+Both kernels return False as soon as they meet a state outside the domain, and write no answer then.
+They are free of branches that depend on a word: such a branch would be mispredicted at random.
+"""
+
+import numba
+import numpy as np
+
+__all__ = ["respond_by_table", "respond_uniform"]
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def respond_uniform(states, words, keep, width, count, out):  # type: ignore[no-untyped-def]
+    """Keep a state if its word is below ``keep``, else take the (word - keep) // width-th other."""
+    inverse = 1.0 / np.float64(width)
+    for i in range(states.size):
+        state = np.int64(states[i])
+        if state < 0 or state >= count:
+            return False
+        moved = words[i] >= keep
+        rest = words[i] - keep
+        # A float guesses the quotient, integers put it right: no float decides an answer.
+        other = np.int64(np.float64(np.int64(rest >> np.uint64(1))) * inverse * 2.0)
+        left = np.int64(rest - np.uint64(other) * width)
+        other += np.int64(left >= np.int64(width)) - np.int64(left < 0)
+        other += np.int64(other >= state)
+        out[i] = other if moved else state
+    return True
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def respond_by_table(states, words, ends, out):  # type: ignore[no-untyped-def]
+    """Give record i the first output whose end in column ``states[i]`` lies above its word."""
+    count = ends.shape[1]
+    for i in range(states.size):
+        state = np.int64(states[i])
+        if state < 0 or state >= count:
+            return False
+        low, size = 0, count
+        while size > 1:  # the same number of steps for every word
+            half = size // 2
+            low += half * np.int64(words[i] >= ends[state, low + half - 1])
+            size -= half
+        out[i] = low
+    return True

@@ -1,0 +1,385 @@
+"""The privacy ledger: a budget that cannot be overspent, kept in one SQLite file.
+
+The order is what makes it safe (see docs/promise.md):
+
+1. in one transaction, look the request up, recompose everything that was ever spent together with
+   the new events, refuse if a budget does not allow it, and write the debit down durably;
+2. only then may noise be drawn;
+3. store the release's bytes; only then hand them out.
+
+The same request always gets the same bytes. A debit without bytes is burnt: it stays spent and is
+never drawn again. A debit charges every unit that its unit contains (record: also attribute and
+label; party: all), and is refused where a wider unit has a budget, because it says nothing there.
+"""
+
+import json
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from suffice.errors import (
+    BudgetError,
+    BurntRequestError,
+    DataChangedError,
+    LedgerError,
+    ParameterError,
+    PrivacyError,
+    RequestConflictError,
+    StorageError,
+    UnitError,
+)
+from suffice.owner.ledger_schema import SCHEMA, VERSION
+from suffice.privacy.accounting import composed_epsilon, fits
+from suffice.privacy.events import Event, event_from_json
+from suffice.privacy.guarantee import Budget, Guarantee, Unit
+
+__all__ = ["Balance", "Entry", "Ledger"]
+
+_BUSY_SECONDS = 120.0
+_PENDING_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What one budget allowed and what of it is spent, at the budget's delta."""
+
+    dataset: str
+    unit: Unit
+    budget: Budget
+    spent: float
+    debits: int
+
+    @property
+    def left(self) -> float:
+        """The epsilon that a further release may cost at least (composition may allow more)."""
+        return max(0.0, self.budget.epsilon - self.spent)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the history; ``state`` is released, burnt or pending."""
+
+    number: int
+    dataset: str
+    unit: Unit
+    request: str
+    events: tuple[Event, ...]
+    parameters: Mapping[str, Any]
+    state: str
+    time: float
+
+
+class Ledger:
+    """Guards the privacy budgets of an owner's data sets.
+
+    ``budgets`` maps a data set's name to its budget, or to budgets per unit; a budget without a
+    unit is per label. Data sets that the file already has must have the same budgets there.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        budgets: Mapping[str, Budget | Mapping[Unit | str, Budget]] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        if not budgets and not self.path.exists():
+            raise LedgerError(f"{self.path} does not exist; make it with suffice ledger init.")
+        with self._connection() as db:
+            self._prepare(db)
+            for name, budget in (budgets or {}).items():
+                per_unit = {Unit.LABEL: budget} if isinstance(budget, Budget) else budget
+                self._register(db, name, {Unit(u): b for u, b in per_unit.items()})
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection whose commits survive a power cut; SQLite's errors become ours."""
+        db = None
+        try:
+            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+            db.execute("PRAGMA synchronous = FULL")
+            yield db
+        except sqlite3.OperationalError as error:
+            raise StorageError(f"the ledger {self.path} cannot be used: {error}.") from None
+        except sqlite3.DatabaseError:
+            raise LedgerError(f"{self.path} is not a suffice ledger, or it is damaged.") from None
+        finally:
+            if db is not None:
+                db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that holds the write lock until the block ends well."""
+        with self._connection() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            db.execute("PRAGMA journal_mode = WAL")  # stays with the file
+        db.execute("BEGIN IMMEDIATE")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            for statement in SCHEMA:
+                db.execute(statement)
+            db.execute("INSERT INTO secret VALUES (1, randomblob(32))")
+            db.execute(f"PRAGMA user_version = {VERSION}")
+        elif version != VERSION:
+            db.execute("ROLLBACK")
+            raise LedgerError(
+                f"{self.path} has ledger version {version}, this library uses {VERSION}."
+            )
+        db.execute("COMMIT")
+
+    def _register(self, db: sqlite3.Connection, name: str, budgets: Mapping[Unit, Budget]) -> None:
+        if not name or not budgets:
+            raise ParameterError("a data set needs a name and at least one budget.")
+        wanted = {(str(u), repr(b.epsilon), repr(b.delta)) for u, b in budgets.items()}
+        db.execute("BEGIN IMMEDIATE")
+        known = set(db.execute("SELECT unit, epsilon, delta FROM budgets WHERE dataset = ?", (name,)))
+        if known and known != wanted:
+            db.execute("ROLLBACK")
+            raise LedgerError(f"data set {name!r} has other budgets in {self.path}; they are final.")
+        if not known:
+            db.execute("INSERT INTO datasets VALUES (?, NULL)", (name,))
+            db.executemany("INSERT INTO budgets VALUES (?, ?, ?, ?)", [(name, *w) for w in wanted])
+        db.execute("COMMIT")
+
+    def secret(self) -> bytes:
+        """Return the ledger's own key, with which data fingerprints and requests are hashed."""
+        with self._connection() as db:
+            return bytes(db.execute("SELECT key FROM secret").fetchone()[0])
+
+    def debit(
+        self,
+        dataset: str,
+        guarantees: Sequence[Guarantee],
+        *,
+        request: str,
+        request_hash: str,
+        fingerprint: str,
+        parameters: Mapping[str, Any],
+    ) -> bytes | None:
+        """Pay for a request, durably; return the stored bytes instead if it was paid before.
+
+        ``request`` names it, ``request_hash`` binds the name to parameters and data, and
+        ``fingerprint`` the data set to its contents. After None, and only then, draw noise.
+        """
+        with self._transaction() as db:
+            self._check_data(db, dataset, fingerprint)
+            found = self._find(db, dataset, request)
+            if found is None:
+                self._afford(db, dataset, guarantees)
+                self._write_debit(db, dataset, guarantees, request, request_hash, parameters)
+                return None
+        if found[0] != request_hash:
+            raise RequestConflictError(
+                f"request {request!r} was used for other parameters of data set {dataset!r}."
+            )
+        return found[1] if found[1] is not None else self._await_bytes(dataset, request)
+
+    def finish(self, dataset: str, request: str, data: bytes) -> None:
+        """Store the bytes of a paid request, once; only then may they be handed out."""
+        with self._transaction() as db:
+            changed = db.execute(
+                "UPDATE debits SET bytes = ? WHERE dataset = ? AND request = ? AND bytes IS NULL",
+                (data, dataset, request),
+            ).rowcount
+            if changed != 1:
+                raise LedgerError("the request is not open; its bytes are not stored twice.")
+
+    def abandon(self, dataset: str, request: str) -> None:
+        """Say that a paid request will never have an output: it is burnt from now on."""
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE debits SET pid = 0 WHERE dataset = ? AND request = ? AND bytes IS NULL",
+                (dataset, request),
+            )
+
+    def _check_data(self, db: sqlite3.Connection, dataset: str, fingerprint: str) -> None:
+        row = db.execute("SELECT fingerprint FROM datasets WHERE name = ?", (dataset,)).fetchone()
+        if row is None:
+            raise LedgerError(f"{self.path} has no data set {dataset!r}; see suffice ledger init.")
+        if row[0] is None:
+            db.execute("UPDATE datasets SET fingerprint = ? WHERE name = ?", (fingerprint, dataset))
+        elif row[0] != fingerprint:
+            raise DataChangedError(
+                f"the data under the name {dataset!r} are not those of earlier releases; give new"
+                " data a name and a budget of their own."
+            )
+
+    @staticmethod
+    def _find(db: sqlite3.Connection, dataset: str, request: str) -> tuple[str, bytes | None] | None:
+        row = db.execute(
+            "SELECT request_hash, bytes FROM debits WHERE dataset = ? AND request = ?",
+            (dataset, request),
+        ).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def _await_bytes(self, dataset: str, request: str) -> bytes:
+        """Return the bytes of a request that another process may be finishing right now."""
+        deadline = time.monotonic() + _PENDING_SECONDS
+        while True:
+            with self._connection() as db:
+                found = self._find(db, dataset, request)
+                state = self._state(db, dataset, request)
+            if found is not None and found[1] is not None:
+                return found[1]
+            if state == "burnt" or time.monotonic() > deadline:
+                raise BurntRequestError(
+                    f"request {request!r} was paid for but its output was lost; it stays spent."
+                    " Ask under a new name (request=..., --request) to pay and draw again."
+                )
+            time.sleep(0.05)
+
+    def _state(self, db: sqlite3.Connection, dataset: str, request: str) -> str:
+        host, pid = db.execute(
+            "SELECT host, pid FROM debits WHERE dataset = ? AND request = ?", (dataset, request)
+        ).fetchone()
+        return _state_of(None, host, pid)
+
+    def _afford(
+        self, db: sqlite3.Connection, dataset: str, guarantees: Sequence[Guarantee]
+    ) -> None:
+        """Raise unless every budget that the guarantees touch allows them on top of the rest."""
+        budgets = _budgets(db, dataset)
+        if not any(g.unit.covers(unit) for g in guarantees for unit in budgets):
+            raise UnitError(
+                f"data set {dataset!r} has no budget for what this release protects"
+                f" ({', '.join(sorted({str(g.unit) for g in guarantees}))})."
+            )
+        for unit, budget in budgets.items():
+            if not any(g.unit.covers(unit) for g in guarantees):
+                raise UnitError(
+                    f"data set {dataset!r} has a budget per {unit}, and this release promises"
+                    f" nothing about a {unit}; it would be lost without limit."
+                )
+            new = _events_for(unit, guarantees)
+            spent = _spent_events(db, dataset, unit)
+            if not fits([*spent, *new], budget.epsilon, budget.delta):
+                used = composed_epsilon(spent, budget.delta) if spent else 0.0
+                raise BudgetError(
+                    f"data set {dataset!r} has epsilon {budget.epsilon:g} per {unit} (delta"
+                    f" {budget.delta:g}), of which {used:.6g} is spent; this release does not fit."
+                )
+
+    @staticmethod
+    def _write_debit(
+        db: sqlite3.Connection,
+        dataset: str,
+        guarantees: Sequence[Guarantee],
+        request: str,
+        request_hash: str,
+        parameters: Mapping[str, Any],
+    ) -> None:
+        spent = [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
+        db.execute(
+            "INSERT INTO debits (dataset, request, request_hash, spent, parameters, time, host, pid)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                dataset,
+                request,
+                request_hash,
+                json.dumps(spent),
+                json.dumps(dict(parameters)),
+                time.time(),
+                socket.gethostname(),
+                os.getpid(),
+            ),
+        )
+
+    def balances(self) -> list[Balance]:
+        """Return every budget with what is spent of it, recomposed from the stored events."""
+        with self._connection() as db:
+            names = [row[0] for row in db.execute("SELECT name FROM datasets ORDER BY name")]
+            result = []
+            for name in names:
+                for unit, budget in _budgets(db, name).items():
+                    events = _spent_events(db, name, unit)
+                    spent = composed_epsilon(events, budget.delta) if events else 0.0
+                    result.append(Balance(name, unit, budget, spent, len(events)))
+        return result
+
+    def history(self) -> list[Entry]:
+        """Return every debit, oldest first; those without output are shown as burnt."""
+        with self._connection() as db:
+            rows = db.execute(
+                "SELECT number, dataset, request, spent, parameters, time, bytes IS NOT NULL, host,"
+                " pid FROM debits ORDER BY number"
+            ).fetchall()
+        return [_entry(row) for row in rows]
+
+
+def _state_of(finished: int | None, host: str, pid: int) -> str:
+    """Return released, pending (the process that paid still runs here) or burnt."""
+    if finished:
+        return "released"
+    if pid == 0 or host != socket.gethostname():
+        return "burnt"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return "burnt"
+    except PermissionError:  # it runs, as somebody else
+        pass
+    return "pending"
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    number, dataset, request, spent, parameters, when, finished, host, pid = row
+    lines = json.loads(spent)
+    return Entry(
+        number=number,
+        dataset=dataset,
+        unit=Unit(lines[0]["unit"]),
+        request=request,
+        events=tuple(event_from_json(line["event"]) for line in lines),
+        parameters=json.loads(parameters),
+        state=_state_of(finished, host, pid),
+        time=when,
+    )
+
+
+def _budgets(db: sqlite3.Connection, dataset: str) -> dict[Unit, Budget]:
+    rows = db.execute(
+        "SELECT unit, epsilon, delta FROM budgets WHERE dataset = ? ORDER BY unit", (dataset,)
+    )
+    return {Unit(unit): Budget(float(epsilon), float(delta)) for unit, epsilon, delta in rows}
+
+
+def _spent_events(db: sqlite3.Connection, dataset: str, unit: Unit) -> list[Event]:
+    """Return the events that count against a budget per ``unit``, finished and burnt alike."""
+    events = []
+    for (text,) in db.execute("SELECT spent FROM debits WHERE dataset = ?", (dataset,)):
+        lines = [(Unit(line["unit"]), event_from_json(line["event"])) for line in json.loads(text)]
+        events += _narrowest(unit, lines)
+    return events
+
+
+def _events_for(unit: Unit, guarantees: Sequence[Guarantee]) -> list[Event]:
+    if any(not g.protected for g in guarantees if g.unit.covers(unit)):
+        raise PrivacyError(
+            "a release without a global guarantee cannot be charged to a budget; use no ledger, and"
+            " say unprotected."
+        )
+    return _narrowest(unit, [(g.unit, g.event) for g in guarantees])
+
+
+def _narrowest(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Event]:
+    """Return what one debit costs a unit: of several statements that cover it, the closest one.
+
+    A release that states a guarantee per label, per attribute and per record says the same thing
+    three times; a budget per label is charged with the statement about labels.
+    """
+    covering = [(len(u.contained), event) for u, event in lines if u.covers(unit)]
+    return [min(covering, key=lambda pair: pair[0])[1]] if covering else []

@@ -1,0 +1,243 @@
+"""The mean operator of private labels and public rows, released with noise (Patrini et al. 2016)."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.engines.sums import LabelledSums, RowReach, lattice_step
+from suffice.errors import ParameterError, TableError
+from suffice.owner.ledger import Ledger
+from suffice.owner.public_rows import PublicRows, read_public_rows
+from suffice.owner.publish import publish
+from suffice.privacy.events import Gaussian
+from suffice.privacy.guarantee import Assumption, Guarantee, Unit
+from suffice.privacy.noise import GaussianNoise, KNormNoise, LaplaceNoise, Noise, Sensitivity
+from suffice.release.artifact import Part, Release
+from suffice.release.covariance import Covariance
+from suffice.tables.labels import Classes, check_classes, label_codes
+from suffice.tables.pipeline import Missing, Pipeline
+from suffice.tables.rowhash import RowDigest, row_words
+
+__all__ = ["MECHANISMS", "Forecast", "MeanOperator"]
+
+MECHANISMS: Mapping[str, Callable[[Sensitivity, float, float], Noise]] = {
+    "laplace": lambda reach, epsilon, _: LaplaceNoise.calibrated(reach, epsilon),
+    "gaussian": GaussianNoise.calibrated,
+    "knorm": lambda reach, epsilon, _: KNormNoise.calibrated(reach, epsilon),
+}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a release would promise and how noisy it would be; no label was read for it."""
+
+    guarantee: Guarantee
+    noise_deviation: float
+    coordinates: int
+
+
+@dataclass(frozen=True)
+class MeanOperator:
+    """Protects each label: the mean operator leaves with noise, the labels stay.
+
+    The statistic is mu = (1/m) sum_i y_i x_i for two classes (y = -1 for the first declared class,
+    +1 for the second) and M = (1/m) sum_i x_i e_(y_i)^T for more. Replacing one label moves it by
+    at most
+
+        D1 = (2/m) max ||x_i||_1, D2 = (2/m) max ||x_i||_2 (sqrt2/m for three classes or more),
+
+    computed exactly from the public rows (Patrini et al. 2016, Theorem 9, takes the 1-norm for the
+    2-norm; see docs/errata.md). ``mechanism``: "laplace" (pure, D1), "knorm" (pure, D2) or
+    "gaussian" (needs ``delta``, D2). Assumes that rows, their number and ``classes`` are public and
+    were not chosen by looking at the labels.
+
+    Rows are standardised and clipped at the ``clip`` quantile of their norms, both from the public
+    rows, or by the ``pipeline`` of an earlier release.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    mechanism: str = "laplace"
+    classes: Sequence[Any] = (0, 1)
+    clip: float = 0.95
+    intercept: float = 1.0
+    missing: Missing = "error"
+    categories: Mapping[str, Sequence[Any]] | None = None
+    pipeline: Pipeline | None = None
+
+    def release(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        ledger: Ledger | None,
+        dataset: str | None = None,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        request: str | None = None,
+        found_at: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Release:
+        """Return the noisy statistic, paid for from ``ledger`` (None, said aloud, for no ledger).
+
+        The labels are ``y``, or the column ``label`` of the table ``X``.
+        """
+        classes = check_classes(self.classes)
+        if (y is None) == (label is None):
+            raise ParameterError("give the labels once: as y, or as the name of a column (label).")
+        public = self._public(X, label, features, found_at, progress)
+        sums = _ExactSums(public, classes)
+        sums.read(_labels_of(public, y, classes), progress)
+        noise = self._noise(sums.reach, len(classes), len(public.pipeline.outputs))
+        guarantee = self._guarantee(noise)
+        return publish(
+            lambda: _noisy_release(sums, noise, guarantee, self.mechanism),
+            [guarantee],
+            ledger=ledger,
+            dataset=dataset,
+            request=request,
+            parameters=self._parameters(public),
+            fingerprint=sums.fingerprint,
+        )
+
+    def forecast(
+        self, X: Any, *, label: str | None = None, features: Sequence[str] | None = None
+    ) -> Forecast:
+        """Return the promise and the noise of a release, from public rows alone."""
+        classes = check_classes(self.classes)
+        public = self._public(X, label, features, None, None)
+        sums = _ExactSums(public, classes)
+        sums.read(_no_labels(public), None)
+        width = len(public.pipeline.outputs)
+        noise = self._noise(sums.reach, len(classes), width)
+        deviation = math.sqrt(noise.variance) * sums.step / public.rows.count
+        return Forecast(self._guarantee(noise), deviation, noise.sensitivity.dimension)
+
+    def _public(
+        self,
+        X: Any,
+        label: str | None,
+        features: Sequence[str] | None,
+        found_at: str | None,
+        progress: Callable[[int], None] | None,
+    ) -> PublicRows:
+        return read_public_rows(
+            X,
+            label=label,
+            features=features,
+            categories=self.categories,
+            missing=self.missing,
+            clip=self.clip,
+            intercept=self.intercept,
+            pipeline=self.pipeline,
+            found_at=found_at,
+            progress=progress,
+        )
+
+    def _noise(self, reach: RowReach, classes: int, width: int) -> Noise:
+        """Return the mechanism, calibrated to the exact sensitivity in lattice steps."""
+        if self.mechanism not in MECHANISMS:
+            raise ParameterError(f"mechanism must be one of {', '.join(MECHANISMS)}.")
+        # MATHS.md section 1: a flipped label moves one coordinate vector by 2x, or two by x each.
+        factor, columns = (2.0, 1) if classes == 2 else (math.sqrt(2.0) * (1 + 1e-15), classes)
+        sensitivity = Sensitivity(2 * reach.l1, factor * reach.l2, width * columns)
+        return MECHANISMS[self.mechanism](sensitivity, self.epsilon, self.delta)
+
+    def _guarantee(self, noise: Noise) -> Guarantee:
+        return Guarantee(
+            unit=Unit.LABEL,
+            event=noise.event,
+            delta=self.delta if isinstance(noise.event, Gaussian) else 0.0,
+            public=("the feature columns of every row", "the number of rows", "the class list"),
+            assumptions=(
+                Assumption(
+                    "rows, features and classes were not chosen by looking at the labels",
+                    "declared by the owner",
+                ),
+            ),
+        )
+
+    def _parameters(self, public: PublicRows) -> dict[str, Any]:
+        return {
+            "kind": "mean-operator",
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "classes": list(check_classes(self.classes)),
+            "rows": public.rows.hash,
+            "pipeline": public.pipeline.digest(),
+        }
+
+
+class _ExactSums:
+    """The exact sums and the fingerprint of the private labels; never leaves this module."""
+
+    def __init__(self, public: PublicRows, classes: Classes) -> None:
+        self.public, self.classes = public, classes
+        self.step = lattice_step(public.pipeline.norm_bound)
+        width = len(public.pipeline.outputs)
+        self._sums = LabelledSums(width, len(classes), self.step)
+        self._digest = RowDigest([*public.roles.features, "(label)"])
+
+    def read(self, codes: Iterator[np.ndarray | pa.RecordBatch], progress: Any) -> None:
+        """Sum every row under its label, in one pass."""
+        for batch, labels in codes:
+            self._sums.update((self.public.pipeline.transform(batch), labels))
+            words = row_words(batch, self.public.roles.features)
+            marks = labels.astype(np.uint64)[:, None]
+            self._digest.update(np.asfortranarray(np.hstack([words, marks])))
+            if progress is not None:
+                progress(batch.num_rows)
+
+    @property
+    def reach(self) -> RowReach:
+        return self._sums.reach
+
+    @property
+    def fingerprint(self) -> bytes:
+        return self._digest.result().encode()
+
+    def noisy(self, noise: Noise) -> np.ndarray:
+        """Return the statistic per row with noise: (width,) or (width, classes)."""
+        return noise.add(self._sums.result()).T * (self.step / self.public.rows.count)
+
+
+def _labels_of(
+    public: PublicRows, y: Any, classes: Classes
+) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    """Yield batches of public rows with the codes of their labels."""
+    features, label = public.roles.features, public.roles.label
+    if label is not None:
+        for batch in public.table.batches([*features, label]):
+            yield batch, label_codes(batch.column(label), classes)
+        return
+    codes = label_codes(y, classes)
+    if len(codes) != public.rows.count:
+        raise TableError(f"there are {public.rows.count} rows but {len(codes)} labels.")
+    start = 0
+    for batch in public.table.batches(features):
+        yield batch, codes[start : start + batch.num_rows]
+        start += batch.num_rows
+
+
+def _no_labels(public: PublicRows) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    for batch in public.table.batches(public.roles.features):
+        yield batch, np.zeros(batch.num_rows, dtype=np.int64)
+
+
+def _noisy_release(
+    sums: _ExactSums, noise: Noise, guarantee: Guarantee, mechanism: str
+) -> Release:
+    per_step = sums.step / sums.public.rows.count
+    return Release(
+        kind="mean-operator",
+        arrays={"mean_operator": np.ascontiguousarray(sums.noisy(noise))},
+        details={"classes": list(sums.classes), "mechanism": mechanism, "step": sums.step},
+        parts=(Part(sums.public.rows, (guarantee,)),),
+        pipeline=sums.public.pipeline,
+        noise=Covariance("identity", noise.variance * per_step**2),
+    )

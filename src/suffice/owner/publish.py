@@ -1,0 +1,69 @@
+"""The one door: every release of this package leaves through `publish`."""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from suffice.errors import ParameterError, UnprotectedError
+from suffice.owner.ledger import Ledger
+from suffice.privacy.guarantee import Guarantee
+from suffice.release.artifact import Release
+from suffice.release.codec import decode, encode
+from suffice.release.strict_json import canonical
+
+__all__ = ["publish"]
+
+
+def publish(
+    draw: Callable[[], Release],
+    guarantees: Sequence[Guarantee],
+    *,
+    ledger: Ledger | None,
+    dataset: str | None,
+    request: str | None,
+    parameters: Mapping[str, Any],
+    fingerprint: bytes,
+    unprotected: bool = False,
+) -> Release:
+    """Let a release leave, paid for first.
+
+    ``draw`` adds the noise and is called at most once, after the debit is durable. ``parameters``
+    are public and describe the request; ``fingerprint`` identifies the private data and is stored
+    only under the ledger's own key. Without a ``request`` name the parameters name it themselves,
+    so asking twice for the same thing gives the same bytes and costs once.
+    """
+    if not unprotected and not all(guarantee.protected for guarantee in guarantees):
+        raise UnprotectedError(
+            "this release has no global guarantee; say unprotected=True (--unprotected) if everybody"
+            " concerned accepts that."
+        )
+    if ledger is None:
+        return draw()
+    if not dataset:
+        raise ParameterError("a ledger needs the name of the data set (dataset=..., --dataset).")
+    secret = ledger.secret()
+    data = _keyed(secret, b"data", fingerprint)
+    bound = _keyed(secret, b"request", canonical(dict(parameters)) + data.encode())
+    name = request or bound[:16]
+    stored = ledger.debit(
+        dataset,
+        guarantees,
+        request=name,
+        request_hash=bound,
+        fingerprint=data,
+        parameters=parameters,
+    )
+    if stored is not None:
+        return decode(stored)
+    try:
+        release = draw()
+        ledger.finish(dataset, name, encode(release))
+    except BaseException:
+        ledger.abandon(dataset, name)
+        raise
+    return release
+
+
+def _keyed(secret: bytes, purpose: bytes, content: bytes) -> str:
+    return hmac.new(secret, purpose + b"\0" + content, hashlib.sha256).hexdigest()

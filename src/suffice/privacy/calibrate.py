@@ -1,0 +1,84 @@
+"""How much noise a promise costs, rounded against ourselves.
+
+The Gaussian curve is exact (Balle & Wang 2018, arXiv 1805.06530v2, Theorem 8). With the noise
+multiplier z = sigma / sensitivity,
+
+    delta(epsilon) = Phi(1/(2z) - epsilon z) - e^epsilon Phi(-1/(2z) - epsilon z).
+
+Written a and b for the two arguments, e^epsilon phi(b) = phi(a), so the difference is
+phi(a) (R(-a) - R(-b)) with R the Mills ratio: no overflow, and relative accuracy in the far tail.
+"""
+
+import math
+
+from scipy.optimize import brentq
+from scipy.special import erfcx, log_ndtr
+
+from suffice.errors import ParameterError
+
+__all__ = [
+    "check_delta",
+    "check_epsilon",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_multiplier",
+]
+
+# A root is moved this far (relative) to the safe side: wide of brentq's tolerance, short of 1e-9.
+_SAFETY = 1e-11
+
+
+def check_epsilon(epsilon: float) -> float:
+    """Return epsilon as a float; it must be positive and finite."""
+    value = float(epsilon)
+    if not (math.isfinite(value) and value > 0):
+        raise ParameterError(f"epsilon must be a positive finite number; got {epsilon!r}.")
+    return value
+
+
+def check_delta(delta: float, *, positive: bool = False) -> float:
+    """Return delta as a float in [0, 1), or in (0, 1) where the mechanism needs it."""
+    value = float(delta)
+    if not (0 <= value < 1) or (positive and value == 0):
+        low = "(0" if positive else "[0"
+        raise ParameterError(f"delta must lie in {low}, 1); got {delta!r}.")
+    return value
+
+
+def _log_delta(epsilon: float, multiplier: float) -> float:
+    half, shift = 0.5 / multiplier, epsilon * multiplier
+    upper, lower = half - shift, -half - shift
+    if upper > 0:  # here delta is large and the plain difference is accurate
+        return math.log(-math.expm1(epsilon + log_ndtr(lower) - log_ndtr(upper))) + log_ndtr(upper)
+    mills = erfcx(-upper / math.sqrt(2)) - erfcx(-lower / math.sqrt(2))
+    return -0.5 * upper * upper - math.log(2) + math.log(mills) if mills > 0 else -math.inf
+
+
+def gaussian_delta(epsilon: float, multiplier: float) -> float:
+    """Return the exact delta of Gaussian noise of ``multiplier`` sensitivities at ``epsilon``."""
+    return math.exp(_log_delta(float(epsilon), float(multiplier)))
+
+
+def gaussian_epsilon(delta: float, multiplier: float) -> float:
+    """Return the smallest epsilon at which the Gaussian has this ``delta``, rounded up."""
+    target = math.log(check_delta(delta, positive=True))
+    if _log_delta(0.0, multiplier) <= target:
+        return 0.0
+    high = 1.0
+    while _log_delta(high, multiplier) > target:
+        high *= 2
+    root = brentq(lambda e: _log_delta(e, multiplier) - target, 0.0, high, xtol=1e-15, rtol=1e-14)
+    return float(root) * (1 + _SAFETY) + 1e-15
+
+
+def gaussian_multiplier(epsilon: float, delta: float) -> float:
+    """Return the smallest noise multiplier that gives (epsilon, delta), to 1e-9 and rounded up."""
+    check_epsilon(epsilon)
+    target = math.log(check_delta(delta, positive=True))
+    low = high = 1.0
+    while _log_delta(epsilon, high) > target:
+        high *= 2
+    while _log_delta(epsilon, low) < target:
+        low /= 2
+    root = brentq(lambda z: _log_delta(epsilon, z) - target, low, high, xtol=1e-15, rtol=1e-14)
+    return float(root) * (1 + _SAFETY)

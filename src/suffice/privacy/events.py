@@ -1,0 +1,176 @@
+"""What happened, as frozen values; what it costs is computed from them, never the other way round.
+
+A law for this file: an event is never removed, a parameter is added only with a default that keeps
+the old meaning, and no meaning ever changes. Ledgers and release files hold these for years.
+
+Each event stands for a pair of distributions that *dominates* its mechanism: no neighbouring data
+sets are easier to tell apart than that pair. ``privacy/proofs/`` holds the arguments.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
+from suffice.privacy import calibrate
+
+__all__ = [
+    "Approximate",
+    "Composed",
+    "Event",
+    "Gaussian",
+    "Laplace",
+    "Pure",
+    "Unbounded",
+    "event_from_json",
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A privacy loss that was, or would be, incurred once."""
+
+    name: ClassVar[str]
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon that holds with ``delta``; infinite where none does."""
+        raise NotImplementedError  # pragma: no cover  # abstract
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as plain JSON values; floats survive the trip exactly."""
+        return {"event": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Pure(Event):
+    """Any mechanism whose likelihood ratio never exceeds e^epsilon."""
+
+    bound: float
+    name: ClassVar[str] = "pure"
+
+    def __post_init__(self) -> None:
+        calibrate.check_epsilon(self.bound)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ln(e^bound (1 - delta) - delta): that of two-state randomised response."""
+        # hockey-stick of (p, 1-p) against (1-p, p): delta = p - e^eps (1-p), p = e^b / (1 + e^b)
+        inner = 1 - delta - delta * math.exp(-self.bound)
+        return max(0.0, self.bound + math.log(inner)) if inner > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Laplace(Pure):
+    """Laplace noise of scale sensitivity / bound; pure, and cheaper than `Pure` in composition."""
+
+    name: ClassVar[str] = "laplace"
+
+    def epsilon(self, delta: float) -> float:
+        """Return bound + 2 ln(1 - delta), the hockey-stick of two Laplace densities inverted."""
+        # delta(eps) = 1 - e^((eps - bound)/2) for 0 <= eps <= bound
+        return max(0.0, self.bound + 2 * math.log1p(-delta)) if delta < 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """Gaussian noise of ``multiplier`` sensitivities, on a lattice if ``slack`` is positive.
+
+    ``slack`` bounds the log-ratio between the lattice noise and the rounded continuous one, outside
+    a set of probability ``tail``: epsilon grows by 2 slack, delta by the factor e^slack plus tail.
+    """
+
+    multiplier: float
+    slack: float = 0.0
+    tail: float = 0.0
+    name: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.multiplier) and self.multiplier > 0):
+            raise ParameterError("a Gaussian event needs a positive finite noise multiplier.")
+        if not (0 <= self.slack < 1 and 0 <= self.tail < 1):
+            raise ParameterError("slack and tail of a Gaussian event must lie in [0, 1).")
+
+    def epsilon(self, delta: float) -> float:
+        """Return Balle & Wang's exact epsilon, with what the lattice adds."""
+        continuous = (delta - self.tail) * math.exp(-self.slack)
+        if continuous <= 0:
+            return math.inf
+        return calibrate.gaussian_epsilon(continuous, self.multiplier) + 2 * self.slack
+
+
+@dataclass(frozen=True)
+class Approximate(Event):
+    """A mechanism of which only one point (bound, delta) is known."""
+
+    bound: float
+    at_delta: float
+    name: ClassVar[str] = "approximate"
+
+    def __post_init__(self) -> None:
+        calibrate.check_epsilon(self.bound)
+        calibrate.check_delta(self.at_delta)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the known epsilon if ``delta`` is at least the known one."""
+        return self.bound if delta >= self.at_delta else math.inf
+
+
+@dataclass(frozen=True)
+class Unbounded(Event):
+    """No bound on the privacy loss at all."""
+
+    name: ClassVar[str] = "unbounded"
+
+    def epsilon(self, delta: float) -> float:  # noqa: ARG002  # the same for every delta
+        """Return infinity."""
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Composed(Event):
+    """Several events on the same unit, one after the other, possibly adaptively."""
+
+    events: tuple[Event, ...]
+    name: ClassVar[str] = "composed"
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon of the composition, by privacy-loss distributions."""
+        from suffice.privacy.accounting import composed_epsilon
+
+        return composed_epsilon(self.events, delta)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event and its parts as plain JSON values."""
+        return {"event": self.name, "events": [event.to_json() for event in self.events]}
+
+
+_KINDS: dict[str, type[Event]] = {
+    kind.name: kind for kind in (Pure, Laplace, Gaussian, Approximate, Unbounded)
+}
+_MOST_PARTS = 100_000
+
+
+def event_from_json(data: object) -> Event:
+    """Return the event that `Event.to_json` wrote; anything else is an error of the library."""
+    if not isinstance(data, dict):
+        raise CorruptFileError("a privacy event must be a JSON object.")
+    fields = dict(data)
+    name = fields.pop("event", None)
+    if name == Composed.name:
+        parts = fields.pop("events", None)
+        flat = isinstance(parts, list) and len(parts) <= _MOST_PARTS
+        if fields or not flat or any(_is_composed(part) for part in parts or ()):
+            raise CorruptFileError("a composed privacy event must hold a flat list of events.")
+        return Composed(tuple(event_from_json(part) for part in parts or ()))
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise UnsupportedFileError("the file states a privacy event that this version cannot cost.")
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in fields.values()):
+        raise CorruptFileError(f"the parameters of a {kind.name} event must be numbers.")
+    try:
+        return kind(**{key: float(value) for key, value in fields.items()})
+    except (TypeError, OverflowError, ParameterError) as error:
+        raise CorruptFileError(f"the parameters of a {kind.name} event are not valid.") from error
+
+
+def _is_composed(part: object) -> bool:
+    return isinstance(part, dict) and part.get("event") == Composed.name

@@ -1,0 +1,303 @@
+"""What is protected, in a form that a person can read and a program can compose."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from suffice.errors import CorruptFileError, ParameterError, UnitError
+from suffice.privacy import calibrate
+from suffice.privacy.accounting import compose_events
+from suffice.privacy.events import Event, Pure, Unbounded, event_from_json
+
+__all__ = ["Assumption", "Budget", "Guarantee", "Kind", "Scope", "Unit", "compose"]
+
+
+class Unit(StrEnum):
+    """What one neighbouring data set may change: the thing that is protected."""
+
+    LABEL = "label"
+    ATTRIBUTE = "attribute"
+    RECORD = "record"
+    PARTY = "party"
+
+    @property
+    def contained(self) -> frozenset["Unit"]:
+        """The units that a change of this one includes, itself among them."""
+        return _CONTAINED[self]
+
+    def covers(self, other: "Unit") -> bool:
+        """Say whether protecting this unit protects ``other`` as well."""
+        return other in self.contained
+
+
+_CONTAINED: dict[Unit, frozenset[Unit]] = {
+    Unit.LABEL: frozenset({Unit.LABEL}),
+    Unit.ATTRIBUTE: frozenset({Unit.ATTRIBUTE}),
+    Unit.RECORD: frozenset({Unit.RECORD, Unit.ATTRIBUTE, Unit.LABEL}),
+    Unit.PARTY: frozenset(Unit),
+}
+
+
+class Scope(StrEnum):
+    """Whether a guarantee holds for the whole release or for some coordinates taken alone."""
+
+    JOINT = "joint"
+    MARGINAL = "marginal"
+
+
+class Kind(StrEnum):
+    """How far a guarantee reaches; only a global one is differential privacy."""
+
+    GLOBAL = "global"
+    DATA_DEPENDENT = "data-dependent"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A statement that the guarantee rests on, and how it was checked."""
+
+    statement: str
+    checked: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return the assumption as plain JSON values."""
+        return {"statement": self.statement, "checked": self.checked}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may ever be lost about one unit: epsilon at delta, over all releases."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        calibrate.check_epsilon(self.epsilon)
+        calibrate.check_delta(self.delta)
+
+    def __str__(self) -> str:
+        return f"epsilon {_number(self.epsilon)}, delta {_number(self.delta)}"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Protects one ``unit``: nobody who sees the release can tell much about any single one.
+
+    For every set S of outputs and all data sets D, D' that differ in one unit,
+
+        P[release(D) in S] <= e^epsilon P[release(D') in S] + delta,
+
+    where ``event`` is the mechanism's privacy loss, ``delta`` the point at which it is read, and
+    ``epsilon`` is computed from both. ``public`` lists what the statement takes to be known to
+    everybody; ``assumptions`` what it rests on. ``of`` names the attributes or coordinates meant,
+    where the unit is an attribute or the scope is marginal.
+    """
+
+    unit: Unit
+    event: Event
+    delta: float = 0.0
+    scope: Scope = Scope.JOINT
+    kind: Kind = Kind.GLOBAL
+    neighbours: str = "replace-one"
+    public: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+    of: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        calibrate.check_delta(self.delta)
+        if (self.kind is Kind.NONE) != isinstance(self.event, Unbounded):
+            raise ParameterError("a guarantee of kind none, and only that, has an unbounded event.")
+        if self.kind is not Kind.NONE and not math.isfinite(self.epsilon):
+            raise ParameterError("at this delta the event has no finite epsilon; raise delta.")
+        if self.scope is Scope.MARGINAL and not self.of:
+            raise ParameterError("a marginal guarantee must name its coordinates.")
+
+    @property
+    def epsilon(self) -> float | None:
+        """The epsilon that holds with ``delta``, derived from the event; None if there is none."""
+        if self.kind is Kind.NONE:
+            return None
+        return self.event.epsilon(self.delta)
+
+    @property
+    def protected(self) -> bool:
+        """Whether the guarantee is global and may leave without being called unprotected."""
+        return self.kind is Kind.GLOBAL
+
+    def narrowed(self, unit: Unit) -> "Guarantee":
+        """Return what this guarantee says about a narrower unit: at least as much."""
+        if not self.unit.covers(unit):
+            raise UnitError(f"a guarantee per {self.unit} says nothing about a single {unit}.")
+        return replace(self, unit=unit)
+
+    def __str__(self) -> str:
+        return " ".join(_sentences(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the guarantee as plain JSON values, with the derived epsilon beside the event."""
+        return {
+            "unit": self.unit.value,
+            "event": self.event.to_json(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "scope": self.scope.value,
+            "kind": self.kind.value,
+            "neighbours": self.neighbours,
+            "public": list(self.public),
+            "assumptions": [assumption.to_json() for assumption in self.assumptions],
+            "of": list(self.of),
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> "Guarantee":
+        """Return the guarantee that `to_json` wrote, after checking it against its own event."""
+        if not isinstance(data, dict) or set(data) != _FIELDS:
+            raise CorruptFileError("a guarantee must hold exactly the fields of its version.")
+        try:
+            guarantee = cls(
+                unit=Unit(data["unit"]),
+                event=event_from_json(data["event"]),
+                delta=_json_number(data["delta"]),
+                scope=Scope(data["scope"]),
+                kind=Kind(data["kind"]),
+                neighbours=_json_text(data["neighbours"]),
+                public=tuple(map(_json_text, data["public"])),
+                assumptions=tuple(_assumption(item) for item in data["assumptions"]),
+                of=tuple(map(_json_text, data["of"])),
+            )
+        except CorruptFileError:
+            raise
+        except (ValueError, TypeError) as error:
+            raise CorruptFileError("a guarantee in the file is not valid.") from error
+        _check_stated(guarantee, data["epsilon"])
+        return guarantee
+
+
+_FIELDS = {
+    "unit", "event", "epsilon", "delta", "scope", "kind", "neighbours", "public", "assumptions",
+    "of",
+}  # fmt: skip
+
+
+def _check_stated(guarantee: Guarantee, stated: object) -> None:
+    derived = guarantee.epsilon
+    if derived is None:
+        agrees = stated is None
+    else:
+        agrees = isinstance(stated, int | float) and math.isclose(stated, derived, rel_tol=1e-9)
+    if not agrees:
+        raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
+
+
+def _json_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CorruptFileError("a guarantee in the file holds something else where a number goes.")
+    return float(value)
+
+
+def _json_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise CorruptFileError("a guarantee in the file holds something else where text goes.")
+    return value
+
+
+def _assumption(item: object) -> Assumption:
+    if not isinstance(item, dict) or set(item) != {"statement", "checked"}:
+        raise CorruptFileError("an assumption needs a statement and how it was checked.")
+    return Assumption(_json_text(item["statement"]), _json_text(item["checked"]))
+
+
+def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:
+    """Return the guarantee of seeing all of ``guarantees``' releases, about one common unit.
+
+    Units never mix silently: a record guarantee stands in for a label one only after
+    ``guarantee.narrowed("label")`` said so.
+    """
+    parts = list(guarantees)
+    if not parts:
+        raise ParameterError("there is nothing to compose.")
+    units = sorted({part.unit.value for part in parts})
+    if len(units) > 1:
+        raise UnitError(f"guarantees per {' and per '.join(units)} do not mix; narrow them first.")
+    if {part.scope for part in parts} != {Scope.JOINT}:
+        raise UnitError("marginal guarantees do not compose: nothing is promised jointly.")
+    if {part.neighbours for part in parts} != {parts[0].neighbours}:
+        raise UnitError("guarantees with different neighbours do not mix.")
+    kinds = {part.kind for part in parts}
+    weakest = next(k for k in (Kind.NONE, Kind.DATA_DEPENDENT, Kind.GLOBAL) if k in kinds)
+    none = weakest is Kind.NONE
+    return Guarantee(
+        unit=parts[0].unit,
+        event=Unbounded() if none else compose_events(part.event for part in parts),
+        delta=delta,
+        kind=weakest,
+        neighbours=parts[0].neighbours,
+        public=tuple(dict.fromkeys(item for part in parts for item in part.public)),
+        assumptions=tuple(dict.fromkeys(item for part in parts for item in part.assumptions)),
+        of=tuple(dict.fromkeys(item for part in parts for item in part.of)),
+    )
+
+
+def _number(value: float) -> str:
+    """Return a float for reading: at most six digits, rounded up so that it never flatters us."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = 10 ** (5 - math.floor(math.log10(abs(value))))
+    return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.6g}"
+
+
+def _listed(items: tuple[str, ...]) -> str:
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+
+
+def _sentences(guarantee: Guarantee) -> list[str]:
+    """Return two or three plain sentences: the promise, what is public, what it rests on."""
+    thing = str(guarantee.unit)
+    if guarantee.of and guarantee.unit is Unit.ATTRIBUTE:
+        thing = f"value of {_listed(guarantee.of)}"
+    sentences = [_promise(guarantee, thing)]
+    if guarantee.scope is Scope.MARGINAL:
+        sentences.append(
+            f"This holds only for what {_listed(guarantee.of)} alone reveals;"
+            " the whole release, read together, is not protected."
+        )
+    if guarantee.public:
+        sentences.append(f"Taken as public: {_listed(guarantee.public)}.")
+    if guarantee.assumptions:
+        rests = "; ".join(f"{a.statement} ({a.checked})" for a in guarantee.assumptions)
+        sentences.append(f"It rests on: {rests}.")
+    return sentences
+
+
+_NAME_ONLY = 20.0  # beyond this epsilon the odds may move by 5e8: a number, not a protection
+
+
+def _promise(guarantee: Guarantee, thing: str) -> str:
+    epsilon = guarantee.epsilon
+    if epsilon is None:
+        return f"Protects nothing: this release may reveal any {thing} exactly."
+    cost = f"epsilon = {_number(epsilon)}"
+    if guarantee.delta > 0:
+        cost += f", delta = {_number(guarantee.delta)}"
+    elif isinstance(guarantee.event, Pure):
+        cost += ", pure"
+    if epsilon > _NAME_ONLY:
+        return (
+            f"Protects each {thing} in name only ({cost}): a loss this large lets a reader be"
+            " practically certain."
+        )
+    factor = _number(math.exp(epsilon))
+    if guarantee.kind is Kind.DATA_DEPENDENT:
+        return (
+            f"Not differentially private: for this data set alone, seeing the release changes the"
+            f" odds of a guess about one {thing} at most by a factor of {factor} ({cost});"
+            " how much noise there is depends on the private data."
+        )
+    slack = f", give or take {_number(guarantee.delta)} in probability" if guarantee.delta else ""
+    return (
+        f"Protects each {thing}: whatever else a reader knows, seeing this release cannot move the"
+        f" odds of any guess about one {thing} by more than a factor of {factor}{slack} ({cost})."
+    )

@@ -1,0 +1,128 @@
+"""Exact samples of P[k] ~ e^(-||k||_2 / scale) on the integer lattice.
+
+Why our own: opendp has no 2-norm mechanism, and a float sampler with rounding is not pure.
+
+A point eta with density e^(-||eta|| / scale) is a uniform direction times a Gamma(dimension)
+radius. It is rounded to the nearest lattice point k and accepted with probability
+
+    exp(-(||k|| - ||eta|| + sqrt(dimension)/2) / scale),
+
+which leaves exactly e^(-||k|| / scale) for every k (proofs/knorm.md). The uniform variables behind
+eta are known to a number of bits; interval arithmetic says whether that settles every rounding and
+the acceptance. If it does not, more bits are drawn for the same variables: no decision is ever
+taken on a rounded number.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suffice.privacy.randomness import private_bits
+
+__all__ = ["sample"]
+
+_FIRST_BITS = 192
+
+
+@dataclass
+class _Uniforms:
+    """Uniform reals in (0, 1), of which so far only the leading ``bits`` bits were looked at."""
+
+    count: int
+    bits: int = 0
+    prefixes: list[int] = field(default_factory=list)
+
+    def reveal(self, bits: int) -> None:
+        """Draw the bits that are missing; those seen before stay."""
+        more = bits - self.bits
+        block = private_bits(more * self.count)
+        mask = (1 << more) - 1
+        fresh = [(block >> (more * i)) & mask for i in range(self.count)]
+        old = self.prefixes or [0] * self.count
+        self.prefixes = [(a << more) | b for a, b in zip(old, fresh, strict=True)]
+        self.bits = bits
+
+    def enclosures(self, iv: Any) -> list[Any]:
+        """Return an interval around each variable."""
+        unit = iv.mpf(2) ** -self.bits
+        return [iv.mpf([p, p + 1]) * unit for p in self.prefixes]
+
+
+def sample(dimension: int, scale: float) -> NDArray[np.int64]:
+    """Return one lattice point drawn with probability proportional to e^(-||k||_2 / scale)."""
+    while True:
+        point = _attempt(dimension, scale)
+        if point is not None:
+            return np.array(point, dtype=np.int64)
+
+
+def _attempt(dimension: int, scale: float) -> list[int] | None:
+    """Return an accepted point, or None for a rejected one."""
+    from mpmath import iv
+
+    # radius: dimension variables; direction: a Gaussian vector by Box and Muller; acceptance: one.
+    pairs = (dimension + 1) // 2
+    uniforms = _Uniforms(dimension + 2 * pairs + 1)
+    bits = _FIRST_BITS
+    while True:
+        uniforms.reveal(bits)
+        iv.prec = bits + 64
+        decided, point = _decide(uniforms.enclosures(iv), dimension, scale, iv)
+        if decided:
+            return point
+        bits *= 2
+
+
+def _decide(
+    uniforms: list[Any], dimension: int, scale: float, iv: Any
+) -> tuple[bool, list[int] | None]:
+    """Return (whether the bits suffice, the point if accepted)."""
+    pairs = (dimension + 1) // 2
+    if any(u.a <= 0 for u in uniforms):  # a logarithm cannot be enclosed yet
+        return False, None
+    product = iv.mpf(1)
+    for u in uniforms[:dimension]:
+        product *= u
+    radius = -iv.log(product) * iv.mpf(scale)
+    normals: list[Any] = []
+    for u, v in zip(
+        uniforms[dimension : dimension + pairs],
+        uniforms[dimension + pairs : dimension + 2 * pairs],
+        strict=True,
+    ):
+        length = iv.sqrt(-2 * iv.log(u))
+        angle = 2 * iv.pi * v
+        normals += [length * iv.cos(angle), length * iv.sin(angle)]
+    normals = normals[:dimension]
+    norm = iv.sqrt(sum((g**2 for g in normals), iv.mpf(0)))
+    if norm.a <= 0:
+        return False, None
+    point = [_nearest(radius * g / norm, iv) for g in normals]
+    if any(k is None for k in point):
+        return False, None
+    whole = [k for k in point if k is not None]
+    length = iv.sqrt(iv.mpf(sum(k * k for k in whole)))
+    accept = iv.exp(-(length - radius + iv.sqrt(iv.mpf(dimension)) / 2) / iv.mpf(scale))
+    if uniforms[-1].b < accept.a:
+        return True, whole
+    return uniforms[-1].a > accept.b, None
+
+
+def _nearest(x: Any, iv: Any) -> int | None:
+    """Return the integer that every point of ``x`` rounds to, or None if there are two."""
+    low, high = (_floor_of_half_more(end, iv.prec) for end in (x.a, x.b))
+    return low if low == high else None
+
+
+def _floor_of_half_more(end: Any, precision: int) -> int:
+    """Return floor(end + 1/2) in integers, so that nothing is rounded on the way."""
+    from mpmath import mp
+    from mpmath.libmp import to_man_exp
+
+    with mp.workprec(precision):  # an end point has at most this many bits: the copy is exact
+        mantissa, exponent = to_man_exp(mp.mpf(end)._mpf_, signed=True)
+    if exponent >= 0:
+        return int(mantissa << exponent)
+    return int((2 * mantissa + (1 << -exponent)) >> (1 - exponent))

@@ -1,0 +1,191 @@
+"""Noise that keeps its promise in floating point: integers in, integers out, exact probabilities.
+
+Every real statistic is first put on a lattice (`suffice.engines` sums integers), so what reaches
+this module has an exact integer sensitivity and nothing is ever rounded after noise was added.
+Each function returns the noisy integers and the event that states what was spent; it is called by
+``owner/`` and ``audit/`` only. The proofs are in ``privacy/proofs/``, one page per mechanism.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from suffice.errors import ParameterError
+from suffice.privacy import calibrate, knorm
+from suffice.privacy.events import Event, Gaussian, Laplace, Pure
+
+__all__ = ["GaussianNoise", "KNormNoise", "LaplaceNoise", "Noise", "Sensitivity"]
+
+Integers = NDArray[np.int64]
+
+# The most noise that may be added to a 64-bit sum without any risk of wrapping around.
+_LARGEST_SUM = 2**61
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How far replacing one unit can move an integer statistic, in lattice steps.
+
+    ``l1`` and ``l2`` bound the change in the 1-norm and the 2-norm; ``dimension`` is its length.
+    """
+
+    l1: int
+    l2: float
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if not (self.l1 > 0 and self.l2 > 0 and math.isfinite(self.l2) and self.dimension > 0):
+            raise ParameterError("a statistic that nobody can move needs no noise; check the rows.")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A calibrated mechanism: what it costs (``event``) and how far it spreads (``variance``).
+
+    Both are known before any private number is seen; ``add`` draws the noise.
+    """
+
+    sensitivity: Sensitivity
+    event: Event
+    scale: float
+
+    @property
+    def variance(self) -> float:
+        """The variance that each coordinate gains, in squared steps."""
+        raise NotImplementedError  # pragma: no cover  # abstract
+
+    def add(self, exact: ArrayLike) -> Integers:
+        """Return ``exact`` plus fresh noise."""
+        values = np.asarray(exact, dtype=np.int64)
+        if values.size != self.sensitivity.dimension:
+            raise ParameterError("the statistic does not have the dimension that was calibrated.")
+        if values.size and int(np.abs(values).max()) >= _LARGEST_SUM:
+            raise ParameterError("the statistic is too large for its lattice; use a coarser step.")
+        return self._add(values.ravel()).reshape(values.shape)
+
+    def _add(self, values: Integers) -> Integers:
+        raise NotImplementedError  # pragma: no cover  # abstract
+
+
+def _opendp(values: Integers, measurement: Any) -> Integers:
+    return np.asarray(measurement(values.tolist()), dtype=np.int64)
+
+
+def _integer_vectors(dimension: int) -> tuple[Any, Any]:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")  # opendp's flag for constructors whose proof is not yet vetted
+    return dp, dp.vector_domain(dp.atom_domain(T=dp.i64), size=dimension)
+
+
+@dataclass(frozen=True)
+class LaplaceNoise(Noise):
+    """Protects one unit with pure epsilon: discrete Laplace noise on every coordinate.
+
+    P[noise = k] is proportional to e^(-|k| / scale) with scale = (l1 + 2) / epsilon. One unit moves
+    the statistic by at most l1 steps; the two further steps make the loss that of a continuous
+    Laplace pair, which composes better than "any pure mechanism" (proofs/laplace.md).
+    """
+
+    @classmethod
+    def calibrated(cls, sensitivity: Sensitivity, epsilon: float) -> "LaplaceNoise":
+        """Return the least noise that costs at most ``epsilon``."""
+        epsilon = calibrate.check_epsilon(epsilon)
+        reach = sensitivity.l1 + 2
+        scale = reach / epsilon
+        while (stated := _laplace_epsilon(sensitivity.dimension, scale, reach)) > epsilon:
+            scale = math.nextafter(scale, math.inf)
+        return cls(sensitivity, Laplace(stated), scale)
+
+    @property
+    def variance(self) -> float:
+        """2 q / (1 - q)^2 with q = e^(-1/scale)."""
+        return 1 / (2 * math.sinh(0.5 / self.scale) ** 2)
+
+    def _add(self, values: Integers) -> Integers:
+        dp, domain = _integer_vectors(values.size)
+        return _opendp(values, dp.m.make_laplace(domain, dp.l1_distance(T=dp.i64), self.scale))
+
+
+def _laplace_epsilon(dimension: int, scale: float, reach: int) -> float:
+    dp, domain = _integer_vectors(dimension)
+    return float(dp.m.make_laplace(domain, dp.l1_distance(T=dp.i64), scale).map(reach))
+
+
+# Outside this many standard deviations a Gaussian coordinate is counted as a failure: 2 e^(-98).
+_TAIL_RADIUS = 14.0
+# Below this many steps per standard deviation the lattice itself would cost privacy that shows.
+_LEAST_SIGMA = 2.0**16
+
+
+@dataclass(frozen=True)
+class GaussianNoise(Noise):
+    """Protects one unit with (epsilon, delta): discrete Gaussian noise on every coordinate.
+
+    P[noise = k] is proportional to e^(-k^2 / (2 scale^2)), scale = multiplier x l2 with the analytic
+    multiplier (Balle & Wang 2018). The lattice noise differs from a rounded continuous Gaussian by
+    a factor of at most e^slack outside a set of probability tail; both are inside the event
+    (proofs/gaussian.md).
+    """
+
+    event: Gaussian
+
+    @classmethod
+    def calibrated(
+        cls, sensitivity: Sensitivity, epsilon: float, delta: float
+    ) -> "GaussianNoise":
+        """Return the least noise that costs at most ``epsilon`` at ``delta``."""
+        epsilon = calibrate.check_epsilon(epsilon)
+        delta = calibrate.check_delta(delta, positive=True)
+        multiplier = calibrate.gaussian_multiplier(epsilon, delta)
+        while True:
+            event = cls._event(sensitivity, multiplier)
+            if event.epsilon(delta) <= epsilon:
+                return cls(sensitivity, event, event.multiplier * sensitivity.l2)
+            multiplier *= 1 + max(1e-10, 4 * event.slack / epsilon)
+
+    @staticmethod
+    def _event(sensitivity: Sensitivity, multiplier: float) -> Gaussian:
+        sigma = multiplier * sensitivity.l2
+        if sigma < _LEAST_SIGMA:
+            raise ParameterError("the lattice is too coarse for Gaussian noise; use a finer step.")
+        reach = _TAIL_RADIUS + 1 / multiplier
+        slack = sensitivity.dimension * reach**2 / (24 * sigma**2)
+        tail = sensitivity.dimension * 2 * math.exp(-(_TAIL_RADIUS**2) / 2)
+        return Gaussian(multiplier * (1 - 1e-12), slack, tail)  # float rounding of scale = z x l2
+
+    @property
+    def variance(self) -> float:
+        """scale^2, to far below the precision of a float on so fine a lattice."""
+        return self.scale**2
+
+    def _add(self, values: Integers) -> Integers:
+        dp, domain = _integer_vectors(values.size)
+        return _opendp(values, dp.m.make_gaussian(domain, dp.l2_distance(T=float), self.scale))
+
+
+@dataclass(frozen=True)
+class KNormNoise(Noise):
+    """Protects one unit with pure epsilon: noise whose density falls with the 2-norm.
+
+    P[noise = k] is proportional to e^(-||k||_2 / scale) on the integer lattice, scale = l2 / epsilon
+    (Hardt & Talwar 2010 for the 2-norm ball; the lattice sampler is exact, proofs/knorm.md).
+    """
+
+    @classmethod
+    def calibrated(cls, sensitivity: Sensitivity, epsilon: float) -> "KNormNoise":
+        """Return the least noise that costs at most ``epsilon``."""
+        epsilon = calibrate.check_epsilon(epsilon)
+        scale = sensitivity.l2 / epsilon * (1 + 1e-12)
+        return cls(sensitivity, Pure(epsilon), scale)
+
+    @property
+    def variance(self) -> float:
+        """(dimension + 1) scale^2: the radius is Gamma(dimension) and directions are even."""
+        return (self.sensitivity.dimension + 1) * self.scale**2
+
+    def _add(self, values: Integers) -> Integers:
+        return values + knorm.sample(values.size, self.scale)

@@ -1,0 +1,159 @@
+"""Randomised response for K states: integer thresholds on private 64-bit words.
+
+Probabilities are multiples of 2^-64, chosen once; epsilon is computed from those integers and not
+from the numbers that were asked for. No floating-point number takes part in a draw.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from suffice.errors import ParameterError
+from suffice.privacy import calibrate
+from suffice.privacy.events import Pure
+from suffice.privacy.randomness import private_blocks
+
+__all__ = ["Response"]
+
+_WHOLE = 2**64
+
+
+@dataclass(frozen=True)
+class Response:
+    """Protects one state: each is replaced at random, so any answer could have come from any state.
+
+    ``weights[j][i] / 2^64`` is P_ij = P[answer i | state j] (Barber 2020, Section 2). The cost is
+
+        epsilon = max_i ln(max_j P_ij / min_j P_ij),
+
+    the largest ratio within a row of P.
+    """
+
+    weights: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        states = len(self.weights)
+        if states < 2 or any(len(column) != states for column in self.weights):
+            raise ParameterError("randomised response needs a square matrix of two or more states.")
+        if any(w <= 0 for column in self.weights for w in column):
+            raise ParameterError(
+                "every answer must be possible from every state: a zero probability makes epsilon"
+                " infinite. Use positive entries only."
+            )
+        if any(sum(column) != _WHOLE for column in self.weights):
+            raise ParameterError("the probabilities of each column must sum to one.")
+
+    @classmethod
+    def keep_else_uniform(cls, states: int, keep: float) -> "Response":
+        """Keep the state with probability ``keep``, otherwise answer any other one, evenly."""
+        if states < 2 or not 0 < keep < 1:
+            raise ParameterError("keep must lie strictly between 0 and 1, for two or more states.")
+        return cls._uniform(states, round(Fraction(1 - Fraction(keep)) * _WHOLE / (states - 1)))
+
+    @classmethod
+    def from_epsilon(cls, states: int, epsilon: float) -> "Response":
+        """Return the most faithful keep-else-uniform response that costs at most ``epsilon``."""
+        epsilon = calibrate.check_epsilon(epsilon)
+        width = math.ceil(_WHOLE / (states - 1 + math.exp(epsilon)))
+        while (response := cls._uniform(states, width)).event.bound > epsilon:
+            width += 1 + width // 2**52  # a float's last digit is worth this many words
+        return response
+
+    @classmethod
+    def _uniform(cls, states: int, width: int) -> "Response":
+        kept = _WHOLE - (states - 1) * width
+        if width < 1 or kept <= width:
+            raise ParameterError("keep must exceed 1/states, and leave 2^-64 for each other state.")
+        return cls(
+            tuple(tuple(kept if i == j else width for i in range(states)) for j in range(states))
+        )
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> "Response":
+        """Return the response of P with P_ij = P[answer i | state j]; columns sum to one."""
+        table = np.asarray(matrix, dtype=np.float64)
+        square = table.ndim == 2 and table.shape[0] == table.shape[1] and table.shape[0] > 1
+        if not square or not np.isfinite(table).all() or (table <= 0).any():
+            raise ParameterError("P must be a square matrix of positive finite probabilities.")
+        if np.abs(table.sum(axis=0) - 1).max() > 1e-9:
+            raise ParameterError("the columns of P must sum to one: P_ij is P[answer i | state j].")
+        columns = []
+        for column in table.T:
+            exact = [Fraction(float(p)) for p in column]
+            whole = [max(1, round(p / sum(exact) * _WHOLE)) for p in exact]
+            whole[int(np.argmax(column))] += _WHOLE - sum(whole)  # the largest takes the remainder
+            columns.append(tuple(whole))
+        return cls(tuple(columns))
+
+    @property
+    def states(self) -> int:
+        """The number of states K."""
+        return len(self.weights)
+
+    @property
+    def event(self) -> Pure:
+        """What one answer costs, from the integer weights, rounded up."""
+        ratio = max(Fraction(max(row), min(row)) for row in zip(*self.weights, strict=True))
+        bound = math.log(ratio.numerator) - math.log(ratio.denominator)
+        if bound <= 0:
+            raise ParameterError("all columns are equal: the answers say nothing about the states.")
+        return Pure(bound + 4 * math.ulp(max(bound, 64 * math.log(2))))
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """P as floats, P_ij = P[answer i | state j]."""
+        return np.array([[w / _WHOLE for w in column] for column in self.weights]).T
+
+    def randomise(self, states: ArrayLike) -> NDArray[Any]:
+        """Return one randomised answer per state (codes 0..K-1), fresh at every call.
+
+        Integer arrays keep their type, so a byte per answer goes in and out as a byte.
+        """
+        codes = np.ascontiguousarray(states)
+        if not np.issubdtype(codes.dtype, np.integer):
+            raise ParameterError("states must be integer codes 0, 1, ..., K - 1.")
+        if np.iinfo(codes.dtype).max < self.states - 1:
+            raise ParameterError("the integer type of the states cannot hold every state.")
+        answers = np.empty_like(codes)
+        flat, out, start = codes.reshape(-1), answers.reshape(-1), 0
+        draw = self._kernel()
+        for words in private_blocks(flat.size):
+            part = slice(start, start := start + words.size)
+            if not draw(flat[part], words, out[part]):
+                raise ParameterError("a state lies outside the declared domain.")
+        return answers
+
+    def _kernel(self) -> Callable[[NDArray[Any], NDArray[np.uint64], NDArray[Any]], bool]:
+        from suffice.kernels import response as kernel
+
+        uniform = self._uniform_weights()
+        if uniform:
+            kept, width = (np.uint64(weight) for weight in uniform)
+            return lambda codes, words, out: bool(
+                kernel.respond_uniform(codes, words, kept, width, self.states, out)
+            )
+        ends = self._ends()
+        return lambda codes, words, out: bool(kernel.respond_by_table(codes, words, ends, out))
+
+    def _uniform_weights(self) -> tuple[int, int] | None:
+        """Return (kept, width) if a division (in signed words) does instead of a table."""
+        kept, width = self.weights[0][0], self.weights[0][1]
+        same = all(
+            w == (kept if i == j else width)
+            for j, column in enumerate(self.weights)
+            for i, w in enumerate(column)
+        )
+        return (kept, width) if same and width < _WHOLE // 2 else None
+
+    def _ends(self) -> NDArray[np.uint64]:
+        """Return cumulative weights per state; the last end, 2^64, is never compared with."""
+        ends: list[list[Any]] = []
+        for column in self.weights:
+            totals = np.cumsum(np.array(column[:-1], dtype=object))
+            ends.append([*totals.tolist(), _WHOLE - 1])
+        return np.array(ends, dtype=np.uint64)

@@ -1,0 +1,154 @@
+"""What crosses the wall between owner and learner: a frozen value, one file, its promise inside."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suffice._version import __version__
+from suffice.errors import CorruptFileError, ParameterError
+from suffice.privacy.guarantee import Guarantee
+from suffice.release.covariance import Covariance
+from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
+from suffice.tables.pipeline import Pipeline
+
+__all__ = ["Part", "Release", "RowSet", "Signature"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """The public rows that a statistic belongs to: how many, their hash, where they may be found."""
+
+    count: int
+    hash: str
+    found_at: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise ParameterError("a row count must be a positive integer.")
+        if not self.hash.startswith("sha256:") or len(self.hash) != 71:
+            raise ParameterError("a row hash must be written as sha256: and 64 hexadecimal digits.")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One owner's share: their rows and what was promised about them."""
+
+    rows: RowSet
+    guarantees: tuple[Guarantee, ...]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """An Ed25519 signature over the manifest, with the key that made it."""
+
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Holds one sanitised statistic and the guarantees under which it left its owner.
+
+    ``parts`` has one entry per owner; a release fresh from its owner has just one. ``arrays`` and
+    ``details`` are those of the kind (`suffice.release.kinds`).
+    """
+
+    kind: str
+    arrays: Mapping[str, Array]
+    details: Mapping[str, Any]
+    parts: tuple[Part, ...]
+    pipeline: Pipeline
+    noise: Covariance
+    library: str = f"suffice {__version__}"
+    signature: Signature | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        check_contents(self)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Every promise, owner by owner."""
+        return tuple(guarantee for part in self.parts for guarantee in part.guarantees)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise, where there is just one."""
+        if len(self.guarantees) != 1:
+            raise ParameterError("this release has several guarantees; read release.guarantees.")
+        return self.guarantees[0]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all owners together."""
+        return sum(part.rows.count for part in self.parts)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The declared classes."""
+        return tuple(self.details["classes"])
+
+    def unsigned(self) -> "Release":
+        """Return the same release without its signature."""
+        return replace(self, signature=None)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file whole or not at all."""
+        from suffice.release.codec import encode
+        from suffice.release.files import write_whole
+
+        write_whole(Path(path), encode(self))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Release):
+            return NotImplemented
+        from suffice.release.codec import encode
+
+        return encode(self) == encode(other)
+
+    __hash__ = None  # type: ignore[assignment]  # holds arrays
+
+
+def dimensions(release: Release) -> dict[str, int]:
+    """Return the length of each named axis."""
+    return {"d": len(release.pipeline.outputs), "K": len(release.details.get("classes", ()))}
+
+
+def shape_of(axes: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the shape that ``axes`` mean for these sizes."""
+    present = [axis for axis in axes if not (axis == "K?" and sizes["K"] == 2)]
+    return tuple(sizes[axis.rstrip("?")] for axis in present)
+
+
+def check_contents(release: Release) -> None:
+    """Raise unless arrays, details and parts are what the kind declares."""
+    kind = kind_named(release.kind)
+    if not release.parts or not all(part.guarantees for part in release.parts):
+        raise CorruptFileError("a release must state at least one guarantee for each owner.")
+    _check_details(kind, release.details)
+    if set(release.arrays) != set(kind.arrays):
+        raise CorruptFileError(f"a {kind.name} release must hold {', '.join(kind.arrays)} only.")
+    sizes = dimensions(release)
+    for name, rule in kind.arrays.items():
+        array = release.arrays[name]
+        if array.dtype != np.dtype(rule.dtype) or array.shape != shape_of(rule.shape, sizes):
+            raise CorruptFileError(f"array {name} has the wrong type or shape.")
+        trouble = ARRAY_CHECKS[rule.check](array)
+        if trouble:
+            raise CorruptFileError(f"array {name} {trouble}.")
+    array = release.noise.array
+    if array is not None and array.shape[0] != sizes["d"]:
+        raise CorruptFileError("the noise covariance does not fit the statistic.")
+
+
+def _check_details(kind: Kind, details: Mapping[str, Any]) -> None:
+    if set(details) != set(kind.details):
+        raise CorruptFileError(f"a {kind.name} release must state {', '.join(kind.details)}.")
+    for name, rule in kind.details.items():
+        if not DETAIL_CHECKS[rule.check](details[name]):
+            raise CorruptFileError(f"detail {name} is not valid.")

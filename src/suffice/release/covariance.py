@@ -1,0 +1,78 @@
+"""The covariance of released noise, as structure and never as a dense matrix."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suffice.errors import CorruptFileError, ParameterError
+
+__all__ = ["Covariance"]
+
+Vector = NDArray[np.float64]
+_FORMS = ("none", "identity", "diagonal", "factor")
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Describes noise of covariance C on each column of a statistic with d coordinates.
+
+    none: unknown or zero; identity: C = variance I; diagonal: C = variance diag(array);
+    factor: C = variance A A^T, with A = array of shape (d, r).
+    """
+
+    form: str
+    variance: float = 0.0
+    array: Vector | None = None
+
+    def __post_init__(self) -> None:
+        if self.form not in _FORMS or not (np.isfinite(self.variance) and self.variance >= 0):
+            raise ParameterError("the noise covariance has an unknown form or a bad variance.")
+        needs = {"diagonal": 1, "factor": 2}.get(self.form)
+        has = None if self.array is None else self.array.ndim
+        if needs != has or (self.array is not None and not np.isfinite(self.array).all()):
+            raise ParameterError(f"a {self.form} covariance does not fit its array.")
+
+    def scaled(self, factor: float) -> "Covariance":
+        """Return the covariance of the noise times sqrt(factor)."""
+        return Covariance(self.form, self.variance * factor, self.array)
+
+    def __add__(self, other: "Covariance") -> "Covariance":
+        """Return the covariance of the sum of two independent noises."""
+        if "none" in (self.form, other.form):
+            return Covariance("none")
+        if self.form == other.form == "identity":
+            return Covariance("identity", self.variance + other.variance)
+        return Covariance("factor", 1.0, np.hstack([self._root(other), other._root(self)]))
+
+    def _root(self, other: "Covariance") -> Vector:
+        """Return A with C = A A^T; the dimension comes from whichever of the two has an array."""
+        scale = np.sqrt(self.variance)
+        if self.form == "factor" and self.array is not None:
+            return np.asarray(scale * self.array)
+        if self.form == "diagonal" and self.array is not None:
+            return np.asarray(scale * np.diag(np.sqrt(self.array)))
+        assert other.array is not None  # noqa: S101  # for the type checker: one of them has one
+        return np.asarray(scale * np.eye(len(other.array)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return form and variance as plain JSON values."""
+        return {"form": self.form, "variance": self.variance}
+
+    def arrays(self) -> dict[str, Vector]:
+        """Return the array, named as it travels in a release."""
+        return {} if self.array is None else {"noise.array": self.array}
+
+    @classmethod
+    def from_json(cls, data: object, arrays: dict[str, NDArray[Any]]) -> "Covariance":
+        """Return the covariance that `to_json` and `arrays` described."""
+        if not isinstance(data, dict) or set(data) != {"form", "variance"}:
+            raise CorruptFileError("the noise covariance must hold a form and a variance.")
+        variance = data["variance"]
+        if not isinstance(variance, int | float) or isinstance(variance, bool):
+            raise CorruptFileError("the variance of the noise must be a number.")
+        try:
+            return cls(data["form"], float(variance), arrays.get("noise.array"))
+        except (ParameterError, TypeError, OverflowError) as error:
+            raise CorruptFileError("the noise covariance in the file is not valid.") from error

@@ -1,0 +1,130 @@
+"""The registry of kinds: what each holds, how it is checked and how two of them merge, as data.
+
+A new kind is one entry here. Loading, checking, merging, inspecting and the tests that run over
+every kind read this table and hold no list of their own.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suffice.errors import UnsupportedFileError
+
+__all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named"]
+
+Array = NDArray[Any]
+
+
+def _finite(array: Array) -> str | None:
+    return None if np.isfinite(array).all() else "holds values that are not finite"
+
+
+def _unit_interval(array: Array) -> str | None:
+    inside = np.isfinite(array).all() and (array >= 0).all() and (array <= 1).all()
+    return None if inside else "holds values outside [0, 1]"
+
+
+ARRAY_CHECKS: Mapping[str, Callable[[Array], str | None]] = {
+    "finite": _finite,
+    "unit-interval": _unit_interval,
+}
+
+
+def _labels(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) < 2:
+        return False
+    text = all(isinstance(v, str) for v in value)
+    whole = all(isinstance(v, int) for v in value)
+    return (text or whole) and len(set(value)) == len(value)
+
+
+DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "text": lambda v: isinstance(v, str),
+    "labels": _labels,
+    "positive": lambda v: isinstance(v, int | float) and not isinstance(v, bool) and v > 0,
+    "non-negative": lambda v: isinstance(v, int | float) and not isinstance(v, bool) and v >= 0,
+}
+
+
+@dataclass(frozen=True)
+class ArrayRule:
+    """One array of a kind.
+
+    ``shape`` names its axes: d (coordinates of the pipeline), K (classes), K? (an axis that is
+    there only with three classes or more). ``check`` is one of ARRAY_CHECKS. ``merge`` says what
+    several owners' arrays become: "row-mean", the mean over all their rows.
+    """
+
+    dtype: str
+    shape: tuple[str, ...]
+    check: str = "finite"
+    merge: str = "row-mean"
+
+
+@dataclass(frozen=True)
+class DetailRule:
+    """One public parameter of a kind.
+
+    ``check`` is one of DETAIL_CHECKS; ``merge`` says what happens if owners differ: "same", an
+    error; "any", the word "mixed"; "largest", the larger number.
+    """
+
+    check: str
+    merge: str = "same"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a release of this kind and version holds."""
+
+    name: str
+    version: int
+    arrays: Mapping[str, ArrayRule]
+    details: Mapping[str, DetailRule]
+    title: str
+    merges: bool = True
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name="mean-operator",
+            version=1,
+            title="a noisy mean operator",
+            arrays={"mean_operator": ArrayRule("float64", ("d", "K?"))},
+            details={
+                "classes": DetailRule("labels"),
+                "mechanism": DetailRule("text", merge="any"),
+                "step": DetailRule("positive", merge="largest"),
+            },
+        ),
+        Kind(
+            name="model",
+            version=1,
+            title="a fitted linear classifier",
+            arrays={"coefficients": ArrayRule("float64", ("d", "K?"))},
+            details={
+                "classes": DetailRule("labels"),
+                "loss": DetailRule("text"),
+                "lam": DetailRule("non-negative"),
+            },
+            merges=False,
+        ),
+    )
+}
+
+
+def kind_named(name: object, version: object = None) -> Kind:
+    """Return the kind of this name, at this version if one is given."""
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise UnsupportedFileError(f"this version reads releases of kind {', '.join(KINDS)} only.")
+    if version is not None and (isinstance(version, bool) or version != kind.version):
+        raise UnsupportedFileError(
+            f"this version reads {kind.name} releases of version {kind.version} only."
+        )
+    return kind

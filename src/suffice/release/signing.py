@@ -1,0 +1,76 @@
+"""Who released it: Ed25519 keys and signatures over the manifest, which holds the payload's hash."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization as ser
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from suffice.errors import SignatureError, StorageError
+from suffice.release.artifact import Release, Signature
+from suffice.release.codec import manifest_bytes
+from suffice.release.files import read_bounded, write_whole
+
+__all__ = ["check_signature", "fingerprint", "generate_keys", "sign", "verify"]
+
+_MOST_KEY_BYTES = 1 << 16
+
+
+def generate_keys(stem: str | Path) -> tuple[Path, Path]:
+    """Write a new private key to ``stem.key`` (readable by its owner only) and ``stem.pub``."""
+    private, public = Path(f"{stem}.key"), Path(f"{stem}.pub")
+    for path in (private, public):
+        if path.exists():
+            raise StorageError(f"{path} exists already; a key is never overwritten.")
+    key = Ed25519PrivateKey.generate()
+    secret = key.private_bytes(ser.Encoding.PEM, ser.PrivateFormat.PKCS8, ser.NoEncryption())
+    shared = key.public_key().public_bytes(
+        ser.Encoding.PEM, ser.PublicFormat.SubjectPublicKeyInfo
+    )
+    write_whole(private, secret, mode=0o600)
+    write_whole(public, shared)
+    return private, public
+
+
+def sign(release: Release, private_key: str | Path) -> Release:
+    """Return the release with a signature by the key in this file."""
+    try:
+        data = read_bounded(Path(private_key), _MOST_KEY_BYTES)
+        key = ser.load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise SignatureError(f"{private_key} holds no Ed25519 private key; see suffice keygen.")
+    public = key.public_key().public_bytes_raw()
+    return replace(release, signature=Signature(public, key.sign(manifest_bytes(release))))
+
+
+def check_signature(signature: Signature, manifest: bytes) -> None:
+    """Raise unless the signature is valid for its own key."""
+    try:
+        Ed25519PublicKey.from_public_bytes(signature.key).verify(signature.value, manifest)
+    except (InvalidSignature, ValueError):
+        raise SignatureError("the signature does not belong to this manifest.") from None
+
+
+def verify(release: Release, public_key: str | Path) -> None:
+    """Raise unless the release is signed by the owner of this public key."""
+    try:
+        key = ser.load_pem_public_key(read_bounded(Path(public_key), _MOST_KEY_BYTES))
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise SignatureError(f"{public_key} holds no Ed25519 public key; see suffice keygen.")
+    if release.signature is None:
+        raise SignatureError("the release is not signed.")
+    if release.signature.key != key.public_bytes_raw():
+        raise SignatureError("the release is signed, but with another key.")
+    check_signature(release.signature, manifest_bytes(release))
+
+
+def fingerprint(signature: Signature) -> str:
+    """Return a short name of the signing key, for people to compare."""
+    import hashlib
+
+    return hashlib.sha256(signature.key).hexdigest()[:16]

@@ -1,0 +1,68 @@
+"""JSON from strangers: no duplicate keys, no NaN, no infinities, no surprises of depth or size."""
+
+import json
+import math
+from typing import Any
+
+import rfc8785
+
+from suffice.errors import CorruptFileError
+
+__all__ = ["canonical", "parse", "parse_canonical"]
+
+_LARGEST_INTEGER = 2**53 - 1  # what RFC 8785 can write
+
+
+def canonical(value: Any) -> bytes:
+    """Return the one canonical encoding of ``value`` (RFC 8785)."""
+    return rfc8785.dumps(value)
+
+
+def parse(data: bytes) -> Any:
+    """Return the value of ``data``, or raise; what Python's json would let pass is refused."""
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_refuse,
+            parse_float=_finite,
+            parse_int=_integer,
+        )
+    except CorruptFileError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError("the file holds malformed JSON.") from error
+
+
+def parse_canonical(data: bytes) -> Any:
+    """Return the value of ``data``, which must be its canonical encoding byte for byte."""
+    value = parse(data)
+    try:
+        same = canonical(value) == data
+    except (rfc8785.CanonicalizationError, ValueError, RecursionError):
+        same = False
+    if not same:
+        raise CorruptFileError("the manifest is not in its canonical form.")
+    return value
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise CorruptFileError("a JSON object in the file names a key twice.")
+    return result
+
+
+def _refuse(_: str) -> Any:
+    raise CorruptFileError("the file holds a JSON number that is not finite.")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)  # type: ignore[no-any-return]
+
+
+def _integer(text: str) -> int:
+    if len(text) > 17 or abs(value := int(text)) > _LARGEST_INTEGER:
+        raise CorruptFileError("the file holds an integer that is too large.")
+    return value

@@ -1,0 +1,90 @@
+"""Columns by role and type, and how their cells become numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from suffice.errors import TableError
+
+__all__ = ["Roles", "is_categorical", "numbers", "resolve_roles"]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column is what; ``features`` are all the others unless they were named."""
+
+    features: tuple[str, ...]
+    label: str | None = None
+    bag: str | None = None
+    party: str | None = None
+
+
+def is_categorical(kind: pa.DataType) -> bool:
+    """Say whether a column of this Arrow type holds categories; refuse what is neither."""
+    if pa.types.is_dictionary(kind):
+        return True
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return True
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return False
+    raise TableError(f"a column of type {kind} is neither numbers nor categories; convert or drop it.")
+
+
+def resolve_roles(
+    schema: pa.Schema,
+    *,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    bag: str | None = None,
+    party: str | None = None,
+) -> Roles:
+    """Return the roles of a table's columns; every name must exist once and have one role."""
+    names = list(schema.names)
+    special = [name for name in (label, bag, party) if name is not None]
+    chosen = list(features) if features is not None else [n for n in names if n not in special]
+    for name in [*special, *chosen]:
+        if names.count(name) != 1:
+            trouble = "has no column" if name not in names else "has more than one column"
+            raise TableError(f"the table {trouble} {name!r}; it has {_some(names)}.")
+    if set(special) & set(chosen) or len(set(special)) < len(special):
+        raise TableError("one column cannot have two roles: label, bag and party are no features.")
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise TableError("there must be at least one feature column, and none twice.")
+    for name in chosen:
+        try:
+            is_categorical(schema.field(name).type)
+        except TableError as error:
+            raise TableError(f"column {name!r}: {error}") from None
+    return Roles(tuple(chosen), label, bag, party)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:8]))
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def numbers(column: pa.Array, out: np.ndarray) -> None:
+    """Write a numeric column as float64 into ``out``; missing becomes NaN, -0 becomes 0."""
+    if column.null_count:
+        column = pc.fill_null(pc.cast(column, pa.float64()), float("nan"))
+    elif pa.types.is_boolean(column.type):
+        column = pc.cast(column, pa.int8())
+    np.add(column.to_numpy(zero_copy_only=not column.null_count), 0.0, out=out)
+
+
+def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
+    """Return each cell's position in ``categories``; -1 is missing, -2 is none of them."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    try:
+        known = pa.array(list(categories)).cast(column.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        raise TableError("the declared categories are not of the column's type.") from None
+    codes = pc.fill_null(pc.index_in(column, value_set=known), -2).to_numpy(zero_copy_only=False)
+    if not column.null_count:
+        return codes
+    return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), -1, codes)

@@ -1,0 +1,57 @@
+"""Labels as codes of a declared list of classes, which is never read off the labels."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.errors import ParameterError, TableError
+from suffice.tables.columns import category_codes
+
+__all__ = ["Classes", "check_classes", "label_codes"]
+
+Classes = tuple[Any, ...]
+
+
+def check_classes(classes: Sequence[Any]) -> Classes:
+    """Return the declared classes as plain Python values: two or more, all different, one type."""
+    values = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
+    if len(values) < 2 or len(set(values)) < len(values):
+        raise ParameterError("classes must list two or more different labels.")
+    if not (all(isinstance(v, str) for v in values) or all(_is_integer(v) for v in values)):
+        raise ParameterError("classes must be all text or all integers (or False, True).")
+    return values
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int)  # bool is one
+
+
+def label_codes(labels: Any, classes: Classes) -> np.ndarray:
+    """Return the position of each label in ``classes``; a label outside them is an error."""
+    column = labels if isinstance(labels, pa.Array | pa.ChunkedArray) else _as_arrow(labels)
+    wanted: list[Any] = list(classes)
+    if _is_integer(classes[0]):  # 1, 1.0 and True are the same class
+        wanted = [float(c) if pa.types.is_floating(column.type) else int(c) for c in classes]
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    codes = category_codes(column, wanted)
+    outside = int(np.count_nonzero(codes < 0))
+    if outside:
+        shown = ", ".join(map(str, classes))
+        raise TableError(
+            f"{outside} of {len(codes)} labels are missing or none of the declared classes"
+            f" ({shown}); declare the classes with classes=... or --classes."
+        )
+    return codes.astype(np.int64, copy=False)
+
+
+def _as_arrow(labels: Any) -> pa.Array:
+    values = np.asarray(labels)
+    if values.ndim != 1:
+        raise TableError("labels must form one column.")
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        raise TableError("labels must be all text, all numbers or all booleans.") from None

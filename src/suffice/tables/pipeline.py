@@ -1,0 +1,208 @@
+"""From raw columns to the vector that is summed: the public pipeline, as data and never as code.
+
+In this order: fill missing values, encode categories, standardise, clip the norm, add the intercept.
+Owner and learner apply the same object. Its parameters are declared or come from public rows.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.errors import CorruptFileError, ParameterError, TableError
+from suffice.tables.columns import category_codes, is_categorical, numbers
+
+__all__ = ["Column", "Missing", "Pipeline", "encode"]
+
+Missing = Literal["error", "mean", "zero"]
+_POLICIES = ("error", "mean", "zero")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One raw feature column: numeric, or categorical with a declared or public list."""
+
+    name: str
+    categories: tuple[Any, ...] | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the numbers that the column turns into."""
+        if self.categories is None:
+            return (self.name,)
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+
+def encode(
+    batch: pa.RecordBatch, columns: Sequence[Column], out: np.ndarray, *, unknown: str
+) -> None:
+    """Write numbers and one-hot categories into ``out``; NaN where a value is missing.
+
+    ``unknown`` says what a category outside the list is: "error", or "zero" for no category.
+    """
+    j = 0
+    for column in columns:
+        cells = _cells(batch, column)
+        if column.categories is None:
+            numbers(cells, out[:, j])
+            j += 1
+            continue
+        codes = category_codes(cells, column.categories)
+        strange = int(np.count_nonzero(codes == -2))
+        if strange and unknown == "error":
+            raise TableError(
+                f"column {column.name!r}: {strange} cells hold a category that was not declared."
+            )
+        width = len(column.categories)
+        one_hot = out[:, j : j + width]
+        one_hot[:] = 0.0
+        rows = np.flatnonzero(codes >= 0)
+        one_hot[rows, codes[rows]] = 1.0
+        one_hot[codes == -1] = np.nan
+        j += width
+
+
+def _cells(batch: pa.RecordBatch, column: Column) -> pa.Array:
+    position = batch.schema.get_field_index(column.name)
+    if position < 0:
+        raise TableError(f"the table has no column {column.name!r}, which the pipeline needs.")
+    cells = batch.column(position)
+    if column.categories is None and is_categorical(cells.type):
+        raise TableError(f"column {column.name!r} must be numeric here, not {cells.type}.")
+    return cells
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """Computes the public vector of each row; the result is float64, one column per output name.
+
+    x -> clip((fill(encode(x)) - mean) / scale, bound), then ``intercept`` as one more coordinate
+    (weight 0: none). ``fill`` holds what a missing value becomes, or is None if that is an error.
+    """
+
+    columns: tuple[Column, ...]
+    missing: Missing
+    mean: np.ndarray
+    scale: np.ndarray
+    bound: float
+    intercept: float = 1.0
+    fill: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        width = sum(len(column.outputs) for column in self.columns)
+        vectors = [self.mean, self.scale] + ([] if self.fill is None else [self.fill])
+        if any(v.shape != (width,) or not np.isfinite(v).all() for v in vectors):
+            raise ParameterError("the pipeline's vectors must be finite, one entry per encoded column.")
+        if (self.scale <= 0).any():
+            raise ParameterError("the pipeline's scales must be positive.")
+        if not (math.isfinite(self.bound) and self.bound > 0):
+            raise ParameterError("the norm bound must be a positive finite number.")
+        if not (math.isfinite(self.intercept) and self.intercept >= 0):
+            raise ParameterError("the intercept's weight must be zero or a positive number.")
+        if self.missing not in _POLICIES or (self.missing == "error") != (self.fill is None):
+            raise ParameterError(f"missing must be one of {', '.join(_POLICIES)}, with its values.")
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the coordinates."""
+        names = [name for column in self.columns for name in column.outputs]
+        return tuple(names + ["(intercept)"] * (self.intercept > 0))
+
+    @property
+    def norm_bound(self) -> float:
+        """The largest 2-norm that an output row can have."""
+        return math.hypot(self.bound, self.intercept)
+
+    def transform(self, batch: pa.RecordBatch, *, unknown: str = "error") -> np.ndarray:
+        """Return the rows of ``batch`` as a Fortran-ordered float64 matrix."""
+        from suffice.kernels import columns as kernel  # compiled code is loaded when rows come
+
+        width = len(self.mean)
+        out = np.empty((batch.num_rows, len(self.outputs)), order="F")
+        encoded = out[:, :width]
+        encode(batch, self.columns, encoded, unknown=unknown)
+        self._fill(encoded)
+        kernel.standardise_and_clip(encoded, self.mean, 1.0 / self.scale, self.bound)
+        if self.intercept:
+            out[:, width] = self.intercept
+        return out
+
+    def _fill(self, encoded: np.ndarray) -> None:
+        holes = np.isnan(encoded.sum(axis=0))  # one pass; infinities are caught here as well
+        if not np.isfinite(encoded.sum(axis=0)[~holes]).all():
+            raise TableError("a feature column holds infinite values; mend or drop it.")
+        for j in np.flatnonzero(holes):
+            gone = np.isnan(encoded[:, j])
+            if self.fill is None:
+                raise TableError(
+                    f"column {self.outputs[j]!r} has {int(gone.sum())} missing values; choose what"
+                    " they become with missing='mean' or 'zero' (--missing)."
+                )
+            encoded[gone, j] = self.fill[j]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pipeline):
+            return NotImplemented
+        return self.digest() == other.digest()
+
+    __hash__ = None  # type: ignore[assignment]  # holds arrays
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the vectors as plain JSON values."""
+        return {
+            "columns": [
+                {"name": c.name, "categories": None if c.categories is None else list(c.categories)}
+                for c in self.columns
+            ],
+            "missing": self.missing,
+            "bound": self.bound,
+            "intercept": self.intercept,
+        }
+
+    def digest(self) -> str:
+        """Return a short name of everything that the pipeline does."""
+        content = hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode())
+        for name, array in sorted(self.arrays().items()):
+            content.update(name.encode() + b"\0" + array.tobytes())
+        return "sha256:" + content.hexdigest()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the vectors, named as they travel in a release."""
+        vectors = {"pipeline.mean": self.mean, "pipeline.scale": self.scale}
+        if self.fill is not None:
+            vectors["pipeline.fill"] = self.fill
+        return vectors
+
+    @classmethod
+    def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
+        """Return the pipeline that `to_json` and `arrays` described."""
+        if not isinstance(data, dict) or set(data) != {"columns", "missing", "bound", "intercept"}:
+            raise CorruptFileError("the pipeline must hold exactly the fields of its version.")
+        try:
+            return cls(
+                columns=tuple(_column(item) for item in data["columns"]),
+                missing=data["missing"],
+                mean=arrays["pipeline.mean"],
+                scale=arrays["pipeline.scale"],
+                bound=float(data["bound"]),
+                intercept=float(data["intercept"]),
+                fill=arrays.get("pipeline.fill"),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptFileError("the pipeline in the file is not valid.") from error
+
+
+def _column(item: Any) -> Column:
+    if not isinstance(item, dict) or set(item) != {"name", "categories"}:
+        raise CorruptFileError("a pipeline column needs a name and its categories, and no more.")
+    name, categories = item["name"], item["categories"]
+    if not isinstance(name, str) or not (categories is None or isinstance(categories, list)):
+        raise CorruptFileError("a pipeline column's name or categories are malformed.")
+    if categories is not None and not all(isinstance(c, str | int) for c in categories):
+        raise CorruptFileError("categories must be text or integers.")
+    return Column(name, None if categories is None else tuple(categories))

@@ -1,0 +1,133 @@
+"""Tables from anywhere, read again and again in batches of bounded size.
+
+Accepted: numpy arrays; pandas, polars and Arrow tables (anything with the Arrow C stream
+interface); Parquet, CSV and Feather files, and folders of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv  # loaded on first use, and that could be in a reader thread
+import pyarrow.dataset as ds
+
+from suffice.errors import StorageError, TableError
+
+__all__ = ["BATCH_ROWS", "Table", "open_table"]
+
+BATCH_ROWS = 1 << 15  # a block of 30 columns then stays inside the processor's cache
+_READ_AHEAD = 4  # batches and files in flight: this bounds the memory of a scan
+_FORMATS = {
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
+    ".arrow": "feather", ".ipc": "feather",
+}  # fmt: skip
+
+
+class Table(Protocol):
+    """Named columns that can be read several times."""
+
+    schema: pa.Schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``columns`` in order, at most BATCH_ROWS at a time."""
+
+    def count_rows(self) -> int | None:
+        """Return the number of rows if it is known without reading them."""
+
+
+class _InMemory:
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table.unify_dictionaries()
+        self.schema = self._table.schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from self._table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS)
+
+    def count_rows(self) -> int | None:
+        return int(self._table.num_rows)
+
+
+class _Array:
+    """A matrix with columns x0, x1, ...; its batches are copied column by column."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        if rows.ndim != 2:
+            raise TableError(f"rows must form a matrix with two dimensions; got {rows.ndim}.")
+        if rows.dtype.kind not in "fiub":
+            raise TableError("an array of rows must be numeric; pass a table for other columns.")
+        self._rows = rows
+        kind = pa.from_numpy_dtype(rows.dtype)
+        self.schema = pa.schema([(f"x{j}", kind) for j in range(rows.shape[1])])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        positions = [self.schema.get_field_index(name) for name in columns]
+        for start in range(0, len(self._rows), BATCH_ROWS):
+            part = np.asfortranarray(self._rows[start : start + BATCH_ROWS])
+            arrays = [pa.array(part[:, j]) for j in positions]
+            yield pa.record_batch(arrays, names=list(columns))
+
+    def count_rows(self) -> int | None:
+        return len(self._rows)
+
+
+class _Files:
+    def __init__(self, path: Path) -> None:
+        try:
+            self._dataset = ds.dataset(path, format=_format_of(path), exclude_invalid_files=False)
+            self.schema = self._dataset.schema
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(path, error) from None
+        self._path = path
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._dataset.to_batches(
+                columns=list(columns),
+                batch_size=BATCH_ROWS,
+                batch_readahead=_READ_AHEAD,
+                fragment_readahead=1,
+            ):
+                if batch.num_rows:
+                    yield batch
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self._path, error) from None
+
+    def count_rows(self) -> int | None:
+        return None if self._dataset.format.default_extname == "csv" else self._dataset.count_rows()
+
+
+def _format_of(path: Path) -> str:
+    files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
+    suffixes = {f.suffix.lower() for f in files if not f.name.startswith((".", "_"))}
+    formats = {_FORMATS.get(suffix, "") for suffix in suffixes}
+    if not path.exists():
+        raise StorageError(f"{path} does not exist.")
+    if len(formats) != 1 or "" in formats:
+        raise TableError(f"{path} must be, or hold only, Parquet, CSV or Feather files of one kind.")
+    return formats.pop()
+
+
+def _unreadable(path: Path, error: Exception) -> StorageError | TableError:
+    # Arrow's own message may quote a cell: only its class is passed on.
+    if isinstance(error, OSError) and not isinstance(error, pa.ArrowException):
+        return StorageError(f"{path} cannot be read: {type(error).__name__}.")
+    return TableError(f"{path} is not a readable table ({type(error).__name__}): check its format.")
+
+
+def open_table(data: Any) -> Table:
+    """Return a table over ``data``, whatever it came as; nothing is read yet from files."""
+    if isinstance(data, str | Path):
+        return _Files(Path(data))
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return _InMemory(data)
+    if hasattr(data, "batches") and hasattr(data, "schema"):
+        return data
+    if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
+        table = pa.table(data)
+        keep = [name for name in table.column_names if not name.startswith("__index_level_")]
+        return _InMemory(table.select(keep))
+    return _Array(np.asarray(data))
