@@ -1,0 +1,51 @@
+"""Release just enough to learn.
+
+For owners: `MeanOperator` releases a statistic, `Ledger` and `Budget` guard how much is ever lost.
+For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns.
+For everybody: `Guarantee` says what is protected; `errors` holds everything that is raised.
+
+Importing this package loads none of the heavy libraries; a name loads what it needs on first use.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from suffice._version import __version__
+
+_HOMES = {
+    # owner
+    "Ledger": "suffice.owner.ledger",
+    "MeanOperator": "suffice.owner.mean_operator",
+    # participant
+    "Randomizer": "suffice.participant",
+    # what travels
+    "Release": "suffice.release.artifact",
+    "generate_keys": "suffice.release.signing",
+    "load": "suffice.release.codec",
+    "merge": "suffice.release.merge",
+    "sign": "suffice.release.signing",
+    "verify": "suffice.release.signing",
+    # learner
+    "FactoredClassifier": "suffice.learner.factored",
+    # promises
+    "Budget": "suffice.privacy.guarantee",
+    "Guarantee": "suffice.privacy.guarantee",
+    "Unit": "suffice.privacy.guarantee",
+    "compose": "suffice.privacy.guarantee",
+}
+
+__all__ = ["__version__", "errors", *_HOMES]  # noqa: PLE0604  # all strings
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("suffice.errors")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'suffice' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value  # found once, found fast from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

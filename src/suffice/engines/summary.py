@@ -80,7 +80,9 @@ class PublicSummary:
     def _keep_sample(self, batch: pa.RecordBatch, first: int) -> None:
         start = -first % self._stride
         if start < batch.num_rows:
-            self._sample.append(batch.take(pa.array(np.arange(start, batch.num_rows, self._stride))))
+            self._sample.append(
+                batch.take(pa.array(np.arange(start, batch.num_rows, self._stride)))
+            )
         while sum(part.num_rows for part in self._sample) > _SAMPLE_ROWS:
             kept = pa.Table.from_batches(self._sample).combine_chunks()
             every_other = kept.take(pa.array(np.arange(0, kept.num_rows, 2)))

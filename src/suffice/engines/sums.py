@@ -28,10 +28,10 @@ class RowReach:
 
 
 class LabelledSums:
-    """Computes sum_i y_i k_i (two classes, y = -1, +1) or one sum per class, k_i = rint(x_i / step).
+    """Computes sum_i y_i k_i (two classes, y = -1, +1) or sums per class, k_i = rint(x_i / step).
 
-    An accumulator over pairs (matrix of rows, codes 0..K-1). Its state is integers: any split, order
-    or tree of merges gives the same numbers, so neither leaks through rounding.
+    An accumulator over pairs (matrix of rows, codes 0..K-1). Its state is integers: any split,
+    order or tree of merges gives the same numbers, so neither leaks through rounding.
     """
 
     def __init__(self, width: int, classes: int, step: float) -> None:
@@ -64,4 +64,6 @@ class LabelledSums:
         """The largest norms of a single row; public whenever the rows are."""
         # l1 adds integers below 2^53: exact. l2 adds squares: at most width roundings of 2^-53.
         width = self._totals.shape[-1]
-        return RowReach(int(self._reach[0]), math.sqrt(self._reach[1]) * (1 + (width + 4) * 2.0**-52))
+        return RowReach(
+            int(self._reach[0]), math.sqrt(self._reach[1]) * (1 + (width + 4) * 2.0**-52)
+        )

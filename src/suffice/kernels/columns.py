@@ -9,7 +9,7 @@ _TILE = 1024  # rows whose norms are kept at hand while the columns pass by
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "nsz", "contract"})
-def add_moments(block, shift, counts, sums, squares):  # type: ignore[no-untyped-def]
+def add_moments(block, shift, counts, sums, squares):
     """Add count, sum and sum of squares of (x - shift) per column; a missing value (NaN) is none.
 
     The data are shifted by a value of each column, so that squares of large numbers do not cancel.
@@ -33,8 +33,8 @@ def add_moments(block, shift, counts, sums, squares):  # type: ignore[no-untyped
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "nsz", "contract"})
-def standardise_and_clip(block, mean, inverse_scale, bound):  # type: ignore[no-untyped-def]
-    """Replace x by (x - mean) / scale, then shrink rows whose 2-norm exceeds ``bound``; in place."""
+def standardise_and_clip(block, mean, inverse_scale, bound):
+    """Replace x by (x - mean) / scale, then shrink rows with a 2-norm above ``bound``; in place."""
     rows, columns = block.shape
     norms = np.empty(_TILE)
     for start in range(0, rows, _TILE):

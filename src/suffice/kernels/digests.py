@@ -15,7 +15,7 @@ _HALF = np.uint64(32)
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def add_to_lanes(words, keys, lanes):  # type: ignore[no-untyped-def]
+def add_to_lanes(words, keys, lanes):
     """Add each column's NH term to both lanes; ``keys`` holds four 32-bit constants per column."""
     rows, columns = words.shape
     for j in range(columns):
@@ -28,7 +28,7 @@ def add_to_lanes(words, keys, lanes):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def fold_lanes(lanes, sums):  # type: ignore[no-untyped-def]
+def fold_lanes(lanes, sums):
     """Mix the lanes of each row and add them to ``sums`` modulo 2^64."""
     for i in range(lanes.shape[1]):
         first = _mix(lanes[0, i])
@@ -38,7 +38,7 @@ def fold_lanes(lanes, sums):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
-def _mix(x):  # type: ignore[no-untyped-def]
+def _mix(x):
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

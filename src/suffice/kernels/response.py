@@ -11,7 +11,7 @@ __all__ = ["respond_by_table", "respond_uniform"]
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def respond_uniform(states, words, keep, width, count, out):  # type: ignore[no-untyped-def]
+def respond_uniform(states, words, keep, width, count, out):
     """Keep a state if its word is below ``keep``, else take the (word - keep) // width-th other."""
     inverse = 1.0 / np.float64(width)
     for i in range(states.size):
@@ -30,7 +30,7 @@ def respond_uniform(states, words, keep, width, count, out):  # type: ignore[no-
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def respond_by_table(states, words, ends, out):  # type: ignore[no-untyped-def]
+def respond_by_table(states, words, ends, out):
     """Give record i the first output whose end in column ``states[i]`` lies above its word."""
     count = ends.shape[1]
     for i in range(states.size):

@@ -17,7 +17,7 @@ _EXACT = {"reassoc", "nsz"}
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
-def signed_sums(block, signs, inverse_step, totals, reach):  # type: ignore[no-untyped-def]
+def signed_sums(block, signs, inverse_step, totals, reach):
     """Add sum_i signs_i rint(x_i / step) to ``totals``; raise ``reach`` to the largest row norms.
 
     ``reach`` holds the largest 1-norm and the largest squared 2-norm of a row, in steps.
@@ -43,7 +43,7 @@ def signed_sums(block, signs, inverse_step, totals, reach):  # type: ignore[no-u
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
-def class_sums(block, codes, inverse_step, totals, reach):  # type: ignore[no-untyped-def]
+def class_sums(block, codes, inverse_step, totals, reach):
     """Add sum_{i: codes_i = k} rint(x_i / step) to ``totals[k]``; ``reach`` as in `signed_sums`."""
     rows, columns = block.shape
     ones = np.empty(_TILE)
@@ -64,7 +64,7 @@ def class_sums(block, codes, inverse_step, totals, reach):  # type: ignore[no-un
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def signed_sums_of_rows(rows, signs, inverse_step, totals):  # type: ignore[no-untyped-def]
+def signed_sums_of_rows(rows, signs, inverse_step, totals):
     """Do what `signed_sums` does, without ``reach``, for C-ordered rows in memory."""
     count, columns = rows.shape
     partial = np.empty(columns)

@@ -39,10 +39,23 @@ from suffice.privacy.accounting import composed_epsilon, fits
 from suffice.privacy.events import Event, event_from_json
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
-__all__ = ["Balance", "Entry", "Ledger"]
+__all__ = ["Balance", "Entry", "Ledger", "Request"]
 
 _BUSY_SECONDS = 120.0
 _PENDING_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: ``hash`` binds the ``name`` to parameters and data.
+
+    ``fingerprint`` identifies the data set's contents, ``parameters`` are kept for the history.
+    """
+
+    name: str
+    hash: str
+    fingerprint: str
+    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -146,10 +159,14 @@ class Ledger:
             raise ParameterError("a data set needs a name and at least one budget.")
         wanted = {(str(u), repr(b.epsilon), repr(b.delta)) for u, b in budgets.items()}
         db.execute("BEGIN IMMEDIATE")
-        known = set(db.execute("SELECT unit, epsilon, delta FROM budgets WHERE dataset = ?", (name,)))
+        known = set(
+            db.execute("SELECT unit, epsilon, delta FROM budgets WHERE dataset = ?", (name,))
+        )
         if known and known != wanted:
             db.execute("ROLLBACK")
-            raise LedgerError(f"data set {name!r} has other budgets in {self.path}; they are final.")
+            raise LedgerError(
+                f"data set {name!r} has other budgets in {self.path}; they are final."
+            )
         if not known:
             db.execute("INSERT INTO datasets VALUES (?, NULL)", (name,))
             db.executemany("INSERT INTO budgets VALUES (?, ?, ?, ?)", [(name, *w) for w in wanted])
@@ -164,29 +181,24 @@ class Ledger:
         self,
         dataset: str,
         guarantees: Sequence[Guarantee],
-        *,
-        request: str,
-        request_hash: str,
-        fingerprint: str,
-        parameters: Mapping[str, Any],
+        request: Request,
     ) -> bytes | None:
         """Pay for a request, durably; return the stored bytes instead if it was paid before.
 
-        ``request`` names it, ``request_hash`` binds the name to parameters and data, and
-        ``fingerprint`` the data set to its contents. After None, and only then, draw noise.
+        After None, and only then, draw noise.
         """
         with self._transaction() as db:
-            self._check_data(db, dataset, fingerprint)
-            found = self._find(db, dataset, request)
+            self._check_data(db, dataset, request.fingerprint)
+            found = self._find(db, dataset, request.name)
             if found is None:
                 self._afford(db, dataset, guarantees)
-                self._write_debit(db, dataset, guarantees, request, request_hash, parameters)
+                _write_debit(db, dataset, guarantees, request)
                 return None
-        if found[0] != request_hash:
+        if found[0] != request.hash:
             raise RequestConflictError(
-                f"request {request!r} was used for other parameters of data set {dataset!r}."
+                f"request {request.name!r} was used for other parameters of data set {dataset!r}."
             )
-        return found[1] if found[1] is not None else self._await_bytes(dataset, request)
+        return found[1] if found[1] is not None else self._await_bytes(dataset, request.name)
 
     def finish(self, dataset: str, request: str, data: bytes) -> None:
         """Store the bytes of a paid request, once; only then may they be handed out."""
@@ -219,7 +231,9 @@ class Ledger:
             )
 
     @staticmethod
-    def _find(db: sqlite3.Connection, dataset: str, request: str) -> tuple[str, bytes | None] | None:
+    def _find(
+        db: sqlite3.Connection, dataset: str, request: str
+    ) -> tuple[str, bytes | None] | None:
         row = db.execute(
             "SELECT request_hash, bytes FROM debits WHERE dataset = ? AND request = ?",
             (dataset, request),
@@ -273,31 +287,6 @@ class Ledger:
                     f" {budget.delta:g}), of which {used:.6g} is spent; this release does not fit."
                 )
 
-    @staticmethod
-    def _write_debit(
-        db: sqlite3.Connection,
-        dataset: str,
-        guarantees: Sequence[Guarantee],
-        request: str,
-        request_hash: str,
-        parameters: Mapping[str, Any],
-    ) -> None:
-        spent = [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
-        db.execute(
-            "INSERT INTO debits (dataset, request, request_hash, spent, parameters, time, host, pid)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                dataset,
-                request,
-                request_hash,
-                json.dumps(spent),
-                json.dumps(dict(parameters)),
-                time.time(),
-                socket.gethostname(),
-                os.getpid(),
-            ),
-        )
-
     def balances(self) -> list[Balance]:
         """Return every budget with what is spent of it, recomposed from the stored events."""
         with self._connection() as db:
@@ -318,6 +307,25 @@ class Ledger:
                 " pid FROM debits ORDER BY number"
             ).fetchall()
         return [_entry(row) for row in rows]
+
+
+def _write_debit(
+    db: sqlite3.Connection, dataset: str, guarantees: Sequence[Guarantee], request: Request
+) -> None:
+    spent = [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
+    row = {
+        "dataset": dataset,
+        "request": request.name,
+        "request_hash": request.hash,
+        "spent": json.dumps(spent),
+        "parameters": json.dumps(dict(request.parameters)),
+        "time": time.time(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+    }
+    names = ", ".join(row)
+    places = ", ".join(f":{name}" for name in row)
+    db.execute(f"INSERT INTO debits ({names}) VALUES ({places})", row)  # noqa: S608  # our own names
 
 
 def _state_of(finished: int | None, host: str, pid: int) -> str:

@@ -1,4 +1,4 @@
-"""The mean operator of private labels and public rows, released with noise (Patrini et al. 2016)."""
+"""The noisy mean operator of private labels and public rows (Patrini et al. 2016)."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -229,9 +229,7 @@ def _no_labels(public: PublicRows) -> Iterator[tuple[pa.RecordBatch, np.ndarray]
         yield batch, np.zeros(batch.num_rows, dtype=np.int64)
 
 
-def _noisy_release(
-    sums: _ExactSums, noise: Noise, guarantee: Guarantee, mechanism: str
-) -> Release:
+def _noisy_release(sums: _ExactSums, noise: Noise, guarantee: Guarantee, mechanism: str) -> Release:
     per_step = sums.step / sums.public.rows.count
     return Release(
         kind="mean-operator",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from suffice.errors import ParameterError, UnprotectedError
-from suffice.owner.ledger import Ledger
+from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
@@ -35,8 +35,8 @@ def publish(
     """
     if not unprotected and not all(guarantee.protected for guarantee in guarantees):
         raise UnprotectedError(
-            "this release has no global guarantee; say unprotected=True (--unprotected) if everybody"
-            " concerned accepts that."
+            "this release has no global guarantee; say unprotected=True (--unprotected) if all who are"
+            " concerned accept that."
         )
     if ledger is None:
         return draw()
@@ -46,14 +46,7 @@ def publish(
     data = _keyed(secret, b"data", fingerprint)
     bound = _keyed(secret, b"request", canonical(dict(parameters)) + data.encode())
     name = request or bound[:16]
-    stored = ledger.debit(
-        dataset,
-        guarantees,
-        request=name,
-        request_hash=bound,
-        fingerprint=data,
-        parameters=parameters,
-    )
+    stored = ledger.debit(dataset, guarantees, Request(name, bound, data, parameters))
     if stored is not None:
         return decode(stored)
     try:

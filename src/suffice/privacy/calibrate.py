@@ -49,8 +49,9 @@ def _log_delta(epsilon: float, multiplier: float) -> float:
     half, shift = 0.5 / multiplier, epsilon * multiplier
     upper, lower = half - shift, -half - shift
     if upper > 0:  # here delta is large and the plain difference is accurate
-        return math.log(-math.expm1(epsilon + log_ndtr(lower) - log_ndtr(upper))) + log_ndtr(upper)
-    mills = erfcx(-upper / math.sqrt(2)) - erfcx(-lower / math.sqrt(2))
+        log_upper, log_lower = float(log_ndtr(upper)), float(log_ndtr(lower))
+        return math.log(-math.expm1(epsilon + log_lower - log_upper)) + log_upper
+    mills = float(erfcx(-upper / math.sqrt(2)) - erfcx(-lower / math.sqrt(2)))
     return -0.5 * upper * upper - math.log(2) + math.log(mills) if mills > 0 else -math.inf
 
 

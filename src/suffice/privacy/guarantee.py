@@ -110,7 +110,7 @@ class Guarantee:
         calibrate.check_delta(self.delta)
         if (self.kind is Kind.NONE) != isinstance(self.event, Unbounded):
             raise ParameterError("a guarantee of kind none, and only that, has an unbounded event.")
-        if self.kind is not Kind.NONE and not math.isfinite(self.epsilon):
+        if self.epsilon is not None and not math.isfinite(self.epsilon):
             raise ParameterError("at this delta the event has no finite epsilon; raise delta.")
         if self.scope is Scope.MARGINAL and not self.of:
             raise ParameterError("a marginal guarantee must name its coordinates.")

@@ -125,8 +125,8 @@ _LEAST_SIGMA = 2.0**16
 class GaussianNoise(Noise):
     """Protects one unit with (epsilon, delta): discrete Gaussian noise on every coordinate.
 
-    P[noise = k] is proportional to e^(-k^2 / (2 scale^2)), scale = multiplier x l2 with the analytic
-    multiplier (Balle & Wang 2018). The lattice noise differs from a rounded continuous Gaussian by
+    P[noise = k] is proportional to e^(-k^2 / (2 scale^2)), scale = multiplier x l2 with the
+    analytic multiplier (Balle & Wang 2018). The lattice noise differs from a rounded continuous Gaussian by
     a factor of at most e^slack outside a set of probability tail; both are inside the event
     (proofs/gaussian.md).
     """
@@ -134,9 +134,7 @@ class GaussianNoise(Noise):
     event: Gaussian
 
     @classmethod
-    def calibrated(
-        cls, sensitivity: Sensitivity, epsilon: float, delta: float
-    ) -> "GaussianNoise":
+    def calibrated(cls, sensitivity: Sensitivity, epsilon: float, delta: float) -> "GaussianNoise":
         """Return the least noise that costs at most ``epsilon`` at ``delta``."""
         epsilon = calibrate.check_epsilon(epsilon)
         delta = calibrate.check_delta(delta, positive=True)
@@ -171,7 +169,7 @@ class GaussianNoise(Noise):
 class KNormNoise(Noise):
     """Protects one unit with pure epsilon: noise whose density falls with the 2-norm.
 
-    P[noise = k] is proportional to e^(-||k||_2 / scale) on the integer lattice, scale = l2 / epsilon
+    P[noise = k] is proportional to e^(-||k||_2 / scale) on the integers, scale = l2 / epsilon
     (Hardt & Talwar 2010 for the 2-norm ball; the lattice sampler is exact, proofs/knorm.md).
     """
 

@@ -1,4 +1,4 @@
-"""The only source of private randomness: the operating system, stretched by AES-256 in counter mode.
+"""The only source of private randomness: the operating system, stretched by AES-256-CTR.
 
 Every call takes a fresh key from the operating system, so there is no state that a fork, a snapshot
 or a second thread could repeat, and nothing that could be stored or published as a seed.
@@ -36,7 +36,7 @@ def private_blocks(count: int) -> Iterator[NDArray[np.uint64]]:
     words = np.empty(min(count, _BLOCK_WORDS), dtype=np.uint64)
     for start in range(0, count, _BLOCK_WORDS):
         size = min(_BLOCK_WORDS, count - start)
-        stream.update_into(memoryview(zeros)[: 8 * size], memoryview(words).cast("B")[: 8 * size])
+        stream.update_into(memoryview(zeros)[: 8 * size], words[:size].view(np.uint8).data)
         yield words[:size]
 
 

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class RowSet:
-    """The public rows that a statistic belongs to: how many, their hash, where they may be found."""
+    """The public rows that a statistic belongs to: how many, their hash, where they may be."""
 
     count: int
     hash: str
@@ -141,8 +141,8 @@ def check_contents(release: Release) -> None:
         trouble = ARRAY_CHECKS[rule.check](array)
         if trouble:
             raise CorruptFileError(f"array {name} {trouble}.")
-    array = release.noise.array
-    if array is not None and array.shape[0] != sizes["d"]:
+    factor = release.noise.array
+    if factor is not None and factor.shape[0] != sizes["d"]:
         raise CorruptFileError("the noise covariance does not fit the statistic.")
 
 

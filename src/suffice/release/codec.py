@@ -86,7 +86,9 @@ def encode(release: Release) -> bytes:
     """Return the file's bytes: the same release always gives the same."""
     payload = _payload_of(release)
     manifest = strict_json.canonical(manifest_of(release, payload))
-    signature = b"" if release.signature is None else release.signature.key + release.signature.value
+    signature = (
+        b"" if release.signature is None else release.signature.key + release.signature.value
+    )
     lengths = _LENGTHS.pack(len(manifest), len(payload), len(signature))
     body = _MAGIC + lengths + manifest + payload + signature
     return body + hashlib.sha256(body).digest()

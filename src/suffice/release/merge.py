@@ -1,4 +1,4 @@
-"""Several owners' releases of one kind become one; every owner's guarantee stays with their rows."""
+"""Several owners' releases of one kind become one; each guarantee stays with its rows."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who released it: Ed25519 keys and signatures over the manifest, which holds the payload's hash."""
+"""Who released it: Ed25519 signatures over the manifest, which holds the payload's hash."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +25,7 @@ def generate_keys(stem: str | Path) -> tuple[Path, Path]:
             raise StorageError(f"{path} exists already; a key is never overwritten.")
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(ser.Encoding.PEM, ser.PrivateFormat.PKCS8, ser.NoEncryption())
-    shared = key.public_key().public_bytes(
-        ser.Encoding.PEM, ser.PublicFormat.SubjectPublicKeyInfo
-    )
+    shared = key.public_key().public_bytes(ser.Encoding.PEM, ser.PublicFormat.SubjectPublicKeyInfo)
     write_whole(private, secret, mode=0o600)
     write_whole(public, shared)
     return private, public

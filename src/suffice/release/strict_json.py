@@ -59,7 +59,7 @@ def _refuse(_: str) -> Any:
 
 def _finite(text: str) -> float:
     value = float(text)
-    return value if math.isfinite(value) else _refuse(text)  # type: ignore[no-any-return]
+    return value if math.isfinite(value) else _refuse(text)
 
 
 def _integer(text: str) -> int:

@@ -31,7 +31,9 @@ def is_categorical(kind: pa.DataType) -> bool:
         return True
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return False
-    raise TableError(f"a column of type {kind} is neither numbers nor categories; convert or drop it.")
+    raise TableError(
+        f"a column of type {kind} is neither numbers nor categories; convert or drop it."
+    )
 
 
 def resolve_roles(

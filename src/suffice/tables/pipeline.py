@@ -1,6 +1,6 @@
 """From raw columns to the vector that is summed: the public pipeline, as data and never as code.
 
-In this order: fill missing values, encode categories, standardise, clip the norm, add the intercept.
+In this order: encode categories, fill missing values, standardise, clip the norm, add an intercept.
 Owner and learner apply the same object. Its parameters are declared or come from public rows.
 """
 
@@ -97,7 +97,9 @@ class Pipeline:
         width = sum(len(column.outputs) for column in self.columns)
         vectors = [self.mean, self.scale] + ([] if self.fill is None else [self.fill])
         if any(v.shape != (width,) or not np.isfinite(v).all() for v in vectors):
-            raise ParameterError("the pipeline's vectors must be finite, one entry per encoded column.")
+            raise ParameterError(
+                "the pipeline's vectors must be finite, one entry per encoded column."
+            )
         if (self.scale <= 0).any():
             raise ParameterError("the pipeline's scales must be positive.")
         if not (math.isfinite(self.bound) and self.bound > 0):

@@ -24,7 +24,7 @@ _NAN = np.float64("nan").view(np.uint64)
 
 
 class RowDigest:
-    """Computes the hash of rows, free of their order; an accumulator over blocks of 64-bit words."""
+    """Computes the order-free hash of rows; an accumulator over blocks of 64-bit words."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = sorted(names)

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 
 from suffice.errors import StorageError, TableError
 
-__all__ = ["BATCH_ROWS", "Table", "open_table"]
+__all__ = ["BATCH_ROWS", "Table", "concatenated", "open_table"]
 
 BATCH_ROWS = 1 << 15  # a block of 30 columns then stays inside the processor's cache
 _READ_AHEAD = 4  # batches and files in flight: this bounds the memory of a scan
@@ -33,9 +33,6 @@ class Table(Protocol):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, at most BATCH_ROWS at a time."""
 
-    def count_rows(self) -> int | None:
-        """Return the number of rows if it is known without reading them."""
-
 
 class _InMemory:
     def __init__(self, table: pa.Table) -> None:
@@ -44,9 +41,6 @@ class _InMemory:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from self._table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS)
-
-    def count_rows(self) -> int | None:
-        return int(self._table.num_rows)
 
 
 class _Array:
@@ -67,9 +61,6 @@ class _Array:
             part = np.asfortranarray(self._rows[start : start + BATCH_ROWS])
             arrays = [pa.array(part[:, j]) for j in positions]
             yield pa.record_batch(arrays, names=list(columns))
-
-    def count_rows(self) -> int | None:
-        return len(self._rows)
 
 
 class _Files:
@@ -94,8 +85,20 @@ class _Files:
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self._path, error) from None
 
-    def count_rows(self) -> int | None:
-        return None if self._dataset.format.default_extname == "csv" else self._dataset.count_rows()
+
+class _Concatenated:
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = tables
+        self.schema = tables[0].schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for table in self._tables:
+            yield from table.batches(columns)
+
+
+def concatenated(tables: Sequence[Table]) -> Table:
+    """Return the rows of several tables, one after the other; the first one's schema leads."""
+    return _Concatenated(tables)
 
 
 def _format_of(path: Path) -> str:
@@ -105,7 +108,9 @@ def _format_of(path: Path) -> str:
     if not path.exists():
         raise StorageError(f"{path} does not exist.")
     if len(formats) != 1 or "" in formats:
-        raise TableError(f"{path} must be, or hold only, Parquet, CSV or Feather files of one kind.")
+        raise TableError(
+            f"{path} must be, or hold only, Parquet, CSV or Feather files of one kind."
+        )
     return formats.pop()
 
 

@@ -1,0 +1,99 @@
+"""Commands of the learner: fit, predict, score."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from suffice.cli.output import show_json, show_pairs
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the learner's commands."""
+    app.command()(fit)
+    app.command()(predict)
+    app.command()(score)
+
+
+def fit(
+    releases: Annotated[list[Path], typer.Argument(help="One release, or several owners'.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    rows: Annotated[
+        list[Path], typer.Option(help="The public rows; repeat it, in the order of the releases.")
+    ],
+    lam: Annotated[float, typer.Option(help="Weight of the squared-norm penalty.")] = 0.01,
+) -> None:
+    """Learn a classifier from releases and the public rows that they belong to."""
+    from suffice.learner.factored import FactoredClassifier
+    from suffice.release.codec import load
+
+    model = FactoredClassifier(lam=lam).fit_release([load(path) for path in releases], _rows(rows))
+    model.to_release().save(output)
+    show_pairs(
+        [
+            ("written", str(output)),
+            ("classes", ", ".join(map(str, model.classes_))),
+            ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
+        ]
+    )
+
+
+def _rows(paths: list[Path]) -> Any:
+    if len(paths) == 1:
+        return paths[0]
+    from suffice.tables.sources import concatenated, open_table
+
+    return concatenated([open_table(path) for path in paths])
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    table: Annotated[Path, typer.Argument(help="New rows.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet, CSV or Feather.")],
+) -> None:
+    """Predict the class of new rows; writes predictions and probabilities."""
+    import pyarrow as pa
+
+    from suffice.learner.factored import FactoredClassifier
+    from suffice.release.codec import load
+    from suffice.tables.writing import write_table
+
+    classifier = FactoredClassifier.from_release(load(model))
+    probability = classifier.predict_proba(table)
+    columns = {"prediction": classifier.predict(table)}
+    for position, name in enumerate(classifier.classes_):
+        columns[f"probability of {name}"] = probability[:, position]
+    write_table(pa.table(columns), output)
+    typer.echo(f"{output}: {len(probability):,} predictions.")
+
+
+def score(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    table: Annotated[Path, typer.Argument(help="Rows with labels that you may see.")],
+    label: Annotated[str, typer.Option(help="The column of true labels.")],
+    json: Annotated[bool, typer.Option("--json", help='Print {"accuracy": ...}.')] = False,
+) -> None:
+    """Compare predictions with labels that the caller may see."""
+    import numpy as np
+
+    from suffice.learner.factored import FactoredClassifier
+    from suffice.release.codec import load
+    from suffice.tables.columns import resolve_roles
+    from suffice.tables.labels import label_codes
+    from suffice.tables.sources import open_table
+
+    classifier = FactoredClassifier.from_release(load(model))
+    source = open_table(table)
+    resolve_roles(source.schema, label=label)
+    classes = tuple(classifier.classes_.tolist())
+    truth = np.concatenate(
+        [label_codes(batch.column(label), classes) for batch in source.batches([label])]
+    )
+    right = classifier.predict(source) == classifier.classes_[truth]
+    result = {"accuracy": float(right.mean()), "rows": len(right)}
+    if json:
+        show_json(result)
+    else:
+        typer.echo(f"accuracy {result['accuracy']:.4f} on {result['rows']:,} rows")

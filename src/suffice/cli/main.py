@@ -1,0 +1,48 @@
+"""The program ``suffice``: its commands, its version, and how it reports errors."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from suffice._version import __version__
+from suffice.cli import auditing, learner, owner, study
+from suffice.errors import SufficeError
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="suffice",
+    help="Release just enough to learn: private statistics out, classifiers in.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"suffice {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    del version
+
+
+for _role in (owner, auditing, learner, study):
+    _role.register(app)
+
+
+def run() -> None:
+    """Run the program; an error of the library is one line on stderr and its own exit code."""
+    try:
+        app(prog_name="suffice")
+    except SufficeError as error:
+        typer.echo(f"suffice: {error}", err=True)
+        sys.exit(error.exit_code)

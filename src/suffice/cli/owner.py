@@ -1,0 +1,249 @@
+"""Commands of the owner: ledger, release, keygen."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from suffice.cli.output import progress, show_json, show_pairs, show_table
+from suffice.errors import ParameterError
+
+__all__ = ["register"]
+
+ledger_app = typer.Typer(help="Guard how much is ever lost: budgets and their history.")
+release_app = typer.Typer(help="Publish a sanitised statistic, paid for from a ledger.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the owner's commands."""
+    app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
+    app.add_typer(release_app, name="release", no_args_is_help=True)
+    app.command()(keygen)
+
+
+@ledger_app.command("init")
+def ledger_init(
+    path: Annotated[Path, typer.Argument(help="The ledger's file; made if it is missing.")],
+    dataset: Annotated[str, typer.Option(help="The name of the data set.")],
+    epsilon: Annotated[float, typer.Option(help="The most epsilon that may ever be spent.")],
+    delta: Annotated[float, typer.Option(help="The delta at which epsilon is counted.")] = 0.0,
+    unit: Annotated[str, typer.Option(help="label, attribute, record or party.")] = "label",
+) -> None:
+    """Give a data set its budget, once and for all."""
+    from suffice.owner.ledger import Ledger
+    from suffice.privacy.guarantee import Budget
+
+    budget = Budget(epsilon, delta)
+    Ledger(path, {dataset: {_unit(unit): budget}})
+    typer.echo(f"{path}: data set {dataset!r} may lose {budget} per {unit}.")
+
+
+def _unit(name: str) -> Any:
+    from suffice.privacy.guarantee import Unit
+
+    if name not in set(Unit):
+        raise ParameterError(f"the unit must be one of {', '.join(Unit)}; got {name!r}.")
+    return Unit(name)
+
+
+@ledger_app.command("show")
+def ledger_show(
+    path: Annotated[Path, typer.Argument(help="The ledger's file.")], json: Json = False
+) -> None:
+    """Show every budget, what is spent and what is left."""
+    from suffice.owner.ledger import Ledger
+
+    balances = Ledger(path).balances()
+    if json:
+        show_json(
+            [
+                {
+                    "dataset": b.dataset,
+                    "unit": str(b.unit),
+                    "epsilon": b.budget.epsilon,
+                    "delta": b.budget.delta,
+                    "spent": b.spent,
+                    "left": b.left,
+                    "debits": b.debits,
+                }
+                for b in balances
+            ]
+        )
+        return
+    rows = [
+        (
+            b.dataset,
+            str(b.unit),
+            f"{b.budget.epsilon:g}",
+            f"{b.budget.delta:g}",
+            f"{b.spent:.6g}",
+            f"{b.left:.6g}",
+            str(b.debits),
+        )
+        for b in balances
+    ]
+    show_table(str(path), ["data set", "unit", "epsilon", "delta", "spent", "left", "debits"], rows)
+
+
+@ledger_app.command("history")
+def ledger_history(
+    path: Annotated[Path, typer.Argument(help="The ledger's file.")], json: Json = False
+) -> None:
+    """Show every debit: released, pending, or burnt (paid for, output lost)."""
+    from suffice.owner.ledger import Ledger
+
+    entries = Ledger(path).history()
+    if json:
+        show_json(
+            [
+                {
+                    "number": e.number,
+                    "dataset": e.dataset,
+                    "unit": str(e.unit),
+                    "request": e.request,
+                    "state": e.state,
+                    "time": datetime.fromtimestamp(e.time, UTC).isoformat(timespec="seconds"),
+                    "events": [event.to_json() for event in e.events],
+                    "parameters": dict(e.parameters),
+                }
+                for e in entries
+            ]
+        )
+        return
+    rows = [
+        (
+            str(e.number),
+            datetime.fromtimestamp(e.time, UTC).isoformat(sep=" ", timespec="seconds"),
+            e.dataset,
+            str(e.unit),
+            str(e.parameters.get("kind", "")),
+            str(e.parameters.get("epsilon", "")),
+            e.state,
+            e.request,
+        )
+        for e in entries
+    ]
+    columns = ["#", "time (UTC)", "data set", "unit", "kind", "epsilon", "state", "request"]
+    show_table(str(path), columns, rows)
+
+
+@release_app.command("mean-operator")
+def release_mean_operator(
+    table: Annotated[
+        Path, typer.Argument(help="Parquet, CSV or Feather file, or a folder of them.")
+    ],
+    label: Annotated[str, typer.Option(help="The private column.")],
+    epsilon: Annotated[float, typer.Option(help="What the release may cost each label.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The release file to write.")],
+    delta: Annotated[float, typer.Option(help="Needed by the Gaussian mechanism.")] = 0.0,
+    mechanism: Annotated[str, typer.Option(help="laplace, gaussian or knorm.")] = "laplace",
+    features: Annotated[
+        str | None, typer.Option(help="Feature columns, with commas; default: all but the label.")
+    ] = None,
+    classes: Annotated[
+        str,
+        typer.Option(help="The labels that can occur, with commas; the last of two is positive."),
+    ] = "0,1",
+    categories: Annotated[
+        list[str] | None, typer.Option(help="COLUMN=A,B,C: declared categories (repeatable).")
+    ] = None,
+    clip: Annotated[float, typer.Option(help="Clip rows at this quantile of their norms.")] = 0.95,
+    intercept: Annotated[float, typer.Option(help="Weight of the intercept; 0 for none.")] = 1.0,
+    missing: Annotated[str, typer.Option(help="Missing values: error, mean or zero.")] = "error",
+    like: Annotated[
+        Path | None, typer.Option(help="Use the pipeline of this release, so that both can merge.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="The data set's name in the ledger.")] = None,
+    no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Release without one.")] = False,
+    request: Annotated[
+        str | None, typer.Option(help="A name for this request; a new name draws (and pays) anew.")
+    ] = None,
+    found_at: Annotated[
+        str | None, typer.Option(help="Where the public rows may be found.")
+    ] = None,
+    sign: Annotated[Path | None, typer.Option(help="Sign with this private key.")] = None,
+) -> None:
+    """Release the noisy mean operator of private labels and public rows."""
+    from suffice.owner.mean_operator import MeanOperator
+    from suffice.release.codec import load
+
+    mechanism_ = MeanOperator(
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        classes=_values(classes),
+        clip=clip,
+        intercept=intercept,
+        missing=missing,  # type: ignore[arg-type]  # checked where it is used
+        categories=_categories(categories),
+        pipeline=load(like).pipeline if like else None,
+    )
+    with progress("reading") as tell:
+        release = mechanism_.release(
+            table,
+            ledger=_ledger(ledger, no_ledger=no_ledger),
+            dataset=dataset,
+            label=label,
+            features=features.split(",") if features else None,
+            request=request,
+            found_at=found_at,
+            progress=tell,
+        )
+    _write(release, output, sign)
+
+
+def _ledger(path: Path | None, *, no_ledger: bool) -> Any:
+    """Return the ledger, or None if that was said aloud."""
+    from suffice.owner.ledger import Ledger
+
+    if (path is None) != no_ledger:
+        raise ParameterError(
+            "say who pays: --ledger FILE --dataset NAME, or --no-ledger for a release without one."
+        )
+    return None if path is None else Ledger(path)
+
+
+def _write(release: Any, output: Path, key: Path | None) -> None:
+    from suffice.release.signing import sign
+
+    if key is not None:
+        release = sign(release, key)
+    release.save(output)
+    show_pairs(
+        [
+            ("written", str(output)),
+            *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
+        ]
+    )
+
+
+def _values(text: str) -> tuple[Any, ...]:
+    """Return comma-separated values, as integers where all of them are."""
+    items = [item.strip() for item in text.split(",")]
+    try:
+        return tuple(int(item) for item in items)
+    except ValueError:
+        return tuple(items)
+
+
+def _categories(declared: list[str] | None) -> dict[str, tuple[Any, ...]] | None:
+    if not declared:
+        return None
+    pairs = [item.partition("=") for item in declared]
+    if any(not (name and sign and values) for name, sign, values in pairs):
+        raise ParameterError("--categories takes COLUMN=A,B,C.")
+    return {name: _values(values) for name, _, values in pairs}
+
+
+def keygen(
+    stem: Annotated[Path, typer.Argument(help="Where to write STEM.key and STEM.pub.")],
+) -> None:
+    """Make a key pair for signing releases."""
+    from suffice.release.signing import generate_keys
+
+    private, public = generate_keys(stem)
+    typer.echo(f"{private}: keep it secret.\n{public}: give it to those who verify.")

@@ -1,0 +1,90 @@
+"""The learner's copy of the public rows: checked against the release, then mapped."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.errors import ForeignRowsError, TableError
+from suffice.release.artifact import Part, RowSet
+from suffice.tables.columns import resolve_roles
+from suffice.tables.pipeline import Pipeline
+from suffice.tables.rowhash import RowDigest, row_words
+from suffice.tables.sources import Table, open_table
+
+__all__ = ["design_matrix", "matching_rows"]
+
+
+def design_matrix(data: Any, pipeline: Pipeline, *, unknown: str = "error") -> np.ndarray:
+    """Return the mapped rows of ``data``, a C-ordered float64 matrix."""
+    table, names = _opened(data, pipeline)
+    blocks = [pipeline.transform(batch, unknown=unknown) for batch in table.batches(names)]
+    if not blocks:
+        raise TableError("the table has no rows.")
+    return np.ascontiguousarray(np.vstack(blocks))
+
+
+def matching_rows(data: Any, pipeline: Pipeline, parts: Sequence[Part]) -> np.ndarray:
+    """Return the mapped rows of a release, or raise if they are not the ones it belongs to.
+
+    With several owners the rows come owner by owner, in the order of the release's parts; within
+    one owner's rows the order does not matter.
+    """
+    table, names = _opened(data, pipeline)
+    blocks: list[np.ndarray] = []
+    stream = _Stream(table.batches(names))
+    for part in parts:
+        digest = RowDigest(names)
+        for batch in stream.take(part.rows.count):
+            digest.update(row_words(batch, names))
+            blocks.append(pipeline.transform(batch))
+        _check(digest, part.rows, len(parts))
+    extra = stream.remaining()
+    if extra:
+        total = sum(part.rows.count for part in parts)
+        raise ForeignRowsError(f"the release is about {total} rows; {total + extra} were given.")
+    return np.ascontiguousarray(np.vstack(blocks))
+
+
+def _opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
+    table = open_table(data)
+    names = tuple(column.name for column in pipeline.columns)
+    resolve_roles(table.schema, features=names)
+    return table, names
+
+
+def _check(digest: RowDigest, rows: RowSet, owners: int) -> None:
+    if digest.count != rows.count:
+        raise ForeignRowsError(
+            f"the release is about {rows.count} rows; {digest.count} were given."
+        )
+    if digest.result() != rows.hash:
+        order = " Give the owners' rows in the order of the releases." if owners > 1 else ""
+        raise ForeignRowsError(
+            "these are not the rows that the release was computed on: their hash differs in some"
+            f" value of the columns that it names.{order}"
+        )
+
+
+class _Stream:
+    """Batches that can be cut at any row."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._rest: pa.RecordBatch | None = None
+
+    def take(self, count: int) -> Iterator[pa.RecordBatch]:
+        """Yield the next ``count`` rows, or fewer if there are no more."""
+        while count > 0:
+            batch = self._rest if self._rest is not None else next(self._batches, None)
+            if batch is None:
+                return
+            self._rest = batch.slice(count) if batch.num_rows > count else None
+            yield batch.slice(0, count)
+            count -= min(count, batch.num_rows)
+
+    def remaining(self) -> int:
+        """Return how many rows are left, reading them."""
+        rest = 0 if self._rest is None else self._rest.num_rows
+        return rest + sum(batch.num_rows for batch in self._batches)
