@@ -1,4 +1,4 @@
-"""What one pass over public rows yields: moments, categories, the row hash and a sample."""
+"""What one pass over public rows yields: moments, categories and a sample."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.errors import TableError
-from suffice.kernels import columns as kernel
-from suffice.tables.columns import is_categorical, numbers
-from suffice.tables.rowhash import RowDigest, number_words, row_words
+from suffice.kernels import mapping as kernel
+from suffice.tables.columns import is_categorical, numeric_columns
 
 __all__ = ["PublicSummary", "Summary"]
 
@@ -24,7 +23,6 @@ class Summary:
     """Public facts about public rows; ``mean`` and ``deviation`` belong to the numeric columns."""
 
     rows: int
-    row_hash: str
     mean: dict[str, float]
     deviation: dict[str, float]
     counts: dict[str, Counter[Any]]
@@ -48,24 +46,20 @@ class PublicSummary:
         self._sums = np.zeros(width)
         self._squares = np.zeros(width)
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in self._coded}
-        self._digest = RowDigest(self._numeric + self._coded)
+        self._rows = 0
         self._sample: list[pa.RecordBatch] = []
         self._stride = 1
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Take in one batch that has every column of the schema."""
-        block = np.empty((batch.num_rows, len(self._numeric)), order="F")
-        for j, name in enumerate(self._numeric):
-            numbers(batch.column(name), block[:, j])
+        columns = numeric_columns(batch, self._numeric)
         if self._shift is None:
-            self._shift = np.nan_to_num(block[0], posinf=0.0, neginf=0.0)
-        kernel.add_moments(block, self._shift, self._counts, self._sums, self._squares)
-        words = number_words(block)
-        if self._coded:
-            words = np.asfortranarray(np.hstack([words, row_words(batch, self._coded)]))
-            self._count_categories(batch)
-        self._keep_sample(batch, self._digest.count)
-        self._digest.update(words)
+            first = columns[:, 0].astype(np.float64)
+            self._shift = np.nan_to_num(first, posinf=0.0, neginf=0.0)
+        kernel.add_moments(columns, self._shift, self._counts, self._sums, self._squares)
+        self._count_categories(batch)
+        self._keep_sample(batch)
+        self._rows += batch.num_rows
 
     def _count_categories(self, batch: pa.RecordBatch) -> None:
         for name in self._coded:
@@ -77,8 +71,8 @@ class PublicSummary:
                     " like a name, not a category; drop it or declare its categories."
                 )
 
-    def _keep_sample(self, batch: pa.RecordBatch, first: int) -> None:
-        start = -first % self._stride
+    def _keep_sample(self, batch: pa.RecordBatch) -> None:
+        start = -self._rows % self._stride
         if start < batch.num_rows:
             self._sample.append(
                 batch.take(pa.array(np.arange(start, batch.num_rows, self._stride)))
@@ -100,12 +94,12 @@ class PublicSummary:
         self._counts += other._counts
         for name, counter in other._values.items():
             self._values[name].update(counter)
-        self._digest.merge(other._digest)
+        self._rows += other._rows
         self._sample += other._sample
 
     def result(self) -> Summary:
         """Return the summary; an empty table is an error."""
-        rows = self._digest.count
+        rows = self._rows
         if rows == 0 or self._shift is None:
             raise TableError("the table has no rows.")
         if not (np.isfinite(self._sums).all() and np.isfinite(self._squares).all()):
@@ -118,7 +112,6 @@ class PublicSummary:
         missing |= {name: values.get(None, 0) for name, values in self._values.items()}
         return Summary(
             rows=rows,
-            row_hash=self._digest.result(),
             mean=dict(zip(self._numeric, (centred + self._shift).tolist(), strict=True)),
             deviation=dict(zip(self._numeric, spread.tolist(), strict=True)),
             counts=self._values,

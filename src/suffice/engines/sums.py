@@ -1,22 +1,61 @@
-"""Sums of rows by label, exact on a lattice: the mean operator before it is divided."""
+"""Exact sums of rows under integer weights: the mean operator before noise and division."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.kernels import sums as kernel
+from suffice.tables.pipeline import Pipeline
 
-__all__ = ["LabelledSums", "RowReach", "lattice_step"]
+__all__ = ["MappedSums", "RowReach", "WeightedSums", "label_weights", "lattice_step"]
 
 
 def lattice_step(bound: float) -> float:
     """Return the power of two that puts numbers up to ``bound`` on at most 2^30 integers."""
-    step = 2.0 ** (math.ceil(math.log2(bound)) - 30)
-    if not 0 < step < math.inf or bound / step > kernel.LARGEST_CODE:
+    exponent = math.ceil(math.log2(bound)) - 30
+    if not -900 < exponent < 900:
         raise ParameterError("the norm bound is too large or too small for a lattice.")
-    return step
+    return 2.0**exponent
+
+
+def label_weights(codes: np.ndarray, classes: int) -> np.ndarray:
+    """Return the weights of rows with these labels: -1, +1 for two classes, else one-hot rows."""
+    if classes == 2:
+        return np.array([-1.0, 1.0])[codes][None, :]
+    return (codes[None, :] == np.arange(classes)[:, None]).astype(np.float64)
+
+
+class WeightedSums:
+    """Computes sum_i w_ri rint(x_i / step), r weights per row; an accumulator.
+
+    Its state is integers: any split, order or tree of merges gives the same numbers, so that
+    nothing leaks through rounding and two engines agree to the last bit.
+    """
+
+    def __init__(self, width: int, weights: int, step: float) -> None:
+        self._inverse_step = 1.0 / step
+        self._totals = np.zeros((weights, width), dtype=np.int64)
+
+    def update(self, batch: tuple[np.ndarray | Sequence[np.ndarray], np.ndarray]) -> None:
+        """Take in rows (n, width), or a sequence of columns, and weights (r, n)."""
+        rows, weights = batch
+        if isinstance(rows, np.ndarray):
+            rows = np.ascontiguousarray(rows)
+            kernel.sums_of_rows(rows, weights, self._inverse_step, self._totals)
+            return
+        for j, column in enumerate(rows):
+            kernel.sums_of_column(column, weights, self._inverse_step, self._totals[:, j])
+
+    def merge(self, other: "WeightedSums") -> None:
+        """Take in everything that ``other`` has seen."""
+        self._totals += other._totals
+
+    def result(self) -> np.ndarray:
+        """Return the integer sums, one row per weight."""
+        return self._totals.copy()
 
 
 @dataclass(frozen=True)
@@ -27,43 +66,50 @@ class RowReach:
     l2: float
 
 
-class LabelledSums:
-    """Computes sum_i y_i k_i (two classes, y = -1, +1) or sums per class, k_i = rint(x_i / step).
+class MappedSums(WeightedSums):
+    """Computes the weighted sums of rows mapped by a pipeline, and the largest norms of a row.
 
-    An accumulator over pairs (matrix of rows, codes 0..K-1). Its state is integers: any split,
-    order or tree of merges gives the same numbers, so neither leaks through rounding.
+    An accumulator over pairs (encoded columns, weights); mapping, clipping, the lattice and the
+    sums are one pass.
     """
 
-    def __init__(self, width: int, classes: int, step: float) -> None:
-        self._inverse = 1.0 / step
-        self._binary = classes == 2
-        shape = (width,) if self._binary else (classes, width)
-        self._totals = np.zeros(shape, dtype=np.int64)
+    def __init__(self, pipeline: Pipeline, weights: int) -> None:
+        self._pipeline = pipeline
+        self._affine = (pipeline.mean, 1.0 / pipeline.scale, pipeline.bound)
+        self.step = lattice_step(pipeline.norm_bound)
+        self._constant = float(np.rint(pipeline.intercept / self.step))
         self._reach = np.zeros(2)
+        super().__init__(len(pipeline.outputs), weights, self.step)
 
     def update(self, batch: tuple[np.ndarray, np.ndarray]) -> None:
-        """Take in rows (Fortran order) and their class codes."""
-        rows, codes = batch
-        if self._binary:
-            signs = 2.0 * codes - 1.0
-            kernel.signed_sums(rows, signs, self._inverse, self._totals, self._reach)
-        else:
-            kernel.class_sums(rows, codes, self._inverse, self._totals, self._reach)
+        """Take in encoded columns (`Pipeline.encoded`) and the weights of their rows."""
+        columns, weights = batch
+        totals = np.zeros((len(weights), len(columns)), dtype=np.int64)
+        bad = kernel.mapped_sums(
+            columns,
+            weights,
+            self._affine,
+            self._constant,
+            self._inverse_step,
+            totals,
+            self._reach,
+        )
+        if bad:
+            self._pipeline.explain_holes(columns)
+        self._totals[:, : len(columns)] += totals
+        if self._constant:
+            signs = weights.sum(axis=1).astype(np.int64)
+            self._totals[:, -1] += signs * np.int64(self._constant)
 
-    def merge(self, other: "LabelledSums") -> None:
+    def merge(self, other: "WeightedSums") -> None:
         """Take in everything that ``other`` has seen."""
-        self._totals += other._totals
-        self._reach = np.maximum(self._reach, other._reach)
-
-    def result(self) -> np.ndarray:
-        """Return the integer sums: (width,) for two classes, else (classes, width)."""
-        return self._totals.copy()
+        super().merge(other)
+        if isinstance(other, MappedSums):
+            self._reach = np.maximum(self._reach, other._reach)
 
     @property
     def reach(self) -> RowReach:
         """The largest norms of a single row; public whenever the rows are."""
         # l1 adds integers below 2^53: exact. l2 adds squares: at most width roundings of 2^-53.
-        width = self._totals.shape[-1]
-        return RowReach(
-            int(self._reach[0]), math.sqrt(self._reach[1]) * (1 + (width + 4) * 2.0**-52)
-        )
+        slack = 1 + (self._totals.shape[1] + 4) * 2.0**-52
+        return RowReach(int(self._reach[0]), math.sqrt(self._reach[1]) * slack)

@@ -1,5 +1,8 @@
 """Compiled inner loops: arrays in, arrays out. They see rows and keep none of them.
 
-Matrices of rows are Fortran-ordered blocks (a column is contiguous, as Arrow delivers it), so the
-inner loop runs down a column and is vectorised. Each kernel has a plain numpy twin in the tests.
+Rows come as ``columns``, a C-ordered array of shape (width, rows) in which one feature is
+contiguous, as Arrow delivers it; the inner loop runs along a feature and is vectorised. Work on a
+tile of TILE rows stays inside the processor's cache. Each kernel has a numpy twin in the tests.
 """
+
+TILE = 256

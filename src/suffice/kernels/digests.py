@@ -8,23 +8,39 @@ Two lanes make 128 bits. It notices accidents; it does not stop somebody who cra
 import numba
 import numpy as np
 
-__all__ = ["add_to_lanes", "fold_lanes"]
+__all__ = ["add_numbers", "add_words", "fold_lanes"]
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+_NAN = np.uint64(0x7FF8000000000000)
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def add_to_lanes(words, keys, lanes):
-    """Add each column's NH term to both lanes; ``keys`` holds four 32-bit constants per column."""
-    rows, columns = words.shape
-    for j in range(columns):
+def add_numbers(columns, keys, lanes):
+    """Add the NH terms of numbers to both lanes; every NaN is one value, and so are 0 and -0.
+
+    ``keys`` (width, 4) holds four 32-bit constants per column; ``lanes`` has shape (2, rows).
+    """
+    for j in range(columns.shape[0]):
+        column = columns[j]
         a, b, c, d = keys[j, 0], keys[j, 1], keys[j, 2], keys[j, 3]
-        for i in range(rows):
-            low = words[i, j] & _LOW
-            high = words[i, j] >> _HALF
+        for i in range(column.size):
+            bits = np.float64(column[i] + 0.0).view(np.uint64)
+            word = bits if column[i] == column[i] else _NAN
+            low = word & _LOW
+            high = word >> _HALF
             lanes[0, i] += ((low + a) & _LOW) * ((high + b) & _LOW)
             lanes[1, i] += ((low + c) & _LOW) * ((high + d) & _LOW)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def add_words(words, key, lanes):
+    """Add the NH terms of one column of 64-bit words to both lanes."""
+    for i in range(words.size):
+        low = words[i] & _LOW
+        high = words[i] >> _HALF
+        lanes[0, i] += ((low + key[0]) & _LOW) * ((high + key[1]) & _LOW)
+        lanes[1, i] += ((low + key[2]) & _LOW) * ((high + key[3]) & _LOW)
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)

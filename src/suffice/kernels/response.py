@@ -9,6 +9,8 @@ import numpy as np
 
 __all__ = ["respond_by_table", "respond_uniform"]
 
+_FEW = 16  # up to here, counting thresholds is faster than searching them
+
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
 def respond_uniform(states, words, keep, width, count, out):
@@ -37,10 +39,17 @@ def respond_by_table(states, words, ends, out):
         state = np.int64(states[i])
         if state < 0 or state >= count:
             return False
-        low, size = 0, count
-        while size > 1:  # the same number of steps for every word
-            half = size // 2
-            low += half * np.int64(words[i] >= ends[state, low + half - 1])
-            size -= half
-        out[i] = low
+        column = ends[state]
+        word = words[i]
+        if count <= _FEW:
+            answer = 0
+            for k in range(count - 1):
+                answer += np.int64(word >= column[k])
+        else:
+            answer, size = 0, count
+            while size > 1:  # the same number of steps for every word
+                half = size // 2
+                answer += half * np.int64(word >= column[answer + half - 1])
+                size -= half
+        out[i] = answer
     return True

@@ -10,7 +10,7 @@ from suffice.errors import ForeignRowsError, TableError
 from suffice.release.artifact import Part, RowSet
 from suffice.tables.columns import resolve_roles
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.rowhash import RowDigest, row_words
+from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import Table, open_table
 
 __all__ = ["design_matrix", "matching_rows"]
@@ -34,10 +34,11 @@ def matching_rows(data: Any, pipeline: Pipeline, parts: Sequence[Part]) -> np.nd
     table, names = _opened(data, pipeline)
     blocks: list[np.ndarray] = []
     stream = _Stream(table.batches(names))
+    lanes = RowLanes(table.schema, names)
     for part in parts:
         digest = RowDigest(names)
         for batch in stream.take(part.rows.count):
-            digest.update(row_words(batch, names))
+            digest.update(lanes.of(batch))
             blocks.append(pipeline.transform(batch))
         _check(digest, part.rows, len(parts))
     extra = stream.remaining()

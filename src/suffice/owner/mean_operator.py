@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.sums import LabelledSums, RowReach, lattice_step
+from suffice.engines.sums import MappedSums, RowReach, label_weights
 from suffice.errors import ParameterError, TableError
 from suffice.owner.ledger import Ledger
 from suffice.owner.public_rows import PublicRows, read_public_rows
@@ -16,13 +16,15 @@ from suffice.owner.publish import publish
 from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import GaussianNoise, KNormNoise, LaplaceNoise, Noise, Sensitivity
-from suffice.release.artifact import Part, Release
+from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.covariance import Covariance
 from suffice.tables.labels import Classes, check_classes, label_codes
 from suffice.tables.pipeline import Missing, Pipeline
-from suffice.tables.rowhash import RowDigest, row_words
+from suffice.tables.rowhash import RowDigest, RowLanes
 
 __all__ = ["MECHANISMS", "Forecast", "MeanOperator"]
+
+LabelledBatches = Iterator[tuple[pa.RecordBatch, np.ndarray]]
 
 MECHANISMS: Mapping[str, Callable[[Sensitivity, float, float], Noise]] = {
     "laplace": lambda reach, epsilon, _: LaplaceNoise.calibrated(reach, epsilon),
@@ -89,18 +91,19 @@ class MeanOperator:
         classes = check_classes(self.classes)
         if (y is None) == (label is None):
             raise ParameterError("give the labels once: as y, or as the name of a column (label).")
-        public = self._public(X, label, features, found_at, progress)
+        public = self._public(X, label, features, progress)
         sums = _ExactSums(public, classes)
         sums.read(_labels_of(public, y, classes), progress)
+        rows = sums.row_set(found_at)
         noise = self._noise(sums.reach, len(classes), len(public.pipeline.outputs))
         guarantee = self._guarantee(noise)
         return publish(
-            lambda: _noisy_release(sums, noise, guarantee, self.mechanism),
+            lambda: _noisy_release(sums, rows, noise, guarantee, self.mechanism),
             [guarantee],
             ledger=ledger,
             dataset=dataset,
             request=request,
-            parameters=self._parameters(public),
+            parameters=self._parameters(public, rows),
             fingerprint=sums.fingerprint,
         )
 
@@ -109,12 +112,12 @@ class MeanOperator:
     ) -> Forecast:
         """Return the promise and the noise of a release, from public rows alone."""
         classes = check_classes(self.classes)
-        public = self._public(X, label, features, None, None)
+        public = self._public(X, label, features, None)
         sums = _ExactSums(public, classes)
         sums.read(_no_labels(public), None)
         width = len(public.pipeline.outputs)
         noise = self._noise(sums.reach, len(classes), width)
-        deviation = math.sqrt(noise.variance) * sums.step / public.rows.count
+        deviation = math.sqrt(noise.variance) * sums.step / sums.row_set(None).count
         return Forecast(self._guarantee(noise), deviation, noise.sensitivity.dimension)
 
     def _public(
@@ -122,7 +125,6 @@ class MeanOperator:
         X: Any,
         label: str | None,
         features: Sequence[str] | None,
-        found_at: str | None,
         progress: Callable[[int], None] | None,
     ) -> PublicRows:
         return read_public_rows(
@@ -134,7 +136,6 @@ class MeanOperator:
             clip=self.clip,
             intercept=self.intercept,
             pipeline=self.pipeline,
-            found_at=found_at,
             progress=progress,
         )
 
@@ -161,14 +162,14 @@ class MeanOperator:
             ),
         )
 
-    def _parameters(self, public: PublicRows) -> dict[str, Any]:
+    def _parameters(self, public: PublicRows, rows: RowSet) -> dict[str, Any]:
         return {
             "kind": "mean-operator",
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "classes": list(check_classes(self.classes)),
-            "rows": public.rows.hash,
+            "rows": rows.hash,
             "pipeline": public.pipeline.digest(),
         }
 
@@ -178,20 +179,30 @@ class _ExactSums:
 
     def __init__(self, public: PublicRows, classes: Classes) -> None:
         self.public, self.classes = public, classes
-        self.step = lattice_step(public.pipeline.norm_bound)
-        width = len(public.pipeline.outputs)
-        self._sums = LabelledSums(width, len(classes), self.step)
-        self._digest = RowDigest([*public.roles.features, "(label)"])
+        self._sums = MappedSums(public.pipeline, 1 if len(classes) == 2 else len(classes))
+        features = public.roles.features
+        self._lanes = RowLanes(public.table.schema, features)
+        self._rows, self._labelled = RowDigest(features), RowDigest(features)
+        self.step = self._sums.step
 
-    def read(self, codes: Iterator[np.ndarray | pa.RecordBatch], progress: Any) -> None:
-        """Sum every row under its label, in one pass."""
-        for batch, labels in codes:
-            self._sums.update((self.public.pipeline.transform(batch), labels))
-            words = row_words(batch, self.public.roles.features)
-            marks = labels.astype(np.uint64)[:, None]
-            self._digest.update(np.asfortranarray(np.hstack([words, marks])))
+    def read(self, labelled: LabelledBatches, progress: Callable[[int], None] | None) -> None:
+        """Sum every row under its label, and hash rows with and without it, in one pass."""
+        pipeline = self.public.pipeline
+        plain = all(column.categories is None for column in pipeline.columns)
+        for batch, codes in labelled:
+            columns = pipeline.encoded(batch)
+            self._sums.update((columns, label_weights(codes, len(self.classes))))
+            lanes = self._lanes.of(batch, columns if plain and pipeline.fill is None else None)
+            self._rows.update(lanes)
+            self._labelled.update(lanes, codes)
             if progress is not None:
                 progress(batch.num_rows)
+        if self._rows.count == 0:
+            raise TableError("the table has no rows.")
+
+    def row_set(self, found_at: str | None) -> RowSet:
+        """Return the name of the public rows."""
+        return RowSet(self._rows.count, self._rows.result(), found_at)
 
     @property
     def reach(self) -> RowReach:
@@ -199,43 +210,46 @@ class _ExactSums:
 
     @property
     def fingerprint(self) -> bytes:
-        return self._digest.result().encode()
+        return self._labelled.result().encode()
 
     def noisy(self, noise: Noise) -> np.ndarray:
         """Return the statistic per row with noise: (width,) or (width, classes)."""
-        return noise.add(self._sums.result()).T * (self.step / self.public.rows.count)
+        exact = self._sums.result()
+        exact = exact[0] if len(exact) == 1 else exact
+        return np.ascontiguousarray(noise.add(exact).T * (self.step / self._rows.count))
 
 
-def _labels_of(
-    public: PublicRows, y: Any, classes: Classes
-) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+def _labels_of(public: PublicRows, y: Any, classes: Classes) -> LabelledBatches:
     """Yield batches of public rows with the codes of their labels."""
     features, label = public.roles.features, public.roles.label
     if label is not None:
         for batch in public.table.batches([*features, label]):
             yield batch, label_codes(batch.column(label), classes)
         return
-    codes = label_codes(y, classes)
-    if len(codes) != public.rows.count:
-        raise TableError(f"there are {public.rows.count} rows but {len(codes)} labels.")
-    start = 0
+    codes, start = label_codes(y, classes), 0
     for batch in public.table.batches(features):
-        yield batch, codes[start : start + batch.num_rows]
+        here = codes[start : start + batch.num_rows]
         start += batch.num_rows
+        if len(here) < batch.num_rows:
+            raise TableError(f"there are more rows than the {len(codes)} labels.")
+        yield batch, here
+    if start < len(codes):
+        raise TableError(f"there are {start} rows but {len(codes)} labels.")
 
 
-def _no_labels(public: PublicRows) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+def _no_labels(public: PublicRows) -> LabelledBatches:
     for batch in public.table.batches(public.roles.features):
         yield batch, np.zeros(batch.num_rows, dtype=np.int64)
 
 
-def _noisy_release(sums: _ExactSums, noise: Noise, guarantee: Guarantee, mechanism: str) -> Release:
-    per_step = sums.step / sums.public.rows.count
+def _noisy_release(
+    sums: _ExactSums, rows: RowSet, noise: Noise, guarantee: Guarantee, mechanism: str
+) -> Release:
     return Release(
         kind="mean-operator",
-        arrays={"mean_operator": np.ascontiguousarray(sums.noisy(noise))},
+        arrays={"mean_operator": sums.noisy(noise)},
         details={"classes": list(sums.classes), "mechanism": mechanism, "step": sums.step},
-        parts=(Part(sums.public.rows, (guarantee,)),),
+        parts=(Part(rows, (guarantee,)),),
         pipeline=sums.public.pipeline,
-        noise=Covariance("identity", noise.variance * per_step**2),
+        noise=Covariance("identity", noise.variance * (sums.step / rows.count) ** 2),
     )

@@ -8,7 +8,6 @@ from suffice.engines.fitting import fit_pipeline
 from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary
 from suffice.errors import ParameterError
-from suffice.release.artifact import RowSet
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.pipeline import Missing, Pipeline
 from suffice.tables.sources import Table, open_table
@@ -18,12 +17,11 @@ __all__ = ["PublicRows", "read_public_rows"]
 
 @dataclass(frozen=True)
 class PublicRows:
-    """A table whose features are public, the pipeline for them, and their name."""
+    """A table whose features are public, and the pipeline for them."""
 
     table: Table
     roles: Roles
     pipeline: Pipeline
-    rows: RowSet
 
 
 def read_public_rows(
@@ -36,7 +34,6 @@ def read_public_rows(
     clip: float,
     intercept: float,
     pipeline: Pipeline | None,
-    found_at: str | None,
     progress: Callable[[int], None] | None = None,
 ) -> PublicRows:
     """Read the feature columns once, never the label, and fit the pipeline unless it is given."""
@@ -49,6 +46,8 @@ def read_public_rows(
             raise ParameterError("the given pipeline has other features than those asked for.")
         features = given
     roles = resolve_roles(table.schema, label=label, features=features)
+    if pipeline is not None:
+        return PublicRows(table, roles, pipeline)
     schema = pa.schema([table.schema.field(name) for name in roles.features])
     declared = dict(categories or {})
     strange = sorted(set(declared) - set(roles.features))
@@ -57,13 +56,12 @@ def read_public_rows(
     summary = fold(
         table.batches(roles.features), PublicSummary(schema, frozenset(declared)), progress
     ).result()
-    if pipeline is None:
-        pipeline = fit_pipeline(
-            summary,
-            roles.features,
-            categories=declared,
-            missing=missing,
-            clip=clip,
-            intercept=intercept,
-        )
-    return PublicRows(table, roles, pipeline, RowSet(summary.rows, summary.row_hash, found_at))
+    fitted = fit_pipeline(
+        summary,
+        roles.features,
+        categories=declared,
+        missing=missing,
+        clip=clip,
+        intercept=intercept,
+    )
+    return PublicRows(table, roles, fitted)

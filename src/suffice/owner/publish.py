@@ -35,8 +35,8 @@ def publish(
     """
     if not unprotected and not all(guarantee.protected for guarantee in guarantees):
         raise UnprotectedError(
-            "this release has no global guarantee; say unprotected=True (--unprotected) if all who are"
-            " concerned accept that."
+            "this release has no global guarantee; say unprotected=True (--unprotected) if all"
+            " who are concerned accept that."
         )
     if ledger is None:
         return draw()

@@ -126,9 +126,9 @@ class GaussianNoise(Noise):
     """Protects one unit with (epsilon, delta): discrete Gaussian noise on every coordinate.
 
     P[noise = k] is proportional to e^(-k^2 / (2 scale^2)), scale = multiplier x l2 with the
-    analytic multiplier (Balle & Wang 2018). The lattice noise differs from a rounded continuous Gaussian by
-    a factor of at most e^slack outside a set of probability tail; both are inside the event
-    (proofs/gaussian.md).
+    analytic multiplier (Balle & Wang 2018). The lattice noise differs from a rounded continuous
+    Gaussian by a factor of at most e^slack outside a set of probability tail; both are inside the
+    event (proofs/gaussian.md).
     """
 
     event: Gaussian

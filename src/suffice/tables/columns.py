@@ -10,7 +10,14 @@ import pyarrow.compute as pc
 
 from suffice.errors import TableError
 
-__all__ = ["Roles", "is_categorical", "numbers", "resolve_roles"]
+__all__ = [
+    "Roles",
+    "category_codes",
+    "is_categorical",
+    "numeric_column",
+    "numeric_columns",
+    "resolve_roles",
+]
 
 
 @dataclass(frozen=True)
@@ -69,13 +76,29 @@ def _some(names: list[str]) -> str:
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def numbers(column: pa.Array, out: np.ndarray) -> None:
-    """Write a numeric column as float64 into ``out``; missing becomes NaN, -0 becomes 0."""
+def numeric_columns(batch: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
+    """Return numeric columns as one C-ordered array (width, rows); missing becomes NaN.
+
+    It is float32 if every column is, else float64: both hold the same values.
+    """
+    chosen = batch.select(list(names))
+    if chosen.num_columns and all(
+        pa.types.is_float32(kind) or pa.types.is_float64(kind) for kind in chosen.schema.types
+    ):
+        return chosen.to_tensor(null_to_nan=True, row_major=False).to_numpy().T
+    out = np.empty((chosen.num_columns, batch.num_rows))
+    for j, column in enumerate(chosen.columns):
+        out[j] = numeric_column(column)
+    return out
+
+
+def numeric_column(column: pa.Array) -> np.ndarray:
+    """Return a numeric column as numpy numbers, without a copy if it can be; missing is NaN."""
     if column.null_count:
         column = pc.fill_null(pc.cast(column, pa.float64()), float("nan"))
     elif pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
-    np.add(column.to_numpy(zero_copy_only=not column.null_count), 0.0, out=out)
+    return column.to_numpy()
 
 
 def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:

@@ -31,12 +31,13 @@ def _is_integer(value: object) -> bool:
 def label_codes(labels: Any, classes: Classes) -> np.ndarray:
     """Return the position of each label in ``classes``; a label outside them is an error."""
     column = labels if isinstance(labels, pa.Array | pa.ChunkedArray) else _as_arrow(labels)
-    wanted: list[Any] = list(classes)
-    if _is_integer(classes[0]):  # 1, 1.0 and True are the same class
-        wanted = [float(c) if pa.types.is_floating(column.type) else int(c) for c in classes]
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    codes = category_codes(column, wanted)
+    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if number and not column.null_count and _is_integer(classes[0]):
+        codes = _number_codes(column.to_numpy(), classes)
+    else:
+        codes = category_codes(column, classes)
     outside = int(np.count_nonzero(codes < 0))
     if outside:
         shown = ", ".join(map(str, classes))
@@ -45,6 +46,14 @@ def label_codes(labels: Any, classes: Classes) -> np.ndarray:
             f" ({shown}); declare the classes with classes=... or --classes."
         )
     return codes.astype(np.int64, copy=False)
+
+
+def _number_codes(values: np.ndarray, classes: Classes) -> np.ndarray:
+    """Return the position of each number in ``classes``, -2 for none; 1, 1.0 and True are equal."""
+    order = np.argsort(np.array(classes, dtype=np.int64))
+    ranked = np.array(classes, dtype=np.int64)[order]
+    nearest = np.minimum(np.searchsorted(ranked, values), len(ranked) - 1)
+    return np.where(ranked[nearest] == values, order[nearest], -2)
 
 
 def _as_arrow(labels: Any) -> pa.Array:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import CorruptFileError, ParameterError, TableError
-from suffice.tables.columns import category_codes, is_categorical, numbers
+from suffice.tables.columns import category_codes, is_categorical, numeric_columns
 
 __all__ = ["Column", "Missing", "Pipeline", "encode"]
 
@@ -38,33 +38,36 @@ class Column:
         return tuple(f"{self.name}={category}" for category in self.categories)
 
 
-def encode(
-    batch: pa.RecordBatch, columns: Sequence[Column], out: np.ndarray, *, unknown: str
-) -> None:
-    """Write numbers and one-hot categories into ``out``; NaN where a value is missing.
+def encode(batch: pa.RecordBatch, columns: Sequence[Column], *, unknown: str) -> np.ndarray:
+    """Return numbers and one-hot categories (width, rows), C-ordered; NaN where one is missing.
 
     ``unknown`` says what a category outside the list is: "error", or "zero" for no category.
     """
+    cells = [_cells(batch, column) for column in columns]
+    if all(column.categories is None for column in columns):
+        return numeric_columns(batch, [column.name for column in columns])
+    out = np.zeros((sum(len(column.outputs) for column in columns), batch.num_rows))
     j = 0
-    for column in columns:
-        cells = _cells(batch, column)
+    for column, values in zip(columns, cells, strict=True):
+        width = len(column.outputs)
         if column.categories is None:
-            numbers(cells, out[:, j])
-            j += 1
-            continue
-        codes = category_codes(cells, column.categories)
-        strange = int(np.count_nonzero(codes == -2))
-        if strange and unknown == "error":
-            raise TableError(
-                f"column {column.name!r}: {strange} cells hold a category that was not declared."
-            )
-        width = len(column.categories)
-        one_hot = out[:, j : j + width]
-        one_hot[:] = 0.0
-        rows = np.flatnonzero(codes >= 0)
-        one_hot[rows, codes[rows]] = 1.0
-        one_hot[codes == -1] = np.nan
+            out[j] = numeric_columns(batch, [column.name])[0]
+        else:
+            _one_hot(values, column, out[j : j + width], unknown)
         j += width
+    return out
+
+
+def _one_hot(cells: pa.Array, column: Column, out: np.ndarray, unknown: str) -> None:
+    codes = category_codes(cells, column.categories or ())
+    strange = int(np.count_nonzero(codes == -2))
+    if strange and unknown == "error":
+        raise TableError(
+            f"column {column.name!r}: {strange} cells hold a category that was not declared."
+        )
+    rows = np.flatnonzero(codes >= 0)
+    out[codes[rows], rows] = 1.0
+    out[:, codes == -1] = np.nan
 
 
 def _cells(batch: pa.RecordBatch, column: Column) -> pa.Array:
@@ -120,32 +123,41 @@ class Pipeline:
         """The largest 2-norm that an output row can have."""
         return math.hypot(self.bound, self.intercept)
 
+    def encoded(self, batch: pa.RecordBatch, *, unknown: str = "error") -> np.ndarray:
+        """Return the columns before the affine end: encoded and filled, (width, rows)."""
+        columns = encode(batch, self.columns, unknown=unknown)
+        if self.fill is not None:
+            holes = np.isnan(columns)
+            if holes.any():
+                columns = np.where(holes, self.fill[:, None], columns)
+        return columns
+
     def transform(self, batch: pa.RecordBatch, *, unknown: str = "error") -> np.ndarray:
-        """Return the rows of ``batch`` as a Fortran-ordered float64 matrix."""
-        from suffice.kernels import columns as kernel  # compiled code is loaded when rows come
+        """Return the rows of ``batch`` as a float64 matrix (rows, coordinates)."""
+        from suffice.kernels import mapping  # compiled code is loaded when rows come
 
-        width = len(self.mean)
-        out = np.empty((batch.num_rows, len(self.outputs)), order="F")
-        encoded = out[:, :width]
-        encode(batch, self.columns, encoded, unknown=unknown)
-        self._fill(encoded)
-        kernel.standardise_and_clip(encoded, self.mean, 1.0 / self.scale, self.bound)
+        columns = self.encoded(batch, unknown=unknown)
+        out = np.empty((len(self.outputs), batch.num_rows))
+        bad = mapping.map_columns(columns, self.mean, 1.0 / self.scale, self.bound, out)
+        if bad:
+            self.explain_holes(columns)
         if self.intercept:
-            out[:, width] = self.intercept
-        return out
+            out[-1] = self.intercept
+        return out.T
 
-    def _fill(self, encoded: np.ndarray) -> None:
-        holes = np.isnan(encoded.sum(axis=0))  # one pass; infinities are caught here as well
-        if not np.isfinite(encoded.sum(axis=0)[~holes]).all():
-            raise TableError("a feature column holds infinite values; mend or drop it.")
-        for j in np.flatnonzero(holes):
-            gone = np.isnan(encoded[:, j])
-            if self.fill is None:
+    def explain_holes(self, columns: np.ndarray) -> None:
+        """Raise the error of encoded columns in which some value is missing or infinite."""
+        names = [name for column in self.columns for name in column.outputs]
+        for name, values in zip(names, columns, strict=True):
+            gone = int(np.isnan(values).sum())
+            if gone:
                 raise TableError(
-                    f"column {self.outputs[j]!r} has {int(gone.sum())} missing values; choose what"
-                    " they become with missing='mean' or 'zero' (--missing)."
+                    f"column {name!r} has {gone} missing values; choose what they become with"
+                    " missing='mean' or 'zero' (--missing)."
                 )
-            encoded[gone, j] = self.fill[j]
+            if not np.isfinite(values).all():
+                raise TableError(f"column {name!r} holds infinite values; mend or drop it.")
+        raise TableError("the rows hold numbers too large to standardise; mend or drop them.")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pipeline):

@@ -14,30 +14,56 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.kernels import digests
-from suffice.tables.columns import is_categorical, numbers
-from suffice.tables.sources import Table
+from suffice.tables.columns import is_categorical, numeric_columns
 
-__all__ = ["RowDigest", "hash_rows", "number_words", "row_words"]
+__all__ = ["RowDigest", "RowLanes"]
 
 _MISSING_TEXT = 0x6D697373696E6721
-_NAN = np.float64("nan").view(np.uint64)
+
+
+class RowLanes:
+    """Computes two 64-bit lanes per row from the values of named columns; it keeps no row."""
+
+    def __init__(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        self._texts = [name for name in names if is_categorical(schema.field(name).type)]
+        self._numbers = [name for name in names if name not in self._texts]
+        self._keys = {name: _column_key(name) for name in names}
+        self._number_keys = np.array([self._keys[n] for n in self._numbers], dtype=np.uint64)
+
+    def of(self, batch: pa.RecordBatch, numbers: np.ndarray | None = None) -> np.ndarray:
+        """Return the lanes (2, rows) of a batch.
+
+        ``numbers`` are its numeric columns in the order of the names, if the caller has them
+        already.
+        """
+        lanes = np.zeros((2, batch.num_rows), dtype=np.uint64)
+        if self._numbers:
+            columns = numeric_columns(batch, self._numbers) if numbers is None else numbers
+            digests.add_numbers(columns, self._number_keys, lanes)
+        for name in self._texts:
+            digests.add_words(_text_words(batch.column(name)), self._keys[name], lanes)
+        return lanes
 
 
 class RowDigest:
-    """Computes the order-free hash of rows; an accumulator over blocks of 64-bit words."""
+    """Computes the order-free hash of rows; an accumulator over lanes (see `RowLanes`).
+
+    A ``mark`` per row, such as its label, may be hashed along with it.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = sorted(names)
-        self._keys = np.array([_column_key(name) for name in names], dtype=np.uint64)
+        self._mark_key = _column_key("(mark)")
         self._sums = np.zeros(2, dtype=np.uint64)
         self.count = 0
 
-    def update(self, words: np.ndarray) -> None:
-        """Take in a block of words with one column per name, in the order they were given."""
-        lanes = np.zeros((2, len(words)), dtype=np.uint64)
-        digests.add_to_lanes(words, self._keys, lanes)
+    def update(self, lanes: np.ndarray, marks: np.ndarray | None = None) -> None:
+        """Take in the lanes of a batch of rows."""
+        if marks is not None:
+            lanes = lanes.copy()
+            digests.add_words(marks.astype(np.uint64), self._mark_key, lanes)
         digests.fold_lanes(lanes, self._sums)
-        self.count += len(words)
+        self.count += lanes.shape[1]
 
     def merge(self, other: "RowDigest") -> None:
         """Take in everything that ``other`` has seen."""
@@ -50,38 +76,10 @@ class RowDigest:
         return "sha256:" + hashlib.sha256(head + b"\0" + self._sums.tobytes()).hexdigest()
 
 
-def _column_key(name: str) -> list[int]:
+def _column_key(name: str) -> np.ndarray:
     """Return four public 32-bit constants that depend on the column's name alone."""
     stream = hashlib.shake_256(b"suffice row hash 1\0" + name.encode()).digest(16)
-    return [int.from_bytes(stream[i : i + 4], "little") for i in range(0, 16, 4)]
-
-
-def hash_rows(table: Table, names: Sequence[str]) -> str:
-    """Return the hash of all rows of ``table``, over the columns ``names``."""
-    digest = RowDigest(names)
-    for batch in table.batches(names):
-        digest.update(row_words(batch, names))
-    return digest.result()
-
-
-def row_words(batch: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
-    """Return one 64-bit word per cell: the bits of a number, or a digest of a text."""
-    words = np.empty((batch.num_rows, len(names)), dtype=np.uint64, order="F")
-    for j, name in enumerate(names):
-        column = batch.column(name)
-        if is_categorical(column.type):
-            words[:, j] = _text_words(column)
-        else:
-            numbers(column, words[:, j].view(np.float64))
-            words[:, j] = number_words(words[:, j].view(np.float64))
-    return words
-
-
-def number_words(block: np.ndarray) -> np.ndarray:
-    """Return the bits of float64 numbers, every NaN as the same word."""
-    words = block.view(np.uint64)
-    missing = np.isnan(block)
-    return np.where(missing, _NAN, words) if missing.any() else words
+    return np.frombuffer(stream, dtype="<u4").astype(np.uint64)
 
 
 def _text_words(column: pa.Array) -> np.ndarray:
