@@ -1,25 +1,21 @@
-"""What every benchmark shares: the best of a few runs, and a claim with its limit."""
+"""What every benchmark shares: a ratio measured in turns, and a claim with its limit."""
 
 import time
 from collections.abc import Callable
+from statistics import median
 
-__all__ = ["best_of", "claim", "ratio_of"]
-
-
-def best_of(work: Callable[[], object], times: int = 7) -> float:
-    """Return the least seconds of several runs: on a shared machine the least is truest."""
-    seconds = []
-    for _ in range(times):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+__all__ = ["claim", "ratio_of"]
 
 
 def ratio_of(work: Callable[[], object], base: Callable[[], object], times: int = 15) -> float:
-    """Return the least time of ``work`` over that of ``base``, run in turns."""
-    pairs = [(best_of(work, 1), best_of(base, 1)) for _ in range(times)]
-    return min(a for a, _ in pairs) / min(b for _, b in pairs)
+    """Return the median ratio of ``work`` to ``base``, run in turns so that both share the load."""
+    return median(_seconds(work) / _seconds(base) for _ in range(times))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def claim(name: str, value: float, limit: float) -> dict:
