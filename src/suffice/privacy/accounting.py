@@ -15,6 +15,7 @@ from suffice.privacy.events import Approximate, Composed, Event, Gaussian, Lapla
 __all__ = ["compose_events", "composed_epsilon", "fits", "loss_distribution"]
 
 _INTERVAL = 1e-4  # of a single loss; the sum of n losses is at most n intervals too high
+_ROUNDING = 1e-9  # far above what the floats of a convolution can lose
 _FINE_EVENTS = 100  # with more events than this the interval shrinks in proportion
 
 
@@ -85,7 +86,7 @@ def _by_distribution(events: Sequence[Event], delta: float) -> float:
         part = part.self_compose(times) if times > 1 else part
         total = part if total is None else total.compose(part)
     assert total is not None  # noqa: S101  # for the type checker: counts is never empty
-    return float(total.get_epsilon_for_delta(left)) + 2 * slack
+    return float(total.get_epsilon_for_delta(left)) * (1 + _ROUNDING) + _ROUNDING + 2 * slack
 
 
 def composed_epsilon(events: Sequence[Event], delta: float) -> float:

@@ -110,8 +110,10 @@ class Approximate(Event):
         calibrate.check_delta(self.at_delta)
 
     def epsilon(self, delta: float) -> float:
-        """Return the known epsilon if ``delta`` is at least the known one."""
-        return self.bound if delta >= self.at_delta else math.inf
+        """Return what the known point implies: infinite loss with at_delta, else a pure loss."""
+        if delta < self.at_delta:
+            return math.inf
+        return Pure(self.bound).epsilon((delta - self.at_delta) / (1 - self.at_delta))
 
 
 @dataclass(frozen=True)

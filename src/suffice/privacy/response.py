@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -131,15 +132,15 @@ class Response:
     def _kernel(self) -> Callable[[NDArray[Any], NDArray[np.uint64], NDArray[Any]], bool]:
         from suffice.kernels import response as kernel
 
-        uniform = self._uniform_weights()
-        if uniform:
-            kept, width = (np.uint64(weight) for weight in uniform)
+        if self._uniform_weights:
+            kept, width = (np.uint64(weight) for weight in self._uniform_weights)
             return lambda codes, words, out: bool(
                 kernel.respond_uniform(codes, words, kept, width, self.states, out)
             )
         ends = self._ends()
         return lambda codes, words, out: bool(kernel.respond_by_table(codes, words, ends, out))
 
+    @cached_property
     def _uniform_weights(self) -> tuple[int, int] | None:
         """Return (kept, width) if a division (in signed words) does instead of a table."""
         kept, width = self.weights[0][0], self.weights[0][1]

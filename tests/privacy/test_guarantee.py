@@ -1,0 +1,151 @@
+"""Guarantees: derived numbers, plain English, exact JSON, units that never mix silently."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suffice.errors import CorruptFileError, ParameterError, UnitError
+from suffice.privacy.events import Gaussian, Laplace, Pure, Unbounded
+from suffice.privacy.guarantee import (
+    Assumption,
+    Budget,
+    Guarantee,
+    Kind,
+    Scope,
+    Unit,
+    compose,
+)
+
+
+def guarantee(**changes) -> Guarantee:
+    fields = {
+        "unit": Unit.LABEL,
+        "event": Laplace(1.0),
+        "public": ("the rows", "their number"),
+        "assumptions": (Assumption("one row per person", "declared by the owner"),),
+    }
+    return Guarantee(**(fields | changes))
+
+
+def test_epsilon_is_derived_from_the_event():
+    assert guarantee().epsilon == 1.0
+    gaussian = guarantee(event=Gaussian(4.0), delta=1e-6)
+    assert gaussian.epsilon == Gaussian(4.0).epsilon(1e-6)
+    assert guarantee(event=Unbounded(), kind=Kind.NONE).epsilon is None
+
+
+def test_a_guarantee_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        guarantee().delta = 0.5
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"event": Unbounded()},
+        {"kind": Kind.NONE},
+        {"event": Gaussian(4.0), "delta": 0.0},
+        {"scope": Scope.MARGINAL},
+        {"delta": 1.0},
+    ],
+)
+def test_a_guarantee_that_contradicts_itself_is_refused(changes):
+    with pytest.raises(ParameterError):
+        guarantee(**changes)
+
+
+def test_the_promise_reads_as_english():
+    text = str(guarantee())
+    assert text == (
+        "Protects each label: whatever else a reader knows, seeing this release cannot move the"
+        " odds of any guess about one label by more than a factor of 2.71829 (epsilon = 1, pure)."
+        " Taken as public: the rows and their number."
+        " It rests on: one row per person (declared by the owner)."
+    )
+
+
+def test_each_kind_of_promise_says_what_it_is():
+    assert "give or take 1e-06" in str(guarantee(event=Gaussian(4.3), delta=1e-6))
+    assert "Protects nothing" in str(guarantee(event=Unbounded(), kind=Kind.NONE))
+    assert "Not differentially private" in str(guarantee(kind=Kind.DATA_DEPENDENT))
+    assert "in name only" in str(guarantee(event=Pure(5431.0), unit=Unit.RECORD))
+    marginal = guarantee(scope=Scope.MARGINAL, unit=Unit.ATTRIBUTE, of=("smokes",))
+    assert "each value of smokes" in str(marginal)
+    assert "read together, is not protected" in str(marginal)
+
+
+@given(st.floats(1e-4, 19.9))
+def test_the_stated_number_is_never_smaller_than_the_true_one(bound):
+    text = str(guarantee(event=Pure(bound), public=(), assumptions=()))
+    stated = float(text.partition("epsilon = ")[2].partition(",")[0])
+    assert bound * (1 - 1e-9) <= stated <= bound * 1.0001
+
+
+@given(st.sampled_from(list(Unit)), st.floats(1e-3, 50), st.sampled_from([Scope.JOINT]))
+def test_json_round_trip(unit, bound, scope):
+    before = guarantee(unit=unit, event=Laplace(bound), scope=scope)
+    assert Guarantee.from_json(json.loads(json.dumps(before.to_json()))) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 0.5},
+        {"epsilon": None},
+        {"delta": "0"},
+        {"unit": "person"},
+        {"public": "everything"},
+        {"public": [1]},
+        {"assumptions": [{"statement": "x"}]},
+        {"neighbours": 3},
+        {"more": 1},
+        {"kind": "none"},
+    ],
+)
+def test_a_doctored_guarantee_is_noticed(change):
+    data = guarantee().to_json() | change
+    if change == {"public": "everything"}:
+        data["public"] = 7
+    with pytest.raises(CorruptFileError):
+        Guarantee.from_json(data)
+
+
+def test_units_are_ordered_by_what_they_contain():
+    assert Unit.PARTY.covers(Unit.RECORD)
+    assert Unit.RECORD.covers(Unit.LABEL)
+    assert not Unit.LABEL.covers(Unit.RECORD)
+    assert not Unit.ATTRIBUTE.covers(Unit.LABEL)
+
+
+def test_units_do_not_mix_unless_narrowed_aloud():
+    label, record = guarantee(), guarantee(unit=Unit.RECORD, event=Pure(0.5))
+    with pytest.raises(UnitError, match="per label and per record"):
+        compose([label, record], delta=0.0)
+    with pytest.raises(UnitError):
+        label.narrowed(Unit.RECORD)
+    total = compose([label, record.narrowed(Unit.LABEL)], delta=0.0)
+    assert total.epsilon == 1.5
+    assert total.unit is Unit.LABEL
+    assert total.public == ("the rows", "their number")
+
+
+def test_the_weakest_part_names_the_whole():
+    assert compose([guarantee(), guarantee(kind=Kind.DATA_DEPENDENT)], delta=0.0).kind is (
+        Kind.DATA_DEPENDENT
+    )
+    nothing = guarantee(event=Unbounded(), kind=Kind.NONE)
+    assert compose([guarantee(), nothing], delta=0.0).epsilon is None
+
+
+def test_marginal_guarantees_do_not_compose():
+    with pytest.raises(UnitError, match="marginal"):
+        compose([guarantee(scope=Scope.MARGINAL, of=("x",))] * 2, delta=0.0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0, 0), (-1, 0), (math.inf, 0), (1, 1), (1, -1)])
+def test_an_impossible_budget_is_refused(epsilon, delta):
+    with pytest.raises(ParameterError):
+        Budget(epsilon, delta)

@@ -1,0 +1,177 @@
+"""Randomised response: integer probabilities, exact cost, and a kernel equal to its slow twin."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from suffice.errors import ParameterError
+from suffice.privacy import randomness
+from suffice.privacy.response import Response
+
+ALARM = 1e-6
+ASYMMETRIC = np.array([[0.8, 0.1, 0.1], [0.1, 0.7, 0.3], [0.1, 0.2, 0.6]])
+RESPONSES = {
+    "two": Response.from_epsilon(2, 1.0),
+    "many": Response.from_epsilon(300, 2.0),
+    "kept": Response.keep_else_uniform(4, 0.6),
+    "any": Response.from_matrix(ASYMMETRIC),
+    "liar": Response.from_matrix(np.array([[0.2, 0.8], [0.8, 0.2]])),
+    "wide": Response.from_matrix(np.full((20, 20), 0.04) + 0.2 * np.eye(20)),
+}
+
+
+def slow_answer(response: Response, state: int, word: int) -> int:
+    """Walk through the integer weights; for keep-else-uniform the kept weight comes first."""
+    uniform = response._uniform_weights
+    if uniform:
+        kept, width = uniform
+        if word < kept:
+            return state
+        others = [i for i in range(response.states) if i != state]
+        return others[(word - kept) // width]
+    for answer, weight in enumerate(response.weights[state]):
+        if word < weight:
+            return answer
+        word -= weight
+    raise AssertionError
+
+
+def edge_words(response: Response, state: int) -> list[int]:
+    """Return words at and around every threshold."""
+    uniform = response._uniform_weights
+    steps = response.weights[state]
+    if uniform:
+        steps = (uniform[0], *[uniform[1]] * (response.states - 1))
+    ends = np.cumsum(np.array(steps, dtype=object))
+    near = {int(e) + d for e in [0, *ends] for d in (-2, -1, 0, 1, 2)}
+    return sorted(w for w in near if 0 <= w < 2**64)
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_the_kernel_equals_its_slow_twin_at_every_threshold(name):
+    response = RESPONSES[name]
+    rng = np.random.default_rng(0)
+    for state in range(min(response.states, 20)):
+        words = edge_words(response, state) + rng.integers(0, 2**64, 50, dtype=np.uint64).tolist()
+        states = np.full(len(words), state, dtype=np.int16)
+        answers = np.empty_like(states)
+        assert response._kernel()(states, np.array(words, dtype=np.uint64), answers)
+        assert answers.tolist() == [slow_answer(response, state, int(w)) for w in words]
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_epsilon_is_the_largest_ratio_within_a_row(name):
+    response = RESPONSES[name]
+    rows = list(zip(*response.weights, strict=True))
+    exact = max(Fraction(max(row), min(row)) for row in rows)
+    assert response.event.bound >= math.log(exact.numerator) - math.log(exact.denominator)
+    assert response.event.bound == pytest.approx(math.log(exact), rel=1e-9)
+    assert all(sum(column) == 2**64 for column in response.weights)
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 100), st.floats(1e-3, 20))
+def test_from_epsilon_never_costs_more_and_wastes_nothing(states, epsilon):
+    bound = Response.from_epsilon(states, epsilon).event.bound
+    assert epsilon - 1e-9 < bound <= epsilon
+
+
+@pytest.mark.usefixtures("seeded")
+def test_answers_have_the_stated_probabilities_and_ten_percent_less_noise_is_rejected():
+    response = RESPONSES["any"]
+    count = 60_000
+    for state in range(3):
+        answers = response.randomise(np.full(count, state, dtype=np.uint8))
+        observed = np.bincount(answers, minlength=3)
+        truth = response.matrix[:, state]
+        assert stats.chisquare(observed, truth * count).pvalue > ALARM
+        less = truth * 0.9
+        less[state] = 1 - np.delete(less, state).sum()
+        assert stats.chisquare(observed, less * count).pvalue < ALARM
+
+
+@pytest.mark.usefixtures("seeded")
+def test_answers_to_one_record_do_not_depend_on_another():
+    response = RESPONSES["two"]
+    moved = response.randomise(np.zeros(100_000, dtype=np.uint8)).astype(float)
+    moved -= moved.mean()
+    correlation = float((moved[:-1] * moved[1:]).mean() / moved.var())
+    assert abs(correlation) < 5 / math.sqrt(len(moved))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Response.keep_else_uniform(2, 1.0),
+        lambda: Response.keep_else_uniform(2, 0.5),
+        lambda: Response.keep_else_uniform(1, 0.7),
+        lambda: Response.from_epsilon(2, 0.0),
+        lambda: Response.from_epsilon(2, math.inf),
+        lambda: Response.from_matrix([[1.0, 0.5], [0.0, 0.5]]),
+        lambda: Response.from_matrix([[0.6, 0.5], [0.5, 0.5]]),
+        lambda: Response.from_matrix([[0.6, 0.4]]),
+        lambda: Response.from_matrix([[math.nan, 0.5], [0.5, 0.5]]),
+        lambda: Response(((2**64 - 1, 1), (1, 2**64))),
+        lambda: Response(((2**64, 0), (1, 2**64 - 1))),
+    ],
+)
+def test_noise_that_cannot_be_is_refused(make):
+    with pytest.raises(ParameterError):
+        make()
+
+
+def test_equal_columns_say_nothing_and_have_no_event():
+    with pytest.raises(ParameterError, match="say nothing"):
+        _ = Response.from_matrix([[0.5, 0.5], [0.5, 0.5]]).event
+
+
+@pytest.mark.parametrize("states", [[0, 1, 2], [-1], [0.0], ["a"]])
+def test_states_outside_the_domain_are_refused(states):
+    with pytest.raises(ParameterError):
+        RESPONSES["two"].randomise(np.array(states))
+
+
+def test_a_byte_goes_in_and_a_byte_comes_out():
+    states = np.zeros((3, 4), dtype=np.uint8)
+    answers = RESPONSES["two"].randomise(states)
+    assert answers.dtype == np.uint8
+    assert answers.shape == states.shape
+    with pytest.raises(ParameterError, match="hold every state"):
+        RESPONSES["many"].randomise(states)
+
+
+def test_the_stream_is_never_the_same_twice_and_can_be_seeded_only_here():
+    assert not np.array_equal(randomness.private_words(4), randomness.private_words(4))
+    with randomness._seeded_for_tests(1):
+        first = randomness.private_words(40_000)
+    with randomness._seeded_for_tests(1):
+        assert np.array_equal(first, randomness.private_words(40_000))
+    assert not np.array_equal(first, randomness.private_words(40_000))
+    assert randomness.private_words(0).size == 0
+    assert 0 <= randomness.private_bits(3) < 8
+
+
+def test_private_words_are_uniform_bits():
+    words = randomness.private_words(200_000)
+    bits = np.unpackbits(words.view(np.uint8)).reshape(len(words), 64)
+    deviation = np.abs(bits.mean(axis=0) - 0.5).max() * 2 * math.sqrt(len(words))
+    assert deviation < 6  # 64 positions, p below 1e-7
+
+
+def test_a_forked_child_draws_other_words_than_its_parent():
+    """Keys are fresh at every call, so a fork cannot repeat a stream."""
+    import multiprocessing
+
+    context = multiprocessing.get_context("forkserver")
+    with context.Pool(2) as pool:
+        words = pool.map(_words, range(2))
+    assert not np.array_equal(words[0], words[1])
+
+
+def _words(_: int) -> np.ndarray:
+    return randomness.private_words(4)

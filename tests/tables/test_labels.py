@@ -1,0 +1,219 @@
+"""Labels become codes of the declared classes; a label outside them is refused, never shown."""
+
+import traceback
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suffice.errors import ParameterError, TableError
+from suffice.tables.labels import check_classes, label_codes
+
+TEXTS = ["no", "yes", "no"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [3, -1, 3],
+        [3.0, -1.0, 3.0],
+        np.array([3, -1, 3], dtype=np.int8),
+        np.array([3, -1, 3], dtype=np.float32),
+        pd.Series([3, -1, 3]),
+        pl.Series([3, -1, 3]),
+        pa.array([3, -1, 3], pa.int16()),
+        pa.chunked_array([[3], [-1, 3]]),
+        pa.array([3, -1, 3]).dictionary_encode(),
+    ],
+    ids=lambda labels: f"{type(labels).__name__} {getattr(labels, 'dtype', '')}".strip(),
+)
+def test_numbers_become_positions_in_the_order_of_the_declaration(labels):
+    codes = label_codes(labels, (3, 7, -1))
+    assert codes.dtype == np.int64
+    assert codes.tolist() == [0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        TEXTS,
+        np.array(TEXTS),
+        np.array(TEXTS, dtype=object),
+        pd.Series(TEXTS),
+        pd.Series(TEXTS, dtype="category"),
+        pl.Series(TEXTS),
+        pl.Series(TEXTS, dtype=pl.Categorical),
+        pa.array(TEXTS),
+        pa.array(TEXTS, pa.large_string()),
+        pa.array(TEXTS, pa.string_view()),
+        pa.array(TEXTS).dictionary_encode(),
+        pa.chunked_array([TEXTS[:1], TEXTS[1:]]),
+        pa.chunked_array([pa.array(TEXTS).dictionary_encode()]),
+    ],
+    ids=lambda labels: (
+        f"{type(labels).__name__} {getattr(labels, 'dtype', getattr(labels, 'type', ''))}".strip()
+    ),
+)
+def test_texts_become_positions_in_the_order_of_the_declaration(labels):
+    codes = label_codes(labels, ("yes", "no"))
+    assert codes.dtype == np.int64
+    assert codes.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("classes", [(False, True), (0, 1)])
+@pytest.mark.parametrize(
+    "labels", [[True, False], [1, 0], [1.0, 0.0], pa.array([True, False])], ids=str
+)
+def test_one_is_true_and_zero_is_false(labels, classes):
+    assert label_codes(labels, classes).tolist() == [1, 0]
+
+
+@settings(max_examples=50)
+@given(
+    classes=st.lists(st.integers(-(2**40), 2**40), min_size=2, max_size=6, unique=True),
+    data=st.data(),
+)
+def test_the_codes_lead_back_to_the_labels(classes, data):
+    labels = data.draw(st.lists(st.sampled_from(classes), min_size=1))
+    codes = label_codes(np.array(labels), tuple(classes))
+    assert [classes[code] for code in codes] == labels
+
+
+def test_no_labels_have_no_codes():
+    assert label_codes(np.array([], dtype=np.int64), (0, 1)).tolist() == []
+
+
+# --- labels outside the classes
+
+
+def refused(labels, classes) -> str:
+    with pytest.raises(TableError) as caught:
+        label_codes(labels, classes)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "424242" not in shown
+    assert "SECRET" not in shown
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([0, 1, 424242, 424242], (0, 1)),
+        ([0, 1, -424242, 424242], (0, 1)),
+        ([0.0, 1.0, 0.424242, 1.424242], (0, 1)),
+        (np.array([0, 1, 424242, 2**63 + 424242], dtype=np.uint64), (0, 1)),
+        ([False, True, True, True], (0, 5)),
+        (pa.array([0, 1, 424242, 424242]).dictionary_encode(), (0, 1)),
+    ],
+    ids=["above", "on both sides", "between", "unsigned", "booleans", "dictionary"],
+)
+def test_a_number_outside_the_classes_is_counted_and_not_shown(labels, classes):
+    message = refused(labels, classes)
+    outside = 3 if classes == (0, 5) else 2
+    assert message.startswith(f"{outside} of 4 labels")
+    assert ", ".join(map(str, classes)) in message
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["no", "SECRET", "yes"],
+        np.array(["no", "SECRET", "yes"], dtype=object),
+        pa.array(["no", "SECRET", "yes"]).dictionary_encode(),
+        ["no", "NO SECRET", "yes"],
+    ],
+    ids=["list", "objects", "dictionary", "case"],
+)
+def test_a_text_outside_the_classes_is_counted_and_not_shown(labels):
+    message = refused(labels, ("no", "yes"))
+    assert message.startswith("1 of 3 labels")
+    assert "(no, yes)" in message
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([0, None, 1], (0, 1)),
+        ([0.0, float("nan"), 1.0], (0, 1)),
+        ([True, None, False], (False, True)),
+        (["no", None, "yes"], ("no", "yes")),
+        (pd.Series([0.0, None, 1.0]), (0, 1)),
+        (pl.Series([0, None, 1]), (0, 1)),
+        (pa.array([0, None, 1]), (0, 1)),
+        (pa.array(["no", None, "yes"]).dictionary_encode(), ("no", "yes")),
+    ],
+    ids=["int", "nan", "bool", "text", "pandas", "polars", "arrow", "dictionary"],
+)
+def test_missing_labels_are_counted(labels, classes):
+    assert refused(labels, classes).startswith("1 of 3 labels are missing")
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["SECRET", "no"], (0, 1)),
+        ([424242, 0], ("no", "yes")),
+        (np.array([1, "SECRET"], dtype=object), (0, 1)),
+        (np.array(["SECRET", 1], dtype=object), (0, 1)),
+        (np.array([1j]), (0, 1)),
+        (np.array(["2020-01-01"], dtype="M8[D]"), (0, 1)),
+        ([None, None], (0, 1)),
+        ([[0], [1]], (0, 1)),
+        ([[0], [0, 1]], (0, 1)),
+        ([0, 424242 * 2**70], (0, 1)),
+        (np.array([0, 424242 * 2**70], dtype=object), (0, 1)),
+    ],
+    ids=[
+        "text for numbers", "numbers for text", "mixed", "mixed the other way", "complex", "dates",
+        "nothing", "two dimensions", "ragged", "beyond 64 bits", "objects beyond 64 bits",
+    ],
+)  # fmt: skip
+def test_labels_of_another_kind_are_a_table_error(labels, classes):
+    refused(labels, classes)
+
+
+# --- classes
+
+
+@pytest.mark.parametrize(
+    ("given_classes", "plain"),
+    [
+        ([0, 1], (0, 1)),
+        (["b", "a", "c"], ("b", "a", "c")),
+        ([False, True], (False, True)),
+        (np.array([5, 3]), (5, 3)),
+        (np.array(["x", "y"]), ("x", "y")),
+        (np.array([True, False]), (True, False)),
+    ],
+)
+def test_classes_become_plain_values_in_their_order(given_classes, plain):
+    checked = check_classes(given_classes)
+    assert checked == plain
+    assert [type(value) for value in checked] == [type(value) for value in plain]
+
+
+@pytest.mark.parametrize("classes", [[], [1], ["a", "a"], [0, 1, 0], [0, False], [1, True]])
+def test_classes_must_be_two_or_more_and_different(classes):
+    with pytest.raises(ParameterError, match="two or more different"):
+        check_classes(classes)
+
+
+@pytest.mark.parametrize("classes", [[0, "a"], [0.0, 1.0], [None, 1], [b"a", b"b"], [(0,), (1,)]])
+def test_classes_must_be_all_text_or_all_integers(classes):
+    with pytest.raises(ParameterError, match="all text or all integers"):
+        check_classes(classes)
+
+
+@pytest.mark.parametrize("classes", [[[0], [1]], 2])
+def test_classes_that_are_no_list_of_values_are_a_parameter_error(classes):
+    with pytest.raises(ParameterError):
+        check_classes(classes)
+
+
+def test_classes_beyond_64_bits_are_a_parameter_error():
+    with pytest.raises(ParameterError):
+        label_codes([0, 1], check_classes([0, 2**70]))

@@ -1,0 +1,128 @@
+"""The wall between owner and learner, walked over the imports of every module."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src" / "suffice"
+NEUTRAL = ("learner", "release", "privacy", "tables", "kernels", "engines")
+SAMPLERS = ("suffice.privacy.noise", "suffice.privacy.knorm", "suffice.privacy.response")
+RANDOM = ("random", "secrets", "uuid", "numpy.random")
+IO = ("os", "pathlib", "logging", "sqlite3", "socket", "subprocess", "tempfile", "io", "shutil")
+PERILOUS = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
+
+
+def modules() -> dict[str, ast.Module]:
+    """Return the tree of every module, by its path below src/suffice."""
+    return {
+        path.relative_to(SRC).as_posix(): ast.parse(path.read_text())
+        for path in sorted(SRC.rglob("*.py"))
+    }
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Yield the full name of everything imported, wherever in the module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def names_used(tree: ast.Module) -> Iterator[str]:
+    """Yield dotted names that are called or read, such as os.urandom or np.random.normal."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            yield ast.unparse(node)
+
+
+def imports_any(tree: ast.Module, wanted: tuple[str, ...]) -> list[str]:
+    return [n for n in imports(tree) if any(n == w or n.startswith(w + ".") for w in wanted)]
+
+
+def folder(path: str) -> str:
+    return path.partition("/")[0]
+
+
+# Each rule: what it forbids, where it holds, and a line that it must catch there.
+
+
+def samplers_outside_owner(path: str, tree: ast.Module) -> list[str]:
+    free = folder(path) in ("owner", "audit", "privacy")
+    return [] if free else imports_any(tree, SAMPLERS)
+
+
+def owner_from_neutral_ground(path: str, tree: ast.Module) -> list[str]:
+    forbidden = tuple(f"suffice.{part}" for part in ("owner", "study", "cli", "audit", "transport"))
+    return imports_any(tree, forbidden) if folder(path) in NEUTRAL else []
+
+
+def study_outside_cli(path: str, tree: ast.Module) -> list[str]:
+    free = folder(path) in ("cli", "study")
+    return [] if free else imports_any(tree, ("suffice.study",))
+
+
+def release_made_outside_owner(path: str, tree: ast.Module) -> list[str]:
+    if folder(path) in ("owner", "release"):
+        return []
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [ast.unparse(call.func) for call in calls if ast.unparse(call.func).endswith("Release")]
+
+
+def stray_randomness(path: str, tree: ast.Module) -> list[str]:
+    if path in ("privacy/randomness.py", "participant.py") or folder(path) == "study":
+        return []
+    used = [n for n in names_used(tree) if n.endswith(("urandom", "getrandom")) or "np.random" in n]
+    return imports_any(tree, RANDOM) + used
+
+
+def impure_kernels_and_engines(path: str, tree: ast.Module) -> list[str]:
+    if folder(path) not in ("kernels", "engines"):
+        return []
+    return imports_any(tree, IO) + [n for n in names_used(tree) if n in ("open", "print")]
+
+
+def code_in_data(path: str, tree: ast.Module) -> list[str]:
+    del path
+    return imports_any(tree, PERILOUS) + [n for n in names_used(tree) if n in ("eval", "exec")]
+
+
+def participant_alone(path: str, tree: ast.Module) -> list[str]:
+    if path != "participant.py":
+        return []
+    return [n for n in imports(tree) if n.partition(".")[0] not in sys.stdlib_module_names]
+
+
+RULES = {
+    samplers_outside_owner: ("learner/x.py", "from suffice.privacy.noise import LaplaceNoise"),
+    owner_from_neutral_ground: ("tables/x.py", "def f():\n    import suffice.owner.ledger"),
+    study_outside_cli: ("owner/x.py", "from suffice.study import demo"),
+    release_made_outside_owner: ("learner/x.py", "artifact.Release(kind='model')"),
+    stray_randomness: ("owner/x.py", "import numpy as np\nnp.random.normal()"),
+    impure_kernels_and_engines: ("engines/x.py", "print(batch)"),
+    code_in_data: ("release/x.py", "from pickle import loads"),
+    participant_alone: ("participant.py", "import numpy"),
+}
+
+
+def test_the_walk_sees_the_whole_package():
+    found = modules()
+    assert len(found) >= 40
+    for part in (*NEUTRAL, "owner", "cli", "study"):
+        assert any(folder(path) == part for path in found), part
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_no_module_breaks_the_rule(rule):
+    broken = {path: found for path, tree in modules().items() if (found := rule(path, tree))}
+    assert broken == {}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_rule_catches_what_it_forbids(rule):
+    path, line = RULES[rule]
+    assert rule(path, ast.parse(line))
