@@ -8,7 +8,7 @@ import numpy as np
 
 from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
-from suffice.tables.pipeline import Column, Missing, Pipeline
+from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
 
 __all__ = ["fit_pipeline"]
 
@@ -31,6 +31,8 @@ def fit_pipeline(
     quantile of their norms (of a sample of at most 20,000). Categories are the declared ones, or
     all that the rows have, sorted.
     """
+    if missing not in POLICIES:
+        raise ParameterError(f"missing must be one of {', '.join(POLICIES)}; got {missing!r}.")
     if not 0 < clip <= 1:
         raise ParameterError(f"clip must be a quantile in (0, 1]; got {clip!r}.")
     if missing == "error":
@@ -42,14 +44,20 @@ def fit_pipeline(
                 )
     columns = tuple(_column(name, summary, categories) for name in names)
     mean = np.array([value for column in columns for value in _means(column, summary)])
-    scale = np.array([value for column in columns for value in _scales(column, summary)])
+    scale = _rounded(np.array([v for column in columns for v in _scales(column, summary)]))
+    mean = np.rint(mean / scale * 2**20) / 2**20 * scale
     fill = {"error": None, "mean": mean, "zero": np.zeros_like(mean)}[missing]
     wide = Pipeline(columns, missing, mean, scale, 1e300, 0.0, fill)
     norms = np.concatenate(
         [np.linalg.norm(wide.transform(part), axis=1) for part in summary.sample.to_batches()]
     )
-    bound = float(np.quantile(norms, clip)) or float(norms.max()) or 1.0
+    bound = float(_rounded(np.quantile(norms, clip))) or 1.0
     return Pipeline(columns, missing, mean, scale, bound, intercept, fill)
+
+
+def _rounded(values: Any) -> np.ndarray:
+    """Return 24-bit numbers: the order in which rows were added up must not show in them."""
+    return np.asarray(values, dtype=np.float32).astype(np.float64)
 
 
 def _column(name: str, summary: Summary, declared: Mapping[str, Sequence[Any]]) -> Column:

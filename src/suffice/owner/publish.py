@@ -10,7 +10,7 @@ from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
-from suffice.release.strict_json import canonical
+from suffice.strict_json import canonical
 
 __all__ = ["publish"]
 

@@ -10,6 +10,7 @@ from suffice.errors import CorruptFileError, ParameterError, UnitError
 from suffice.privacy import calibrate
 from suffice.privacy.accounting import compose_events
 from suffice.privacy.events import Event, Pure, Unbounded, event_from_json
+from suffice.strict_json import number, text
 
 __all__ = ["Assumption", "Budget", "Guarantee", "Kind", "Scope", "Unit", "compose"]
 
@@ -160,13 +161,13 @@ class Guarantee:
             guarantee = cls(
                 unit=Unit(data["unit"]),
                 event=event_from_json(data["event"]),
-                delta=_json_number(data["delta"]),
+                delta=number(data["delta"]),
                 scope=Scope(data["scope"]),
                 kind=Kind(data["kind"]),
-                neighbours=_json_text(data["neighbours"]),
-                public=tuple(map(_json_text, data["public"])),
+                neighbours=text(data["neighbours"]),
+                public=tuple(map(text, data["public"])),
                 assumptions=tuple(_assumption(item) for item in data["assumptions"]),
-                of=tuple(map(_json_text, data["of"])),
+                of=tuple(map(text, data["of"])),
             )
         except CorruptFileError:
             raise
@@ -192,22 +193,10 @@ def _check_stated(guarantee: Guarantee, stated: object) -> None:
         raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
 
 
-def _json_number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CorruptFileError("a guarantee in the file holds something else where a number goes.")
-    return float(value)
-
-
-def _json_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise CorruptFileError("a guarantee in the file holds something else where text goes.")
-    return value
-
-
 def _assumption(item: object) -> Assumption:
     if not isinstance(item, dict) or set(item) != {"statement", "checked"}:
         raise CorruptFileError("an assumption needs a statement and how it was checked.")
-    return Assumption(_json_text(item["statement"]), _json_text(item["checked"]))
+    return Assumption(text(item["statement"]), text(item["checked"]))
 
 
 def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:

@@ -24,9 +24,9 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnsupportedFileError
 from suffice.privacy.guarantee import Guarantee
-from suffice.release import strict_json
 from suffice.release.artifact import Part, Release, RowSet, Signature
 from suffice.release.covariance import Covariance
 from suffice.release.files import read_bounded
@@ -132,10 +132,10 @@ def _split(data: bytes) -> tuple[bytes, bytes, Signature | None]:
     """Return manifest, payload and signature after the checks that need no parsing."""
     if data[: len(_MAGIC) - 1] != _MAGIC[:-1]:
         raise CorruptFileError("this is not a suffice release file.")
-    if data[: len(_MAGIC)] != _MAGIC:
-        raise UnsupportedFileError("the container's version is not one that this version reads.")
     if len(data) < _HEAD + 32:
         raise CorruptFileError("the file is cut off.")
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise UnsupportedFileError("the container's version is not one that this version reads.")
     manifest, payload, signature = _LENGTHS.unpack_from(data, len(_MAGIC))
     if _HEAD + manifest + payload + signature + 32 != len(data):
         raise CorruptFileError("the file is cut off, or longer than it says.")
@@ -177,7 +177,7 @@ def _assemble(
     expected = {*own, *pipeline.arrays(), *noise.arrays()}
     if set(arrays) != expected:
         raise CorruptFileError("the payload holds an array that nothing refers to.")
-    if not isinstance(fields["library"], str) or not isinstance(fields["details"], dict):
+    if not isinstance(fields["details"], dict):
         raise CorruptFileError("the manifest is not valid for its kind.")
     return Release(
         kind=kind.name,
@@ -186,7 +186,7 @@ def _assemble(
         parts=tuple(_part(item) for item in fields["parts"]),
         pipeline=pipeline,
         noise=noise,
-        library=fields["library"],
+        library=strict_json.text(fields["library"]),
         signature=signature,
     )
 
@@ -195,9 +195,10 @@ def _part(item: Any) -> Part:
     if set(item) != {"rows", "guarantees"} or set(item["rows"]) != {"count", "hash", "found_at"}:
         raise CorruptFileError("a part must hold its rows and its guarantees, and no more.")
     rows = item["rows"]
-    if not isinstance(rows["hash"], str) or not isinstance(rows["found_at"], str | None):
-        raise CorruptFileError("the description of the rows is malformed.")
+    found_at = rows["found_at"]
+    if found_at is not None:
+        found_at = strict_json.text(found_at)
     return Part(
-        RowSet(rows["count"], rows["hash"], rows["found_at"]),
+        RowSet(rows["count"], strict_json.text(rows["hash"]), found_at),
         tuple(Guarantee.from_json(guarantee) for guarantee in item["guarantees"]),
     )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffice.errors import CorruptFileError, ParameterError
+from suffice.strict_json import number, text
 
 __all__ = ["Covariance"]
 
@@ -69,10 +70,7 @@ class Covariance:
         """Return the covariance that `to_json` and `arrays` described."""
         if not isinstance(data, dict) or set(data) != {"form", "variance"}:
             raise CorruptFileError("the noise covariance must hold a form and a variance.")
-        variance = data["variance"]
-        if not isinstance(variance, int | float) or isinstance(variance, bool):
-            raise CorruptFileError("the variance of the noise must be a number.")
         try:
-            return cls(data["form"], float(variance), arrays.get("noise.array"))
-        except (ParameterError, TypeError, OverflowError) as error:
+            return cls(text(data["form"]), number(data["variance"]), arrays.get("noise.array"))
+        except ParameterError as error:
             raise CorruptFileError("the noise covariance in the file is not valid.") from error

@@ -37,15 +37,24 @@ def label_codes(labels: Any, classes: Classes) -> np.ndarray:
     if number and not column.null_count and _is_integer(classes[0]):
         codes = _number_codes(column.to_numpy(), classes)
     else:
-        codes = category_codes(column, classes)
+        try:
+            codes = category_codes(column, classes)
+        except TableError:
+            raise TableError(
+                f"the declared classes ({_shown(classes)}) are not of the label column's type,"
+                f" {column.type}; declare the right ones with classes=... or --classes."
+            ) from None
     outside = int(np.count_nonzero(codes < 0))
     if outside:
-        shown = ", ".join(map(str, classes))
         raise TableError(
             f"{outside} of {len(codes)} labels are missing or none of the declared classes"
-            f" ({shown}); declare the classes with classes=... or --classes."
+            f" ({_shown(classes)}); declare the classes with classes=... or --classes."
         )
     return codes.astype(np.int64, copy=False)
+
+
+def _shown(classes: Classes) -> str:
+    return ", ".join(map(str, classes))
 
 
 def _number_codes(values: np.ndarray, classes: Classes) -> np.ndarray:

@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import CorruptFileError, ParameterError, TableError
+from suffice.strict_json import number, text
 from suffice.tables.columns import category_codes, is_categorical, numeric_columns
 
-__all__ = ["Column", "Missing", "Pipeline", "encode"]
+__all__ = ["POLICIES", "Column", "Missing", "Pipeline", "encode"]
 
 Missing = Literal["error", "mean", "zero"]
-_POLICIES = ("error", "mean", "zero")
+POLICIES = ("error", "mean", "zero")
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,8 @@ class Pipeline:
             raise ParameterError("the norm bound must be a positive finite number.")
         if not (math.isfinite(self.intercept) and self.intercept >= 0):
             raise ParameterError("the intercept's weight must be zero or a positive number.")
-        if self.missing not in _POLICIES or (self.missing == "error") != (self.fill is None):
-            raise ParameterError(f"missing must be one of {', '.join(_POLICIES)}, with its values.")
+        if self.missing not in POLICIES or (self.missing == "error") != (self.fill is None):
+            raise ParameterError(f"missing must be one of {', '.join(POLICIES)}, with its values.")
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -203,10 +204,12 @@ class Pipeline:
                 missing=data["missing"],
                 mean=arrays["pipeline.mean"],
                 scale=arrays["pipeline.scale"],
-                bound=float(data["bound"]),
-                intercept=float(data["intercept"]),
+                bound=number(data["bound"]),
+                intercept=number(data["intercept"]),
                 fill=arrays.get("pipeline.fill"),
             )
+        except CorruptFileError:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptFileError("the pipeline in the file is not valid.") from error
 
@@ -214,9 +217,9 @@ class Pipeline:
 def _column(item: Any) -> Column:
     if not isinstance(item, dict) or set(item) != {"name", "categories"}:
         raise CorruptFileError("a pipeline column needs a name and its categories, and no more.")
-    name, categories = item["name"], item["categories"]
-    if not isinstance(name, str) or not (categories is None or isinstance(categories, list)):
-        raise CorruptFileError("a pipeline column's name or categories are malformed.")
-    if categories is not None and not all(isinstance(c, str | int) for c in categories):
-        raise CorruptFileError("categories must be text or integers.")
-    return Column(name, None if categories is None else tuple(categories))
+    name, categories = text(item["name"]), item["categories"]
+    if categories is None:
+        return Column(name)
+    if not isinstance(categories, list) or not all(isinstance(c, str | int) for c in categories):
+        raise CorruptFileError("categories must be a list of text or integers.")
+    return Column(name, tuple(categories))

@@ -36,7 +36,11 @@ class Table(Protocol):
 
 class _InMemory:
     def __init__(self, table: pa.Table) -> None:
-        self._table = table.unify_dictionaries()
+        plain = [
+            field.with_type(pa.large_string()) if pa.types.is_string_view(field.type) else field
+            for field in table.schema
+        ]  # polars' strings: Arrow cannot yet take rows of them
+        self._table = table.cast(pa.schema(plain)).unify_dictionaries()
         self.schema = self._table.schema
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

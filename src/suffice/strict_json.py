@@ -8,7 +8,7 @@ import rfc8785
 
 from suffice.errors import CorruptFileError
 
-__all__ = ["canonical", "parse", "parse_canonical"]
+__all__ = ["canonical", "number", "parse", "parse_canonical", "text"]
 
 _LARGEST_INTEGER = 2**53 - 1  # what RFC 8785 can write
 
@@ -43,6 +43,20 @@ def parse_canonical(data: bytes) -> Any:
         same = False
     if not same:
         raise CorruptFileError("the manifest is not in its canonical form.")
+    return value
+
+
+def number(value: object) -> float:
+    """Return a JSON number as a float; text, booleans and everything else are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CorruptFileError("the file holds something else where a number belongs.")
+    return float(value)
+
+
+def text(value: object) -> str:
+    """Return a JSON string; everything else is refused."""
+    if not isinstance(value, str):
+        raise CorruptFileError("the file holds something else where text belongs.")
     return value
 
 

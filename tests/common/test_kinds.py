@@ -1,0 +1,123 @@
+"""Every kind of the registry goes through every check; a new kind is one entry below."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from suffice.errors import CorruptFileError, ParameterError, ReleaseError
+from suffice.learner.factored import FactoredClassifier
+from suffice.release.artifact import Release
+from suffice.release.codec import decode, encode
+from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, KINDS
+from suffice.release.merge import _ARRAY_MERGES, _DETAIL_MERGES, merge
+
+ROWS = 60
+
+
+def labelled(classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(ROWS, 4))
+    return X, rng.integers(0, classes, ROWS)
+
+
+def mean_operator(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.owner.mean_operator import MeanOperator
+
+    mechanism = MeanOperator(epsilon=1.0, classes=tuple(range(classes)), pipeline=pipeline)
+    return mechanism.release(*labelled(classes, seed), ledger=None)
+
+
+def model(classes: int, seed: int = 0, pipeline=None) -> Release:
+    X, _ = labelled(classes, seed)
+    release = mean_operator(classes, seed, pipeline)
+    return FactoredClassifier(lam=1.0).fit_release(release, X).to_release()
+
+
+MAKERS = {"mean-operator": mean_operator, "model": model}
+CASES = [(kind, classes) for kind in MAKERS for classes in (2, 3)]
+
+
+@pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def example(request) -> Release:
+    kind, classes = request.param
+    return MAKERS[kind](classes)
+
+
+def test_every_kind_is_exercised_and_declares_known_rules():
+    assert set(MAKERS) == set(KINDS)
+    for kind in KINDS.values():
+        assert kind.title
+        for rule in kind.arrays.values():
+            assert rule.check in ARRAY_CHECKS
+            assert rule.merge in _ARRAY_MERGES
+        for detail in kind.details.values():
+            assert detail.check in DETAIL_CHECKS
+            assert detail.merge in _DETAIL_MERGES
+
+
+def test_a_round_trip_changes_nothing_and_bytes_are_repeatable(example):
+    data = encode(example)
+    again = decode(data)
+    assert again == example
+    assert encode(again) == data
+    assert again.guarantees == example.guarantees
+    assert again.pipeline == example.pipeline
+
+
+def test_every_array_is_checked_for_type_shape_and_values(example):
+    for name, array in example.arrays.items():
+        broken = (
+            array.astype(np.float32),
+            array[:-1],
+            array[None],
+            np.full_like(array, np.nan),
+            np.full_like(array, np.inf),
+        )
+        for bad in broken:
+            with pytest.raises(CorruptFileError, match=name):
+                dataclasses.replace(example, arrays={**example.arrays, name: bad})
+    with pytest.raises(CorruptFileError):
+        dataclasses.replace(example, arrays={})
+    with pytest.raises(CorruptFileError):
+        dataclasses.replace(example, arrays={**example.arrays, "more": np.zeros(3)})
+
+
+def test_every_detail_is_checked(example):
+    for name in example.details:
+        for bad in (None, [], {"x": 1}, -1.5, True):
+            with pytest.raises(CorruptFileError):
+                dataclasses.replace(example, details={**example.details, name: bad})
+    with pytest.raises(CorruptFileError):
+        dataclasses.replace(example, details={**example.details, "more": 1})
+
+
+def test_a_release_without_a_guarantee_cannot_exist(example):
+    with pytest.raises(ReleaseError, match="guarantee"):
+        dataclasses.replace(example, parts=())
+    bare = dataclasses.replace(example.parts[0], guarantees=())
+    with pytest.raises(ReleaseError, match="guarantee"):
+        dataclasses.replace(example, parts=(bare,))
+
+
+def test_merging_keeps_every_owners_rows_and_guarantees(example):
+    other = MAKERS[example.kind](len(example.classes), 1, example.pipeline)
+    if not KINDS[example.kind].merges:
+        with pytest.raises(ParameterError, match="cannot be merged"):
+            merge([example, other])
+        return
+    both = merge([example, other])
+    assert both.parts == example.parts + other.parts
+    assert both.rows == 2 * ROWS
+    assert decode(encode(both)) == both
+    assert merge([example]) is example
+
+
+def test_merging_refuses_what_does_not_belong_together(example):
+    foreign = MAKERS[example.kind](len(example.classes), 1)  # its own pipeline
+    with pytest.raises(ParameterError):
+        merge([example, foreign])
+    with pytest.raises(ParameterError):
+        merge([example, example])
+    with pytest.raises(ParameterError, match="nothing"):
+        merge([])

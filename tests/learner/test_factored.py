@@ -1,0 +1,107 @@
+"""The factored classifier: scikit-learn's own checks, and learning without labels."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
+from suffice.learner.factored import FactoredClassifier
+from suffice.learner.losses import factored_risk
+from suffice.owner.mean_operator import MeanOperator
+from suffice.release.codec import decode, encode
+
+rng = np.random.default_rng(2)
+X = rng.normal(size=(400, 4))
+y = (X @ [2.0, -1.0, 0.5, 0.0] + 0.3 * rng.normal(size=400) > 0).astype(int)
+three = np.digitize(X[:, 0], [-0.5, 0.5])
+
+
+@parametrize_with_checks([FactoredClassifier()])
+def test_scikit_learn_finds_nothing_wrong(estimator, check):
+    check(estimator)
+
+
+def test_the_factored_risk_is_the_plain_one_for_two_classes():
+    """Theorem 3 of Patrini et al. 2016, to 1e-12."""
+    theta, signs = rng.normal(size=4), 2 * y - 1
+    plain = np.logaddexp(0, -signs * (X @ theta)).mean() + 0.05 * theta @ theta
+    factored, _ = factored_risk(theta, X, X.T @ signs / len(X), 0.1)
+    assert factored == pytest.approx(plain, abs=1e-12)
+
+
+def test_the_factored_risk_is_the_plain_one_for_three_classes():
+    W = rng.normal(size=(4, 3))
+    scores = X @ W
+    log_sum = np.log(np.exp(scores).sum(axis=1))
+    plain = (log_sum - scores[np.arange(400), three]).mean() + 0.05 * (W**2).sum()
+    factored, _ = factored_risk(W, X, X.T @ np.eye(3)[three] / len(X), 0.1)
+    assert factored == pytest.approx(plain, abs=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_gradient_is_that_of_the_risk(classes):
+    shape = (4,) if classes == 2 else (4, 3)
+    operator, theta = rng.normal(size=shape), rng.normal(size=shape)
+    _, gradient = factored_risk(theta, X, operator, 0.3)
+    step = rng.normal(size=shape)
+    ahead, _ = factored_risk(theta + 1e-6 * step, X, operator, 0.3)
+    behind, _ = factored_risk(theta - 1e-6 * step, X, operator, 0.3)
+    assert (ahead - behind) / 2e-6 == pytest.approx(np.vdot(gradient, step), rel=1e-6)
+
+
+def test_plain_labels_give_the_model_of_logistic_regression():
+    ours = FactoredClassifier(lam=0.1, tol=1e-9).fit(X, y)
+    rows = ours._mapped(X)
+    peer = LogisticRegression(C=1 / (0.1 * len(X)), fit_intercept=False, tol=1e-10, max_iter=10_000)
+    assert np.allclose(ours.coef_, peer.fit(rows, y).coef_[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [y, three], ids=["two", "three"])
+def test_a_release_with_hardly_any_noise_gives_the_model_of_plain_labels(labels):
+    classes = tuple(range(labels.max() + 1))
+    release = MeanOperator(epsilon=1e7, clip=1.0, classes=classes).release(X, labels, ledger=None)
+    ours = FactoredClassifier(lam=0.1).fit_release(release, X)
+    plain = FactoredClassifier(lam=0.1).fit(X, labels)
+    assert np.allclose(ours.coef_, plain.coef_, atol=1e-3)
+    assert ours.score(X, labels) > 0.9
+
+
+def test_a_model_travels_as_a_file_with_the_guarantees_it_learnt_under():
+    release = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
+    model = FactoredClassifier(lam=0.1).fit_release(release, X)
+    file = decode(encode(model.to_release()))
+    assert file.guarantees == release.guarantees
+    again = FactoredClassifier.from_release(file)
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ParameterError, match="no model"):
+        FactoredClassifier.from_release(release)
+    with pytest.raises(ParameterError, match="no mean operator"):
+        FactoredClassifier().fit_release(file, X)
+    with pytest.raises(ParameterError, match="no guarantee"):
+        FactoredClassifier().fit(X, y).to_release()
+
+
+def test_other_rows_are_an_error_and_not_a_bad_model():
+    release = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
+    changed = X.copy()
+    changed[7, 2] += 1e-9
+    with pytest.raises(ForeignRowsError, match="not the rows"):
+        FactoredClassifier().fit_release(release, changed)
+    with pytest.raises(ForeignRowsError, match="400 rows"):
+        FactoredClassifier().fit_release(release, X[:-1])
+
+
+def test_a_solver_that_stops_short_says_so():
+    with pytest.raises(OptimisationError, match="max_iter"):
+        FactoredClassifier(lam=1e-9, tol=1e-12, max_iter=2).fit(X, y)
+
+
+def test_clone_grid_search_and_pipelines_work():
+    search = GridSearchCV(FactoredClassifier(), {"lam": [0.01, 0.1]}, cv=3).fit(X, y)
+    assert clone(search.best_estimator_).get_params()["lam"] in (0.01, 0.1)
+    assert make_pipeline(StandardScaler(), FactoredClassifier()).fit(X, y).score(X, y) > 0.9

@@ -1,0 +1,179 @@
+"""The learner's rows are those of the release, or they are refused."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import clinic_table
+from suffice.errors import ForeignRowsError, TableError
+from suffice.learner.rows import design_matrix, matching_rows
+from suffice.owner.mean_operator import MeanOperator
+from suffice.release.artifact import Release
+from suffice.release.merge import merge
+from suffice.tables import sources
+
+FEATURES = ["age", "dose", "ward"]
+
+
+def released(table: pa.Table, **options) -> Release:
+    return MeanOperator(epsilon=1.0, **options).release(table, label="sick", ledger=None)
+
+
+@pytest.fixture(scope="module")
+def owners() -> list[pa.Table]:
+    return [clinic_table(60, seed=1), clinic_table(35, seed=2), clinic_table(50, seed=3)]
+
+
+@pytest.fixture(scope="module")
+def alone(owners) -> Release:
+    return released(owners[0])
+
+
+@pytest.fixture(scope="module")
+def together(owners, alone) -> Release:
+    others = [released(table, pipeline=alone.pipeline) for table in owners[1:]]
+    return merge([alone, *others])
+
+
+def match(release: Release, rows) -> np.ndarray:
+    return matching_rows(rows, release.pipeline, release.parts)
+
+
+# --- one owner
+
+
+def test_the_owners_rows_are_accepted_and_mapped(owners, alone):
+    rows = match(alone, owners[0])
+    assert rows.flags.c_contiguous
+    expected = alone.pipeline.transform(owners[0].combine_chunks().to_batches()[0])
+    np.testing.assert_array_equal(rows, expected)
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_rows_in_any_order_are_accepted_and_stay_in_it(owners, alone, data):
+    order = data.draw(st.permutations(range(60)))
+    rows = match(alone, owners[0].take(pa.array(order)))
+    np.testing.assert_array_equal(rows, match(alone, owners[0])[order])
+
+
+def test_columns_may_come_in_any_order_and_without_the_label(owners, alone):
+    turned = owners[0].select(["ward", "age", "dose"])
+    np.testing.assert_array_equal(match(alone, turned), match(alone, owners[0]))
+
+
+def test_the_size_of_batches_does_not_matter(owners, alone, together, monkeypatch):
+    everything = pa.concat_tables(owners)
+    whole, all_of_them = match(alone, owners[0]), match(together, everything)
+    monkeypatch.setattr(sources, "BATCH_ROWS", 7)
+    np.testing.assert_array_equal(match(alone, owners[0]), whole)
+    np.testing.assert_array_equal(match(together, everything), all_of_them)
+
+
+def test_one_changed_cell_is_refused(owners, alone):
+    ages = owners[0]["age"].to_numpy().copy()
+    ages[30] = np.nextafter(ages[30], 0)
+    with pytest.raises(ForeignRowsError, match="not the rows") as caught:
+        match(alone, owners[0].set_column(0, "age", pa.array(ages)))
+    assert "order of the releases" not in str(caught.value)
+
+
+def test_other_rows_of_the_same_number_are_refused(alone):
+    with pytest.raises(ForeignRowsError, match="not the rows"):
+        match(alone, clinic_table(60, seed=9))
+
+
+@pytest.mark.parametrize("ward", ["east", None])
+def test_other_rows_that_the_pipeline_cannot_map_are_refused_as_other_rows(owners, alone, ward):
+    wards = [ward, *owners[0]["ward"].to_pylist()[1:]]
+    with pytest.raises(ForeignRowsError):
+        match(alone, owners[0].set_column(2, "ward", pa.array(wards)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 59])
+def test_too_few_rows_are_refused(owners, alone, count):
+    with pytest.raises(ForeignRowsError, match=f"about 60 rows; {count} were given"):
+        match(alone, owners[0].slice(0, count))
+
+
+@pytest.mark.parametrize("extra", [1, 35])
+def test_too_many_rows_are_refused(owners, alone, extra):
+    rows = pa.concat_tables([owners[0], owners[1].slice(0, extra)])
+    with pytest.raises(ForeignRowsError, match=f"about 60 rows; {60 + extra} were given"):
+        match(alone, rows)
+
+
+@pytest.mark.parametrize("batch_rows", [1, 59, 60, 61])
+def test_too_many_rows_are_counted_whatever_the_batches(owners, alone, batch_rows, monkeypatch):
+    monkeypatch.setattr(sources, "BATCH_ROWS", batch_rows)
+    with pytest.raises(ForeignRowsError, match="about 60 rows; 95 were given"):
+        match(alone, pa.concat_tables(owners[:2]))
+
+
+def test_a_missing_column_is_a_table_error(owners, alone):
+    with pytest.raises(TableError, match="no column 'dose'"):
+        match(alone, owners[0].drop_columns(["dose"]))
+
+
+def test_rows_with_missing_values_match_where_the_owner_filled_them(owners):
+    ages = pa.array([None, *owners[0]["age"].to_pylist()[1:]], pa.float64())
+    table = owners[0].set_column(0, "age", ages)
+    release = released(table, missing="mean")
+    assert match(release, table)[0, 0] == 0.0
+    with pytest.raises(ForeignRowsError):
+        match(release, owners[0])
+
+
+# --- several owners
+
+
+def test_several_owners_rows_are_accepted_in_their_order(owners, together):
+    rows = match(together, pa.concat_tables(owners))
+    parts = [design_matrix(table, together.pipeline) for table in owners]
+    np.testing.assert_array_equal(rows, np.vstack(parts))
+
+
+def test_within_one_owner_the_order_does_not_matter(owners, together):
+    rng = np.random.default_rng(0)
+    mixed = [table.take(pa.array(rng.permutation(table.num_rows))) for table in owners]
+    assert match(together, pa.concat_tables(mixed)).shape[0] == 145
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (2, 1, 0)])
+def test_owners_in_the_wrong_order_are_refused_with_advice(owners, together, order):
+    with pytest.raises(ForeignRowsError, match="in the order of the releases"):
+        match(together, pa.concat_tables([owners[i] for i in order]))
+
+
+def test_one_row_across_the_border_of_two_owners_is_refused(owners, together):
+    everything = pa.concat_tables(owners)
+    order = np.arange(145)
+    order[[59, 60]] = order[[60, 59]]
+    with pytest.raises(ForeignRowsError):
+        match(together, everything.take(pa.array(order)))
+
+
+def test_rows_of_too_few_or_too_many_owners_are_refused(owners, together):
+    with pytest.raises(ForeignRowsError, match="about 50 rows; 0 were given"):
+        match(together, pa.concat_tables(owners[:2]))
+    with pytest.raises(ForeignRowsError, match="about 145 rows; 150 were given"):
+        match(together, pa.concat_tables([*owners, owners[0].slice(0, 5)]))
+
+
+# --- plain mapping
+
+
+def test_the_design_matrix_maps_rows_of_any_number(owners, alone):
+    assert design_matrix(owners[1], alone.pipeline).shape == (35, 6)
+    with pytest.raises(TableError, match="no rows"):
+        design_matrix(owners[1].slice(0, 0), alone.pipeline)
+
+
+def test_the_design_matrix_treats_unknown_categories_as_it_is_told(owners, alone):
+    strange = owners[1].set_column(2, "ward", pa.array(["east"] * 35))
+    rows = design_matrix(strange, alone.pipeline, unknown="zero")
+    assert np.isfinite(rows).all()
+    with pytest.raises(TableError, match="35 cells"):
+        design_matrix(strange, alone.pipeline)

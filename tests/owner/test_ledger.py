@@ -1,0 +1,234 @@
+"""The ledger: what it allows, what it refuses, what it remembers."""
+
+import sqlite3
+
+import pytest
+
+from suffice.errors import (
+    BudgetError,
+    BurntRequestError,
+    DataChangedError,
+    LedgerError,
+    ParameterError,
+    PrivacyError,
+    RequestConflictError,
+    StorageError,
+    UnitError,
+)
+from suffice.owner.ledger import Ledger, Request
+from suffice.privacy.events import Gaussian, Laplace, Pure, Unbounded
+from suffice.privacy.guarantee import Budget, Guarantee, Kind, Unit
+
+
+def promise(epsilon: float = 0.5, unit: Unit = Unit.LABEL) -> Guarantee:
+    return Guarantee(unit=unit, event=Laplace(epsilon))
+
+
+def ask(name: str, content: str = "", data: str = "data") -> Request:
+    return Request(name, f"hash of {name}{content}", data, {"kind": "test"})
+
+
+@pytest.fixture
+def ledger(tmp_path) -> Ledger:
+    return Ledger(tmp_path / "l", {"d": Budget(1.0)})
+
+
+def pay(ledger: Ledger, name: str, *guarantees: Guarantee, dataset: str = "d") -> bytes | None:
+    return ledger.debit(dataset, guarantees or [promise()], ask(name))
+
+
+def test_a_budget_can_be_spent_to_the_last_bit_and_not_beyond(ledger):
+    assert pay(ledger, "a") is None
+    assert pay(ledger, "b") is None
+    with pytest.raises(BudgetError, match=r"epsilon 1 per label .* of which 1 is spent"):
+        pay(ledger, "c", promise(1e-6))
+    assert ledger.balances()[0].spent == 1.0
+    assert ledger.balances()[0].left == 0.0
+
+
+def test_ten_tenths_fit_into_one(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
+    for i in range(10):
+        pay(ledger, f"r{i}", promise(0.1))
+    with pytest.raises(BudgetError):
+        pay(ledger, "more", promise(1e-9))
+
+
+def test_the_same_request_gets_the_same_bytes_and_pays_once(ledger):
+    assert pay(ledger, "a") is None
+    ledger.finish("d", "a", b"first")
+    assert pay(ledger, "a") == b"first"
+    assert ledger.balances()[0].debits == 1
+    with pytest.raises(LedgerError, match="not open"):
+        ledger.finish("d", "a", b"second")
+    assert pay(ledger, "a") == b"first"
+
+
+def test_one_name_for_two_requests_is_a_conflict(ledger):
+    pay(ledger, "a")
+    ledger.finish("d", "a", b"x")
+    with pytest.raises(RequestConflictError):
+        ledger.debit("d", [promise()], ask("a", "other"))
+
+
+def test_a_debit_without_output_is_burnt_and_stays_spent(ledger):
+    pay(ledger, "a")
+    ledger.abandon("d", "a")
+    with pytest.raises(BurntRequestError, match="stays spent"):
+        pay(ledger, "a")
+    assert [entry.state for entry in ledger.history()] == ["burnt"]
+    assert ledger.balances()[0].spent == 0.5
+    with pytest.raises(LedgerError, match="not open"):
+        ledger.finish("d", "b", b"x")
+
+
+def test_a_request_in_progress_is_shown_as_pending(ledger):
+    pay(ledger, "a")
+    assert ledger.history()[0].state == "pending"
+    ledger.finish("d", "a", b"x")
+    entry = ledger.history()[0]
+    assert (entry.state, entry.request, entry.events) == ("released", "a", (Laplace(0.5),))
+
+
+def test_other_data_under_the_same_name_are_refused(ledger):
+    pay(ledger, "a")
+    with pytest.raises(DataChangedError, match="name and a budget of their own"):
+        ledger.debit("d", [promise()], ask("b", data="other data"))
+    assert ledger.balances()[0].debits == 1
+
+
+def test_a_refused_request_leaves_no_trace(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(0.1)})
+    with pytest.raises(BudgetError):
+        pay(ledger, "a")
+    assert ledger.history() == []
+    ledger.debit("d", [promise(0.1)], ask("b", data="other data"))  # no fingerprint was kept
+
+
+def test_a_record_debit_charges_labels_and_attributes_too(tmp_path):
+    budgets = {unit: Budget(1.0) for unit in (Unit.LABEL, Unit.ATTRIBUTE, Unit.RECORD)}
+    ledger = Ledger(tmp_path / "l", {"d": budgets})
+    pay(ledger, "a", promise(0.75, Unit.RECORD))
+    assert {b.unit: b.spent for b in ledger.balances()} == dict.fromkeys(budgets, 0.75)
+
+
+def test_a_party_debit_charges_everything(tmp_path):
+    budgets = {unit: Budget(1.0) for unit in Unit}
+    ledger = Ledger(tmp_path / "l", {"d": budgets})
+    pay(ledger, "a", promise(0.5, Unit.PARTY))
+    assert {b.spent for b in ledger.balances()} == {0.5}
+
+
+def test_several_statements_charge_each_budget_with_the_closest_one(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.LABEL: Budget(2.0), Unit.RECORD: Budget(20.0)}})
+    pay(ledger, "a", promise(1.0), promise(10.0, Unit.RECORD))
+    assert {b.unit: b.spent for b in ledger.balances()} == {Unit.LABEL: 1.0, Unit.RECORD: 10.0}
+
+
+def test_a_release_that_says_nothing_about_a_budgeted_unit_is_refused(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(5.0)}})
+    with pytest.raises(UnitError):
+        pay(ledger, "a", promise(0.5, Unit.LABEL))
+    both = Ledger(tmp_path / "m", {"d": {Unit.RECORD: Budget(5.0), Unit.LABEL: Budget(1.0)}})
+    with pytest.raises(UnitError, match="lost without limit"):
+        pay(both, "a", promise(0.5, Unit.LABEL))
+
+
+def test_what_has_no_global_guarantee_cannot_be_charged(ledger):
+    for guarantee in (
+        Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Kind.NONE),
+        Guarantee(unit=Unit.LABEL, event=Pure(0.1), kind=Kind.DATA_DEPENDENT),
+    ):
+        with pytest.raises(PrivacyError):
+            pay(ledger, "a", guarantee)
+    assert ledger.history() == []
+
+
+def test_composition_buys_more_than_the_sum_where_delta_allows(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0, 1e-5)})
+    gaussian = Guarantee(unit=Unit.LABEL, event=Gaussian(40.0), delta=1e-6)
+    for i in range(20):
+        pay(ledger, f"r{i}", gaussian)
+    alone = gaussian.epsilon
+    assert 20 * alone > 1.0
+    assert ledger.balances()[0].spent < 1.0
+
+
+def test_budgets_are_final(tmp_path):
+    path = tmp_path / "l"
+    Ledger(path, {"d": Budget(1.0)})
+    Ledger(path, {"d": Budget(1.0)})  # the same again is no change
+    with pytest.raises(LedgerError, match="final"):
+        Ledger(path, {"d": Budget(2.0)})
+    with pytest.raises(LedgerError, match="final"):
+        Ledger(path, {"d": {Unit.RECORD: Budget(1.0)}})
+    assert [b.budget for b in Ledger(path, {"e": Budget(3.0)}).balances()] == [
+        Budget(1.0),
+        Budget(3.0),
+    ]
+
+
+def test_an_unknown_data_set_and_a_nameless_one_are_refused(ledger, tmp_path):
+    with pytest.raises(LedgerError, match="no data set 'e'"):
+        pay(ledger, "a", dataset="e")
+    with pytest.raises(ParameterError):
+        Ledger(tmp_path / "m", {"": Budget(1.0)})
+
+
+def test_a_ledger_that_is_not_there_is_not_made_by_accident(tmp_path):
+    with pytest.raises(LedgerError, match="does not exist"):
+        Ledger(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_ledger_of_another_version_or_no_ledger_at_all_is_named(tmp_path):
+    path = tmp_path / "l"
+    Ledger(path, {"d": Budget(1.0)})
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(LedgerError, match="version 99"):
+        Ledger(path)
+    text = tmp_path / "text"
+    text.write_text("not a database, but long enough to be looked at as if it were one" * 20)
+    with pytest.raises(LedgerError, match="not a suffice ledger"):
+        Ledger(text)
+    foreign = tmp_path / "foreign"
+    with sqlite3.connect(foreign) as db:
+        db.execute("CREATE TABLE x (y)")
+    db.close()
+    with pytest.raises(LedgerError, match="version 0"):
+        Ledger(foreign)
+
+
+def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path):
+    with pytest.raises(StorageError):
+        Ledger(tmp_path / "missing" / "l", {"d": Budget(1.0)})
+
+
+def test_a_full_disk_refuses_the_debit_and_nothing_is_drawn(ledger):
+    """A page limit makes SQLite say what it says on a full disk."""
+    original = ledger._connection
+    from contextlib import contextmanager
+
+    @contextmanager
+    def full():
+        with original() as db:
+            pages = db.execute("PRAGMA page_count").fetchone()[0]
+            db.execute(f"PRAGMA max_page_count = {pages}")
+            yield db
+
+    ledger._connection = full
+    with pytest.raises(StorageError, match="full"):
+        ledger.debit("d", [promise()], Request("a", "h" * 10_000, "data", {}))
+    ledger._connection = original
+    assert ledger.history() == []
+    assert pay(ledger, "a") is None
+
+
+def test_amounts_are_stored_as_text_that_reads_back_exactly(tmp_path):
+    epsilon = 0.1 + 0.2
+    ledger = Ledger(tmp_path / "l", {"d": Budget(epsilon, 1e-300)})
+    assert ledger.balances()[0].budget == Budget(epsilon, 1e-300)
+    pay(ledger, "a", promise(epsilon))
+    assert ledger.balances()[0].spent == epsilon

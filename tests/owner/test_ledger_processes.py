@@ -1,0 +1,120 @@
+"""Many spenders at once, some killed by SIGKILL: never overspent, never two answers to one request.
+
+Real processes, real kills: each doomed process is shot at a random moment of its work.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from suffice.owner.ledger import Ledger, Request
+from suffice.privacy.events import Laplace
+from suffice.privacy.guarantee import Budget, Guarantee, Unit
+
+COST = 0.1
+GUARANTEE = Guarantee(unit=Unit.LABEL, event=Laplace(COST))
+
+
+def spend(path: str, name: str, out: str, doom: float | None, start) -> None:
+    """Ask once, as `publish` does; write down the bytes that were handed out."""
+    start.wait()
+    if doom is not None:
+        threading.Timer(doom, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    ledger = Ledger(path)
+    stored = ledger.debit("d", [GUARANTEE], Request(name, f"hash {name}", "data", {}))
+    if stored is None:
+        time.sleep(random.random() * 0.01)  # drawing noise takes a moment
+        stored = os.urandom(16)
+        ledger.finish("d", name, stored)
+    Path(out).write_bytes(stored)
+
+
+def storm(folder: Path, spenders: int, names: int, budget: float) -> dict[str, int]:
+    """Let ``spenders`` loose on ``names`` requests, kill 30 % of them, and check the ledger."""
+    path = folder / "ledger"
+    ledger = Ledger(path, {"d": Budget(budget)})
+    rng = random.Random(4)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["suffice.owner.ledger", "suffice.privacy.accounting"])
+    start = context.Event()
+    processes = []
+    for i in range(spenders):
+        doom = rng.random() * 0.3 if i % 10 < 3 else None
+        name = f"r{rng.randrange(names)}"
+        process = context.Process(
+            target=spend, args=(str(path), name, str(folder / f"{i}.{name}"), doom, start)
+        )
+        process.start()
+        processes.append(process)
+    time.sleep(0.5)
+    start.set()
+    for process in processes:
+        process.join(timeout=240)
+        assert not process.is_alive()
+    return check(ledger, folder, processes, budget)
+
+
+def check(ledger: Ledger, folder: Path, processes: list, budget: float) -> dict[str, int]:
+    balance = ledger.balances()[0]
+    history = ledger.history()
+    assert balance.spent <= budget
+    assert balance.debits == len(history) <= round(budget / COST)
+    assert len({entry.request for entry in history}) == len(history)
+    assert {entry.state for entry in history} <= {"released", "burnt"}
+    answers: dict[str, set[bytes]] = {}
+    for file in folder.glob("*.r*"):
+        if data := file.read_bytes():
+            answers.setdefault(file.suffix[1:], set()).add(data)
+    assert all(len(found) == 1 for found in answers.values())
+    released = {entry.request for entry in history if entry.state == "released"}
+    assert set(answers) <= released
+    for name in released:  # whoever asks again gets what was handed out
+        again = ledger.debit("d", [GUARANTEE], Request(name, f"hash {name}", "data", {}))
+        assert answers.get(name, {again}) == {again}
+    killed = sum(process.exitcode == -signal.SIGKILL for process in processes)
+    return {
+        "killed": killed,
+        "debits": len(history),
+        "burnt": sum(entry.state == "burnt" for entry in history),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dozen_spenders_with_kills(tmp_path):
+    found = storm(tmp_path, spenders=20, names=14, budget=1.0)
+    assert found["debits"] > 0
+
+
+@pytest.mark.audit
+def test_two_hundred_spenders_with_a_third_killed(tmp_path):
+    found = storm(tmp_path, spenders=200, names=150, budget=6.0)
+    print(f"200 spenders: {found}")  # noqa: T201
+    assert found["killed"] >= 30
+    assert found["debits"] == 60
+
+
+def burn(path: str) -> None:
+    Ledger(path).debit("d", [GUARANTEE], Request("a", "hash a", "data", {}))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_killed_between_debit_and_output_leaves_a_burnt_debit(tmp_path):
+    from suffice.errors import BurntRequestError
+
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, {"d": Budget(1.0)})
+    context = multiprocessing.get_context("forkserver")
+    process = context.Process(target=burn, args=(str(path),))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert [entry.state for entry in ledger.history()] == ["burnt"]
+    assert ledger.balances()[0].spent == COST
+    with pytest.raises(BurntRequestError):
+        ledger.debit("d", [GUARANTEE], Request("a", "hash a", "data", {}))

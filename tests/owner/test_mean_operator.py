@@ -1,0 +1,248 @@
+"""The mean operator's release: right on average, private by its own account, clear when refused."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suffice.engines.sums import MappedSums, label_weights
+from suffice.errors import (
+    BudgetError,
+    DataChangedError,
+    ParameterError,
+    SufficeError,
+    TableError,
+    UnprotectedError,
+)
+from suffice.owner.ledger import Ledger
+from suffice.owner.mean_operator import MECHANISMS, MeanOperator
+from suffice.owner.publish import publish
+from suffice.privacy.events import Unbounded
+from suffice.privacy.guarantee import Budget, Guarantee, Kind, Unit
+
+rng = np.random.default_rng(11)
+X = rng.normal(size=(200, 5)) * [1, 10, 0.1, 5, 1] + [0, 3, 0, -7, 0]
+y = (X[:, 0] + 0.1 * X[:, 1] > 0).astype(int)
+three = rng.integers(0, 3, len(X))
+
+
+def exact(release, labels: np.ndarray, classes: int) -> np.ndarray:
+    """Compute mu or M the obvious way, from the rows that the pipeline makes."""
+    Z = release.pipeline.transform(pa.record_batch({f"x{j}": X[:, j] for j in range(5)}))
+    if classes == 2:
+        return (Z * (2 * labels - 1)[:, None]).mean(axis=0)
+    return Z.T @ np.eye(classes)[labels] / len(Z)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_release_is_the_statistic_plus_noise_of_the_stated_size(mechanism, classes):
+    labels = y if classes == 2 else three
+    operator = MeanOperator(
+        epsilon=2.0, delta=1e-6, mechanism=mechanism, classes=tuple(range(classes))
+    )
+    gaps = []
+    for _ in range(150):
+        release = operator.release(X, labels, ledger=None)
+        gaps.append(release.arrays["mean_operator"] - exact(release, labels, classes))
+    z = np.array(gaps) / math.sqrt(release.noise.variance)
+    assert abs(z.mean()) < 6 / math.sqrt(z.size)
+    assert 0.55 < z.var() < 1.45  # six standard errors for the heaviest tail
+    assert release.guarantee.epsilon <= 2.0
+    assert release.guarantee.unit is Unit.LABEL
+
+
+def test_with_almost_no_noise_the_release_is_the_statistic():
+    release = MeanOperator(epsilon=1e6).release(X, y, ledger=None)
+    assert np.allclose(release.arrays["mean_operator"], exact(release, y, 2), atol=1e-4)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 199), st.integers(0, 2), st.integers(2, 3))
+def test_replacing_one_label_never_moves_the_sums_by_more_than_the_sensitivity(row, label, classes):
+    """The bound is reached by some row, too: it is exact, not just safe."""
+    labels = y.copy() if classes == 2 else three.copy()
+    operator = MeanOperator(epsilon=1.0, classes=tuple(range(classes)))
+    pipeline = operator.release(X, labels, ledger=None).pipeline
+    columns = pipeline.encoded(pa.record_batch({f"x{j}": X[:, j] for j in range(5)}))
+
+    def sums(codes: np.ndarray) -> tuple[np.ndarray, MappedSums]:
+        result = MappedSums(pipeline, 1 if classes == 2 else classes)
+        result.update((columns, label_weights(codes, classes)))
+        return result.result(), result
+
+    before, engine = sums(labels)
+    noise = operator._noise(engine.reach, classes, len(pipeline.outputs))
+    changed = labels.copy()
+    changed[row] = label % classes
+    moved = sums(changed)[0] - before
+    assert np.abs(moved).sum() <= noise.sensitivity.l1
+    assert np.linalg.norm(moved.astype(float)) <= noise.sensitivity.l2
+
+
+def test_the_sensitivity_is_reached():
+    release = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
+    pipeline = release.pipeline
+    engine = MappedSums(pipeline, 1)
+    columns = pipeline.encoded(pa.record_batch({f"x{j}": X[:, j] for j in range(5)}))
+    engine.update((columns, label_weights(y, 2)))
+    codes = np.rint(
+        pipeline.transform(pa.record_batch({f"x{j}": X[:, j] for j in range(5)})) / engine.step
+    )
+    assert engine.reach.l1 == int(np.abs(codes).sum(axis=1).max())
+    assert engine.reach.l2 == pytest.approx(np.linalg.norm(codes, axis=1).max(), rel=1e-12)
+
+
+def test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
+    operator = MeanOperator(epsilon=0.6)
+    first = operator.release(X, y, ledger=ledger, dataset="d")
+    assert operator.release(X, y, ledger=ledger, dataset="d") == first
+    order = rng.permutation(len(X))
+    assert operator.release(X[order], y[order], ledger=ledger, dataset="d") == first
+    with pytest.raises(BudgetError):
+        operator.release(X, y, ledger=ledger, dataset="d", request="again")
+    with pytest.raises(BudgetError):
+        MeanOperator(epsilon=0.5).release(X, y, ledger=ledger, dataset="d")
+    changed = y.copy()
+    changed[0] = 1 - changed[0]
+    with pytest.raises(DataChangedError):
+        operator.release(X, changed, ledger=ledger, dataset="d")
+    with pytest.raises(ParameterError, match="dataset"):
+        operator.release(X, y, ledger=ledger)
+
+
+def test_the_ledger_does_not_store_the_labels_or_an_unkeyed_hash_of_them(tmp_path):
+    path = tmp_path / "l"
+    operator = MeanOperator(epsilon=0.5)
+    for name in ("l", "m"):
+        ledger = Ledger(tmp_path / name, {"d": Budget(1.0)})
+        operator.release(X, y, ledger=ledger, dataset="d")
+    fingerprints = []
+    import sqlite3
+
+    for name in ("l", "m"):
+        db = sqlite3.connect(tmp_path / name)
+        fingerprints.append(db.execute("SELECT fingerprint FROM datasets").fetchone()[0])
+        db.close()
+    assert fingerprints[0] != fingerprints[1]
+    assert path.exists()
+
+
+def test_an_output_lost_in_drawing_is_burnt(tmp_path):
+    from suffice.errors import BurntRequestError
+
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
+    guarantee = MeanOperator(epsilon=0.5).forecast(X).guarantee
+
+    def draw():
+        raise MemoryError
+
+    options = {
+        "ledger": ledger,
+        "dataset": "d",
+        "request": "r",
+        "parameters": {"kind": "test"},
+        "fingerprint": b"f",
+    }
+    with pytest.raises(MemoryError):
+        publish(draw, [guarantee], **options)
+    assert ledger.history()[0].state == "burnt"
+    with pytest.raises(BurntRequestError):
+        publish(draw, [guarantee], **options)
+
+
+def test_what_protects_nothing_leaves_only_if_somebody_says_so(release):
+    nothing = Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Kind.NONE)
+    options = {
+        "ledger": None,
+        "dataset": None,
+        "request": None,
+        "parameters": {},
+        "fingerprint": b"",
+    }
+    with pytest.raises(UnprotectedError, match="unprotected"):
+        publish(lambda: release, [nothing], **options)
+    assert publish(lambda: release, [nothing], unprotected=True, **options) is release
+
+
+def test_a_forecast_reads_no_label_and_tells_the_truth():
+    operator = MeanOperator(epsilon=1.0, delta=1e-6, mechanism="gaussian")
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "secret": pa.nulls(len(X), pa.int64())})
+    forecast = operator.forecast(table, label="secret")
+    release = operator.release(X[:, :2], y, ledger=None)
+    assert forecast.noise_deviation == pytest.approx(math.sqrt(release.noise.variance))
+    assert forecast.guarantee == release.guarantee
+    assert forecast.coordinates == 3
+
+
+def test_every_source_of_the_same_rows_gives_the_same_statistic(clinic, clinic_file):
+    import polars as pl
+
+    operator = MeanOperator(epsilon=1e6, categories={"ward": ["north", "south", "west"]})
+    releases = [
+        operator.release(source, label="sick", ledger=None)
+        for source in (clinic, clinic_file, clinic.to_pandas(), pl.from_arrow(clinic))
+    ]
+    for release in releases[1:]:
+        assert release.parts[0].rows == releases[0].parts[0].rows
+        assert release.pipeline == releases[0].pipeline
+        gap = release.arrays["mean_operator"] - releases[0].arrays["mean_operator"]
+        assert np.abs(gap).max() < 1e-3
+
+
+def test_features_can_be_chosen_and_missing_values_have_a_policy(clinic):
+    holes = clinic.set_column(0, "age", pa.array([None, *clinic["age"].to_pylist()[1:]]))
+    with pytest.raises(TableError, match=r"'age' has 1 missing"):
+        MeanOperator(epsilon=1.0).release(holes, label="sick", ledger=None)
+    filled = MeanOperator(epsilon=1.0, missing="mean").release(holes, label="sick", ledger=None)
+    assert filled.pipeline.missing == "mean"
+    chosen = MeanOperator(epsilon=1.0).release(holes, label="sick", features=["dose"], ledger=None)
+    assert chosen.pipeline.outputs == ("dose", "(intercept)")
+
+
+@pytest.mark.parametrize(
+    ("options", "labels"),
+    [
+        ({"epsilon": 0}, y),
+        ({"epsilon": math.inf}, y),
+        ({"epsilon": -1}, y),
+        ({"epsilon": 1, "mechanism": "gaussian"}, y),
+        ({"epsilon": 1, "mechanism": "magic"}, y),
+        ({"epsilon": 1, "clip": 0}, y),
+        ({"epsilon": 1, "intercept": -1}, y),
+        ({"epsilon": 1, "missing": "maybe"}, y),
+        ({"epsilon": 1, "classes": (0,)}, y),
+        ({"epsilon": 1, "classes": (0, 0)}, y),
+        ({"epsilon": 1, "classes": (0, "a")}, y),
+        ({"epsilon": 1, "categories": {"nowhere": ["a"]}}, y),
+        ({"epsilon": 1}, y[:-1]),
+        ({"epsilon": 1}, np.append(y, 1)),
+        ({"epsilon": 1}, three),
+        ({"epsilon": 1}, 2 * y - 1),
+        ({"epsilon": 1}, None),
+    ],
+)
+def test_what_cannot_be_released_is_refused_before_anything_is_spent(tmp_path, options, labels):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0, 1e-5)})
+    with pytest.raises(SufficeError):
+        MeanOperator(**options).release(X, labels, ledger=ledger, dataset="d")
+    assert ledger.history() == []
+
+
+def test_empty_and_constant_tables_are_refused():
+    with pytest.raises(TableError, match="no rows"):
+        MeanOperator(epsilon=1.0).release(X[:0], y[:0], ledger=None)
+    with pytest.raises(ParameterError):
+        MeanOperator(epsilon=1.0, intercept=0.0).release(np.ones((9, 2)), y[:9], ledger=None)
+
+
+def test_a_label_outside_the_classes_is_counted_and_not_shown():
+    labels = y.copy()
+    labels[3] = 4711
+    with pytest.raises(TableError, match="1 of 200 labels") as caught:
+        MeanOperator(epsilon=1.0).release(X, labels, ledger=None)
+    assert "4711" not in str(caught.value)

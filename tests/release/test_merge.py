@@ -1,0 +1,66 @@
+"""Merged statistics equal the statistic of all rows, with noise of the right size."""
+
+import numpy as np
+import pytest
+
+from suffice.errors import ParameterError
+from suffice.learner.factored import FactoredClassifier
+from suffice.owner.mean_operator import MeanOperator
+from suffice.release.covariance import Covariance
+from suffice.release.merge import merge
+
+rng = np.random.default_rng(5)
+X = rng.normal(size=(3000, 3))
+y = (X[:, 0] > 0).astype(int)
+CUT = 1000
+
+
+def test_two_owners_together_are_as_good_as_one():
+    whole = MeanOperator(epsilon=50.0).release(X, y, ledger=None)
+    mechanism = MeanOperator(epsilon=50.0, pipeline=whole.pipeline)
+    first = mechanism.release(X[:CUT], y[:CUT], ledger=None)
+    second = mechanism.release(X[CUT:], y[CUT:], ledger=None)
+    both = merge([first, second])
+    deviation = np.sqrt(both.noise.variance + whole.noise.variance)
+    gap = both.arrays["mean_operator"] - whole.arrays["mean_operator"]
+    assert np.abs(gap).max() < 8 * deviation
+    weights = np.array([CUT, len(X) - CUT]) / len(X)
+    expected = weights[0] ** 2 * first.noise.variance + weights[1] ** 2 * second.noise.variance
+    assert both.noise.variance == pytest.approx(expected)
+    model = FactoredClassifier().fit_release([first, second], X)
+    assert model.score(X, y) > 0.97
+
+
+def test_owners_with_other_classes_do_not_merge():
+    whole = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
+    other = MeanOperator(epsilon=1.0, classes=(1, 0), pipeline=whole.pipeline)
+    with pytest.raises(ParameterError, match="classes"):
+        merge([whole, other.release(X[:CUT], y[:CUT], ledger=None)])
+
+
+def test_mechanisms_may_differ_and_the_release_says_so():
+    whole = MeanOperator(epsilon=1.0).release(X[:CUT], y[:CUT], ledger=None)
+    other = MeanOperator(epsilon=1.0, delta=1e-6, mechanism="gaussian", pipeline=whole.pipeline)
+    both = merge([whole, other.release(X[CUT:], y[CUT:], ledger=None)])
+    assert both.details["mechanism"] == "mixed"
+    assert [g.delta for g in both.guarantees] == [0.0, 1e-6]
+
+
+@pytest.mark.parametrize("form", ["identity", "diagonal", "factor"])
+@pytest.mark.parametrize("other", ["identity", "diagonal", "factor"])
+def test_covariances_add_as_matrices(form, other):
+    def covariance(name: str, seed: int) -> tuple[Covariance, np.ndarray]:
+        local = np.random.default_rng(seed)
+        if name == "identity":
+            return Covariance("identity", 2.0), 2.0 * np.eye(4)
+        if name == "diagonal":
+            entries = local.uniform(1, 2, 4)
+            return Covariance("diagonal", 3.0, entries), 3.0 * np.diag(entries)
+        factor = local.normal(size=(4, 2))
+        return Covariance("factor", 0.5, factor), 0.5 * factor @ factor.T
+
+    (a, dense_a), (b, dense_b) = covariance(form, 0), covariance(other, 1)
+    total = a + b
+    root = np.eye(4) if total.array is None else total.array
+    assert np.allclose(total.variance * root @ root.T, dense_a + dense_b)
+    assert (a + Covariance("none")).form == "none"
