@@ -17,8 +17,9 @@ class Randomizer:
     """Protects a participant's answer: it is replaced at random before it leaves.
 
     With probability ``keep`` the true answer is given, otherwise one of the others, evenly. Each
-    question is answered once: asked again, the same answer is given again, because many fresh
-    answers to one question would average the noise away.
+    question is answered once: asked again, this object gives the same answer again, because many
+    fresh answers to one question would average the noise away. (An answer that must survive a
+    restart has to be kept by the participant.)
 
     The cost of one answer is epsilon = ln(keep (K - 1) / (1 - keep)) with K = len(states),
     computed from the integer probabilities that are used (multiples of 2^-64).

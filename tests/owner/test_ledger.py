@@ -1,6 +1,7 @@
 """The ledger: what it allows, what it refuses, what it remembers."""
 
 import sqlite3
+import stat
 
 import pytest
 
@@ -16,8 +17,8 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.owner.ledger import Ledger, Request
-from suffice.privacy.events import Gaussian, Laplace, Pure, Unbounded
-from suffice.privacy.guarantee import Budget, Guarantee, Kind, Unit
+from suffice.privacy.events import Composed, Gaussian, Laplace, Pure, Unbounded
+from suffice.privacy.guarantee import Budget, Guarantee, Kind, Scope, Unit
 
 
 def promise(epsilon: float = 0.5, unit: Unit = Unit.LABEL) -> Guarantee:
@@ -92,9 +93,36 @@ def test_a_request_in_progress_is_shown_as_pending(ledger):
 
 def test_other_data_under_the_same_name_are_refused(ledger):
     pay(ledger, "a")
-    with pytest.raises(DataChangedError, match="name and a budget of their own"):
+    with pytest.raises(DataChangedError, match="must never have two"):
         ledger.debit("d", [promise()], ask("b", data="other data"))
     assert ledger.balances()[0].debits == 1
+
+
+def test_the_same_data_under_a_second_name_are_refused(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0), "e": Budget(1.0)})
+    pay(ledger, "a")
+    with pytest.raises(DataChangedError, match="under the name 'd'"):
+        pay(ledger, "a", dataset="e")
+
+
+def test_several_statements_about_one_unit_are_all_charged(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.ATTRIBUTE: Budget(1.0)}})
+    age, income = (
+        Guarantee(unit=Unit.ATTRIBUTE, event=Pure(epsilon), of=(name,))
+        for name, epsilon in (("age", 0.25), ("income", 0.5))
+    )
+    pay(ledger, "a", age, income)
+    assert ledger.balances()[0].spent == 0.75
+    with pytest.raises(BudgetError):
+        pay(ledger, "b", age, income)
+
+
+def test_a_composed_event_is_charged_like_its_parts(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0, 1e-5)})
+    both = Guarantee(unit=Unit.LABEL, event=Composed((Pure(0.2), Pure(0.2))))
+    pay(ledger, "a", both)
+    pay(ledger, "b", both)
+    assert 0.7 < ledger.balances()[0].spent <= 0.8
 
 
 def test_a_refused_request_leaves_no_trace(tmp_path):
@@ -138,6 +166,8 @@ def test_what_has_no_global_guarantee_cannot_be_charged(ledger):
     for guarantee in (
         Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Kind.NONE),
         Guarantee(unit=Unit.LABEL, event=Pure(0.1), kind=Kind.DATA_DEPENDENT),
+        Guarantee(unit=Unit.LABEL, event=Pure(0.1), scope=Scope.MARGINAL, of=("x",)),
+        Guarantee(unit=Unit.LABEL, event=Pure(0.1), neighbours="add-or-remove-one"),
     ):
         with pytest.raises(PrivacyError):
             pay(ledger, "a", guarantee)
@@ -199,6 +229,12 @@ def test_a_ledger_of_another_version_or_no_ledger_at_all_is_named(tmp_path):
     db.close()
     with pytest.raises(LedgerError, match="version 0"):
         Ledger(foreign)
+
+
+def test_the_file_is_for_its_owner_alone(ledger):
+    pay(ledger, "a")
+    for file in ledger.path.parent.glob("l*"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
 
 
 def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path):

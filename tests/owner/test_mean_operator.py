@@ -1,5 +1,6 @@
 """The mean operator's release: right on average, private by its own account, clear when refused."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from suffice.errors import (
     BudgetError,
     DataChangedError,
     ParameterError,
+    PrivacyError,
     SufficeError,
     TableError,
     UnprotectedError,
@@ -101,8 +103,9 @@ def test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes(tmp_path)
     operator = MeanOperator(epsilon=0.6)
     first = operator.release(X, y, ledger=ledger, dataset="d")
     assert operator.release(X, y, ledger=ledger, dataset="d") == first
-    order = rng.permutation(len(X))
-    assert operator.release(X[order], y[order], ledger=ledger, dataset="d") == first
+    order = np.roll(np.arange(len(X)), 1)
+    with pytest.raises(DataChangedError, match="or their order"):
+        operator.release(X[order], y[order], ledger=ledger, dataset="d")
     with pytest.raises(BudgetError):
         operator.release(X, y, ledger=ledger, dataset="d", request="again")
     with pytest.raises(BudgetError):
@@ -113,6 +116,26 @@ def test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes(tmp_path)
         operator.release(X, changed, ledger=ledger, dataset="d")
     with pytest.raises(ParameterError, match="dataset"):
         operator.release(X, y, ledger=ledger)
+
+
+def test_the_same_labels_draw_on_one_budget_whatever_else_changes(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(3.0), "e": Budget(3.0)})
+    MeanOperator(epsilon=1.0).release(X, y, ledger=ledger, dataset="d")
+    MeanOperator(epsilon=1.0).release(X[:, :2], y, ledger=ledger, dataset="d")
+    MeanOperator(epsilon=1.0, classes=(1, 0)).release(X, y, ledger=ledger, dataset="d")
+    assert ledger.balances()[0].spent == pytest.approx(3.0)
+    with pytest.raises(DataChangedError, match="under the name 'd'"):
+        MeanOperator(epsilon=1.0).release(X, y == 1, ledger=ledger, dataset="e")
+
+
+def test_a_pipeline_that_would_not_clip_is_refused():
+    """A stranger's pipeline must not switch clipping off by underflow (then sums overflow)."""
+    honest = MeanOperator(epsilon=1.0).release(X, y, ledger=None).pipeline
+    with pytest.raises(ParameterError, match="usable size"):
+        dataclasses.replace(honest, bound=2.0**-665)
+    tiny = dataclasses.replace(honest, bound=2.0**-299, intercept=0.0)
+    release = MeanOperator(epsilon=1.0, pipeline=tiny).release(X, y, ledger=None)
+    assert np.isfinite(release.arrays["mean_operator"]).all()
 
 
 def test_the_ledger_does_not_store_the_labels_or_an_unkeyed_hash_of_them(tmp_path):
@@ -166,7 +189,22 @@ def test_what_protects_nothing_leaves_only_if_somebody_says_so(release):
     }
     with pytest.raises(UnprotectedError, match="unprotected"):
         publish(lambda: release, [nothing], **options)
-    assert publish(lambda: release, [nothing], unprotected=True, **options) is release
+    with pytest.raises(ParameterError, match="at least one guarantee"):
+        publish(lambda: release, [], **options)
+
+
+def test_only_what_was_paid_for_leaves(release):
+    other = MeanOperator(epsilon=0.1).forecast(X).guarantee
+    options = {
+        "ledger": None,
+        "dataset": None,
+        "request": None,
+        "parameters": {},
+        "fingerprint": b"",
+    }
+    with pytest.raises(PrivacyError, match="paid for"):
+        publish(lambda: release, [other], **options)
+    assert publish(lambda: release, release.guarantees, **options) is release
 
 
 def test_a_forecast_reads_no_label_and_tells_the_truth():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from suffice.errors import ParameterError
 from suffice.privacy.calibrate import gaussian_delta, gaussian_epsilon, gaussian_multiplier
 
-GRID = [(e, d) for e in (0.01, 0.1, 1.0, 4.0, 20.0) for d in (1e-15, 1e-9, 1e-6, 1e-3, 0.2)]
+GRID = [(e, d) for e in (1e-6, 0.01, 0.1, 1.0, 4.0, 20.0) for d in (1e-15, 1e-9, 1e-6, 1e-3, 0.2)]
 
 
 def exact_delta(epsilon: float, multiplier: float) -> float:

@@ -3,6 +3,7 @@
 import json
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -131,6 +132,30 @@ def test_composition_of_many_small_losses_beats_the_sum_and_is_true():
     assert epsilon < bound * times
     assert hockey_stick(p, p[::-1], epsilon) <= delta
     assert hockey_stick(p, p[::-1], epsilon - 0.02) > delta
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-13, 1e-12, 1e-10])
+def test_composition_is_true_even_where_the_floats_of_a_convolution_end(delta):
+    """Against the exact binomial sum with 50 digits."""
+    bound, times = 0.01, 1000
+    epsilon = composed_epsilon([Pure(bound)] * times, delta)
+    with mpmath.workdps(50):
+        up = 1 / (1 + mpmath.exp(-mpmath.mpf(bound)))
+        true = mpmath.fsum(
+            mpmath.binomial(times, k)
+            * max(
+                up**k * (1 - up) ** (times - k)
+                - mpmath.exp(epsilon) * up ** (times - k) * (1 - up) ** k,
+                0,
+            )
+            for k in range(times + 1)
+        )
+    assert true <= delta
+
+
+def test_an_enormous_loss_is_summed_and_fills_no_memory():
+    assert composed_epsilon([Laplace(1e5), Laplace(1e5)], 1e-5) <= 2e5
+    assert composed_epsilon([Gaussian(1e-3), Pure(1.0)], 1e-5) > 1e5
 
 
 def test_laplace_composes_better_than_any_pure_mechanism():

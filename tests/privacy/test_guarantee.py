@@ -60,15 +60,16 @@ def test_a_guarantee_that_contradicts_itself_is_refused(changes):
 def test_the_promise_reads_as_english():
     text = str(guarantee())
     assert text == (
-        "Protects each label: whatever else a reader knows, seeing this release cannot move the"
-        " odds of any guess about one label by more than a factor of 2.71829 (epsilon = 1, pure)."
+        "Protects each label: had any single label been another, whatever can be seen in this"
+        " release would be as likely, within a factor of 2.71829 (epsilon = 1, pure). It does not"
+        " hide what the rest of the data say about that label."
         " Taken as public: the rows and their number."
         " It rests on: one row per person (declared by the owner)."
     )
 
 
 def test_each_kind_of_promise_says_what_it_is():
-    assert "give or take 1e-06" in str(guarantee(event=Gaussian(4.3), delta=1e-6))
+    assert "an extra probability of 1e-06" in str(guarantee(event=Gaussian(4.3), delta=1e-6))
     assert "Protects nothing" in str(guarantee(event=Unbounded(), kind=Kind.NONE))
     assert "Not differentially private" in str(guarantee(kind=Kind.DATA_DEPENDENT))
     assert "in name only" in str(guarantee(event=Pure(5431.0), unit=Unit.RECORD))

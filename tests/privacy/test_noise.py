@@ -167,12 +167,27 @@ def test_a_coarse_lattice_is_refused_for_gaussian_noise():
         GaussianNoise.calibrated(Sensitivity(10, 10.0, 3), 1.0, 1e-6)
 
 
+def test_a_delta_below_the_tail_is_refused_and_not_searched_for():
+    with pytest.raises(ParameterError, match="delta must exceed"):
+        GaussianNoise.calibrated(SMALL, 1.0, 1e-42)
+    assert GaussianNoise.calibrated(SMALL, 1.0, 1e-30).event.epsilon(1e-30) <= 1.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-12])
+def test_noise_that_would_not_fit_is_refused_before_it_is_drawn(epsilon):
+    for mechanism in (LaplaceNoise, KNormNoise):
+        with pytest.raises(ParameterError, match="too small"):
+            mechanism.calibrated(SMALL, epsilon)
+
+
 def test_noise_refuses_what_it_was_not_calibrated_for():
     noise = LaplaceNoise.calibrated(SMALL, 1.0)
     with pytest.raises(ParameterError, match="dimension"):
         noise.add(np.zeros(4, dtype=np.int64))
     with pytest.raises(ParameterError, match="too large"):
         noise.add(np.full(5, 2**62, dtype=np.int64))
+    with pytest.raises(ParameterError, match="too large"):
+        noise.add(np.full(5, -(2**63), dtype=np.int64))
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan])

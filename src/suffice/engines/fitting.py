@@ -47,7 +47,7 @@ def fit_pipeline(
     scale = _rounded(np.array([v for column in columns for v in _scales(column, summary)]))
     mean = np.rint(mean / scale * 2**20) / 2**20 * scale
     fill = {"error": None, "mean": mean, "zero": np.zeros_like(mean)}[missing]
-    wide = Pipeline(columns, missing, mean, scale, 1e300, 0.0, fill)
+    wide = Pipeline(columns, missing, mean, scale, 2.0**300, 0.0, fill)
     norms = np.concatenate(
         [np.linalg.norm(wide.transform(part), axis=1) for part in summary.sample.to_batches()]
     )

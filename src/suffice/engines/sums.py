@@ -15,10 +15,7 @@ __all__ = ["MappedSums", "RowReach", "WeightedSums", "label_weights", "lattice_s
 
 def lattice_step(bound: float) -> float:
     """Return the power of two that puts numbers up to ``bound`` on at most 2^30 integers."""
-    exponent = math.ceil(math.log2(bound)) - 30
-    if not -900 < exponent < 900:
-        raise ParameterError("the norm bound is too large or too small for a lattice.")
-    return 2.0**exponent
+    return 2.0 ** (math.ceil(math.log2(bound)) - 30)
 
 
 def label_weights(codes: np.ndarray, classes: int) -> np.ndarray:
@@ -112,4 +109,7 @@ class MappedSums(WeightedSums):
         """The largest norms of a single row; public whenever the rows are."""
         # l1 adds integers below 2^53: exact. l2 adds squares: at most width roundings of 2^-53.
         slack = 1 + (self._totals.shape[1] + 4) * 2.0**-52
-        return RowReach(int(self._reach[0]), math.sqrt(self._reach[1]) * slack)
+        l2 = math.sqrt(self._reach[1]) * slack
+        if l2 > kernel.LARGEST_CODE:
+            raise ParameterError("a row left the lattice; the pipeline's bound does not bound it.")
+        return RowReach(int(self._reach[0]), l2)

@@ -1,7 +1,8 @@
 """Randomised response over many records: integer thresholds against uniform 64-bit words.
 
-Both kernels return False as soon as they meet a state outside the domain, and write no answer then.
-They are free of branches that depend on a word: such a branch would be mispredicted at random.
+Both kernels return False as soon as they meet a state outside the domain; the caller then throws
+the answers away. They are free of branches that depend on a word, which would be mispredicted at
+random.
 """
 
 import numba

@@ -37,7 +37,8 @@ from suffice.errors import (
 from suffice.owner.ledger_schema import SCHEMA, VERSION
 from suffice.privacy.accounting import composed_epsilon, fits
 from suffice.privacy.events import Event, event_from_json
-from suffice.privacy.guarantee import Budget, Guarantee, Unit
+from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
+from suffice.privacy.randomness import private_words
 
 __all__ = ["Balance", "Entry", "Ledger", "Request"]
 
@@ -114,10 +115,12 @@ class Ledger:
         """Yield a connection whose commits survive a power cut; SQLite's errors become ours."""
         db = None
         try:
+            if not self.path.exists():  # as secret as the labels: for its owner alone
+                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))
             db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
             db.execute("PRAGMA synchronous = FULL")
             yield db
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, OSError) as error:
             raise StorageError(f"the ledger {self.path} cannot be used: {error}.") from None
         except sqlite3.DatabaseError:
             raise LedgerError(f"{self.path} is not a suffice ledger, or it is damaged.") from None
@@ -145,7 +148,7 @@ class Ledger:
         if version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
             for statement in SCHEMA:
                 db.execute(statement)
-            db.execute("INSERT INTO secret VALUES (1, randomblob(32))")
+            db.execute("INSERT INTO secret VALUES (1, ?)", (private_words(4).tobytes(),))
             db.execute(f"PRAGMA user_version = {VERSION}")
         elif version != VERSION:
             db.execute("ROLLBACK")
@@ -219,15 +222,22 @@ class Ledger:
             )
 
     def _check_data(self, db: sqlite3.Connection, dataset: str, fingerprint: str) -> None:
-        row = db.execute("SELECT fingerprint FROM datasets WHERE name = ?", (dataset,)).fetchone()
-        if row is None:
+        known = dict(db.execute("SELECT name, fingerprint FROM datasets"))
+        if dataset not in known:
             raise LedgerError(f"{self.path} has no data set {dataset!r}; see suffice ledger init.")
-        if row[0] is None:
+        for name, content in known.items():
+            if name != dataset and content == fingerprint:
+                raise DataChangedError(
+                    f"these data already have a budget, under the name {name!r}; the same secrets"
+                    " cannot have two."
+                )
+        if known[dataset] is None:
             db.execute("UPDATE datasets SET fingerprint = ? WHERE name = ?", (fingerprint, dataset))
-        elif row[0] != fingerprint:
+        elif known[dataset] != fingerprint:
             raise DataChangedError(
-                f"the data under the name {dataset!r} are not those of earlier releases; give new"
-                " data a name and a budget of their own."
+                f"the private data under the name {dataset!r}, or their order, are not those of"
+                " earlier releases. Restore them, or give data about other people a budget of"
+                " their own; the same people must never have two."
             )
 
     @staticmethod
@@ -266,6 +276,7 @@ class Ledger:
         self, db: sqlite3.Connection, dataset: str, guarantees: Sequence[Guarantee]
     ) -> None:
         """Raise unless every budget that the guarantees touch allows them on top of the rest."""
+        _check_chargeable(guarantees)
         budgets = _budgets(db, dataset)
         if not any(g.unit.covers(unit) for g in guarantees for unit in budgets):
             raise UnitError(
@@ -278,7 +289,7 @@ class Ledger:
                     f"data set {dataset!r} has a budget per {unit}, and this release promises"
                     f" nothing about a {unit}; it would be lost without limit."
                 )
-            new = _events_for(unit, guarantees)
+            new = _narrowest(unit, [(g.unit, g.event) for g in guarantees])
             spent = _spent_events(db, dataset, unit)
             if not fits([*spent, *new], budget.epsilon, budget.delta):
                 used = composed_epsilon(spent, budget.delta) if spent else 0.0
@@ -374,20 +385,24 @@ def _spent_events(db: sqlite3.Connection, dataset: str, unit: Unit) -> list[Even
     return events
 
 
-def _events_for(unit: Unit, guarantees: Sequence[Guarantee]) -> list[Event]:
-    if any(not g.protected for g in guarantees if g.unit.covers(unit)):
-        raise PrivacyError(
-            "a release without a global guarantee cannot be charged to a budget; use no ledger, and"
-            " say unprotected."
-        )
-    return _narrowest(unit, [(g.unit, g.event) for g in guarantees])
+def _check_chargeable(guarantees: Sequence[Guarantee]) -> None:
+    """Raise unless a budget means something for these: global, joint, replace-one."""
+    for guarantee in guarantees:
+        joint = guarantee.scope is Scope.JOINT and guarantee.neighbours == "replace-one"
+        if not (guarantee.protected and joint):
+            raise PrivacyError(
+                "only a global guarantee about the whole release, for neighbours that replace one"
+                " unit, can be charged to a budget; use no ledger for this one."
+            )
 
 
 def _narrowest(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Event]:
-    """Return what one debit costs a unit: of several statements that cover it, the closest one.
+    """Return what one debit costs a unit: of the statements that cover it, those closest to it.
 
     A release that states a guarantee per label, per attribute and per record says the same thing
-    three times; a budget per label is charged with the statement about labels.
+    three times; a budget per label is charged with the statement about labels. Several statements
+    about one unit (two attributes, two mechanisms) are all charged.
     """
     covering = [(len(u.contained), event) for u, event in lines if u.covers(unit)]
-    return [min(covering, key=lambda pair: pair[0])[1]] if covering else []
+    closest = min((size for size, _ in covering), default=0)
+    return [event for size, event in covering if size == closest]

@@ -10,12 +10,20 @@ import pyarrow as pa
 
 from suffice.engines.sums import MappedSums, RowReach, label_weights
 from suffice.errors import ParameterError, TableError
+from suffice.owner.fingerprint import LabelFingerprint
 from suffice.owner.ledger import Ledger
 from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
 from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
-from suffice.privacy.noise import GaussianNoise, KNormNoise, LaplaceNoise, Noise, Sensitivity
+from suffice.privacy.noise import (
+    LARGEST_SUM,
+    GaussianNoise,
+    KNormNoise,
+    LaplaceNoise,
+    Noise,
+    Sensitivity,
+)
 from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.covariance import Covariance
 from suffice.tables.labels import Classes, check_classes, label_codes
@@ -94,6 +102,7 @@ class MeanOperator:
         public = self._public(X, label, features, progress)
         sums = _ExactSums(public, classes)
         sums.read(_labels_of(public, y, classes), progress)
+        sums.check_size()
         rows = sums.row_set(found_at)
         noise = self._noise(sums.reach, len(classes), len(public.pipeline.outputs))
         guarantee = self._guarantee(noise)
@@ -156,7 +165,7 @@ class MeanOperator:
             public=("the feature columns of every row", "the number of rows", "the class list"),
             assumptions=(
                 Assumption(
-                    "rows, features and classes were not chosen by looking at the labels",
+                    "rows, their order, features and classes were not chosen by looking at labels",
                     "declared by the owner",
                 ),
             ),
@@ -182,11 +191,11 @@ class _ExactSums:
         self._sums = MappedSums(public.pipeline, 1 if len(classes) == 2 else len(classes))
         features = public.roles.features
         self._lanes = RowLanes(public.table.schema, features)
-        self._rows, self._labelled = RowDigest(features), RowDigest(features)
+        self._rows, self._labels = RowDigest(features), LabelFingerprint(classes)
         self.step = self._sums.step
 
     def read(self, labelled: LabelledBatches, progress: Callable[[int], None] | None) -> None:
-        """Sum every row under its label, and hash rows with and without it, in one pass."""
+        """Sum every row under its label, and fingerprint both, in one pass."""
         pipeline = self.public.pipeline
         plain = all(column.categories is None for column in pipeline.columns)
         for batch, codes in labelled:
@@ -194,11 +203,16 @@ class _ExactSums:
             self._sums.update((columns, label_weights(codes, len(self.classes))))
             lanes = self._lanes.of(batch, columns if plain and pipeline.fill is None else None)
             self._rows.update(lanes)
-            self._labelled.update(lanes, codes)
+            self._labels.update(codes)
             if progress is not None:
                 progress(batch.num_rows)
         if self._rows.count == 0:
             raise TableError("the table has no rows.")
+
+    def check_size(self) -> None:
+        """Raise, from public numbers alone, if a sum could leave the lattice's range."""
+        if self._rows.count * self.reach.l2 >= LARGEST_SUM:
+            raise ParameterError("there are too many rows for one lattice; release in parts.")
 
     def row_set(self, found_at: str | None) -> RowSet:
         """Return the name of the public rows."""
@@ -210,7 +224,7 @@ class _ExactSums:
 
     @property
     def fingerprint(self) -> bytes:
-        return self._labelled.result().encode()
+        return self._labels.result()
 
     def noisy(self, noise: Noise) -> np.ndarray:
         """Return the statistic per row with noise: (width,) or (width, classes)."""

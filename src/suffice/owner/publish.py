@@ -5,7 +5,7 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from suffice.errors import ParameterError, UnprotectedError
+from suffice.errors import ParameterError, PrivacyError, UnprotectedError
 from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
@@ -33,13 +33,17 @@ def publish(
     only under the ledger's own key. Without a ``request`` name the parameters name it themselves,
     so asking twice for the same thing gives the same bytes and costs once.
     """
+    if not guarantees:
+        raise ParameterError(
+            "a release must state at least one guarantee, if only that it has none."
+        )
     if not unprotected and not all(guarantee.protected for guarantee in guarantees):
         raise UnprotectedError(
             "this release has no global guarantee; say unprotected=True (--unprotected) if all"
             " who are concerned accept that."
         )
     if ledger is None:
-        return draw()
+        return _as_promised(draw(), guarantees)
     if not dataset:
         raise ParameterError("a ledger needs the name of the data set (dataset=..., --dataset).")
     secret = ledger.secret()
@@ -50,11 +54,18 @@ def publish(
     if stored is not None:
         return decode(stored)
     try:
-        release = draw()
+        release = _as_promised(draw(), guarantees)
         ledger.finish(dataset, name, encode(release))
     except BaseException:
         ledger.abandon(dataset, name)
         raise
+    return release
+
+
+def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
+    """Return the release if it states exactly what was paid for."""
+    if release.guarantees != tuple(guarantees):
+        raise PrivacyError("the release does not state the guarantees that were paid for.")
     return release
 
 

@@ -1,7 +1,8 @@
 """The cost of several events together, by dp-accounting's privacy-loss distributions.
 
 Composition rounds against us: distributions are discretised pessimistically, and the answer is the
-smaller of two valid bounds, the distribution's and the plain sum of the parts.
+smaller of two valid bounds, the distribution's and the plain sum of the parts. Distributions are
+not asked where their floats cannot answer: for a tiny delta or an enormous loss.
 """
 
 import math
@@ -16,17 +17,25 @@ __all__ = ["compose_events", "composed_epsilon", "fits", "loss_distribution"]
 
 _INTERVAL = 1e-4  # of a single loss; the sum of n losses is at most n intervals too high
 _ROUNDING = 1e-9  # far above what the floats of a convolution can lose
+_CONVOLUTION_ERROR = 1e-12  # of delta, absolute: Fourier transforms lose about 1e-14
+_LEAST_DELTA = 1e-11  # below this, only sums are trusted
+_MOST_EPSILON = 200.0  # above this nothing is protected, and a distribution would fill the memory
 _FINE_EVENTS = 100  # with more events than this the interval shrinks in proportion
 
 
 def compose_events(events: Iterable[Event]) -> Event:
     """Return one event for all of ``events``: the event itself if there is just one."""
-    flat: list[Event] = []
-    for event in events:
-        flat.extend(event.events if isinstance(event, Composed) else (event,))
+    flat = _flat(events)
     if not flat:
         raise ParameterError("there is nothing to compose.")
     return flat[0] if len(flat) == 1 else Composed(tuple(flat))
+
+
+def _flat(events: Iterable[Event]) -> list[Event]:
+    flat: list[Event] = []
+    for event in events:
+        flat.extend(event.events if isinstance(event, Composed) else (event,))
+    return flat
 
 
 def _plain_sum(events: Sequence[Event], delta: float) -> float:
@@ -91,12 +100,13 @@ def _by_distribution(events: Sequence[Event], delta: float) -> float:
 
 def composed_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return the smallest epsilon we can prove for all ``events`` together at ``delta``."""
-    if any(isinstance(event, Unbounded) for event in events):
+    parts = _flat(events)
+    if any(isinstance(event, Unbounded) for event in parts):
         return math.inf
-    plain = _plain_sum(events, delta)
-    if delta <= 0 or len(events) == 1:
+    plain = _plain_sum(parts, delta)
+    if len(parts) == 1 or delta <= _LEAST_DELTA or plain > _MOST_EPSILON:
         return plain
-    return min(plain, _by_distribution(events, delta))
+    return min(plain, _by_distribution(parts, delta - _CONVOLUTION_ERROR))
 
 
 def fits(events: Sequence[Event], epsilon: float, delta: float) -> bool:
@@ -104,8 +114,7 @@ def fits(events: Sequence[Event], epsilon: float, delta: float) -> bool:
 
     The plain sum is tried first: where it suffices, no distribution has to be computed.
     """
-    if not events:
-        return True
-    if any(isinstance(event, Unbounded) for event in events):
+    parts = _flat(events)
+    if any(isinstance(event, Unbounded) for event in parts):
         return False
-    return _plain_sum(events, delta) <= epsilon or composed_epsilon(events, delta) <= epsilon
+    return _plain_sum(parts, delta) <= epsilon or composed_epsilon(parts, delta) <= epsilon

@@ -10,6 +10,7 @@ phi(a) (R(-a) - R(-b)) with R the Mills ratio: no overflow, and relative accurac
 """
 
 import math
+from typing import Any
 
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
@@ -82,4 +83,17 @@ def gaussian_multiplier(epsilon: float, delta: float) -> float:
     while _log_delta(epsilon, low) < target:
         low /= 2
     root = brentq(lambda z: _log_delta(epsilon, z) - target, low, high, xtol=1e-15, rtol=1e-14)
-    return float(root) * (1 + _SAFETY)
+    multiplier = float(root) * (1 + _SAFETY)
+    while _exact_delta(epsilon, multiplier) > delta:  # floats lose digits where epsilon is tiny
+        multiplier *= 1 + _SAFETY
+    return multiplier
+
+
+def _exact_delta(epsilon: float, multiplier: float) -> Any:
+    """Return delta(epsilon) with 60 digits."""
+    from mpmath import MPContext
+
+    mp = MPContext()
+    mp.dps = 60
+    half, shift = 1 / (2 * mp.mpf(multiplier)), mp.mpf(epsilon) * mp.mpf(multiplier)
+    return mp.ncdf(half - shift) - mp.exp(epsilon) * mp.ncdf(-half - shift)

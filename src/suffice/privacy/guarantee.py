@@ -85,7 +85,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Protects one ``unit``: nobody who sees the release can tell much about any single one.
+    """Protects one ``unit``: a release looks nearly the same, whatever any single one is.
 
     For every set S of outputs and all data sets D, D' that differ in one unit,
 
@@ -281,12 +281,13 @@ def _promise(guarantee: Guarantee, thing: str) -> str:
     factor = _number(math.exp(epsilon))
     if guarantee.kind is Kind.DATA_DEPENDENT:
         return (
-            f"Not differentially private: for this data set alone, seeing the release changes the"
-            f" odds of a guess about one {thing} at most by a factor of {factor} ({cost});"
-            " how much noise there is depends on the private data."
+            f"Not differentially private: for this data set alone, had a single {thing} been"
+            f" another, the release would be as likely within a factor of {factor} ({cost}); how"
+            " much noise there is depends on the private data."
         )
-    slack = f", give or take {_number(guarantee.delta)} in probability" if guarantee.delta else ""
+    slack = f" and an extra probability of {_number(guarantee.delta)}" if guarantee.delta else ""
     return (
-        f"Protects each {thing}: whatever else a reader knows, seeing this release cannot move the"
-        f" odds of any guess about one {thing} by more than a factor of {factor}{slack} ({cost})."
+        f"Protects each {thing}: had any single {thing} been another, whatever can be seen in this"
+        f" release would be as likely, within a factor of {factor}{slack} ({cost}). It does not"
+        f" hide what the rest of the data say about that {thing}."
     )

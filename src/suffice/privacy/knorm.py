@@ -60,8 +60,9 @@ def sample(dimension: int, scale: float) -> NDArray[np.int64]:
 
 def _attempt(dimension: int, scale: float) -> list[int] | None:
     """Return an accepted point, or None for a rejected one."""
-    from mpmath import iv
+    from mpmath.ctx_iv import MPIntervalContext
 
+    iv = MPIntervalContext()  # our own: the global one's precision could change under us
     # radius: dimension variables; direction: a Gaussian vector by Box and Muller; acceptance: one.
     pairs = (dimension + 1) // 2
     uniforms = _Uniforms(dimension + 2 * pairs + 1)
@@ -99,7 +100,7 @@ def _decide(
     norm = iv.sqrt(sum((g**2 for g in normals), iv.mpf(0)))
     if norm.a <= 0:
         return False, None
-    point = [_nearest(radius * g / norm, iv) for g in normals]
+    point = [_nearest(radius * g / norm) for g in normals]
     if any(k is None for k in point):
         return False, None
     whole = [k for k in point if k is not None]
@@ -110,19 +111,17 @@ def _decide(
     return uniforms[-1].a > accept.b, None
 
 
-def _nearest(x: Any, iv: Any) -> int | None:
+def _nearest(x: Any) -> int | None:
     """Return the integer that every point of ``x`` rounds to, or None if there are two."""
-    low, high = (_floor_of_half_more(end, iv.prec) for end in (x.a, x.b))
+    low, high = (_floor_of_half_more(end) for end in x._mpi_)
     return low if low == high else None
 
 
-def _floor_of_half_more(end: Any, precision: int) -> int:
-    """Return floor(end + 1/2) in integers, so that nothing is rounded on the way."""
-    from mpmath import mp
+def _floor_of_half_more(end: Any) -> int:
+    """Return floor(end + 1/2) of a raw mpmath number, in integers: nothing is rounded."""
     from mpmath.libmp import to_man_exp
 
-    with mp.workprec(precision):  # an end point has at most this many bits: the copy is exact
-        mantissa, exponent = to_man_exp(mp.mpf(end)._mpf_, signed=True)
+    mantissa, exponent = to_man_exp(end, signed=True)
     if exponent >= 0:
         return int(mantissa << exponent)
     return int((2 * mantissa + (1 << -exponent)) >> (1 - exponent))

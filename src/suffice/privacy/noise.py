@@ -17,12 +17,12 @@ from suffice.errors import ParameterError
 from suffice.privacy import calibrate, knorm
 from suffice.privacy.events import Event, Gaussian, Laplace, Pure
 
-__all__ = ["GaussianNoise", "KNormNoise", "LaplaceNoise", "Noise", "Sensitivity"]
+__all__ = ["LARGEST_SUM", "GaussianNoise", "KNormNoise", "LaplaceNoise", "Noise", "Sensitivity"]
 
 Integers = NDArray[np.int64]
 
-# The most noise that may be added to a 64-bit sum without any risk of wrapping around.
-_LARGEST_SUM = 2**61
+# A sum must stay below this, and noise practically always does: then 64 bits never wrap around.
+LARGEST_SUM = 2**61
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ class Noise:
     event: Event
     scale: float
 
+    def __post_init__(self) -> None:
+        # e^-100 and less: the chance that one coordinate of this noise reaches LARGEST_SUM.
+        if not self.scale * (self.sensitivity.dimension + 100) < LARGEST_SUM:
+            raise ParameterError("epsilon is too small for the lattice: the noise would not fit.")
+
     @property
     def variance(self) -> float:
         """The variance that each coordinate gains, in squared steps."""
@@ -62,7 +67,7 @@ class Noise:
         values = np.asarray(exact, dtype=np.int64)
         if values.size != self.sensitivity.dimension:
             raise ParameterError("the statistic does not have the dimension that was calibrated.")
-        if values.size and int(np.abs(values).max()) >= _LARGEST_SUM:
+        if values.size and not -LARGEST_SUM < values.min() <= values.max() < LARGEST_SUM:
             raise ParameterError("the statistic is too large for its lattice; use a coarser step.")
         return self._add(values.ravel()).reshape(values.shape)
 
@@ -96,6 +101,8 @@ class LaplaceNoise(Noise):
         epsilon = calibrate.check_epsilon(epsilon)
         reach = sensitivity.l1 + 2
         scale = reach / epsilon
+        if scale >= LARGEST_SUM:
+            raise ParameterError("epsilon is too small for the lattice: the noise would not fit.")
         while (stated := _laplace_epsilon(sensitivity.dimension, scale, reach)) > epsilon:
             scale = math.nextafter(scale, math.inf)
         return cls(sensitivity, Laplace(stated), scale)
@@ -139,11 +146,11 @@ class GaussianNoise(Noise):
         epsilon = calibrate.check_epsilon(epsilon)
         delta = calibrate.check_delta(delta, positive=True)
         multiplier = calibrate.gaussian_multiplier(epsilon, delta)
-        while True:
-            event = cls._event(sensitivity, multiplier)
-            if event.epsilon(delta) <= epsilon:
-                return cls(sensitivity, event, event.multiplier * sensitivity.l2)
+        while (event := cls._event(sensitivity, multiplier)).epsilon(delta) > epsilon:
+            if delta <= 2 * event.tail:
+                raise ParameterError(f"delta must exceed {2 * event.tail:.2g} in this dimension.")
             multiplier *= 1 + max(1e-10, 4 * event.slack / epsilon)
+        return cls(sensitivity, event, multiplier * sensitivity.l2)
 
     @staticmethod
     def _event(sensitivity: Sensitivity, multiplier: float) -> Gaussian:

@@ -149,7 +149,7 @@ class Response:
             for j, column in enumerate(self.weights)
             for i, w in enumerate(column)
         )
-        return (kept, width) if same and width < _WHOLE // 2 else None
+        return (kept, width) if same and width <= _WHOLE // 4 else None
 
     def _ends(self) -> NDArray[np.uint64]:
         """Return cumulative weights per state; the last end, 2^64, is never compared with."""

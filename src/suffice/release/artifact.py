@@ -69,7 +69,7 @@ class Release:
     signature: Signature | None = field(default=None)
 
     def __post_init__(self) -> None:
-        check_contents(self)
+        _check_contents(self)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -114,18 +114,18 @@ class Release:
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
 
-def dimensions(release: Release) -> dict[str, int]:
+def _dimensions(release: Release) -> dict[str, int]:
     """Return the length of each named axis."""
     return {"d": len(release.pipeline.outputs), "K": len(release.details.get("classes", ()))}
 
 
-def shape_of(axes: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+def _shape_of(axes: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return the shape that ``axes`` mean for these sizes."""
     present = [axis for axis in axes if not (axis == "K?" and sizes["K"] == 2)]
     return tuple(sizes[axis.rstrip("?")] for axis in present)
 
 
-def check_contents(release: Release) -> None:
+def _check_contents(release: Release) -> None:
     """Raise unless arrays, details and parts are what the kind declares."""
     kind = kind_named(release.kind)
     if not release.parts or not all(part.guarantees for part in release.parts):
@@ -133,10 +133,10 @@ def check_contents(release: Release) -> None:
     _check_details(kind, release.details)
     if set(release.arrays) != set(kind.arrays):
         raise CorruptFileError(f"a {kind.name} release must hold {', '.join(kind.arrays)} only.")
-    sizes = dimensions(release)
+    sizes = _dimensions(release)
     for name, rule in kind.arrays.items():
         array = release.arrays[name]
-        if array.dtype != np.dtype(rule.dtype) or array.shape != shape_of(rule.shape, sizes):
+        if array.dtype != np.dtype(rule.dtype) or array.shape != _shape_of(rule.shape, sizes):
             raise CorruptFileError(f"array {name} has the wrong type or shape.")
         trouble = ARRAY_CHECKS[rule.check](array)
         if trouble:

@@ -33,7 +33,7 @@ from suffice.release.files import read_bounded
 from suffice.release.kinds import kind_named
 from suffice.tables.pipeline import Pipeline
 
-__all__ = ["MOST_BYTES", "decode", "encode", "load", "manifest_of"]
+__all__ = ["MOST_BYTES", "decode", "encode", "load", "manifest_bytes", "manifest_of"]
 
 MOST_BYTES = 2**33
 _MOST_MANIFEST = 2**24

@@ -71,5 +71,5 @@ def _as_arrow(labels: Any) -> pa.Array:
         raise TableError("labels must form one column.")
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+    except (pa.ArrowException, OverflowError):
         raise TableError("labels must be all text, all numbers or all booleans.") from None

@@ -21,6 +21,7 @@ from suffice.tables.columns import category_codes, is_categorical, numeric_colum
 __all__ = ["POLICIES", "Column", "Missing", "Pipeline", "encode"]
 
 Missing = Literal["error", "mean", "zero"]
+_EXTREME = 2.0**300
 POLICIES = ("error", "mean", "zero")
 
 
@@ -106,10 +107,11 @@ class Pipeline:
             )
         if (self.scale <= 0).any():
             raise ParameterError("the pipeline's scales must be positive.")
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise ParameterError("the norm bound must be a positive finite number.")
-        if not (math.isfinite(self.intercept) and self.intercept >= 0):
-            raise ParameterError("the intercept's weight must be zero or a positive number.")
+        # Squares of such numbers neither vanish nor overflow, so that clipping always clips.
+        if not 1 / _EXTREME <= self.bound <= _EXTREME:
+            raise ParameterError("the norm bound must be a positive number of a usable size.")
+        if not (self.intercept == 0 or 1 / _EXTREME <= self.intercept <= _EXTREME):
+            raise ParameterError("the intercept's weight must be zero or of a usable size.")
         if self.missing not in POLICIES or (self.missing == "error") != (self.fill is None):
             raise ParameterError(f"missing must be one of {', '.join(POLICIES)}, with its values.")
 

@@ -46,22 +46,15 @@ class RowLanes:
 
 
 class RowDigest:
-    """Computes the order-free hash of rows; an accumulator over lanes (see `RowLanes`).
-
-    A ``mark`` per row, such as its label, may be hashed along with it.
-    """
+    """Computes the order-free hash of rows; an accumulator over lanes (see `RowLanes`)."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = sorted(names)
-        self._mark_key = _column_key("(mark)")
         self._sums = np.zeros(2, dtype=np.uint64)
         self.count = 0
 
-    def update(self, lanes: np.ndarray, marks: np.ndarray | None = None) -> None:
+    def update(self, lanes: np.ndarray) -> None:
         """Take in the lanes of a batch of rows."""
-        if marks is not None:
-            lanes = lanes.copy()
-            digests.add_words(marks.astype(np.uint64), self._mark_key, lanes)
         digests.fold_lanes(lanes, self._sums)
         self.count += lanes.shape[1]
 
