@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import rfc8785
 
@@ -50,7 +50,10 @@ def number(value: object) -> float:
     """Return a JSON number as a float; text, booleans and everything else are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise CorruptFileError("the file holds something else where a number belongs.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return _refuse("")
 
 
 def text(value: object) -> str:
@@ -67,7 +70,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _refuse(_: str) -> Any:
+def _refuse(_: str) -> NoReturn:
     raise CorruptFileError("the file holds a JSON number that is not finite.")
 
 

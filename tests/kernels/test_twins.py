@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import TILE, digests, mapping, sums
+from suffice.kernels import TILE, digests, mapping, response, sums
 
 SIZES = (0, 1, TILE - 1, TILE, TILE + 1, 5 * TILE + 3)
 FLOATS = (np.float32, np.float64)
@@ -41,6 +42,17 @@ def exact_sums(codes: list[list[int]], weights: np.ndarray) -> list[list[int]]:
     return [
         [sum(w * c for w, c in zip(row, column, strict=True)) for column in codes] for row in whole
     ]
+
+
+# --- the cache of compiled code
+
+
+@pytest.mark.parametrize("module", [mapping, sums, digests, response], ids=lambda m: m.__name__)
+def test_no_cached_kernel_builds_on_a_kernel_of_another_file(module):
+    """Numba dates one file per cached kernel: a change in the other file would go unnoticed."""
+    kernels = [item for item in vars(module).values() if isinstance(item, CPUDispatcher)]
+    assert kernels
+    assert [k.__name__ for k in kernels if k.__module__ != module.__name__] == []
 
 
 # --- mapping.py

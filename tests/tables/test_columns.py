@@ -105,7 +105,6 @@ def test_a_date_is_refused_as_a_feature_by_name_and_not_looked_at_elsewhere():
     [
         (pa.string(), True),
         (pa.large_string(), True),
-        (pa.string_view(), True),
         (pa.dictionary(pa.int8(), pa.string()), True),
         (pa.dictionary(pa.int32(), pa.int64()), True),
         (pa.uint8(), False),
@@ -217,7 +216,7 @@ def test_an_integer_too_large_for_a_float_is_never_quoted():
 
 @pytest.mark.parametrize(
     "kind",
-    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())],
+    [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())],
     ids=str,
 )
 def test_texts_become_positions_in_the_declared_list(kind):

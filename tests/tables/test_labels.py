@@ -49,7 +49,6 @@ def test_numbers_become_positions_in_the_order_of_the_declaration(labels):
         pl.Series(TEXTS, dtype=pl.Categorical),
         pa.array(TEXTS),
         pa.array(TEXTS, pa.large_string()),
-        pa.array(TEXTS, pa.string_view()),
         pa.array(TEXTS).dictionary_encode(),
         pa.chunked_array([TEXTS[:1], TEXTS[1:]]),
         pa.chunked_array([pa.array(TEXTS).dictionary_encode()]),

@@ -120,7 +120,6 @@ def test_numbers_of_every_type_are_mapped_alike(kind):
     [
         pa.array(["a", "b"]),
         pa.array(["a", "b"], pa.large_string()),
-        pa.array(["a", "b"], pa.string_view()),
         pa.array(["a", "b"]).dictionary_encode(),
     ],
     ids=lambda array: str(array.type),

@@ -44,20 +44,26 @@ def fit_pipeline(
                 )
     columns = tuple(_column(name, summary, categories) for name in names)
     mean = np.array([value for column in columns for value in _means(column, summary)])
-    scale = _rounded(np.array([v for column in columns for v in _scales(column, summary)]))
-    mean = np.rint(mean / scale * 2**20) / 2**20 * scale
+    scale = np.array([value for column in columns for value in _scales(column, summary)])
+    mean, scale = _rounded(mean, scale)
     fill = {"error": None, "mean": mean, "zero": np.zeros_like(mean)}[missing]
     wide = Pipeline(columns, missing, mean, scale, 2.0**300, 0.0, fill)
     norms = np.concatenate(
         [np.linalg.norm(wide.transform(part), axis=1) for part in summary.sample.to_batches()]
     )
-    bound = float(_rounded(np.quantile(norms, clip))) or 1.0
+    bound = float(np.float32(np.quantile(norms, clip) or norms.max())) or 1.0
     return Pipeline(columns, missing, mean, scale, bound, intercept, fill)
 
 
-def _rounded(values: Any) -> np.ndarray:
-    """Return 24-bit numbers: the order in which rows were added up must not show in them."""
-    return np.asarray(values, dtype=np.float32).astype(np.float64)
+def _rounded(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return 24-bit scales, and means on a grid of 2^-24 scales.
+
+    The order in which rows were added up must not show in public parameters. A column that does
+    not vary (scale 1) keeps its value, so that it becomes zero.
+    """
+    rounded = scale.astype(np.float32).astype(np.float64)
+    grid = np.rint(mean / rounded * 2**24) / 2**24 * rounded
+    return np.where(scale == 1.0, mean, grid), rounded
 
 
 def _column(name: str, summary: Summary, declared: Mapping[str, Sequence[Any]]) -> Column:

@@ -37,11 +37,11 @@ class PublicSummary:
     """
 
     def __init__(self, schema: pa.Schema, categorical: frozenset[str] = frozenset()) -> None:
-        self._schema = schema
+        self._declared = categorical
         self._coded = [n for n in schema.names if _is_coded(schema, n, categorical)]
         self._numeric = [n for n in schema.names if n not in self._coded]
         width = len(self._numeric)
-        self._shift: np.ndarray | None = None
+        self._shift = np.zeros(width)
         self._counts = np.zeros(width, dtype=np.int64)
         self._sums = np.zeros(width)
         self._squares = np.zeros(width)
@@ -52,19 +52,29 @@ class PublicSummary:
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Take in one batch that has every column of the schema."""
+        if not batch.num_rows:
+            return
         columns = numeric_columns(batch, self._numeric)
-        if self._shift is None:
-            first = columns[:, 0].astype(np.float64)
-            self._shift = np.nan_to_num(first, posinf=0.0, neginf=0.0)
+        self._choose_shift(columns)
         kernel.add_moments(columns, self._shift, self._counts, self._sums, self._squares)
         self._count_categories(batch)
         self._keep_sample(batch)
         self._rows += batch.num_rows
 
+    def _choose_shift(self, columns: np.ndarray) -> None:
+        """Take the first number of a column as its origin, as soon as there is one."""
+        for j in np.flatnonzero(self._counts == 0):
+            seen = columns[j][np.isfinite(columns[j])]
+            self._shift[j] = seen[0] if len(seen) else 0.0
+
     def _count_categories(self, batch: pa.RecordBatch) -> None:
         for name in self._coded:
             for item in pc.value_counts(batch.column(name)).to_pylist():
                 self._values[name][item["values"]] += item["counts"]
+        self._check_categories()
+
+    def _check_categories(self) -> None:
+        for name in set(self._coded) - self._declared:
             if len(self._values[name]) > _MOST_CATEGORIES:
                 raise TableError(
                     f"column {name!r} has more than {_MOST_CATEGORIES} different values and looks"
@@ -84,11 +94,8 @@ class PublicSummary:
 
     def merge(self, other: "PublicSummary") -> None:
         """Take in everything that ``other`` has seen; moments move to this one's origin first."""
-        if other._shift is None:
-            return
-        if self._shift is None:
-            self._shift = other._shift
-        move = other._shift - self._shift
+        self._shift = np.where(self._counts == 0, other._shift, self._shift)
+        move = np.where(other._counts == 0, 0.0, other._shift - self._shift)
         self._squares += other._squares + move * (2 * other._sums + other._counts * move)
         self._sums += other._sums + other._counts * move
         self._counts += other._counts
@@ -96,11 +103,12 @@ class PublicSummary:
             self._values[name].update(counter)
         self._rows += other._rows
         self._sample += other._sample
+        self._check_categories()
 
     def result(self) -> Summary:
         """Return the summary; an empty table is an error."""
         rows = self._rows
-        if rows == 0 or self._shift is None:
+        if rows == 0:
             raise TableError("the table has no rows.")
         if not (np.isfinite(self._sums).all() and np.isfinite(self._squares).all()):
             bad = self._numeric[int(np.argmin(np.isfinite(self._squares)))]

@@ -39,7 +39,7 @@ def matching_rows(data: Any, pipeline: Pipeline, parts: Sequence[Part]) -> np.nd
         digest = RowDigest(names)
         for batch in stream.take(part.rows.count):
             digest.update(lanes.of(batch))
-            blocks.append(pipeline.transform(batch))
+            blocks.append(_mapped(batch, pipeline))
         _check(digest, part.rows, len(parts))
     extra = stream.remaining()
     if extra:
@@ -53,6 +53,15 @@ def _opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
     names = tuple(column.name for column in pipeline.columns)
     resolve_roles(table.schema, features=names)
     return table, names
+
+
+def _mapped(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
+    try:
+        return pipeline.transform(batch)
+    except TableError as error:
+        raise ForeignRowsError(
+            f"these are not the rows that the release was computed on: {error}"
+        ) from None
 
 
 def _check(digest: RowDigest, rows: RowSet, owners: int) -> None:

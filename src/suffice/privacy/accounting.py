@@ -79,15 +79,16 @@ def _by_distribution(events: Sequence[Event], delta: float) -> float:
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     slack = math.fsum(event.slack for event in gaussians)
     left = (delta - math.fsum(event.tail for event in gaussians)) * math.exp(-slack)
-    if left <= 0:
-        return math.inf
     counts: Counter[Event] = Counter(e for e in events if not isinstance(e, Gaussian))
     if gaussians:
         precision = math.fsum(event.multiplier**-2 for event in gaussians)
         joined = Gaussian(precision**-0.5)
         if not counts:
-            return joined.epsilon(left) + 2 * slack
+            return joined.epsilon(left) + 2 * slack if left > 0 else math.inf
         counts[joined] += 1
+    left -= _CONVOLUTION_ERROR
+    if left <= 0:
+        return math.inf
     interval = _INTERVAL * min(1.0, _FINE_EVENTS / counts.total())
     total = None
     for event, times in counts.items():
@@ -106,7 +107,7 @@ def composed_epsilon(events: Sequence[Event], delta: float) -> float:
     plain = _plain_sum(parts, delta)
     if len(parts) == 1 or delta <= _LEAST_DELTA or plain > _MOST_EPSILON:
         return plain
-    return min(plain, _by_distribution(parts, delta - _CONVOLUTION_ERROR))
+    return min(plain, _by_distribution(parts, delta))
 
 
 def fits(events: Sequence[Event], epsilon: float, delta: float) -> bool:

@@ -34,7 +34,7 @@ def is_categorical(kind: pa.DataType) -> bool:
     """Say whether a column of this Arrow type holds categories; refuse what is neither."""
     if pa.types.is_dictionary(kind):
         return True
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return True
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return False
@@ -95,7 +95,7 @@ def numeric_columns(batch: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
 def numeric_column(column: pa.Array) -> np.ndarray:
     """Return a numeric column as numpy numbers, without a copy if it can be; missing is NaN."""
     if column.null_count:
-        column = pc.fill_null(pc.cast(column, pa.float64()), float("nan"))
+        column = pc.fill_null(pc.cast(column, pa.float64(), safe=False), float("nan"))
     elif pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
     return column.to_numpy()

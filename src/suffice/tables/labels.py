@@ -16,11 +16,17 @@ Classes = tuple[Any, ...]
 
 def check_classes(classes: Sequence[Any]) -> Classes:
     """Return the declared classes as plain Python values: two or more, all different, one type."""
-    values = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
-    if len(values) < 2 or len(set(values)) < len(values):
+    try:
+        values = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
+        different = len(set(values)) == len(values)
+    except TypeError:
+        raise ParameterError("classes must be a list of labels.") from None
+    if len(values) < 2 or not different:
         raise ParameterError("classes must list two or more different labels.")
     if not (all(isinstance(v, str) for v in values) or all(_is_integer(v) for v in values)):
         raise ParameterError("classes must be all text or all integers (or False, True).")
+    if any(_is_integer(v) and abs(v) >= 2**63 for v in values):
+        raise ParameterError("classes must be integers of at most 64 bits.")
     return values
 
 
@@ -30,7 +36,7 @@ def _is_integer(value: object) -> bool:
 
 def label_codes(labels: Any, classes: Classes) -> np.ndarray:
     """Return the position of each label in ``classes``; a label outside them is an error."""
-    column = labels if isinstance(labels, pa.Array | pa.ChunkedArray) else _as_arrow(labels)
+    column = labels if isinstance(labels, pa.Array) else _as_arrow(labels)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
@@ -57,6 +63,11 @@ def _shown(classes: Classes) -> str:
     return ", ".join(map(str, classes))
 
 
+def _one_dimensional(labels: Any) -> np.ndarray:
+    values = np.asarray(labels)
+    return values if values.ndim == 1 else values.reshape(-1, 1)  # which Arrow refuses
+
+
 def _number_codes(values: np.ndarray, classes: Classes) -> np.ndarray:
     """Return the position of each number in ``classes``, -2 for none; 1, 1.0 and True are equal."""
     order = np.argsort(np.array(classes, dtype=np.int64))
@@ -66,10 +77,9 @@ def _number_codes(values: np.ndarray, classes: Classes) -> np.ndarray:
 
 
 def _as_arrow(labels: Any) -> pa.Array:
-    values = np.asarray(labels)
-    if values.ndim != 1:
-        raise TableError("labels must form one column.")
+    if isinstance(labels, pa.ChunkedArray):
+        return labels.combine_chunks()
     try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError):
+        return pa.array(_one_dimensional(labels))
+    except (pa.ArrowException, OverflowError, ValueError):
         raise TableError("labels must be all text, all numbers or all booleans.") from None

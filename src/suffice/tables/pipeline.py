@@ -224,4 +224,6 @@ def _column(item: Any) -> Column:
         return Column(name)
     if not isinstance(categories, list) or not all(isinstance(c, str | int) for c in categories):
         raise CorruptFileError("categories must be a list of text or integers.")
+    if len(set(categories)) < len(categories):
+        raise CorruptFileError("a category is listed twice.")
     return Column(name, tuple(categories))

@@ -1,7 +1,8 @@
 """The name of a set of rows: a hash over the values of named columns, never over file bytes.
 
 The same values give the same hash whether they came as float32 or float64, from CSV or Parquet, in
-this order or another. It notices accidents: other rows, other columns, a changed cell, a row too
+this order or another. Integers beyond 2^53 count as the float that they are summed as. It notices
+accidents: other rows, other columns, a changed cell, a row too
 many. It is no defence against somebody who crafts rows on purpose (see docs/known-holes.md).
 """
 
@@ -78,10 +79,12 @@ def _column_key(name: str) -> np.ndarray:
 def _text_words(column: pa.Array) -> np.ndarray:
     """Return the first 8 bytes of each text's SHA-256, hashing every distinct text once."""
     coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-    table = [
-        int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:8], "little")
-        for value in coded.dictionary.to_pylist()
-    ]
-    codes = pc.fill_null(coded.indices.cast(pa.int64()), len(table))
-    words = np.array([*table, _MISSING_TEXT], dtype=np.uint64)
-    return words[codes.to_numpy(zero_copy_only=False)]
+    words = [_text_word(value) for value in [*coded.dictionary.to_pylist(), None]]
+    codes = pc.fill_null(coded.indices.cast(pa.int64()), len(words) - 1)
+    return np.array(words, dtype=np.uint64)[codes.to_numpy(zero_copy_only=False)]
+
+
+def _text_word(value: object) -> int:
+    if value is None:
+        return _MISSING_TEXT
+    return int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:8], "little")

@@ -44,7 +44,9 @@ class _InMemory:
         self.schema = self._table.schema
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        yield from self._table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS)
+        for batch in self._table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS):
+            if batch.num_rows:
+                yield batch
 
 
 class _Array:
@@ -55,12 +57,13 @@ class _Array:
             raise TableError(f"rows must form a matrix with two dimensions; got {rows.ndim}.")
         if rows.dtype.kind not in "fiub":
             raise TableError("an array of rows must be numeric; pass a table for other columns.")
-        self._rows = rows
+        native = rows.dtype.newbyteorder("=") if rows.dtype.itemsize <= 8 else np.float64
+        self._rows = rows = rows.astype(native, copy=False)
         kind = pa.from_numpy_dtype(rows.dtype)
         self.schema = pa.schema([(f"x{j}", kind) for j in range(rows.shape[1])])
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        positions = [self.schema.get_field_index(name) for name in columns]
+        positions = [_position(self.schema, name) for name in columns]
         for start in range(0, len(self._rows), BATCH_ROWS):
             part = np.asfortranarray(self._rows[start : start + BATCH_ROWS])
             arrays = [pa.array(part[:, j]) for j in positions]
@@ -70,7 +73,7 @@ class _Array:
 class _Files:
     def __init__(self, path: Path) -> None:
         try:
-            self._dataset = ds.dataset(path, format=_format_of(path), exclude_invalid_files=False)
+            self._dataset = _dataset(path)
             self.schema = self._dataset.schema
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from None
@@ -98,6 +101,13 @@ class _Files:
             raise _unreadable(self._path, error) from None
 
 
+def _position(schema: pa.Schema, name: str) -> int:
+    position = schema.get_field_index(name)  # -1 would be the last column
+    if position < 0:
+        raise TableError(f"the table has no column {name!r}.")
+    return position
+
+
 def _scan_pool() -> pa.MemoryPool:
     """Return the pool that gives memory back soonest: a scan then stays a third smaller."""
     try:
@@ -119,6 +129,19 @@ class _Concatenated:
 def concatenated(tables: Sequence[Table]) -> Table:
     """Return the rows of several tables, one after the other; the first one's schema leads."""
     return _Concatenated(tables)
+
+
+def _dataset(path: Path) -> ds.Dataset:
+    kind = _format_of(path)
+    if kind != "csv":
+        return ds.dataset(path, format=kind, exclude_invalid_files=False)
+    # An empty cell is missing, a quoted empty text is not.
+    cells = pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+    found = ds.dataset(path, format=ds.CsvFileFormat(convert_options=cells))
+    if len(found.schema.names) > 1:
+        return found
+    lines = pa.csv.ParseOptions(ignore_empty_lines=False)  # in one column, a missing value
+    return ds.dataset(path, format=ds.CsvFileFormat(lines, convert_options=cells))
 
 
 def _format_of(path: Path) -> str:
@@ -152,7 +175,22 @@ def open_table(data: Any) -> Table:
     if hasattr(data, "batches") and hasattr(data, "schema"):
         return data
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
-        table = pa.table(data)
+        table = _as_table(data)
         keep = [name for name in table.column_names if not name.startswith("__index_level_")]
         return _InMemory(table.select(keep))
-    return _Array(np.asarray(data))
+    try:
+        return _Array(np.asarray(data))
+    except ValueError as error:
+        if isinstance(error, TableError):
+            raise
+        raise TableError("this is no table: its rows differ in length or type.") from None
+
+
+def _as_table(data: Any) -> pa.Table:
+    """Return any object with the Arrow C stream interface as a table."""
+    try:
+        table = pa.table(data)
+        return table.select(table.column_names)  # refuses a name that stands twice
+    except (pa.ArrowException, TypeError, ValueError, KeyError):
+        # Arrow's own message may quote a cell.
+        raise TableError("this is no table of named columns of one type each.") from None
