@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import TILE, digests, mapping, response, sums
+from suffice.kernels import digests, mapping, response, sums
+from suffice.kernels.mapping import TILE
 
 SIZES = (0, 1, TILE - 1, TILE, TILE + 1, 5 * TILE + 3)
 FLOATS = (np.float32, np.float64)
@@ -104,7 +105,7 @@ def test_map_tile_writes_only_the_rows_it_was_asked_for(dtype):
     columns = eighths(2, TILE + 40, dtype)
     tile, factors = np.full((2, TILE), -1.0), np.empty(TILE)
     mean, inverse_scale = np.array([1.0, 2.0]), np.array([0.5, 0.25])
-    bad = mapping.map_tile(columns, TILE, TILE + 40, mean, inverse_scale, 1e9, tile, factors)
+    bad = mapping._map_tile(columns, TILE, TILE + 40, mean, inverse_scale, 1e9, tile, factors)
     assert bad == 0
     np.testing.assert_array_equal(
         tile[:, :40], slow_map(columns[:, TILE:], mean, inverse_scale, 1e9)
@@ -140,7 +141,7 @@ def run_mapped(columns, weights, *, constant=0.0, inverse_step=2.0, bound=1e9, a
     mean, inverse_scale = affine or (np.zeros(len(columns)), np.ones(len(columns)))
     totals = np.zeros((len(weights), len(columns)), dtype=np.int64)
     reach = np.zeros(2)
-    bad = sums.mapped_sums(
+    bad = mapping.mapped_sums(
         columns, weights, (mean, inverse_scale, bound), constant, inverse_step, totals, reach
     )
     return bad, totals, reach

@@ -87,10 +87,18 @@ class PublicSummary:
             self._sample.append(
                 batch.take(pa.array(np.arange(start, batch.num_rows, self._stride)))
             )
+        self._thin_sample()
+
+    def _thin_sample(self) -> None:
         while sum(part.num_rows for part in self._sample) > _SAMPLE_ROWS:
-            kept = pa.Table.from_batches(self._sample).combine_chunks()
-            every_other = kept.take(pa.array(np.arange(0, kept.num_rows, 2)))
-            self._sample, self._stride = every_other.to_batches(), 2 * self._stride
+            self._sample, self._stride = self._every(2, self._sample), 2 * self._stride
+
+    @staticmethod
+    def _every(step: int, parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        if step == 1 or not parts:
+            return parts
+        kept = pa.Table.from_batches(parts).combine_chunks()
+        return kept.take(pa.array(np.arange(0, kept.num_rows, step))).to_batches()
 
     def merge(self, other: "PublicSummary") -> None:
         """Take in everything that ``other`` has seen; moments move to this one's origin first."""
@@ -102,7 +110,10 @@ class PublicSummary:
         for name, counter in other._values.items():
             self._values[name].update(counter)
         self._rows += other._rows
-        self._sample += other._sample
+        stride = max(self._stride, other._stride)
+        thinned = [self._every(stride // s._stride, s._sample) for s in (self, other)]
+        self._sample, self._stride = thinned[0] + thinned[1], stride
+        self._thin_sample()
         self._check_categories()
 
     def result(self) -> Summary:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.kernels import sums as kernel
+from suffice.kernels import mapping, sums
 from suffice.tables.pipeline import Pipeline
 
 __all__ = ["MappedSums", "RowReach", "WeightedSums", "label_weights", "lattice_step"]
@@ -41,10 +41,10 @@ class WeightedSums:
         rows, weights = batch
         if isinstance(rows, np.ndarray):
             rows = np.ascontiguousarray(rows)
-            kernel.sums_of_rows(rows, weights, self._inverse_step, self._totals)
+            sums.sums_of_rows(rows, weights, self._inverse_step, self._totals)
             return
         for j, column in enumerate(rows):
-            kernel.sums_of_column(column, weights, self._inverse_step, self._totals[:, j])
+            sums.sums_of_column(column, weights, self._inverse_step, self._totals[:, j])
 
     def merge(self, other: "WeightedSums") -> None:
         """Take in everything that ``other`` has seen."""
@@ -82,7 +82,7 @@ class MappedSums(WeightedSums):
         """Take in encoded columns (`Pipeline.encoded`) and the weights of their rows."""
         columns, weights = batch
         totals = np.zeros((len(weights), len(columns)), dtype=np.int64)
-        bad = kernel.mapped_sums(
+        bad = mapping.mapped_sums(
             columns,
             weights,
             self._affine,
@@ -110,6 +110,6 @@ class MappedSums(WeightedSums):
         # l1 adds integers below 2^53: exact. l2 adds squares: at most width roundings of 2^-53.
         slack = 1 + (self._totals.shape[1] + 4) * 2.0**-52
         l2 = math.sqrt(self._reach[1]) * slack
-        if l2 > kernel.LARGEST_CODE:
+        if l2 > mapping.LARGEST_CODE:
             raise ParameterError("a row left the lattice; the pipeline's bound does not bound it.")
         return RowReach(int(self._reach[0]), l2)

@@ -63,7 +63,7 @@ def encode(batch: pa.RecordBatch, columns: Sequence[Column], *, unknown: str) ->
 def _one_hot(cells: pa.Array, column: Column, out: np.ndarray, unknown: str) -> None:
     codes = category_codes(cells, column.categories or ())
     strange = int(np.count_nonzero(codes == -2))
-    if strange and unknown == "error":
+    if strange and unknown != "zero":
         raise TableError(
             f"column {column.name!r}: {strange} cells hold a category that was not declared."
         )

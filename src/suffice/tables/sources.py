@@ -146,7 +146,8 @@ def _dataset(path: Path) -> ds.Dataset:
 
 def _format_of(path: Path) -> str:
     files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
-    suffixes = {f.suffix.lower() for f in files if not f.name.startswith((".", "_"))}
+    seen = [f for f in files if not any(p[0] in "._" for p in f.relative_to(path.parent).parts[1:])]
+    suffixes = {f.suffix.lower() for f in (files if path.is_file() else seen)}
     formats = {_FORMATS.get(suffix, "") for suffix in suffixes}
     if not path.exists():
         raise StorageError(f"{path} does not exist.")
