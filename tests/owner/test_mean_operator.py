@@ -29,6 +29,13 @@ rng = np.random.default_rng(11)
 X = rng.normal(size=(200, 5)) * [1, 10, 0.1, 5, 1] + [0, 3, 0, -7, 0]
 y = (X[:, 0] + 0.1 * X[:, 1] > 0).astype(int)
 three = rng.integers(0, 3, len(X))
+NO_LEDGER = {
+    "ledger": None,
+    "dataset": None,
+    "request": None,
+    "parameters": {},
+    "fingerprint": b"",
+}
 
 
 def exact(release, labels: np.ndarray, classes: int) -> np.ndarray:
@@ -180,31 +187,17 @@ def test_an_output_lost_in_drawing_is_burnt(tmp_path):
 
 def test_what_protects_nothing_leaves_only_if_somebody_says_so(release):
     nothing = Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Kind.NONE)
-    options = {
-        "ledger": None,
-        "dataset": None,
-        "request": None,
-        "parameters": {},
-        "fingerprint": b"",
-    }
     with pytest.raises(UnprotectedError, match="unprotected"):
-        publish(lambda: release, [nothing], **options)
+        publish(lambda: release, [nothing], **NO_LEDGER)
     with pytest.raises(ParameterError, match="at least one guarantee"):
-        publish(lambda: release, [], **options)
+        publish(lambda: release, [], **NO_LEDGER)
 
 
 def test_only_what_was_paid_for_leaves(release):
     other = MeanOperator(epsilon=0.1).forecast(X).guarantee
-    options = {
-        "ledger": None,
-        "dataset": None,
-        "request": None,
-        "parameters": {},
-        "fingerprint": b"",
-    }
     with pytest.raises(PrivacyError, match="paid for"):
-        publish(lambda: release, [other], **options)
-    assert publish(lambda: release, release.guarantees, **options) is release
+        publish(lambda: release, [other], **NO_LEDGER)
+    assert publish(lambda: release, release.guarantees, **NO_LEDGER) is release
 
 
 def test_a_forecast_reads_no_label_and_tells_the_truth():

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from suffice.cli import options
 from suffice.cli.output import show_json, show_pairs
 
 __all__ = ["register"]
@@ -18,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def inspect(
     path: Annotated[Path, typer.Argument(help="A release or model file.")],
-    json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Say in words what a file holds and what was promised about it."""
     from suffice.release.codec import load, manifest_of

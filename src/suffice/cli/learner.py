@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from suffice.cli import options
 from suffice.cli.output import show_json, show_pairs
 
 __all__ = ["register"]
@@ -19,11 +20,12 @@ def register(app: typer.Typer) -> None:
 
 def fit(
     releases: Annotated[list[Path], typer.Argument(help="One release, or several owners'.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    output: options.Output,
     rows: Annotated[
         list[Path], typer.Option(help="The public rows; repeat it, in the order of the releases.")
     ],
     lam: Annotated[float, typer.Option(help="Weight of the squared-norm penalty.")] = 0.01,
+    json: options.Json = False,
 ) -> None:
     """Learn a classifier from releases and the public rows that they belong to."""
     from suffice.learner.factored import FactoredClassifier
@@ -31,6 +33,10 @@ def fit(
 
     model = FactoredClassifier(lam=lam).fit_release([load(path) for path in releases], _rows(rows))
     model.to_release().save(output)
+    if json:
+        result = {"written": str(output), "classes": model.classes_.tolist()}
+        show_json({**result, "iterations": model.n_iter_, "gradient": model.gradient_norm_})
+        return
     show_pairs(
         [
             ("written", str(output)),
@@ -73,7 +79,7 @@ def score(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     table: Annotated[Path, typer.Argument(help="Rows with labels that you may see.")],
     label: Annotated[str, typer.Option(help="The column of true labels.")],
-    json: Annotated[bool, typer.Option("--json", help='Print {"accuracy": ...}.')] = False,
+    json: options.Json = False,
 ) -> None:
     """Compare predictions with labels that the caller may see."""
     import numpy as np

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from suffice.cli import options
 from suffice.cli.output import progress, show_json, show_pairs, show_table
 from suffice.errors import ParameterError
 
@@ -13,8 +14,6 @@ __all__ = ["register"]
 
 ledger_app = typer.Typer(help="Guard how much is ever lost: budgets and their history.")
 release_app = typer.Typer(help="Publish a sanitised statistic, paid for from a ledger.")
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,9 +49,7 @@ def _unit(name: str) -> Any:
 
 
 @ledger_app.command("show")
-def ledger_show(
-    path: Annotated[Path, typer.Argument(help="The ledger's file.")], json: Json = False
-) -> None:
+def ledger_show(path: options.LedgerPath, json: options.Json = False) -> None:
     """Show every budget, what is spent and what is left."""
     from suffice.owner.ledger import Ledger
 
@@ -89,9 +86,7 @@ def ledger_show(
 
 
 @ledger_app.command("history")
-def ledger_history(
-    path: Annotated[Path, typer.Argument(help="The ledger's file.")], json: Json = False
-) -> None:
+def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None:
     """Show every debit: released, pending, or burnt (paid for, output lost)."""
     from suffice.owner.ledger import Ledger
 
@@ -132,46 +127,32 @@ def ledger_history(
 
 @release_app.command("mean-operator")
 def release_mean_operator(
-    table: Annotated[
-        Path, typer.Argument(help="Parquet, CSV or Feather file, or a folder of them.")
-    ],
-    label: Annotated[str, typer.Option(help="The private column.")],
+    table: options.TablePath,
+    label: options.Label,
     epsilon: Annotated[float, typer.Option(help="What the release may cost each label.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The release file to write.")],
-    delta: Annotated[float, typer.Option(help="Needed by the Gaussian mechanism.")] = 0.0,
+    output: options.Output,
+    delta: options.Delta = 0.0,
     mechanism: Annotated[str, typer.Option(help="laplace, gaussian or knorm.")] = "laplace",
-    features: Annotated[
-        str | None, typer.Option(help="Feature columns, with commas; default: all but the label.")
-    ] = None,
-    classes: Annotated[
-        str,
-        typer.Option(help="The labels that can occur, with commas; the last of two is positive."),
-    ] = "0,1",
-    categories: Annotated[
-        list[str] | None, typer.Option(help="COLUMN=A,B,C: declared categories (repeatable).")
-    ] = None,
+    features: options.Features = None,
+    classes: options.Classes = "0,1",
+    categories: options.Categories = None,
     clip: Annotated[float, typer.Option(help="Clip rows at this quantile of their norms.")] = 0.95,
     intercept: Annotated[float, typer.Option(help="Weight of the intercept; 0 for none.")] = 1.0,
-    missing: Annotated[str, typer.Option(help="Missing values: error, mean or zero.")] = "error",
-    like: Annotated[
-        Path | None, typer.Option(help="Use the pipeline of this release, so that both can merge.")
-    ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="The data set's name in the ledger.")] = None,
-    no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Release without one.")] = False,
-    request: Annotated[
-        str | None, typer.Option(help="A name for this request; a new name draws (and pays) anew.")
-    ] = None,
-    found_at: Annotated[
-        str | None, typer.Option(help="Where the public rows may be found.")
-    ] = None,
-    sign: Annotated[Path | None, typer.Option(help="Sign with this private key.")] = None,
+    missing: options.Missing = "error",
+    like: options.Like = None,
+    ledger: options.LedgerFile = None,
+    dataset: options.Dataset = None,
+    no_ledger: options.NoLedger = False,
+    request: options.Request = None,
+    found_at: options.FoundAt = None,
+    sign: options.SigningKey = None,
+    json: options.Json = False,
 ) -> None:
     """Release the noisy mean operator of private labels and public rows."""
     from suffice.owner.mean_operator import MeanOperator
     from suffice.release.codec import load
 
-    mechanism_ = MeanOperator(
+    operator = MeanOperator(
         epsilon=epsilon,
         delta=delta,
         mechanism=mechanism,
@@ -183,7 +164,7 @@ def release_mean_operator(
         pipeline=load(like).pipeline if like else None,
     )
     with progress("reading") as tell:
-        release = mechanism_.release(
+        release = operator.release(
             table,
             ledger=_ledger(ledger, no_ledger=no_ledger),
             dataset=dataset,
@@ -193,7 +174,7 @@ def release_mean_operator(
             found_at=found_at,
             progress=tell,
         )
-    _write(release, output, sign)
+    _write(release, output, sign, json=json)
 
 
 def _ledger(path: Path | None, *, no_ledger: bool) -> Any:
@@ -207,12 +188,16 @@ def _ledger(path: Path | None, *, no_ledger: bool) -> Any:
     return None if path is None else Ledger(path)
 
 
-def _write(release: Any, output: Path, key: Path | None) -> None:
+def _write(release: Any, output: Path, key: Path | None, *, json: bool) -> None:
     from suffice.release.signing import sign
 
     if key is not None:
         release = sign(release, key)
     release.save(output)
+    if json:
+        promises = [guarantee.to_json() for guarantee in release.guarantees]
+        show_json({"written": str(output), "rows": release.rows, "guarantees": promises})
+        return
     show_pairs(
         [
             ("written", str(output)),

@@ -29,15 +29,15 @@ from suffice.errors import (
     DataChangedError,
     LedgerError,
     ParameterError,
-    PrivacyError,
     RequestConflictError,
     StorageError,
     UnitError,
 )
+from suffice.owner.charging import check_chargeable, closest_events
 from suffice.owner.ledger_schema import SCHEMA, VERSION
 from suffice.privacy.accounting import composed_epsilon, fits
 from suffice.privacy.events import Event, event_from_json
-from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
+from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.privacy.randomness import private_words
 
 __all__ = ["Balance", "Entry", "Ledger", "Request"]
@@ -276,7 +276,7 @@ class Ledger:
         self, db: sqlite3.Connection, dataset: str, guarantees: Sequence[Guarantee]
     ) -> None:
         """Raise unless every budget that the guarantees touch allows them on top of the rest."""
-        _check_chargeable(guarantees)
+        check_chargeable(guarantees)
         budgets = _budgets(db, dataset)
         if not any(g.unit.covers(unit) for g in guarantees for unit in budgets):
             raise UnitError(
@@ -289,7 +289,7 @@ class Ledger:
                     f"data set {dataset!r} has a budget per {unit}, and this release promises"
                     f" nothing about a {unit}; it would be lost without limit."
                 )
-            new = _narrowest(unit, [(g.unit, g.event) for g in guarantees])
+            new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
             spent = _spent_events(db, dataset, unit)
             if not fits([*spent, *new], budget.epsilon, budget.delta):
                 used = composed_epsilon(spent, budget.delta) if spent else 0.0
@@ -381,28 +381,5 @@ def _spent_events(db: sqlite3.Connection, dataset: str, unit: Unit) -> list[Even
     events = []
     for (text,) in db.execute("SELECT spent FROM debits WHERE dataset = ?", (dataset,)):
         lines = [(Unit(line["unit"]), event_from_json(line["event"])) for line in json.loads(text)]
-        events += _narrowest(unit, lines)
+        events += closest_events(unit, lines)
     return events
-
-
-def _check_chargeable(guarantees: Sequence[Guarantee]) -> None:
-    """Raise unless a budget means something for these: global, joint, replace-one."""
-    for guarantee in guarantees:
-        joint = guarantee.scope is Scope.JOINT and guarantee.neighbours == "replace-one"
-        if not (guarantee.protected and joint):
-            raise PrivacyError(
-                "only a global guarantee about the whole release, for neighbours that replace one"
-                " unit, can be charged to a budget; use no ledger for this one."
-            )
-
-
-def _narrowest(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Event]:
-    """Return what one debit costs a unit: of the statements that cover it, those closest to it.
-
-    A release that states a guarantee per label, per attribute and per record says the same thing
-    three times; a budget per label is charged with the statement about labels. Several statements
-    about one unit (two attributes, two mechanisms) are all charged.
-    """
-    covering = [(len(u.contained), event) for u, event in lines if u.covers(unit)]
-    closest = min((size for size, _ in covering), default=0)
-    return [event for size, event in covering if size == closest]

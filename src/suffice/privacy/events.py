@@ -8,6 +8,7 @@ sets are easier to tell apart than that pair. ``privacy/proofs/`` holds the argu
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -27,14 +28,14 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(ABC):
     """A privacy loss that was, or would be, incurred once."""
 
     name: ClassVar[str]
 
+    @abstractmethod
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon that holds with ``delta``; infinite where none does."""
-        raise NotImplementedError  # pragma: no cover  # abstract
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as plain JSON values; floats survive the trip exactly."""

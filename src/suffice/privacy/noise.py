@@ -7,6 +7,7 @@ Each function returns the noisy integers and the event that states what was spen
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(ABC):
     """A calibrated mechanism: what it costs (``event``) and how far it spreads (``variance``).
 
     Both are known before any private number is seen; ``add`` draws the noise.
@@ -58,9 +59,9 @@ class Noise:
             raise ParameterError("epsilon is too small for the lattice: the noise would not fit.")
 
     @property
+    @abstractmethod
     def variance(self) -> float:
         """The variance that each coordinate gains, in squared steps."""
-        raise NotImplementedError  # pragma: no cover  # abstract
 
     def add(self, exact: ArrayLike) -> Integers:
         """Return ``exact`` plus fresh noise."""
@@ -71,8 +72,9 @@ class Noise:
             raise ParameterError("the statistic is too large for its lattice; use a coarser step.")
         return self._add(values.ravel()).reshape(values.shape)
 
+    @abstractmethod
     def _add(self, values: Integers) -> Integers:
-        raise NotImplementedError  # pragma: no cover  # abstract
+        """Return fresh noise on top of a flat vector."""
 
 
 def _opendp(values: Integers, measurement: Any) -> Integers:

@@ -1,0 +1,56 @@
+"""Options that several commands share, declared once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "Categories",
+    "Classes",
+    "Dataset",
+    "Delta",
+    "Features",
+    "FoundAt",
+    "Json",
+    "Label",
+    "LedgerFile",
+    "LedgerPath",
+    "Like",
+    "Missing",
+    "NoLedger",
+    "Output",
+    "Request",
+    "SigningKey",
+    "TablePath",
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+TablePath = Annotated[
+    Path, typer.Argument(help="Parquet, CSV or Feather file, or a folder of them.")
+]
+Label = Annotated[str, typer.Option(help="The private column.")]
+Features = Annotated[
+    str | None, typer.Option(help="Feature columns, with commas; default: all but the label.")
+]
+Classes = Annotated[
+    str, typer.Option(help="The labels that can occur, with commas; the last of two is positive.")
+]
+Categories = Annotated[
+    list[str] | None, typer.Option(help="COLUMN=A,B,C: declared categories (repeatable).")
+]
+Missing = Annotated[str, typer.Option(help="Missing values: error, mean or zero.")]
+Delta = Annotated[float, typer.Option(help="Needed by the Gaussian mechanism.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
+Like = Annotated[
+    Path | None, typer.Option(help="Use the pipeline of this release, so that both can merge.")
+]
+LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.")]
+LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger that pays.")]
+Dataset = Annotated[str | None, typer.Option(help="The data set's name in the ledger.")]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Release without one.")]
+Request = Annotated[
+    str | None, typer.Option(help="A name for this request; a new name draws (and pays) anew.")
+]
+FoundAt = Annotated[str | None, typer.Option(help="Where the public rows may be found.")]
+SigningKey = Annotated[Path | None, typer.Option("--sign", help="Sign with this private key.")]

@@ -1,0 +1,32 @@
+"""What a release costs the budgets of its data set."""
+
+from collections.abc import Sequence
+
+from suffice.errors import PrivacyError
+from suffice.privacy.events import Event
+from suffice.privacy.guarantee import Guarantee, Scope, Unit
+
+__all__ = ["check_chargeable", "closest_events"]
+
+
+def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
+    """Raise unless a budget means something for these: global, joint, replace-one."""
+    for guarantee in guarantees:
+        joint = guarantee.scope is Scope.JOINT and guarantee.neighbours == "replace-one"
+        if not (guarantee.protected and joint):
+            raise PrivacyError(
+                "only a global guarantee about the whole release, for neighbours that replace one"
+                " unit, can be charged to a budget; use no ledger for this one."
+            )
+
+
+def closest_events(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Event]:
+    """Return what one debit costs a unit: of the statements that cover it, those closest to it.
+
+    A release that states a guarantee per label, per attribute and per record says the same thing
+    three times; a budget per label is charged with the statement about labels. Several statements
+    about one unit (two attributes, two mechanisms) are all charged.
+    """
+    covering = [(len(u.contained), event) for u, event in lines if u.covers(unit)]
+    closest = min((size for size, _ in covering), default=0)
+    return [event for size, event in covering if size == closest]
