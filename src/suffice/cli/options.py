@@ -10,6 +10,7 @@ __all__ = [
     "Classes",
     "Dataset",
     "Delta",
+    "FeatureMap",
     "Features",
     "FoundAt",
     "Json",
@@ -38,6 +39,10 @@ Classes = Annotated[
 ]
 Categories = Annotated[
     list[str] | None, typer.Option(help="COLUMN=A,B,C: declared categories (repeatable).")
+]
+FeatureMap = Annotated[
+    str | None,
+    typer.Option("--map", help="Public feature map: rff:512, nystroem:200, polynomial:2, pca:50."),
 ]
 Missing = Annotated[str, typer.Option(help="Missing values: error, mean or zero.")]
 Delta = Annotated[float, typer.Option(help="Needed by the Gaussian mechanism.")]

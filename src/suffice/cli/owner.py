@@ -136,6 +136,7 @@ def release_mean_operator(
     features: options.Features = None,
     classes: options.Classes = "0,1",
     categories: options.Categories = None,
+    feature_map: options.FeatureMap = None,
     clip: Annotated[float, typer.Option(help="Clip rows at this quantile of their norms.")] = 0.95,
     intercept: Annotated[float, typer.Option(help="Weight of the intercept; 0 for none.")] = 1.0,
     missing: options.Missing = "error",
@@ -161,6 +162,7 @@ def release_mean_operator(
         intercept=intercept,
         missing=missing,  # type: ignore[arg-type]  # checked where it is used
         categories=_categories(categories),
+        map=feature_map,
         pipeline=load(like).pipeline if like else None,
     )
     with progress("reading") as tell:

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
+from suffice.tables.maps import fit_map
 from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
 
 __all__ = ["fit_pipeline"]
@@ -24,12 +26,13 @@ def fit_pipeline(
     missing: Missing,
     clip: float,
     intercept: float,
+    map_spec: str | None = None,
 ) -> Pipeline:
     """Return the pipeline of these public rows.
 
     Columns are centred and divided by their standard deviation; rows are clipped at the ``clip``
     quantile of their norms (of a sample of at most 20,000). Categories are the declared ones, or
-    all that the rows have, sorted.
+    all that the rows have, sorted. ``map_spec`` names a feature map, fitted on the same sample.
     """
     if missing not in POLICIES:
         raise ParameterError(f"missing must be one of {', '.join(POLICIES)}; got {missing!r}.")
@@ -48,11 +51,23 @@ def fit_pipeline(
     mean, scale = _rounded(mean, scale)
     fill = {"error": None, "mean": mean, "zero": np.zeros_like(mean)}[missing]
     wide = Pipeline(columns, missing, mean, scale, 2.0**300, 0.0, fill)
+    if map_spec is not None:
+        wide = _with_map(wide, map_spec, summary)
     norms = np.concatenate(
         [np.linalg.norm(wide.transform(part), axis=1) for part in summary.sample.to_batches()]
     )
     bound = float(np.float32(np.quantile(norms, clip) or norms.max())) or 1.0
-    return Pipeline(columns, missing, mean, scale, bound, intercept, fill)
+    return replace(wide, bound=bound, intercept=intercept)
+
+
+def _with_map(plain: Pipeline, spec: str, summary: Summary) -> Pipeline:
+    """Return the pipeline with a map, and its standardisation, fitted on the sample."""
+    sample = np.hstack([plain.encoded(part) for part in summary.sample.to_batches()])
+    feature_map = fit_map(spec, np.asarray(sample, dtype=np.float64))
+    mapped = feature_map.apply(sample)
+    mean, scale = mapped.mean(axis=1), mapped.std(axis=1)
+    mean, scale = _rounded(mean, np.where(scale > 1e-9 * np.abs(mean), scale, 1.0))
+    return replace(plain, mean=mean, scale=scale, map=feature_map)
 
 
 def _rounded(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

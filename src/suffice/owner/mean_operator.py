@@ -65,8 +65,9 @@ class MeanOperator:
     "gaussian" (needs ``delta``, D2). Assumes that rows, their number and ``classes`` are public and
     were not chosen by looking at the labels.
 
-    Rows are standardised and clipped at the ``clip`` quantile of their norms, both from the public
-    rows, or by the ``pipeline`` of an earlier release.
+    Rows are mapped (``map``: "rff:512", "nystroem:200", "polynomial:2", "pca:50", "whiten:50"),
+    standardised and clipped at the ``clip`` quantile of their norms, all from the public rows, or
+    by the ``pipeline`` of an earlier release.
     """
 
     epsilon: float
@@ -77,6 +78,7 @@ class MeanOperator:
     intercept: float = 1.0
     missing: Missing = "error"
     categories: Mapping[str, Sequence[Any]] | None = None
+    map: str | None = None
     pipeline: Pipeline | None = None
 
     def release(
@@ -145,6 +147,7 @@ class MeanOperator:
             clip=self.clip,
             intercept=self.intercept,
             pipeline=self.pipeline,
+            map_spec=self.map,
             progress=progress,
         )
 
@@ -198,10 +201,11 @@ class _ExactSums:
         """Sum every row under its label, and fingerprint both, in one pass."""
         pipeline = self.public.pipeline
         plain = all(column.categories is None for column in pipeline.columns)
+        plain = plain and pipeline.fill is None and pipeline.map is None
         for batch, codes in labelled:
             columns = pipeline.encoded(batch)
             self._sums.update((columns, label_weights(codes, len(self.classes))))
-            lanes = self._lanes.of(batch, columns if plain and pipeline.fill is None else None)
+            lanes = self._lanes.of(batch, columns if plain else None)
             self._rows.update(lanes)
             self._labels.update(codes)
             if progress is not None:

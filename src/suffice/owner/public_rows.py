@@ -34,6 +34,7 @@ def read_public_rows(
     clip: float,
     intercept: float,
     pipeline: Pipeline | None,
+    map_spec: str | None,
     progress: Callable[[int], None] | None = None,
 ) -> PublicRows:
     """Read the feature columns once, never the label, and fit the pipeline unless it is given."""
@@ -63,5 +64,6 @@ def read_public_rows(
         missing=missing,
         clip=clip,
         intercept=intercept,
+        map_spec=map_spec,
     )
     return PublicRows(table, roles, fitted)

@@ -1,6 +1,7 @@
 """From raw columns to the vector that is summed: the public pipeline, as data and never as code.
 
-In this order: encode categories, fill missing values, standardise, clip the norm, add an intercept.
+In this order: encode categories, fill missing values, map, standardise, clip the norm, add an
+intercept.
 Owner and learner apply the same object. Its parameters are declared or come from public rows.
 """
 
@@ -9,7 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,12 @@ import pyarrow as pa
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.strict_json import number, text
 from suffice.tables.columns import category_codes, is_categorical, numeric_columns
+from suffice.tables.maps import FeatureMap
 
 __all__ = ["POLICIES", "Column", "Missing", "Pipeline", "encode"]
 
 Missing = Literal["error", "mean", "zero"]
+_FIELDS = {"columns", "missing", "map", "bound", "intercept"}
 _EXTREME = 2.0**300
 POLICIES = ("error", "mean", "zero")
 
@@ -86,8 +89,9 @@ def _cells(batch: pa.RecordBatch, column: Column) -> pa.Array:
 class Pipeline:
     """Computes the public vector of each row; the result is float64, one column per output name.
 
-    x -> clip((fill(encode(x)) - mean) / scale, bound), then ``intercept`` as one more coordinate
-    (weight 0: none). ``fill`` holds what a missing value becomes, or is None if that is an error.
+    x -> clip((map(fill(encode(x))) - mean) / scale, bound), then ``intercept`` as one more
+    coordinate (weight 0: none). ``fill`` holds what a missing value becomes, or is None if that is
+    an error.
     """
 
     columns: tuple[Column, ...]
@@ -97,11 +101,17 @@ class Pipeline:
     bound: float
     intercept: float = 1.0
     fill: np.ndarray | None = None
+    map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
-        width = sum(len(column.outputs) for column in self.columns)
-        vectors = [self.mean, self.scale] + ([] if self.fill is None else [self.fill])
-        if any(v.shape != (width,) or not np.isfinite(v).all() for v in vectors):
+        encoded = sum(len(column.outputs) for column in self.columns)
+        width = encoded if self.map is None else len(self.map.outputs)
+        vectors = [(self.mean, width), (self.scale, width)]
+        if self.fill is not None:
+            vectors.append((self.fill, encoded))
+        if self.map is not None and self.map.width != encoded:
+            raise ParameterError("the pipeline's map does not fit its columns.")
+        if any(v.shape != (size,) or not np.isfinite(v).all() for v, size in vectors):
             raise ParameterError(
                 "the pipeline's vectors must be finite, one entry per encoded column."
             )
@@ -118,8 +128,12 @@ class Pipeline:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the coordinates."""
-        names = [name for column in self.columns for name in column.outputs]
-        return tuple(names + ["(intercept)"] * (self.intercept > 0))
+        names = self._encoded_names if self.map is None else self.map.outputs
+        return names + ("(intercept)",) * (self.intercept > 0)
+
+    @property
+    def _encoded_names(self) -> tuple[str, ...]:
+        return tuple(name for column in self.columns for name in column.outputs)
 
     @property
     def norm_bound(self) -> float:
@@ -127,13 +141,17 @@ class Pipeline:
         return math.hypot(self.bound, self.intercept)
 
     def encoded(self, batch: pa.RecordBatch, *, unknown: str = "error") -> np.ndarray:
-        """Return the columns before the affine end: encoded and filled, (width, rows)."""
+        """Return the columns before the affine end: encoded, filled and mapped, (width, rows)."""
         columns = encode(batch, self.columns, unknown=unknown)
         if self.fill is not None:
             holes = np.isnan(columns)
             if holes.any():
                 columns = np.where(holes, self.fill[:, None], columns)
-        return columns
+        if self.map is None:
+            return columns
+        if not np.isfinite(columns).all():
+            self._explain_holes(columns)
+        return self.map.apply(columns)
 
     def transform(self, batch: pa.RecordBatch, *, unknown: str = "error") -> np.ndarray:
         """Return the rows of ``batch`` as a float64 matrix (rows, coordinates)."""
@@ -148,10 +166,14 @@ class Pipeline:
             out[-1] = self.intercept
         return out.T
 
-    def explain_holes(self, columns: np.ndarray) -> None:
-        """Raise the error of encoded columns in which some value is missing or infinite."""
-        names = [name for column in self.columns for name in column.outputs]
-        for name, values in zip(names, columns, strict=True):
+    def explain_holes(self, columns: np.ndarray) -> NoReturn:
+        """Raise the error of columns, as `encoded` returns them, that cannot be standardised."""
+        if self.map is not None:
+            raise TableError("the rows hold numbers too large to map; mend or drop them.")
+        self._explain_holes(columns)
+
+    def _explain_holes(self, columns: np.ndarray) -> NoReturn:
+        for name, values in zip(self._encoded_names, columns, strict=True):
             gone = int(np.isnan(values).sum())
             if gone:
                 raise TableError(
@@ -177,6 +199,7 @@ class Pipeline:
                 for c in self.columns
             ],
             "missing": self.missing,
+            "map": None if self.map is None else self.map.to_json(),
             "bound": self.bound,
             "intercept": self.intercept,
         }
@@ -193,12 +216,14 @@ class Pipeline:
         vectors = {"pipeline.mean": self.mean, "pipeline.scale": self.scale}
         if self.fill is not None:
             vectors["pipeline.fill"] = self.fill
+        if self.map is not None:
+            vectors |= self.map.named_arrays()
         return vectors
 
     @classmethod
     def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
         """Return the pipeline that `to_json` and `arrays` described."""
-        if not isinstance(data, dict) or set(data) != {"columns", "missing", "bound", "intercept"}:
+        if not isinstance(data, dict) or set(data) != _FIELDS:
             raise CorruptFileError("the pipeline must hold exactly the fields of its version.")
         try:
             return cls(
@@ -209,6 +234,7 @@ class Pipeline:
                 bound=number(data["bound"]),
                 intercept=number(data["intercept"]),
                 fill=arrays.get("pipeline.fill"),
+                map=None if data["map"] is None else FeatureMap.from_json(data["map"], arrays),
             )
         except CorruptFileError:
             raise
