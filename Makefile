@@ -17,6 +17,9 @@ env: .venv/made  ## make the virtual environment .venv
 demo: .venv/made  ## one release end to end; writes suffice-demo.html
 	$(PY) -m suffice demo
 
+# Two workers already fill two cores: more threads would only wait for each other.
+test: export OMP_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
 test: .venv/made lint  ## lint, types and the whole test suite
 	$(PY) -m pytest -n 2 --dist worksteal -m 'not audit'
 

@@ -15,5 +15,5 @@ print(release.guarantee)
 
 # the learner
 release = sf.load("diagnosis.suffice")
-model = sf.FactoredClassifier(lam=0.1).fit_release(release, X)
+model = sf.FactoredClassifier().fit_release(release, X)
 print(model.predict(X)[:10])

@@ -11,7 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import factored_risk
+from suffice.learner.losses import LOSSES
+from suffice.learner.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
 
@@ -30,7 +31,7 @@ def test_the_factored_risk_is_the_plain_one_for_two_classes():
     """Theorem 3 of Patrini et al. 2016, to 1e-12."""
     theta, signs = rng.normal(size=4), 2 * y - 1
     plain = np.logaddexp(0, -signs * (X @ theta)).mean() + 0.05 * theta @ theta
-    factored, _ = factored_risk(theta, X, X.T @ signs / len(X), 0.1)
+    factored, _ = FactoredProblem(X, X.T @ signs / len(X), LOSSES["logistic"]).risk(theta, 0.1)
     assert factored == pytest.approx(plain, abs=1e-12)
 
 
@@ -39,7 +40,7 @@ def test_the_factored_risk_is_the_plain_one_for_three_classes():
     scores = X @ W
     log_sum = np.log(np.exp(scores).sum(axis=1))
     plain = (log_sum - scores[np.arange(400), three]).mean() + 0.05 * (W**2).sum()
-    factored, _ = factored_risk(W, X, X.T @ np.eye(3)[three] / len(X), 0.1)
+    factored, _ = FactoredProblem(X, X.T @ np.eye(3)[three] / len(X), None).risk(W, 0.1)
     assert factored == pytest.approx(plain, abs=1e-12)
 
 
@@ -47,10 +48,11 @@ def test_the_factored_risk_is_the_plain_one_for_three_classes():
 def test_the_gradient_is_that_of_the_risk(classes):
     shape = (4,) if classes == 2 else (4, 3)
     operator, theta = rng.normal(size=shape), rng.normal(size=shape)
-    _, gradient = factored_risk(theta, X, operator, 0.3)
+    problem = FactoredProblem(X, operator, LOSSES["logistic"] if classes == 2 else None)
+    _, gradient = problem.risk(theta, 0.3)
     step = rng.normal(size=shape)
-    ahead, _ = factored_risk(theta + 1e-6 * step, X, operator, 0.3)
-    behind, _ = factored_risk(theta - 1e-6 * step, X, operator, 0.3)
+    ahead, _ = problem.risk(theta + 1e-6 * step, 0.3)
+    behind, _ = problem.risk(theta - 1e-6 * step, 0.3)
     assert (ahead - behind) / 2e-6 == pytest.approx(np.vdot(gradient, step), rel=1e-6)
 
 

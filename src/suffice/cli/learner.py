@@ -7,6 +7,7 @@ import typer
 
 from suffice.cli import options
 from suffice.cli.output import show_json, show_pairs
+from suffice.errors import ParameterError
 
 __all__ = ["register"]
 
@@ -24,26 +25,44 @@ def fit(
     rows: Annotated[
         list[Path], typer.Option(help="The public rows; repeat it, in the order of the releases.")
     ],
-    lam: Annotated[float, typer.Option(help="Weight of the squared-norm penalty.")] = 0.01,
+    loss: Annotated[str, typer.Option(help="logistic, square, matsushita or linear.")] = "logistic",
+    lam: Annotated[
+        str, typer.Option(help="Weight of the squared-norm penalty, or auto: from the release.")
+    ] = "auto",
     json: options.Json = False,
 ) -> None:
     """Learn a classifier from releases and the public rows that they belong to."""
     from suffice.learner.factored import FactoredClassifier
     from suffice.release.codec import load
 
-    model = FactoredClassifier(lam=lam).fit_release([load(path) for path in releases], _rows(rows))
+    model = FactoredClassifier(loss=loss, lam=_penalty(lam))
+    model.fit_release([load(path) for path in releases], _rows(rows))
     model.to_release().save(output)
     if json:
-        result = {"written": str(output), "classes": model.classes_.tolist()}
+        result = {"written": str(output), "classes": model.classes_.tolist(), "lam": model.lam_}
         show_json({**result, "iterations": model.n_iter_, "gradient": model.gradient_norm_})
         return
     show_pairs(
         [
             ("written", str(output)),
             ("classes", ", ".join(map(str, model.classes_))),
+            ("penalty", f"{model.lam_:.3g}" + _constant(model)),
             ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
         ]
     )
+
+
+def _constant(model: Any) -> str:
+    if not model.intercept_only_:
+        return ""
+    return "; the noise hides every feature: the model always predicts the larger class"
+
+
+def _penalty(text: str) -> float | str:
+    try:
+        return "auto" if text == "auto" else float(text)
+    except ValueError:
+        raise ParameterError(f"--lam must be a number or auto; got {text!r}.") from None
 
 
 def _rows(paths: list[Path]) -> Any:

@@ -1,32 +1,36 @@
 """A linear classifier that learns from public rows and a mean operator, and never sees a label."""
 
 from collections.abc import Sequence
-from numbers import Real
+from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from suffice.engines.fitting import fit_pipeline
 from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary
-from suffice.errors import OptimisationError, ParameterError
-from suffice.learner.losses import factored_risk, probabilities
+from suffice.errors import ParameterError
+from suffice.learner.losses import LOSSES, LinearOddLoss, loss_named
+from suffice.learner.problem import FactoredProblem, Solution
 from suffice.learner.rows import design_matrix, matching_rows
+from suffice.learner.thinning import choose_lam
 from suffice.release.artifact import Release
+from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
-from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 
 __all__ = ["FactoredClassifier"]
 
 
 class FactoredClassifier(ClassifierMixin, BaseEstimator):
-    """Computes the linear classifier of least factored risk: logistic, or softmax for K > 2.
+    """Computes the linear classifier of least factored risk, from a mean operator and public rows.
 
     minimise (1/m) sum_i g(<theta, x_i>) - (a/2) <theta, mu> + (lam/2) ||theta||^2
 
@@ -34,12 +38,20 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    lam : float, default=0.01
+    loss : str, LinearOddLoss or callable, default="logistic"
+        "logistic" (softmax for three classes or more), "square", "matsushita", "linear", or a loss
+        of one's own that is checked to be linear-odd; those work one against the rest for more
+        classes.
+    lam : float or "auto", default="auto"
         Weight of the squared 2-norm penalty; the intercept's coordinate is penalised as well.
+        "auto" chooses it by thinning, from the release alone, and falls back to the intercept where
+        no model does better.
     tol : float, default=1e-6
         The gradient's largest entry at which the solver may stop; reaching it is checked.
     max_iter : int, default=1000
         The most iterations of L-BFGS.
+    random_state : int, RandomState or None, default=0
+        Of the thinning; learning is repeatable by default.
 
     Attributes
     ----------
@@ -47,6 +59,10 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         One weight per coordinate of ``pipeline_``, the intercept's among them.
     classes_ : ndarray
         The classes; for two, positive scores mean the second.
+    lam_ : float
+        The penalty that was used.
+    intercept_only_ : bool
+        Whether thinning found no model better than a constant.
     pipeline_ : Pipeline
         What turns raw rows into coordinates.
     release_ : Release or None
@@ -54,15 +70,26 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
-        "lam": [Interval(Real, 0, None, closed="neither")],
+        "loss": [StrOptions({*LOSSES, "hinge", "rho"}), LinearOddLoss, callable],
+        "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Real, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
     }
 
-    def __init__(self, lam: float = 0.01, tol: float = 1e-6, max_iter: int = 1000) -> None:
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        lam: float | str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+    ) -> None:
+        self.loss = loss
         self.lam = lam
         self.tol = tol
         self.max_iter = max_iter
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "FactoredClassifier":
@@ -78,9 +105,10 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         self.pipeline_ = fit_pipeline(
             summary, names, categories={}, missing="error", clip=1.0, intercept=1.0
         )
-        rows = design_matrix(table, self.pipeline_)
         self.release_ = None
-        return self._fit_operator(rows, _exact_operator(rows, codes, len(self.classes_)))
+        rows = design_matrix(table, self.pipeline_)
+        operator = _exact_operator(rows, codes, len(self.classes_))
+        return self._fit_operator(rows, operator, Covariance("identity", 0.0))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release | Sequence[Release], X: Any) -> "FactoredClassifier":
@@ -93,35 +121,73 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         self.pipeline_ = merged.pipeline
         self.n_features_in_ = len(merged.pipeline.columns)
         self.release_ = merged
-        return self._fit_operator(rows, merged.arrays["mean_operator"])
+        return self._fit_operator(rows, merged.arrays["mean_operator"], merged.noise)
 
-    def _fit_operator(self, rows: np.ndarray, operator: np.ndarray) -> "FactoredClassifier":
-        """Minimise the factored risk and check that the minimum was reached."""
-        shape = operator.shape
-        found = minimize(
-            lambda flat: _flattened(factored_risk(flat.reshape(shape), rows, operator, self.lam)),
-            np.zeros(operator.size),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": int(self.max_iter), "gtol": self.tol, "ftol": 0.0, "maxcor": 20},
-        )
-        self.n_iter_ = int(found.nit)
-        self.gradient_norm_ = float(np.abs(found.jac).max())
-        if not self.gradient_norm_ <= max(self.tol, 1e-10) * 10:
-            raise OptimisationError(
-                f"the solver stopped at a gradient of {self.gradient_norm_:.2g}, short of"
-                f" {self.tol:.2g}; raise max_iter or lam."
-            )
-        self.coef_ = found.x.reshape(shape)
+    def _fit_operator(
+        self, rows: np.ndarray, operator: np.ndarray, noise: Covariance
+    ) -> "FactoredClassifier":
+        """Choose the penalty if asked to, then minimise every factored problem there is."""
+        problems = self._problems(rows, operator)
+        if len(problems) > 1:
+            noise = noise.scaled(4.0)  # 2 M_k - mean x: twice the noise
+        self.lam_, self.intercept_only_ = self._penalty(problems[0], noise)
+        found = [self._solve(problem) for problem in problems]
+        self.n_iter_ = max(solution.iterations for solution in found)
+        self.gradient_norm_ = max(solution.gradient for solution in found)
+        columns = [solution.parameters for solution in found]
+        self.coef_ = columns[0] if len(columns) == 1 else np.column_stack(columns)
         return self
+
+    def _problems(self, rows: np.ndarray, operator: np.ndarray) -> list[FactoredProblem]:
+        """Return one problem, or one per class where a binary loss meets three or more."""
+        loss = loss_named(self.loss)
+        if operator.ndim == 1:
+            return [FactoredProblem(rows, operator, loss)]
+        if loss.name == "logistic":
+            return [FactoredProblem(rows, operator, None)]
+        mean = rows.mean(axis=0)  # class k against the rest: mu_k = 2 M_k - mean x
+        return [FactoredProblem(rows, 2 * column - mean, loss) for column in operator.T]
+
+    def _penalty(self, problem: FactoredProblem, noise: Covariance) -> tuple[float, bool]:
+        if self.lam != "auto":
+            return float(self.lam), False
+        seed = check_random_state(self.random_state).randint(2**31)
+        choice = choose_lam(
+            problem,
+            noise,
+            intercept=self.pipeline_.intercept > 0,
+            max_iter=int(self.max_iter),
+            rng=np.random.default_rng(seed),
+        )
+        return choice.lam, choice.intercept_only
+
+    def _solve(self, problem: FactoredProblem) -> Solution:
+        limits = {"tol": self.tol, "max_iter": int(self.max_iter)}
+        if not self.intercept_only_:
+            return problem.solve(self.lam_, **limits)
+        alone = FactoredProblem(problem.rows[:, -1:], problem.operator[-1:], problem.loss)
+        found = alone.solve(self.lam_, **limits)
+        full = np.zeros_like(problem.operator)
+        full[-1:] = found.parameters
+        return replace(found, parameters=full)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return scores: one per row for two classes, one per row and class for more."""
         return self._mapped(X) @ self.coef_
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, by the logistic or softmax link."""
-        return probabilities(self.decision_function(X))
+        """Return the probability of each class, where the loss has a link to one."""
+        loss = loss_named(self.loss)
+        if loss.link is None:
+            raise ParameterError(f"the {loss.name} loss gives scores but no probabilities.")
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            positive = loss.link(scores)
+            return np.column_stack([1 - positive, positive])
+        if loss.name == "logistic":
+            return np.asarray(softmax(scores, axis=1))
+        shares = np.maximum(loss.link(scores), 1e-12)
+        return shares / shares.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row."""
@@ -142,18 +208,14 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
             raise ParameterError(
                 "a model learnt from plain labels has no guarantee to travel with."
             )
-        from dataclasses import replace
-
-        from suffice.release.covariance import Covariance
-
         return replace(
             self.release_.unsigned(),
             kind="model",
             arrays={"coefficients": self.coef_},
             details={
                 "classes": list(self.release_.classes),
-                "loss": "logistic" if self.coef_.ndim == 1 else "softmax",
-                "lam": float(self.lam),
+                "loss": loss_named(self.loss).name,
+                "lam": float(self.lam_),
             },
             noise=Covariance("none"),
         )
@@ -163,17 +225,15 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         """Return the fitted classifier of a model file."""
         if model.kind != "model":
             raise ParameterError(f"a {model.kind} release is no model; fit one with suffice fit.")
-        self = cls(lam=model.details["lam"] or 0.01)
+        loss = model.details["loss"]
+        self = cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
         self.release_ = model
-        self.pipeline_: Pipeline = model.pipeline
+        self.pipeline_ = model.pipeline
         self.classes_ = np.array(model.classes)
         self.n_features_in_ = len(model.pipeline.columns)
         self.coef_ = model.arrays["coefficients"]
+        self.lam_ = model.details["lam"]
         return self
-
-
-def _flattened(pair: tuple[float, np.ndarray]) -> tuple[float, np.ndarray]:
-    return pair[0], pair[1].ravel()
 
 
 def _exact_operator(rows: np.ndarray, codes: np.ndarray, classes: int) -> np.ndarray:

@@ -39,6 +39,15 @@ class Covariance:
         """Return the covariance of the noise times sqrt(factor)."""
         return Covariance(self.form, self.variance * factor, self.array)
 
+    def quadratic(self, parameters: Vector) -> float:
+        """Return sum_k theta_k^T C theta_k over the columns theta_k of ``parameters``."""
+        theta = parameters.reshape(len(parameters), -1)
+        if self.form == "diagonal" and self.array is not None:
+            theta = np.sqrt(self.array)[:, None] * theta
+        elif self.form == "factor" and self.array is not None:
+            theta = self.array.T @ theta
+        return float(self.variance * np.sum(theta**2))
+
     def __add__(self, other: "Covariance") -> "Covariance":
         """Return the covariance of the sum of two independent noises."""
         if "none" in (self.form, other.form):

@@ -24,7 +24,6 @@ __all__ = ["Story", "run_demo"]
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 _REPEATS = 10
 _DELTA = 1e-6
-_LAM = 0.1
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class _Data:
 
     def accuracy(self, release: Release) -> float:
         """Return the test accuracy of what a learner makes of a release and the public rows."""
-        model = FactoredClassifier(lam=_LAM).fit_release(release, self.train)
+        model = FactoredClassifier().fit_release(release, self.train)
         return float(model.score(self.test, self.truth))
 
 
@@ -56,7 +55,7 @@ def run_demo(output: Path) -> Story:
     train, test, labels, truth = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
     data = _Data(train, labels, test, truth)
     paragraphs, release = _one_release(data)
-    plain = float(FactoredClassifier(lam=_LAM).fit(train, labels).score(test, truth))
+    plain = float(FactoredClassifier().fit(train, labels).score(test, truth))
     majority = float(max(np.mean(truth), 1 - np.mean(truth)))
     accuracies = {name: _curve(data, name) for name in MECHANISMS}
     rows = tuple(
