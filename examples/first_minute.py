@@ -8,7 +8,7 @@ X, y = load_breast_cancer(return_X_y=True)  # rows are public, labels are privat
 
 # the owner
 ledger = sf.Ledger("clinic.ledger", {"diagnosis": sf.Budget(epsilon=2.0, delta=1e-5)})
-mechanism = sf.MeanOperator(epsilon=1.0, delta=1e-6, mechanism="gaussian")
+mechanism = sf.MeanOperator(epsilon=1.0, delta=1e-6)
 release = mechanism.release(X, y, ledger=ledger, dataset="diagnosis")
 release.save("diagnosis.suffice")
 print(release.guarantee)

@@ -68,7 +68,7 @@ def test_the_whole_way_from_release_to_score(desk):
 
 def test_inspect_speaks_english_and_json(desk):
     text = suffice("inspect", "r.suffice", cwd=desk).stdout
-    for word in ("mean operator", "Protects each label", "600", "laplace", "by key"):
+    for word in ("mean operator", "Protects each label", "600", "knorm", "by key"):
         assert word in text
     data = json.loads(suffice("inspect", "r.suffice", "--json", cwd=desk).stdout)
     assert data["kind"] == "mean-operator"

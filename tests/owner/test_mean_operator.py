@@ -64,6 +64,21 @@ def test_the_release_is_the_statistic_plus_noise_of_the_stated_size(mechanism, c
     assert release.guarantee.unit is Unit.LABEL
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("width", [1, 5])
+def test_the_automatic_mechanism_is_the_one_of_least_noise(delta, width):
+    rows = X[:, :width]
+    forecasts = {
+        name: MeanOperator(epsilon=1.0, delta=delta, mechanism=name).forecast(rows)
+        for name in MECHANISMS
+        if name != "gaussian" or delta
+    }
+    best = min(forecasts, key=lambda name: forecasts[name].noise_deviation)
+    release = MeanOperator(epsilon=1.0, delta=delta).release(rows, y, ledger=None)
+    assert release.details["mechanism"] == best
+    assert release.guarantee == forecasts[best].guarantee
+
+
 def test_with_almost_no_noise_the_release_is_the_statistic():
     release = MeanOperator(epsilon=1e6).release(X, y, ledger=None)
     assert np.allclose(release.arrays["mean_operator"], exact(release, y, 2), atol=1e-4)
@@ -84,7 +99,7 @@ def test_replacing_one_label_never_moves_the_sums_by_more_than_the_sensitivity(r
         return result.result(), result
 
     before, engine = sums(labels)
-    noise = operator._noise(engine.reach, classes, len(pipeline.outputs))
+    _, noise = operator._noise(engine.reach, classes, len(pipeline.outputs))
     changed = labels.copy()
     changed[row] = label % classes
     moved = sums(changed)[0] - before

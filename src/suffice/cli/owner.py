@@ -132,7 +132,9 @@ def release_mean_operator(
     epsilon: Annotated[float, typer.Option(help="What the release may cost each label.")],
     output: options.Output,
     delta: options.Delta = 0.0,
-    mechanism: Annotated[str, typer.Option(help="laplace, gaussian or knorm.")] = "laplace",
+    mechanism: Annotated[
+        str, typer.Option(help="laplace, gaussian, knorm, or auto: the one of least noise.")
+    ] = "auto",
     features: options.Features = None,
     classes: options.Classes = "0,1",
     categories: options.Categories = None,

@@ -45,6 +45,7 @@ MECHANISMS: Mapping[str, Callable[[Sensitivity, float, float], Noise]] = {
 class Forecast:
     """What a release would promise and how noisy it would be; no label was read for it."""
 
+    mechanism: str
     guarantee: Guarantee
     noise_deviation: float
     coordinates: int
@@ -61,8 +62,9 @@ class MeanOperator:
         D1 = (2/m) max ||x_i||_1, D2 = (2/m) max ||x_i||_2 (sqrt2/m for three classes or more),
 
     computed exactly from the public rows (Patrini et al. 2016, Theorem 9, takes the 1-norm for the
-    2-norm; see docs/errata.md). ``mechanism``: "laplace" (pure, D1), "knorm" (pure, D2) or
-    "gaussian" (needs ``delta``, D2). Assumes that rows, their number and ``classes`` are public and
+    2-norm; see docs/errata.md). ``mechanism``: "laplace" (pure, D1), "knorm" (pure, D2),
+    "gaussian" (needs ``delta``, D2), or "auto": the one of least noise among those that ``delta``
+    allows, which public rows decide. Assumes that rows, their number and ``classes`` are public and
     were not chosen by looking at the labels.
 
     Rows are mapped (``map``: "rff:512", "nystroem:200", "polynomial:2", "pca:50", "whiten:50"),
@@ -72,7 +74,7 @@ class MeanOperator:
 
     epsilon: float
     delta: float = 0.0
-    mechanism: str = "laplace"
+    mechanism: str = "auto"
     classes: Sequence[Any] = (0, 1)
     clip: float = 0.95
     intercept: float = 1.0
@@ -106,10 +108,10 @@ class MeanOperator:
         sums.read(_labels_of(public, y, classes), progress)
         sums.check_size()
         rows = sums.row_set(found_at)
-        noise = self._noise(sums.reach, len(classes), len(public.pipeline.outputs))
+        name, noise = self._noise(sums.reach, len(classes), len(public.pipeline.outputs))
         guarantee = self._guarantee(noise)
         return publish(
-            lambda: _noisy_release(sums, rows, noise, guarantee, self.mechanism),
+            lambda: _noisy_release(sums, rows, noise, guarantee, name),
             [guarantee],
             ledger=ledger,
             dataset=dataset,
@@ -127,9 +129,9 @@ class MeanOperator:
         sums = _ExactSums(public, classes)
         sums.read(_no_labels(public), None)
         width = len(public.pipeline.outputs)
-        noise = self._noise(sums.reach, len(classes), width)
+        name, noise = self._noise(sums.reach, len(classes), width)
         deviation = math.sqrt(noise.variance) * sums.step / sums.row_set(None).count
-        return Forecast(self._guarantee(noise), deviation, noise.sensitivity.dimension)
+        return Forecast(name, self._guarantee(noise), deviation, noise.sensitivity.dimension)
 
     def _public(
         self,
@@ -151,14 +153,20 @@ class MeanOperator:
             progress=progress,
         )
 
-    def _noise(self, reach: RowReach, classes: int, width: int) -> Noise:
-        """Return the mechanism, calibrated to the exact sensitivity in lattice steps."""
-        if self.mechanism not in MECHANISMS:
-            raise ParameterError(f"mechanism must be one of {', '.join(MECHANISMS)}.")
+    def _noise(self, reach: RowReach, classes: int, width: int) -> tuple[str, Noise]:
+        """Return the mechanism's name and noise, calibrated to the exact sensitivity in steps."""
+        if self.mechanism not in {"auto", *MECHANISMS}:
+            raise ParameterError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}.")
         # MATHS.md section 1: a flipped label moves one coordinate vector by 2x, or two by x each.
         factor, columns = (2.0, 1) if classes == 2 else (math.sqrt(2.0) * (1 + 1e-15), classes)
         sensitivity = Sensitivity(2 * reach.l1, factor * reach.l2, width * columns)
-        return MECHANISMS[self.mechanism](sensitivity, self.epsilon, self.delta)
+        names = [self.mechanism] if self.mechanism != "auto" else self._affordable()
+        found = {n: MECHANISMS[n](sensitivity, self.epsilon, self.delta) for n in names}
+        # All of them spread evenly, so less variance is less noise in every margin, whatever lam.
+        return min(found.items(), key=lambda item: item[1].variance)
+
+    def _affordable(self) -> list[str]:
+        return [name for name in MECHANISMS if name != "gaussian" or self.delta > 0]
 
     def _guarantee(self, noise: Noise) -> Guarantee:
         return Guarantee(
