@@ -37,20 +37,22 @@ def respond_by_table(states, words, ends, out):
     """Give record i the first output whose end in column ``states[i]`` lies above its word."""
     count = ends.shape[1]
     for i in range(states.size):
-        state = np.int64(states[i])
-        if state < 0 or state >= count:
+        if states[i] < 0 or states[i] >= count:
             return False
-        column = ends[state]
-        word = words[i]
-        if count <= _FEW:
-            answer = 0
+    if count <= _FEW:
+        for i in range(states.size):
+            column = ends[states[i]]
+            answer = np.int64(0)
             for k in range(count - 1):
-                answer += np.int64(word >= column[k])
-        else:
-            answer, size = 0, count
-            while size > 1:  # the same number of steps for every word
-                half = size // 2
-                answer += half * np.int64(word >= column[answer + half - 1])
-                size -= half
+                answer += np.int64(words[i] >= column[k])
+            out[i] = answer
+        return True
+    for i in range(states.size):
+        column = ends[states[i]]
+        answer, size = 0, count
+        while size > 1:  # the same number of steps for every word
+            half = size // 2
+            answer += half * np.int64(words[i] >= column[answer + half - 1])
+            size -= half
         out[i] = answer
     return True

@@ -16,7 +16,7 @@ __all__ = ["private_bits", "private_blocks", "private_words"]
 
 _KEY_BYTES = 32
 _COUNTER_BYTES = 16
-_BLOCK_WORDS = 1 << 14
+_BLOCK_WORDS = 1 << 13
 
 
 def _fresh_key(size: int) -> bytes:
