@@ -1,6 +1,6 @@
 """Mean operator over 3M x 28 float32 rows: files against a bare scan, memory against y @ X.
 
-Claims (issue A): bare accumulator <= 1.5 scans; whole default release <= 4 scans, resident memory
+Claims: bare accumulator <= 1.5 scans; whole default release <= 4 scans, resident memory
 below 600 MB; in memory <= 1.5 times y @ X.
 """
 

@@ -28,7 +28,7 @@ def test_every_released_number_is_on_the_public_lattice_whatever_the_labels():
 
 
 def test_the_same_probe_flags_noise_drawn_in_floating_point():
-    """The event of the peers' table: not a multiple of 2^-53, around 0 and around 1."""
+    """Mironov's event: not a multiple of 2^-53, around 0 and around 1."""
     rng = np.random.default_rng(0)
     around_zero = off_lattice(0.0 + rng.laplace(size=100_000), 2.0**-53)
     around_one = off_lattice(1.0 + rng.laplace(size=100_000), 2.0**-53)

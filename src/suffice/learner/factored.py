@@ -45,7 +45,7 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
     lam : float or "auto", default="auto"
         Weight of the squared 2-norm penalty; the intercept's coordinate is penalised as well.
         "auto" chooses it by thinning, from the release alone, and falls back to the intercept where
-        no model does better.
+        no model does better. One against the rest, the first class chooses for all.
     tol : float, default=1e-6
         The gradient's largest entry at which the solver may stop; reaching it is checked.
     max_iter : int, default=1000

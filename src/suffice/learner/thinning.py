@@ -21,7 +21,7 @@ __all__ = ["Choice", "choose_lam"]
 _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
 _DRAWS = 5
 _TOL = 1e-4  # a risk does not need more
-_ROWS = 4000  # more rows than this hardly change a risk; the operator keeps all of them
+_ROWS = 4000  # at most twice as many rows average the even part; the operator keeps all rows
 
 
 @dataclass(frozen=True)

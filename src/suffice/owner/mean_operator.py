@@ -157,7 +157,7 @@ class MeanOperator:
         """Return the mechanism's name and noise, calibrated to the exact sensitivity in steps."""
         if self.mechanism not in {"auto", *MECHANISMS}:
             raise ParameterError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}.")
-        # MATHS.md section 1: a flipped label moves one coordinate vector by 2x, or two by x each.
+        # A changed label moves mu by 2x/m, or two columns of M by x/m each (docs/errata.md).
         factor, columns = (2.0, 1) if classes == 2 else (math.sqrt(2.0) * (1 + 1e-15), classes)
         sensitivity = Sensitivity(2 * reach.l1, factor * reach.l2, width * columns)
         names = [self.mechanism] if self.mechanism != "auto" else self._affordable()

@@ -22,15 +22,7 @@ def _finite(array: Array) -> str | None:
     return None if np.isfinite(array).all() else "holds values that are not finite"
 
 
-def _unit_interval(array: Array) -> str | None:
-    inside = np.isfinite(array).all() and (array >= 0).all() and (array <= 1).all()
-    return None if inside else "holds values outside [0, 1]"
-
-
-ARRAY_CHECKS: Mapping[str, Callable[[Array], str | None]] = {
-    "finite": _finite,
-    "unit-interval": _unit_interval,
-}
+ARRAY_CHECKS: Mapping[str, Callable[[Array], str | None]] = {"finite": _finite}
 
 
 def _labels(value: Any) -> bool:
