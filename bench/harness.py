@@ -1,10 +1,23 @@
 """What every benchmark shares: a ratio measured in turns, and a claim with its limit."""
 
+import platform
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from statistics import median
 
-__all__ = ["claim", "ratio_of"]
+__all__ = ["claim", "machine", "ratio_of"]
+
+LIBRARIES = ("numpy", "scikit-learn", "numba", "pyarrow", "opendp", "suffice")
+
+
+def machine() -> dict[str, str]:
+    """Return what the figures were measured with."""
+    return {
+        "python": platform.python_version(),
+        "processor": platform.machine(),
+        **{name: version(name) for name in LIBRARIES},
+    }
 
 
 def ratio_of(work: Callable[[], object], base: Callable[[], object], times: int = 15) -> float:

@@ -2,30 +2,25 @@
 
 import importlib
 import json
-import platform
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).parent
 BENCHMARKS = ("mean_operator", "response")
-LIBRARIES = ("numpy", "numba", "pyarrow", "opendp", "suffice")
 
 
 def main() -> None:
     sys.path.insert(0, str(HERE))
-    machine = {
-        "python": platform.python_version(),
-        "processor": platform.machine(),
-        **{name: version(name) for name in LIBRARIES},
-    }
-    print(", ".join(f"{name} {value}" for name, value in machine.items()))
+    from harness import machine
+
+    used = machine()
+    print(", ".join(f"{name} {value}" for name, value in used.items()))
     wanted = sys.argv[1:] or BENCHMARKS
     results = {name: importlib.import_module(name).main() for name in wanted}
     path = HERE / "results" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "results": results}, indent=2) + "\n")
+    path.write_text(json.dumps({"machine": used, "results": results}, indent=2) + "\n")
     print(f"written to {path}")
 
 

@@ -51,11 +51,12 @@ def clinic_file(tmp_path: Path, clinic: pa.Table) -> Path:
 
 
 def make_release(classes: int = 2, rows: int = 60, seed: int = 0, **options) -> Release:
-    """Return a fresh mean operator release of random rows."""
+    """Return a fresh release of random rows: a mean operator, or as ``mechanism`` says."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, 4))
     y = rng.integers(0, classes, rows)
-    mechanism = MeanOperator(epsilon=1.0, classes=tuple(range(classes)), **options)
+    options = {"epsilon": 1.0, "mechanism": "laplace", **options}
+    mechanism = MeanOperator(classes=tuple(range(classes)), **options)
     return mechanism.release(X, y, ledger=None)
 
 

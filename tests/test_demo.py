@@ -12,6 +12,6 @@ def test_the_demo_ends_with_a_table_and_a_page(tmp_path, monkeypatch):
     assert "<svg" in text
     assert "Protects each label" in text
     assert "src=" not in text
-    assert len(story.rows) == 2
-    at_large_epsilon = [float(cell.split()[0]) for cell in story.rows[-1][1:]]
+    assert len(story.table.rows) == 2
+    at_large_epsilon = [float(cell.split()[0]) for cell in story.table.rows[-1][1:]]
     assert min(at_large_epsilon) > 0.85

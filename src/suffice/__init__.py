@@ -1,7 +1,9 @@
 """Release just enough to learn.
 
-For owners: `MeanOperator` releases a statistic, `Ledger` and `Budget` guard how much is ever lost.
-For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns.
+For owners: `plan_mean_operator` says what a release would be good for, `MeanOperator` makes it,
+`Ledger` and `Budget` guard how much is ever lost, `grant` answers a learner under a `Policy`.
+For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
+also from weak supervision (`suffice.learner.weak`); `propose` asks an owner, `check_answer` checks.
 For everybody: `Guarantee` says what is protected; `errors` holds everything that is raised.
 
 Importing this package loads none of the heavy libraries; a name loads what it needs on first use.
@@ -16,6 +18,8 @@ _HOMES = {
     # owner
     "Ledger": "suffice.owner.ledger",
     "MeanOperator": "suffice.owner.mean_operator",
+    "Policy": "suffice.owner.policy",
+    "plan_mean_operator": "suffice.owner.plan",
     # participant
     "Randomizer": "suffice.participant",
     # what travels
@@ -27,6 +31,13 @@ _HOMES = {
     "verify": "suffice.release.signing",
     # learner
     "FactoredClassifier": "suffice.learner.factored",
+    "estimate_mean_operator": "suffice.learner.weak",
+    # both sides of a grant
+    "Answer": "suffice.transport.messages",
+    "Proposal": "suffice.transport.messages",
+    "check_answer": "suffice.transport.protocol",
+    "grant": "suffice.transport.protocol",
+    "propose": "suffice.transport.protocol",
     # promises
     "Budget": "suffice.privacy.guarantee",
     "Guarantee": "suffice.privacy.guarantee",

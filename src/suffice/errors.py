@@ -10,7 +10,8 @@
     │   ├── CorruptFileError                         bytes altered, cut off or malformed
     │   ├── UnsupportedFileError                     written by another version, or of another kind
     │   ├── SignatureError                           not signed by the key that was given
-    │   └── ForeignRowsError                         these are not the rows it was computed on
+    │   ├── ForeignRowsError                         these are not the rows it was computed on
+    │   └── ForeignAnswerError                       it answers another proposal than this one
     ├── PrivacyError                  exit 4   403   it would break a promise
     │   ├── UnitError                                units of protection do not match
     │   ├── UnprotectedError                         no guarantee, and nobody said so aloud
@@ -22,7 +23,8 @@
     ├── StorageError                  exit 6   507   the disk refused; nothing was half written
     └── OptimisationError             exit 7   500   a solver stopped short of its certificate
 
-``exit_code`` is for shells, ``http_status`` for services. A message says what to change.
+``exit_code`` is for shells, ``http_status`` for services; 8 and 9 are no errors but how ``suffice
+grant`` ends when its answer is a counter or a refusal. A message says what to change.
 It may name a column, a count or a public parameter; it never contains a record's value.
 """
 
@@ -33,6 +35,7 @@ __all__ = [
     "BurntRequestError",
     "CorruptFileError",
     "DataChangedError",
+    "ForeignAnswerError",
     "ForeignRowsError",
     "LedgerError",
     "OptimisationError",
@@ -94,6 +97,10 @@ class SignatureError(ReleaseError):
 
 class ForeignRowsError(ReleaseError):
     """The rows are not those that the release was computed on."""
+
+
+class ForeignAnswerError(ReleaseError):
+    """The answer, or the release that it brought, belongs to another proposal."""
 
 
 class PrivacyError(SufficeError):

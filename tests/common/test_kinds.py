@@ -21,11 +21,20 @@ def labelled(classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, rng.integers(0, classes, ROWS)
 
 
-def mean_operator(classes: int, seed: int = 0, pipeline=None) -> Release:
+def released(mechanism: str, classes: int, seed: int, pipeline) -> Release:
     from suffice.owner.mean_operator import MeanOperator
 
-    mechanism = MeanOperator(epsilon=1.0, classes=tuple(range(classes)), pipeline=pipeline)
-    return mechanism.release(*labelled(classes, seed), ledger=None)
+    classes = tuple(range(classes))
+    operator = MeanOperator(epsilon=1.0, mechanism=mechanism, classes=classes, pipeline=pipeline)
+    return operator.release(*labelled(len(classes), seed), ledger=None)
+
+
+def mean_operator(classes: int, seed: int = 0, pipeline=None) -> Release:
+    return released("laplace", classes, seed, pipeline)
+
+
+def label_responses(classes: int, seed: int = 0, pipeline=None) -> Release:
+    return released("response", classes, seed, pipeline)
 
 
 def model(classes: int, seed: int = 0, pipeline=None) -> Release:
@@ -34,7 +43,24 @@ def model(classes: int, seed: int = 0, pipeline=None) -> Release:
     return FactoredClassifier(lam=1.0).fit_release(release, X).to_release()
 
 
-MAKERS = {"mean-operator": mean_operator, "model": model}
+MAKERS = {"mean-operator": mean_operator, "label-responses": label_responses, "model": model}
+WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
+    "finite": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf)],
+    "codes": lambda a: [np.full_like(a, 255), np.full_like(a, 3)],
+    "channel": lambda a: [
+        *(np.full_like(a, v) for v in (np.nan, np.inf)),
+        a * (1 + 1e-6),
+        np.eye(len(a)),
+        (1 + 1e-6) * np.eye(len(a)) - 1e-6 / len(a),
+    ],
+}
+WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a list, a mapping and a bool
+    "text": (None, -1.5),
+    "labels": (None, -1.5, [0], [0, 0], [0, "a"], [0.5, 1.5]),
+    "positive": (None, -1.5, 0, np.nan, np.inf, "1"),
+    "non-negative": (None, -1.5, np.nan, np.inf, "1"),
+    "maybe a number": (np.nan, np.inf, "1"),
+}
 CASES = [(kind, classes) for kind in MAKERS for classes in (2, 3)]
 
 
@@ -46,6 +72,8 @@ def example(request) -> Release:
 
 def test_every_kind_is_exercised_and_declares_known_rules():
     assert set(MAKERS) == set(KINDS)
+    assert set(WRONG_VALUES) == set(ARRAY_CHECKS)
+    assert set(WRONG_DETAILS) == set(DETAIL_CHECKS)
     for kind in KINDS.values():
         assert kind.title
         for rule in kind.arrays.values():
@@ -67,14 +95,8 @@ def test_a_round_trip_changes_nothing_and_bytes_are_repeatable(example):
 
 def test_every_array_is_checked_for_type_shape_and_values(example):
     for name, array in example.arrays.items():
-        broken = (
-            array.astype(np.float32),
-            array[:-1],
-            array[None],
-            np.full_like(array, np.nan),
-            np.full_like(array, np.inf),
-        )
-        for bad in broken:
+        shapes = (array.astype(np.float32), array[:-1], array[None])
+        for bad in (*shapes, *WRONG_VALUES[KINDS[example.kind].arrays[name].check](array)):
             with pytest.raises(CorruptFileError, match=name):
                 dataclasses.replace(example, arrays={**example.arrays, name: bad})
     with pytest.raises(CorruptFileError):
@@ -84,8 +106,8 @@ def test_every_array_is_checked_for_type_shape_and_values(example):
 
 
 def test_every_detail_is_checked(example):
-    for name in example.details:
-        for bad in (None, [], {"x": 1}, -1.5, True):
+    for name, rule in KINDS[example.kind].details.items():
+        for bad in ([], {"x": 1}, True, *WRONG_DETAILS[rule.check]):
             with pytest.raises(CorruptFileError):
                 dataclasses.replace(example, details={**example.details, name: bad})
     with pytest.raises(CorruptFileError):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import digests, mapping, response, sums
+from suffice.kernels import digests, mapping, margins, response, sums
 from suffice.kernels.mapping import TILE
 
 SIZES = (0, 1, TILE - 1, TILE, TILE + 1, 5 * TILE + 3)
@@ -48,7 +48,9 @@ def exact_sums(codes: list[list[int]], weights: np.ndarray) -> list[list[int]]:
 # --- the cache of compiled code
 
 
-@pytest.mark.parametrize("module", [mapping, sums, digests, response], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [mapping, sums, digests, response, margins], ids=lambda m: m.__name__
+)
 def test_no_cached_kernel_builds_on_a_kernel_of_another_file(module):
     """Numba dates one file per cached kernel: a change in the other file would go unnoticed."""
     kernels = [item for item in vars(module).values() if isinstance(item, CPUDispatcher)]
@@ -311,3 +313,32 @@ def test_the_fold_of_numbers_does_not_depend_on_order_or_float_width(values, ran
         digests.fold_lanes(lanes, total)
         folded.append(total.tolist())
     assert folded[0] == folded[1]
+
+
+# --- margins.py
+
+
+def mixed_scores(shape: tuple[int, ...]) -> np.ndarray:
+    """Return scores around zero and some that overflow an exponential."""
+    scores = np.random.default_rng(3).normal(size=shape)
+    scores[::7] *= 1000
+    return scores
+
+
+@sized
+def test_logistic_slopes_equal_their_twin(rows):
+    scores, weights = mixed_scores((rows,)), np.random.default_rng(4).random(rows)
+    even, slopes = np.logaddexp(scores / 2, -scores / 2), np.tanh(scores / 2) / 2
+    total = margins.logistic_slopes(scores, weights)
+    assert total == pytest.approx(float(weights @ even), rel=1e-13)
+    np.testing.assert_allclose(scores, weights * slopes, rtol=1e-13, atol=1e-16)
+
+
+@sized
+def test_softmax_slopes_equal_their_twin(rows):
+    scores, weights = mixed_scores((rows, 4)), np.random.default_rng(4).random(rows)
+    even = np.logaddexp.reduce(scores, axis=1)
+    shares = np.exp(scores - even[:, None])
+    total = margins.softmax_slopes(scores, weights)
+    assert total == pytest.approx(float(weights @ even), rel=1e-13)
+    np.testing.assert_allclose(scores, weights[:, None] * shares, rtol=1e-11, atol=1e-16)

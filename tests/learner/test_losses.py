@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.special import xlogy
 
 from suffice.errors import ParameterError
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES, from_even, from_function, loss_named
+from suffice.learner.losses import LOSSES, from_even, from_function, loss_named, rho_loss
 from suffice.learner.problem import FactoredProblem
+from suffice.learner.proper import from_generator
 from suffice.owner.mean_operator import MeanOperator
 
 PLAIN = {
@@ -42,7 +44,12 @@ def test_constants_and_derivatives_of_the_registry_are_those_of_the_loss(name):
     assert ours.a == pytest.approx(numerical.a, rel=1e-9)
     assert np.allclose(ours(z), PLAIN[name](z), atol=1e-12)
     assert np.allclose(ours.slope(z), numerical.slope(z), atol=1e-8)
-    assert ours.curvature == pytest.approx(numerical.curvature, abs=1e-4)
+    assert np.allclose(ours.second(z), numerical.second(z), atol=1e-5)
+    assert ours.curvature == pytest.approx(float(ours.second(np.zeros(1))[0]))
+    if ours.fused is not None:
+        weights, scores = rng.random(41), z.copy()
+        assert ours.fused(scores, weights) == pytest.approx(weights @ ours.even(z))
+        assert np.allclose(scores, weights * ours.slope(z))
 
 
 def test_every_loss_is_tried_here():
@@ -101,3 +108,87 @@ def test_probabilities_are_probabilities_and_linear_has_none(name):
     assert np.abs(shares[:, 1].mean() - y.mean()) < 0.1
     with pytest.raises(ParameterError, match="no probabilities"):
         FactoredClassifier(loss="linear", lam=0.01).fit(X, y).predict_proba(X)
+
+
+def test_softmax_is_the_logistic_loss_whose_form_for_more_classes_is_joint():
+    assert loss_named("softmax") is LOSSES["logistic"]
+    assert [name for name, loss in LOSSES.items() if loss.joint] == ["logistic"]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_no_slope_exceeds_the_steepest_and_far_out_it_is_reached(name):
+    loss = LOSSES[name]
+    slopes = loss.slope(np.array([1.0, 50.0, 1e4])) / (loss.a / 2)
+    assert (slopes <= loss.steepest).all()
+    assert np.isinf(loss.steepest) or slopes[-1] == pytest.approx(loss.steepest, abs=1e-6)
+
+
+def test_the_rho_loss_factorises_and_is_refused_for_training():
+    loss, z = rho_loss(0.5), np.linspace(-3, 3, 31)
+    assert np.allclose(loss(z), 1 + np.maximum(0, -z))
+    assert loss.a == 1.0
+    with pytest.raises(ParameterError, match="theta = 0 minimises it"):
+        loss_named(loss)
+    with pytest.raises(ParameterError, match="theta = 0 minimises it"):
+        FactoredProblem(X, X.T @ signs, loss).solve(1.0, tol=1e-6, max_iter=10)
+    with pytest.raises(ParameterError, match="theta = 0 minimises it"):
+        loss_named(lambda z: 1 + np.maximum(0, -z))  # the same under no name
+    with pytest.raises(ParameterError, match="positive"):
+        rho_loss(0.0)
+
+
+def entropy(p: np.ndarray) -> np.ndarray:
+    return xlogy(p, p) + xlogy(1 - p, 1 - p)
+
+
+def root(p: np.ndarray) -> np.ndarray:
+    return -np.sqrt(p * (1 - p))
+
+
+GENERATED = {
+    "logistic": (entropy, lambda p: np.log(p) - np.log1p(-p), 1.0),
+    "matsushita": (root, lambda p: (2 * p - 1) / (2 * np.sqrt(p * (1 - p))), None),
+}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_generator_gives_its_loss(name, exact):
+    """Table 1 of the paper, also far out, with the generator's slope and without."""
+    phi, slope, b = GENERATED[name]
+    ours, known = from_generator(phi, slope=slope if exact else None, b=b), LOSSES[name]
+    z = np.linspace(-30, 30, 121)
+    assert ours.a == pytest.approx(known.a, rel=1e-12)
+    assert np.allclose(ours(z), known(z), rtol=1e-13, atol=1e-11)
+    assert np.allclose(ours.slope(z), known.slope(z), atol=1e-13 if exact else 1e-9)
+    assert np.allclose(ours.second(z), known.second(z), atol=1e-6)
+    assert np.allclose(ours.link(z), known.link(z), atol=1e-13 if exact else 1e-9)
+
+
+def test_a_generator_is_scaled_to_one_at_zero_and_learns():
+    loss = from_generator(entropy)
+    assert loss(np.zeros(1))[0] == pytest.approx(1.0)
+    assert loss.a == pytest.approx(1 / np.log(2))
+    squared = from_generator(lambda p: -p * (1 - p))
+    z = np.linspace(-1, 1, 21)
+    assert np.allclose(squared(z), LOSSES["square"](z), atol=1e-9)  # on [-1, 1], linear beyond
+    mu = X.T @ signs / len(X)
+    ours = FactoredProblem(X, mu, loss).solve(0.1 / np.log(2), tol=1e-6, max_iter=200)
+    plain = FactoredProblem(X, mu, LOSSES["logistic"]).solve(0.1, tol=1e-6, max_iter=200)
+    assert np.allclose(ours.parameters, plain.parameters, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("phi", "reason"),
+    [
+        (lambda p: p**2, r"symmetric about 1/2: phi\(p\) - phi\(1 - p\) reaches 1"),
+        (lambda p: np.cos(2 * np.pi * p) + 1e-4 * np.cos(60 * np.pi * p), "above a chord"),
+        (lambda p: p * (1 - p), "strictly convex"),
+        (lambda p: 0 * p, "strictly convex"),
+        (lambda p: 1 / (p - p), "finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_generator_is_told_by_how_much_it_is_not_permissible(phi, reason):
+    with pytest.raises(ParameterError, match=reason):
+        from_generator(phi)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import clinic_table
-from suffice.errors import ForeignRowsError, TableError
+from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.artifact import Release
@@ -17,8 +17,9 @@ from suffice.tables import sources
 FEATURES = ["age", "dose", "ward"]
 
 
-def released(table: pa.Table, **options) -> Release:
-    return MeanOperator(epsilon=1.0, **options).release(table, label="sick", ledger=None)
+def released(table: pa.Table, mechanism: str = "laplace", **options) -> Release:
+    operator = MeanOperator(epsilon=1.0, mechanism=mechanism, **options)
+    return operator.release(table, label="sick", ledger=None)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,8 @@ def together(owners, alone) -> Release:
 
 
 def match(release: Release, rows) -> np.ndarray:
-    return matching_rows(rows, release.pipeline, release.parts)
+    (block,) = matching_rows(rows, [release])
+    return block
 
 
 # --- one owner
@@ -160,6 +162,36 @@ def test_rows_of_too_few_or_too_many_owners_are_refused(owners, together):
         match(together, pa.concat_tables(owners[:2]))
     with pytest.raises(ForeignRowsError, match="about 145 rows; 150 were given"):
         match(together, pa.concat_tables([*owners, owners[0].slice(0, 5)]))
+
+
+def test_several_releases_get_one_block_each(owners, together, alone):
+    others = [released(table, pipeline=alone.pipeline) for table in owners[1:]]
+    blocks = matching_rows(pa.concat_tables(owners), [alone, *others])
+    assert [len(block) for block in blocks] == [60, 35, 50]
+    np.testing.assert_array_equal(np.vstack(blocks), match(together, pa.concat_tables(owners)))
+    blocks = matching_rows(pa.concat_tables(owners), [alone, merge(others)])
+    assert [len(block) for block in blocks] == [60, 85]
+
+
+def test_where_a_release_speaks_of_each_row_their_order_matters(owners):
+    release = released(owners[0], "response")
+    np.testing.assert_array_equal(
+        match(release, owners[0]), design_matrix(owners[0], release.pipeline)
+    )
+    order = np.arange(60)
+    order[[3, 4]] = order[[4, 3]]
+    with pytest.raises(ForeignRowsError, match="or in their order"):
+        match(release, owners[0].take(pa.array(order)))
+
+
+@pytest.mark.parametrize("mechanisms", [("laplace", "response"), ("response", "response")])
+def test_the_same_rows_twice_are_refused_in_any_order_and_of_any_kind(owners, mechanisms):
+    """Hashes with and without an order never agree, so the rows themselves are compared."""
+    turned = owners[0].take(pa.array(np.arange(60)[::-1]))
+    first = released(owners[0], mechanisms[0])
+    second = released(turned, mechanisms[1], pipeline=first.pipeline)
+    with pytest.raises(ParameterError, match="same rows"):
+        matching_rows(pa.concat_tables([owners[0], turned]), [first, second])
 
 
 # --- plain mapping

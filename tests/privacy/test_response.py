@@ -175,3 +175,14 @@ def test_a_forked_child_draws_other_words_than_its_parent():
 
 def _words(_: int) -> np.ndarray:
     return randomness.private_words(4)
+
+
+@pytest.mark.parametrize("states", [2, 3, 256])
+@pytest.mark.parametrize("epsilon", [44.0, 45.0, 60.0, 709.0, 710.0, 1e7, 1e300])
+def test_more_epsilon_than_words_can_spend_gives_the_most_faithful_response(states, epsilon):
+    """The least probability is 2^-64: ln((2^64 - K + 1) / 1) is the most that is ever stated."""
+    response = Response.from_epsilon(states, epsilon)
+    assert response.event.bound <= epsilon
+    if epsilon > 64 * math.log(2) + 1e-9:
+        assert response.weights[0][1] == 1
+        assert response.event.bound == pytest.approx(64 * math.log(2), rel=1e-12)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from conftest import clinic_table
+from suffice.errors import TableError
 from suffice.tables import sources
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_table
@@ -233,3 +234,36 @@ def test_merged_halves_equal_one_pass(cut):
     second.merge(first)
     assert second.count == 40
     assert second.result() == hash_of(table)
+
+
+# --- rows in order
+
+
+def ordered_of(data, batch_rows: int = 7) -> RowDigest:
+    table = open_table(data)
+    lanes, digest = RowLanes(table.schema, NAMES), RowDigest(NAMES, ordered=True)
+    for batch in pa.table(data).to_batches(max_chunksize=batch_rows):
+        digest.update(lanes.of(batch))
+    return digest
+
+
+def test_an_ordered_hash_depends_on_the_order_and_not_on_batches():
+    table = clinic_table(30)
+    order = np.arange(30)
+    order[[4, 5]] = order[[5, 4]]
+    swapped = table.take(pa.array(order))
+    assert ordered_of(table).result() == ordered_of(table, 30).result()
+    assert ordered_of(swapped).result() != ordered_of(table).result()
+    assert hash_of(swapped) == hash_of(table)
+
+
+def test_an_ordered_hash_is_no_unordered_one_but_knows_it():
+    table = clinic_table(30)
+    assert ordered_of(table).result() != hash_of(table)
+    assert ordered_of(table).unordered() == hash_of(table)
+    assert digest_of(table).unordered() == hash_of(table)
+
+
+def test_ordered_rows_cannot_be_merged_from_parts():
+    with pytest.raises(TableError, match="one batch after the other"):
+        ordered_of(clinic_table(10)).merge(ordered_of(clinic_table(10, seed=1)))

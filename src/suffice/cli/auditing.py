@@ -7,6 +7,8 @@ import typer
 
 from suffice.cli import options
 from suffice.cli.output import show_json, show_pairs
+from suffice.cli.protocol import show_message
+from suffice.errors import ParameterError
 
 __all__ = ["register"]
 
@@ -18,13 +20,18 @@ def register(app: typer.Typer) -> None:
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A release or model file.")],
+    path: Annotated[Path, typer.Argument(help="A release, a model, a proposal or an answer.")],
     json: options.Json = False,
 ) -> None:
     """Say in words what a file holds and what was promised about it."""
-    from suffice.release.codec import load, manifest_of
+    from suffice.release.codec import MOST_BYTES, load, manifest_of
+    from suffice.release.files import read_bounded
 
-    release = load(path)
+    data = read_bounded(path, MOST_BYTES)
+    if data[:1] == b"{":  # a message; a release begins with its own name
+        show_message(data, json=json)
+        return
+    release = load(data)
     if json:
         sentences = [str(guarantee) for guarantee in release.guarantees]
         signer = None if release.signature is None else release.signature.key.hex()
@@ -34,8 +41,6 @@ def inspect(
 
 
 def _description(release: Any) -> list[tuple[str, str]]:
-    import math
-
     from suffice.release.kinds import kind_named
     from suffice.release.signing import fingerprint
 
@@ -46,16 +51,44 @@ def _description(release: Any) -> list[tuple[str, str]]:
         where = f", to be found at {part.rows.found_at}" if part.rows.found_at else ""
         lines.append((f"{owner}rows", f"{part.rows.count:,} ({part.rows.hash[:23]}...){where}"))
     lines.append(("classes", ", ".join(map(str, release.classes))))
-    lines += [(name, str(value)) for name, value in release.details.items() if name != "classes"]
+    lines += _model_lines(release) if release.kind == "model" else _detail_lines(release)
     lines.append(("coordinates", _coordinates(release.pipeline.outputs)))
-    if release.noise.form == "identity":
-        lines.append(("noise", f"{math.sqrt(release.noise.variance):.4g} on each coordinate"))
+    if release.noise.form != "none":
+        lines.append(("noise", _noise(release)))
     lines.append(("clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"))
     lines.append(("written by", release.library))
     signed = "no"
     if release.signature is not None:
         signed = f"by key {fingerprint(release.signature)}; check whose it is with suffice verify"
     lines.append(("signed", signed))
+    return lines
+
+
+def _noise(release: Any) -> str:
+    import numpy as np
+
+    spread = release.noise.along(np.eye(len(release.pipeline.outputs))).mean() ** 0.5
+    if release.noise.form == "identity":
+        return f"{spread:.4g} on each coordinate"
+    return f"{spread:.4g} on a coordinate on average, more along directions where rows vary more"
+
+
+def _detail_lines(release: Any) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, value in release.details.items() if name != "classes"]
+
+
+def _model_lines(release: Any) -> list[tuple[str, str]]:
+    """Return what is known of a model's quality, in words."""
+    known = release.details
+    lines = [("loss", known["loss"]), ("penalty", f"{known['lam']:.3g}")]
+    if known["risk"] is not None:
+        interval = f"{known['risk_low']:.4g} to {known['risk_high']:.4g}"
+        lines.append(
+            ("risk", f"{known['risk']:.4g} ({interval} at 95 %), estimated without labels")
+        )
+    if known["parameter_bound"] is not None:
+        moved = "by the noise of the release, with probability 95 %"
+        lines.append(("parameters", f"moved by at most {known['parameter_bound']:.4g} {moved}"))
     return lines
 
 
@@ -66,11 +99,26 @@ def _coordinates(names: tuple[str, ...]) -> str:
 
 def verify(
     path: Annotated[Path, typer.Argument(help="A release or model file.")],
-    key: Annotated[Path, typer.Option(help="The public key of whoever should have signed it.")],
+    key: Annotated[
+        Path | None, typer.Option(help="The public key of whoever should have signed it.")
+    ] = None,
+    proposal: Annotated[
+        Path | None, typer.Option(help="The proposal that it should be granted to.")
+    ] = None,
+    answer: Annotated[Path | None, typer.Option(help="The answer that it came with.")] = None,
 ) -> None:
-    """Check that a file is unaltered and signed with this key."""
+    """Check that a file is unaltered, signed with this key, and the one that was granted."""
     from suffice.release.codec import load
     from suffice.release.signing import verify as verify_release
 
-    verify_release(load(path), key)
-    typer.echo(f"{path}: unaltered, and signed with {key}.")
+    if (proposal is None) != (answer is None) or (key is None and answer is None):
+        raise ParameterError("say what to check: --key, or --proposal with --answer, or all three.")
+    if key is not None:
+        verify_release(load(path), key)
+        typer.echo(f"{path}: unaltered, and signed with {key}.")
+    if proposal is not None and answer is not None:
+        from suffice.transport.messages import Answer, Proposal
+        from suffice.transport.protocol import check_answer
+
+        check_answer(Proposal.load(proposal), Answer.load(answer), path)
+        typer.echo(f"{path}: unaltered, and what {answer} grants to {proposal}.")

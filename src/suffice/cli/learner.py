@@ -25,9 +25,12 @@ def fit(
     rows: Annotated[
         list[Path], typer.Option(help="The public rows; repeat it, in the order of the releases.")
     ],
-    loss: Annotated[str, typer.Option(help="logistic, square, matsushita or linear.")] = "logistic",
+    loss: Annotated[
+        str, typer.Option(help="logistic (softmax), square, matsushita or linear.")
+    ] = "logistic",
+    penalty: Annotated[str, typer.Option(help="l2, l1, elastic-net or none.")] = "l2",
     lam: Annotated[
-        str, typer.Option(help="Weight of the squared-norm penalty, or auto: from the release.")
+        str, typer.Option(help="Weight of the penalty, or auto: from the release.")
     ] = "auto",
     json: options.Json = False,
 ) -> None:
@@ -35,18 +38,22 @@ def fit(
     from suffice.learner.factored import FactoredClassifier
     from suffice.release.codec import load
 
-    model = FactoredClassifier(loss=loss, lam=_penalty(lam))
+    model = FactoredClassifier(loss=loss, penalty=penalty, lam=_weight(lam))
     model.fit_release([load(path) for path in releases], _rows(rows))
     model.to_release().save(output)
     if json:
         result = {"written": str(output), "classes": model.classes_.tolist(), "lam": model.lam_}
+        result |= {"risk": model.risk_, "risk_interval": model.risk_interval_.tolist()}
+        result |= {"intercept_only": model.intercept_only_}
         show_json({**result, "iterations": model.n_iter_, "gradient": model.gradient_norm_})
         return
+    low, high = model.risk_interval_
     show_pairs(
         [
             ("written", str(output)),
             ("classes", ", ".join(map(str, model.classes_))),
             ("penalty", f"{model.lam_:.3g}" + _constant(model)),
+            ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), estimated without labels"),
             ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
         ]
     )
@@ -58,7 +65,7 @@ def _constant(model: Any) -> str:
     return "; the noise hides every feature: the model always predicts the larger class"
 
 
-def _penalty(text: str) -> float | str:
+def _weight(text: str) -> float | str:
     try:
         return "auto" if text == "auto" else float(text)
     except ValueError:

@@ -8,16 +8,19 @@ import typer
 __all__ = [
     "Categories",
     "Classes",
+    "Clip",
     "Dataset",
     "Delta",
     "FeatureMap",
     "Features",
     "FoundAt",
+    "Intercept",
     "Json",
     "Label",
     "LedgerFile",
     "LedgerPath",
     "Like",
+    "Mechanism",
     "Missing",
     "NoLedger",
     "Output",
@@ -43,6 +46,21 @@ Categories = Annotated[
 FeatureMap = Annotated[
     str | None,
     typer.Option("--map", help="Public feature map: rff:512, nystroem:200, polynomial:2, pca:50."),
+]
+Clip = Annotated[
+    float | None,
+    typer.Option(help="Clip rows at this quantile of their norms; default: by their width."),
+]
+Intercept = Annotated[
+    float | None,
+    typer.Option(help="Weight of the intercept, 0 for none; default: a quarter of the norm bound."),
+]
+Mechanism = Annotated[
+    str,
+    typer.Option(
+        help="laplace, gaussian, knorm, response; auto: the best for a classifier; sums: the best"
+        " but response."
+    ),
 ]
 Missing = Annotated[str, typer.Option(help="Missing values: error, mean or zero.")]
 Delta = Annotated[float, typer.Option(help="Needed by the Gaussian mechanism.")]

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from suffice.cli.output import show_table
+from suffice.cli import options
+from suffice.cli.output import show_json, show_table, steps
+from suffice.errors import ParameterError
 
 __all__ = ["register"]
 
@@ -13,6 +15,7 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(demo)
+    app.command()(reproduce)
 
 
 def demo(
@@ -26,5 +29,63 @@ def demo(
     story = run_demo(output)
     for paragraph in story.paragraphs:
         typer.echo(paragraph + "\n")
-    show_table(story.title, story.columns, story.rows)
+    show_table(story.table.title, story.table.columns, story.table.rows)
     typer.echo(f"\nThe report with a plot: {output}")
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which tables or figures; --list shows them.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The folder with the public data sets, as Parquet files.")
+    ] = None,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="List every name, and what it needs.")
+    ] = False,
+    sets: Annotated[
+        str | None, typer.Option(help="Only these data sets, with commas; default: all.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Repetitions; default: few enough for a few minutes.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The HTML page; its values go beside it, .json.")
+    ] = Path("suffice-reproduce.html"),
+    json: options.Json = False,
+) -> None:
+    """Compute tables and figures of the papers anew, on public data; writes a page and JSON."""
+    from suffice.study import reproduce as study
+
+    if show_list:
+        _list(json=json)
+        return
+    if not names:
+        raise ParameterError("name a table or figure to reproduce; suffice reproduce --list.")
+    wanted = sets.split(",") if sets else None
+    with steps() as tell:
+        results = study.reproduce(names, folder=data, sets=wanted, seeds=seeds, progress=tell)
+    beside = study.write_report(results, output)
+    if json:
+        show_json(study.document(results))
+        return
+    for result in results.values():
+        for table in result.tables:
+            show_table(table.title, table.columns, table.rows)
+        for note in result.notes:
+            typer.echo(note)
+    typer.echo(f"\nThe page with figures: {output}; its values: {beside}")
+
+
+def _list(*, json: bool) -> None:
+    from suffice.study.reproduce import REPRODUCTIONS
+
+    entries = REPRODUCTIONS.values()
+    if json:
+        kept = ("name", "title", "paper", "seeds")
+        shown = [{key: getattr(e, key) for key in kept} | {"files": dict(e.files)} for e in entries]
+        show_json(shown)
+        return
+    columns = ("name", "what it shows", "paper", "needs in --data")
+    rows = [(e.name, e.title, e.paper, ", ".join(e.files.values()) or "nothing") for e in entries]
+    show_table("Tables and figures of the papers", columns, rows)

@@ -12,7 +12,7 @@ from suffice.errors import ParameterError, TableError
 from suffice.tables.maps import fit_map
 from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
 
-__all__ = ["fit_pipeline"]
+__all__ = ["default_clip", "fit_pipeline"]
 
 # A rare category would otherwise become a number of the size 1/sqrt(frequency).
 _LEAST_CATEGORY_SCALE = 0.1
@@ -24,19 +24,20 @@ def fit_pipeline(
     *,
     categories: Mapping[str, Sequence[Any]],
     missing: Missing,
-    clip: float,
-    intercept: float,
+    clip: float | None = None,
+    intercept: float | None = None,
     map_spec: str | None = None,
 ) -> Pipeline:
     """Return the pipeline of these public rows.
 
     Columns are centred and divided by their standard deviation; rows are clipped at the ``clip``
-    quantile of their norms (of a sample of at most 20,000). Categories are the declared ones, or
-    all that the rows have, sorted. ``map_spec`` names a feature map, fitted on the same sample.
+    quantile of their norms (of a sample of at most 20,000), `default_clip` unless given; the
+    intercept weighs a quarter of that bound unless given. Categories are the declared ones, or all
+    that the rows have, sorted. ``map_spec`` names a feature map, fitted on the same sample.
     """
     if missing not in POLICIES:
         raise ParameterError(f"missing must be one of {', '.join(POLICIES)}; got {missing!r}.")
-    if not 0 < clip <= 1:
+    if clip is not None and not 0 < clip <= 1:
         raise ParameterError(f"clip must be a quantile in (0, 1]; got {clip!r}.")
     if missing == "error":
         for name in names:
@@ -56,8 +57,19 @@ def fit_pipeline(
     norms = np.concatenate(
         [np.linalg.norm(wide.transform(part), axis=1) for part in summary.sample.to_batches()]
     )
+    clip = default_clip(len(wide.outputs)) if clip is None else clip
     bound = float(np.float32(np.quantile(norms, clip) or norms.max())) or 1.0
-    return replace(wide, bound=bound, intercept=intercept)
+    return replace(wide, bound=bound, intercept=bound / 4 if intercept is None else intercept)
+
+
+def default_clip(width: int) -> float:
+    """Return the quantile of the norms at which rows of this many coordinates are clipped.
+
+    Long rows decide how much noise all rows need. With many coordinates a row's length says little
+    about its class, and clipping nine of ten costs no accuracy (bench/label_privacy.py); with few
+    it says much.
+    """
+    return min(0.95, max(0.1, 5 / width))
 
 
 def _with_map(plain: Pipeline, spec: str, summary: Summary) -> Pipeline:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,79 +17,101 @@ from suffice.engines.fitting import fit_pipeline
 from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary
 from suffice.errors import ParameterError
+from suffice.learner.bounds import NoiseBounds
+from suffice.learner.combining import Supervised, combined
+from suffice.learner.evidence import Evidence, interval
 from suffice.learner.losses import LOSSES, LinearOddLoss, loss_named
+from suffice.learner.penalties import PENALTIES, Penalty, penalty_named
 from suffice.learner.problem import FactoredProblem, Solution
-from suffice.learner.rows import design_matrix, matching_rows
-from suffice.learner.thinning import choose_lam
+from suffice.learner.rows import design_matrix
+from suffice.learner.tuning import choose_lam, intercept_alone
+from suffice.learner.weak import ExactLabels, Source, estimate_mean_operator
+from suffice.learner.zonotope import project
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
-from suffice.release.merge import merge
 from suffice.tables.sources import open_table
 
 __all__ = ["FactoredClassifier"]
+
+# What a model file says of its quality: the estimated risk, its interval at 95 %, and how far the
+# noise has moved the parameters at most, with probability 95 %.
+FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
+_NOISY = 0.1  # share of noise in ||mu||^2 below which a projection is not worth its time
 
 
 class FactoredClassifier(ClassifierMixin, BaseEstimator):
     """Computes the linear classifier of least factored risk, from a mean operator and public rows.
 
-    minimise (1/m) sum_i g(<theta, x_i>) - (a/2) <theta, mu> + (lam/2) ||theta||^2
+    minimise (1/m) sum_i g(<theta, x_i>) - (a/2) <theta, mu> + penalty(theta)
 
-    with mu from a release (`fit_release`) or from plain labels (`fit`, which is not private).
+    with mu from releases (`fit_release`), from weak supervision (`fit_weak`) or from plain labels
+    (`fit`); the latter two are not private.
 
     Parameters
     ----------
     loss : str, LinearOddLoss or callable, default="logistic"
-        "logistic" (softmax for three classes or more), "square", "matsushita", "linear", or a loss
-        of one's own that is checked to be linear-odd; those work one against the rest for more
-        classes.
+        "logistic" or "softmax" (one model; softmax for three classes or more), "square",
+        "matsushita", "linear", or a loss of one's own that is checked to be linear-odd; those work
+        one against the rest for more classes.
+    penalty : {"l2", "l1", "elastic-net", "none"} or Penalty, default="l2"
+        (lam/2) ||theta||_2^2, lam ||theta||_1, the mean of both, or nothing, which is refused where
+        no minimiser exists. The intercept's coordinate pays (lam/2) theta^2 in the first three.
     lam : float or "auto", default="auto"
-        Weight of the squared 2-norm penalty; the intercept's coordinate is penalised as well.
-        "auto" chooses it by thinning, from the release alone, and falls back to the intercept where
-        no model does better. One against the rest, the first class chooses for all.
+        Weight of the penalty. "auto" chooses it from the release alone (`learner.tuning`), and
+        falls back to the intercept where no model does better.
+    project : bool, default=True
+        Whether a noisy operator is first moved to the nearest one that labels can have.
     tol : float, default=1e-6
         The gradient's largest entry at which the solver may stop; reaching it is checked.
     max_iter : int, default=1000
-        The most iterations of L-BFGS.
-    random_state : int, RandomState or None, default=0
-        Of the thinning; learning is repeatable by default.
+        The most iterations of the solver.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``, the intercept's among them.
+    coef_interval_ : ndarray of shape (2, d) or (2, d, K)
+        Where each coefficient would be without the mechanism's noise, at 95 %; see `coef_interval`.
+    risk_ : float
+        The risk on fresh labels of the same rows, estimated without any label.
+    risk_interval_ : ndarray of shape (2,)
+        Its interval at 95 %, for the mechanism's noise and the sampling of labels.
     classes_ : ndarray
         The classes; for two, positive scores mean the second.
     lam_ : float
-        The penalty that was used.
+        The penalty's weight that was used.
     intercept_only_ : bool
-        Whether thinning found no model better than a constant.
+        Whether no model was found better than a constant.
     pipeline_ : Pipeline
         What turns raw rows into coordinates.
-    release_ : Release or None
-        The release that the model was learnt from.
+    releases_ : tuple of Release
+        The releases that the model was learnt from.
     """
 
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
-        "loss": [StrOptions({*LOSSES, "hinge", "rho"}), LinearOddLoss, callable],
+        "loss": [StrOptions({*LOSSES, "softmax", "hinge", "rho"}), LinearOddLoss, callable],
+        "penalty": [StrOptions(set(PENALTIES)), Penalty],
         "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "project": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # scikit-learn's convention
         self,
         loss: Any = "logistic",
+        penalty: Any = "l2",
         lam: float | str = "auto",
+        project: bool = True,  # noqa: FBT001, FBT002
         tol: float = 1e-6,
         max_iter: int = 1000,
-        random_state: Any = 0,
     ) -> None:
         self.loss = loss
+        self.penalty = penalty
         self.lam = lam
+        self.project = project
         self.tol = tol
         self.max_iter = max_iter
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "FactoredClassifier":
@@ -99,77 +121,140 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ParameterError("the labels hold one class only; a classifier needs two.")
+        return self._fit_operator(self._known(X, ExactLabels(codes, range(len(self.classes_)))))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_weak(self, X: Any, source: Source) -> "FactoredClassifier":
+        """Learn from what is known about the labels of the rows (`suffice.learner.weak`)."""
+        known = self._known(validate_data(self, X, dtype=np.float64), source)
+        self.classes_ = np.array(known.estimate.classes)
+        return self._fit_operator(known)
+
+    def _known(self, X: np.ndarray, source: Source) -> Supervised:
+        """Return the mapped rows of plain data with what ``source`` knows of their labels."""
         table = open_table(X)
         names = tuple(table.schema.names)
         summary = fold(table.batches(names), PublicSummary(table.schema)).result()
-        self.pipeline_ = fit_pipeline(
-            summary, names, categories={}, missing="error", clip=1.0, intercept=1.0
-        )
-        self.release_ = None
+        self.pipeline_ = fit_pipeline(summary, names, categories={}, missing="error")
+        self.releases_ = ()
         rows = design_matrix(table, self.pipeline_)
-        operator = _exact_operator(rows, codes, len(self.classes_))
-        return self._fit_operator(rows, operator, Covariance("identity", 0.0))
+        return Supervised(rows, estimate_mean_operator(rows, source))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release | Sequence[Release], X: Any) -> "FactoredClassifier":
-        """Learn from one release, or several of one kind, and the public rows they belong to."""
-        merged = release if isinstance(release, Release) else merge(list(release))
-        if merged.kind != "mean-operator":
-            raise ParameterError(f"a {merged.kind} release holds no mean operator.")
-        rows = matching_rows(X, merged.pipeline, merged.parts)
-        self.classes_ = np.array(merged.classes)
-        self.pipeline_ = merged.pipeline
-        self.n_features_in_ = len(merged.pipeline.columns)
-        self.release_ = merged
-        return self._fit_operator(rows, merged.arrays["mean_operator"], merged.noise)
+        """Learn from one release, or several owners', and the public rows they belong to."""
+        self.releases_ = (release,) if isinstance(release, Release) else tuple(release)
+        known = combined(self.releases_, X)
+        self.classes_ = np.array(known.estimate.classes)
+        self.pipeline_ = self.releases_[0].pipeline
+        self.n_features_in_ = len(self.pipeline_.columns)
+        return self._fit_operator(known)
 
-    def _fit_operator(
-        self, rows: np.ndarray, operator: np.ndarray, noise: Covariance
-    ) -> "FactoredClassifier":
+    def _fit_operator(self, known: Supervised) -> "FactoredClassifier":
         """Choose the penalty if asked to, then minimise every factored problem there is."""
-        problems = self._problems(rows, operator)
-        if len(problems) > 1:
-            noise = noise.scaled(4.0)  # 2 M_k - mean x: twice the noise
-        self.lam_, self.intercept_only_ = self._penalty(problems[0], noise)
-        found = [self._solve(problem) for problem in problems]
+        problems = self._problems(known)
+        noise = known.estimate.noise.scaled(4.0 if len(problems) > 1 else 1.0)  # 2 M_k - mean x
+        self.lam_, self.intercept_only_ = self._penalty(problems, noise)
+        nearer = [_projected(p, noise) for p in problems] if self.project else problems
+        found = [self._solve(problem) for problem in nearer]
         self.n_iter_ = max(solution.iterations for solution in found)
         self.gradient_norm_ = max(solution.gradient for solution in found)
-        columns = [solution.parameters for solution in found]
-        self.coef_ = columns[0] if len(columns) == 1 else np.column_stack(columns)
+        self.coef_ = _side_by_side([solution.parameters for solution in found])
+        self._evidence = self._evidence_of(problems, [s.parameters for s in found], noise)
         return self
 
-    def _problems(self, rows: np.ndarray, operator: np.ndarray) -> list[FactoredProblem]:
-        """Return one problem, or one per class where a binary loss meets three or more."""
-        loss = loss_named(self.loss)
-        if operator.ndim == 1:
-            return [FactoredProblem(rows, operator, loss)]
-        if loss.name == "logistic":
-            return [FactoredProblem(rows, operator, None)]
-        mean = rows.mean(axis=0)  # class k against the rest: mu_k = 2 M_k - mean x
-        return [FactoredProblem(rows, 2 * column - mean, loss) for column in operator.T]
+    def _evidence_of(
+        self, problems: list[FactoredProblem], models: list[np.ndarray], noise: Covariance
+    ) -> Evidence:
+        """Return what the model was fitted on; a constant was fitted on one coordinate alone."""
+        if not self.intercept_only_:
+            return Evidence(problems, models, self.lam_, noise)
+        alone = [intercept_alone(problem) for problem in problems]
+        return Evidence(alone, [model[-1:] for model in models], self.lam_, noise.last())
 
-    def _penalty(self, problem: FactoredProblem, noise: Covariance) -> tuple[float, bool]:
+    def _problems(self, known: Supervised) -> list[FactoredProblem]:
+        """Return one problem, or one per class where a binary loss meets three or more."""
+        loss, operator = loss_named(self.loss), known.estimate.operator
+        make = partial(
+            FactoredProblem,
+            known.rows,
+            weights=known.weights,
+            penalty=penalty_named(self.penalty),
+            intercept=self.pipeline_.intercept > 0,
+        )
+        if operator.ndim == 1:
+            return [make(operator=operator, loss=loss)]
+        mean = np.average(known.rows, axis=0, weights=known.weights)
+        # Every row is in one class: M 1 = mean x is public, and what noise adds to it is known.
+        operator = operator - ((operator.sum(axis=1) - mean) / operator.shape[1])[:, None]
+        if loss.joint:
+            return [make(operator=operator, loss=None)]
+        return [make(operator=2 * column - mean, loss=loss) for column in operator.T]
+
+    def _penalty(self, problems: list[FactoredProblem], noise: Covariance) -> tuple[float, bool]:
         if self.lam != "auto":
             return float(self.lam), False
-        seed = check_random_state(self.random_state).randint(2**31)
-        choice = choose_lam(
-            problem,
-            noise,
-            intercept=self.pipeline_.intercept > 0,
-            max_iter=int(self.max_iter),
-            rng=np.random.default_rng(seed),
-        )
+        if problems[0].penalty.name == "none":
+            return 0.0, False
+        choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
         return choice.lam, choice.intercept_only
 
     def _solve(self, problem: FactoredProblem) -> Solution:
         limits = {"tol": self.tol, "max_iter": int(self.max_iter)}
         if not self.intercept_only_:
             return problem.solve(self.lam_, **limits)
-        alone = FactoredProblem(problem.rows[:, -1:], problem.operator[-1:], problem.loss)
-        found = alone.solve(self.lam_, **limits)
+        found = intercept_alone(problem).solve(self.lam_, **limits)
         full = np.zeros_like(problem.operator)
         full[-1:] = found.parameters
         return replace(found, parameters=full)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: the model, without the rows that it was learnt from."""
+        return {k: v for k, v in super().__getstate__().items() if k != "_evidence"}
+
+    def coef_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
+        """Return the interval of each coefficient, (2, d) or (2, d, K), to first order.
+
+        It covers what exact labels would give in the place of noisy ones; with ``sampling`` also
+        what other labels of the same rows would give. Shrinkage by the penalty is in neither.
+        """
+        check_is_fitted(self)
+        known = self._known_evidence.deviations(sampling=sampling)
+        deviations = np.zeros_like(self.coef_)
+        deviations[-len(known) :] = known  # of a constant: the intercept's alone
+        return interval(self.coef_, deviations, level)
+
+    def noise_bounds(self, delta: float = 0.05) -> NoiseBounds:
+        """Return how far, with probability 1 - delta, the noise has moved model and risk at most.
+
+        Patrini et al. 2016, Theorems 6 and 10, corrected (docs/errata.md): true for every data set,
+        and far from what happens on most.
+        """
+        check_is_fitted(self)
+        alone = len(self.releases_) == len(self.releases_[0].parts) == 1 if self.releases_ else True
+        mechanism = self.releases_[0].details["mechanism"] if self.releases_ and alone else "mixed"
+        return self._known_evidence.bounds(mechanism, delta)
+
+    @property
+    def _known_evidence(self) -> Evidence:
+        if not hasattr(self, "_evidence"):
+            raise AttributeError("intervals are known where the model was fitted, not from a file.")
+        return self._evidence
+
+    @property
+    def coef_interval_(self) -> np.ndarray:
+        """The interval of each coefficient for the mechanism's noise, at 95 %."""
+        return self.coef_interval()
+
+    @property
+    def risk_(self) -> float:
+        """The estimated risk on fresh labels of the same rows."""
+        return self._known_evidence.risk()[0]
+
+    @property
+    def risk_interval_(self) -> np.ndarray:
+        """The interval of the risk at 95 %."""
+        return interval(*self._known_evidence.risk(), 0.95)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return scores: one per row for two classes, one per row and class for more."""
@@ -184,7 +269,7 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         if scores.ndim == 1:
             positive = loss.link(scores)
             return np.column_stack([1 - positive, positive])
-        if loss.name == "logistic":
+        if loss.joint:
             return np.asarray(softmax(scores, axis=1))
         shares = np.maximum(loss.link(scores), 1e-12)
         return shares / shares.sum(axis=1, keepdims=True)
@@ -197,28 +282,42 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
 
     def _mapped(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        if self.release_ is None:
+        if not self.releases_:
             X = validate_data(self, X, dtype=np.float64, reset=False)
         return design_matrix(X, self.pipeline_, unknown="zero")
 
     def to_release(self) -> Release:
         """Return the model as a release: it keeps the guarantees of what it learnt from."""
         check_is_fitted(self)
-        if self.release_ is None:
+        if not self.releases_:
             raise ParameterError(
                 "a model learnt from plain labels has no guarantee to travel with."
             )
+        first = self.releases_[0].unsigned()
         return replace(
-            self.release_.unsigned(),
+            first,
             kind="model",
+            parts=tuple(part for release in self.releases_ for part in release.parts),
             arrays={"coefficients": self.coef_},
             details={
-                "classes": list(self.release_.classes),
+                "classes": list(first.classes),
                 "loss": loss_named(self.loss).name,
                 "lam": float(self.lam_),
+                **self._figures(),
             },
             noise=Covariance("none"),
         )
+
+    def _figures(self) -> dict[str, float | None]:
+        """Return what travels with the model about its quality; None where it is not known."""
+        if not hasattr(self, "_evidence"):
+            return {name: self.releases_[0].details[name] for name in FIGURES}
+        low, high = (float(end) for end in self.risk_interval_)
+        try:
+            moved = self.noise_bounds().parameters if not self.intercept_only_ else None
+        except ParameterError:
+            moved = None
+        return dict(zip(FIGURES, (self.risk_, low, high, moved), strict=True))
 
     @classmethod
     def from_release(cls, model: Release) -> "FactoredClassifier":
@@ -227,7 +326,7 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
             raise ParameterError(f"a {model.kind} release is no model; fit one with suffice fit.")
         loss = model.details["loss"]
         self = cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
-        self.release_ = model
+        self.releases_ = (model,)
         self.pipeline_ = model.pipeline
         self.classes_ = np.array(model.classes)
         self.n_features_in_ = len(model.pipeline.columns)
@@ -236,8 +335,20 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         return self
 
 
-def _exact_operator(rows: np.ndarray, codes: np.ndarray, classes: int) -> np.ndarray:
-    """Return mu (two classes) or M of labels in the clear."""
-    if classes == 2:
-        return rows.T @ (2.0 * codes - 1.0) / len(rows)
-    return rows.T @ np.eye(classes)[codes] / len(rows)
+def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
+    """Return the problem with the nearest operator that labels can have, where noise is large.
+
+    Without a penalty the operator must also be inside: a projected one is on the boundary.
+    """
+    width, columns = len(problem.operator), problem.operator.size // len(problem.operator)
+    energy = columns * float(noise.along(np.eye(width)).sum())
+    if energy <= _NOISY * float(np.sum(problem.operator**2)):
+        return problem
+    nearest = project(problem.rows, problem.operator, weights=problem.weights)
+    alone = problem.penalty.name == "none"
+    return problem.with_operator(nearest.shrunk() if alone else nearest.operator)
+
+
+def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
+    """Return one model as it is, several as the columns of one matrix."""
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)

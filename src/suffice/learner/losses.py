@@ -15,30 +15,54 @@ import numpy as np
 from scipy.special import expit
 
 from suffice.errors import ParameterError
+from suffice.kernels.margins import logistic_slopes
 
-__all__ = ["LOSSES", "LinearOddLoss", "from_even", "from_function", "loss_named"]
+__all__ = [
+    "LOSSES",
+    "LinearOddLoss",
+    "from_even",
+    "from_function",
+    "loss_named",
+    "odd_line",
+    "rho_loss",
+]
 
 Function = Callable[[np.ndarray], np.ndarray]
+Fused = Callable[[np.ndarray, np.ndarray], float]
 
 _GRID = np.concatenate([np.linspace(0.01, 5, 400), np.linspace(5, 40, 200)])
 _ODDNESS = 1e-8  # of f's size on the grid: how far from linear an odd part may be
-_STEP = 1e-6  # of numerical derivatives, where a loss brings none
+_SLOPE_STEP = 1e-6  # of numerical derivatives, where a loss brings none
+_SECOND_STEP = 1e-3
 
 
 @dataclass(frozen=True)
 class LinearOddLoss:
     """Computes f(z) = g(z) - (a/2) z, the loss of margin z, from its even part g.
 
-    ``slope`` is g', ``curvature`` g''(0), ``link`` the probability of the second class at a score,
-    where the loss has one.
+    ``slope`` is g' and ``second`` g''; ``link`` is the probability of the second class at a score,
+    where the loss has one. ``joint``: three classes or more have a form of their own, softmax, in
+    the place of one against the rest. ``steepest`` is the supremum of g' in units of a/2, which
+    decides where a minimiser exists without a penalty; None where nobody worked it out.
+    ``untrainable`` is the reason why nothing can be learnt with it, or empty. ``fused`` overwrites
+    scores with weighted slopes and returns the weighted sum of g (`suffice.kernels.margins`).
     """
 
     name: str
     a: float
     even: Function
     slope: Function
-    curvature: float
+    second: Function
     link: Function | None = None
+    joint: bool = False
+    steepest: float | None = None
+    untrainable: str = ""
+    fused: Fused | None = None
+
+    @property
+    def curvature(self) -> float:
+        """g''(0), of H = lam I + g''(0) S."""
+        return float(self.second(np.zeros(1))[0])
 
     def __call__(self, margins: np.ndarray) -> np.ndarray:
         """Return the loss at each margin y <theta, x>."""
@@ -54,67 +78,129 @@ LOSSES: Mapping[str, LinearOddLoss] = {
     loss.name: loss
     for loss in (
         LinearOddLoss(
-            "logistic", 1.0, _log_two_cosh_half, lambda z: np.tanh(z / 2) / 2, 0.25, expit
+            "logistic",
+            1.0,
+            even=_log_two_cosh_half,
+            slope=lambda z: np.tanh(z / 2) / 2,
+            second=lambda z: expit(z) * expit(-z),
+            link=expit,
+            joint=True,
+            steepest=1.0,
+            fused=logistic_slopes,
         ),
         LinearOddLoss(
             "square",
             4.0,
-            lambda z: 1 + z**2,
-            lambda z: 2 * z,
-            2.0,
-            lambda z: np.clip((1 + z) / 2, 0, 1),
+            even=lambda z: 1 + z**2,
+            slope=lambda z: 2 * z,
+            second=lambda z: np.full_like(z, 2.0),
+            link=lambda z: np.clip((1 + z) / 2, 0, 1),
+            steepest=np.inf,
         ),
         LinearOddLoss(
             "matsushita",
             2.0,
-            lambda z: np.sqrt(1 + z**2),
-            lambda z: z / np.sqrt(1 + z**2),
-            1.0,
-            lambda z: (1 + z / np.sqrt(1 + z**2)) / 2,
+            even=lambda z: np.sqrt(1 + z**2),
+            slope=lambda z: z / np.sqrt(1 + z**2),
+            second=lambda z: (1 + z**2) ** -1.5,
+            link=lambda z: (1 + z / np.sqrt(1 + z**2)) / 2,
+            steepest=1.0,
         ),
-        LinearOddLoss("linear", 2.0, np.zeros_like, np.zeros_like, 0.0),
+        LinearOddLoss(
+            "linear",
+            2.0,
+            even=np.zeros_like,
+            slope=np.zeros_like,
+            second=np.zeros_like,
+            steepest=0.0,
+        ),
     )
 }
+_ALIASES = {"softmax": "logistic"}  # one loss: softmax of two classes is logistic in their margin
+_NOTHING_TO_LEARN = (
+    "no margin has a smaller loss than zero, so theta = 0 minimises it for any labels and there is"
+    " nothing to learn with it. Use logistic or matsushita."
+)
 _REFUSED = {
     "hinge": "the hinge loss is not linear-odd: f(z) - f(-z) is not linear between -1 and 1, so"
     " the mean operator does not suffice for it. Use logistic or matsushita.",
-    "rho": "the rho-loss equals 1 + 2 rho max(0, -z): theta = 0 minimises it for any labels, so"
-    " there is nothing to learn with it.",
+    "rho": f"the rho-loss equals 1 + 2 rho max(0, -z): {_NOTHING_TO_LEARN}",
 }
 
 
 def loss_named(loss: "str | LinearOddLoss | Function") -> LinearOddLoss:
     """Return the loss of this name, or of a function after checking that it is linear-odd."""
-    if isinstance(loss, LinearOddLoss):
-        return loss
     if callable(loss):
-        return from_function(loss)
+        found = loss if isinstance(loss, LinearOddLoss) else from_function(loss)
+        if found.untrainable:
+            raise ParameterError(f"the {found.name} loss: {found.untrainable}")
+        return found
     if loss in _REFUSED:
         raise ParameterError(_REFUSED[loss])
-    if loss not in LOSSES:
-        raise ParameterError(f"loss must be one of softmax, {', '.join(LOSSES)}, or a function.")
-    return LOSSES[loss]
+    name = _ALIASES.get(loss, loss)
+    if name not in LOSSES:
+        known = ", ".join([*LOSSES, *_ALIASES])
+        raise ParameterError(f"loss must be one of {known}, or a function.")
+    return LOSSES[name]
+
+
+def rho_loss(rho: float) -> LinearOddLoss:
+    """Return f(z) = rho |z| - rho z + 1, which factorises but cannot be trained with.
+
+    Its even part is rho |z| + 1 and a = 2 rho (Table 1 of the paper, second line); f(z) >= f(0)
+    everywhere, so theta = 0 is best whatever the labels are.
+    """
+    if not (np.isfinite(rho) and rho > 0):
+        raise ParameterError("rho must be a positive number.")
+    return LinearOddLoss(
+        "rho",
+        2.0 * rho,
+        even=lambda z: rho * np.abs(z) + 1,
+        slope=lambda z: rho * np.sign(z),
+        second=np.zeros_like,
+        steepest=1.0,
+        untrainable=_NOTHING_TO_LEARN,
+    )
 
 
 def from_even(even: Function, a: float, name: str = "custom") -> LinearOddLoss:
-    """Return the loss g(z) - (a/2) z of an even function g (Lemma 5 of the paper)."""
+    """Return the loss g(z) - (a/2) z of an even function g (Lemma 5 of the paper).
+
+    Derivatives are numerical: g' to about 1e-9 of g's size, g'' to about 1e-6.
+    """
     values = np.asarray(even(_GRID), dtype=np.float64)
     gap = float(np.abs(values - even(-_GRID)).max())
     if not gap <= _ODDNESS * (1 + np.abs(values).max()):
         raise ParameterError(f"g must be even: g(z) - g(-z) reaches {gap:.3g}.")
     if not (np.isfinite(a) and a > 0):
         raise ParameterError("a must be a positive number.")
-    return LinearOddLoss(name, float(a), even, _numerical_slope(even), _numerical_curvature(even))
+    gain = float(even(np.zeros(1))[0] - (values - a / 2 * _GRID).min())
+    return LinearOddLoss(
+        name,
+        float(a),
+        even=even,
+        slope=_numerical_slope(even),
+        second=_numerical_second(even),
+        untrainable="" if gain > _ODDNESS else _NOTHING_TO_LEARN,
+    )
 
 
-def from_function(loss: Function, name: str = "custom") -> LinearOddLoss:
-    """Return a user's loss f in its factored form; the error says by how much f fails."""
+def odd_line(loss: Function) -> tuple[float, float]:
+    """Return a of the line -a z nearest to f(z) - f(-z), and by how much they differ at most.
+
+    Margins up to 40 are looked at; the difference is rounding where f is linear-odd.
+    """
     odd = np.asarray(loss(_GRID), dtype=np.float64) - np.asarray(loss(-_GRID), dtype=np.float64)
     if odd.shape != _GRID.shape or not np.isfinite(odd).all():
         raise ParameterError("a loss must map an array of margins to as many finite numbers.")
     a = -float(odd @ _GRID / (_GRID @ _GRID))
-    gap = float(np.abs(odd + a * _GRID).max())
-    if gap > _ODDNESS * (1 + np.abs(odd).max()):
+    return a, float(np.abs(odd + a * _GRID).max())
+
+
+def from_function(loss: Function, name: str = "custom") -> LinearOddLoss:
+    """Return a user's loss f in its factored form; the error says by how much f fails."""
+    a, gap = odd_line(loss)
+    if gap > _ODDNESS * (1 + abs(a) * _GRID[-1]):
         raise ParameterError(
             f"the loss is not linear-odd: f(z) - f(-z) differs from the line {-a:.4g} z by up to"
             f" {gap:.3g}, so the mean operator does not suffice for it."
@@ -123,11 +209,10 @@ def from_function(loss: Function, name: str = "custom") -> LinearOddLoss:
 
 
 def _numerical_slope(function: Function) -> Function:
-    return lambda z: (function(z + _STEP) - function(z - _STEP)) / (2 * _STEP)
+    step = _SLOPE_STEP
+    return lambda z: (function(z + step) - function(z - step)) / (2 * step)
 
 
-def _numerical_curvature(function: Function) -> float:
-    step = 1e-3
-    ends = np.array([-step, 0.0, step])
-    low, middle, high = np.asarray(function(ends), dtype=np.float64)
-    return float((low - 2 * middle + high) / step**2)
+def _numerical_second(function: Function) -> Function:
+    step = _SECOND_STEP
+    return lambda z: (function(z + step) - 2 * function(z) + function(z - step)) / step**2

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.errors import ForeignRowsError, TableError
-from suffice.release.artifact import Part, RowSet
+from suffice.errors import ForeignRowsError, ParameterError, TableError
+from suffice.release.artifact import Release, RowSet
+from suffice.release.kinds import kind_named
 from suffice.tables.columns import resolve_roles
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
@@ -25,27 +26,36 @@ def design_matrix(data: Any, pipeline: Pipeline, *, unknown: str = "error") -> n
     return np.ascontiguousarray(np.vstack(blocks))
 
 
-def matching_rows(data: Any, pipeline: Pipeline, parts: Sequence[Part]) -> np.ndarray:
-    """Return the mapped rows of a release, or raise if they are not the ones it belongs to.
+def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
+    """Return the mapped rows of each release, or raise if they are not the ones it belongs to.
 
-    With several owners the rows come owner by owner, in the order of the release's parts; within
-    one owner's rows the order does not matter.
+    With several owners the rows come owner by owner, in the order of the releases and their parts;
+    within one owner's rows the order matters only where a release says something about each row.
     """
+    pipeline = releases[0].pipeline
     table, names = _opened(data, pipeline)
-    blocks: list[np.ndarray] = []
     stream = _Stream(table.batches(names))
     lanes = RowLanes(table.schema, names)
-    for part in parts:
-        digest = RowDigest(names)
-        for batch in stream.take(part.rows.count):
-            digest.update(lanes.of(batch))
-            blocks.append(_mapped(batch, pipeline))
-        _check(digest, part.rows, len(parts))
+    owners = sum(len(release.parts) for release in releases)
+    seen: set[str] = set()
+    blocks: list[np.ndarray] = []
+    for release in releases:
+        mapped: list[np.ndarray] = []
+        for part in release.parts:
+            digest = RowDigest(names, ordered=kind_named(release.kind).ordered)
+            for batch in stream.take(part.rows.count):
+                digest.update(lanes.of(batch))
+                mapped.append(_mapped(batch, pipeline))
+            _check(digest, part.rows, owners)
+            if digest.unordered() in seen:  # hashes with and without an order do not compare
+                raise ParameterError("two of the releases are about the same rows; give others.")
+            seen.add(digest.unordered())
+        blocks.append(np.ascontiguousarray(np.vstack(mapped)))
     extra = stream.remaining()
     if extra:
-        total = sum(part.rows.count for part in parts)
+        total = sum(release.rows for release in releases)
         raise ForeignRowsError(f"the release is about {total} rows; {total + extra} were given.")
-    return np.ascontiguousarray(np.vstack(blocks))
+    return blocks
 
 
 def _opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
@@ -73,7 +83,7 @@ def _check(digest: RowDigest, rows: RowSet, owners: int) -> None:
         order = " Give the owners' rows in the order of the releases." if owners > 1 else ""
         raise ForeignRowsError(
             "these are not the rows that the release was computed on: their hash differs in some"
-            f" value of the columns that it names.{order}"
+            f" value of the columns that it names, or in their order where it has one.{order}"
         )
 
 

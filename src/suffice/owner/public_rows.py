@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from suffice.engines.fitting import fit_pipeline
 from suffice.engines.local import fold
-from suffice.engines.summary import PublicSummary
+from suffice.engines.summary import PublicSummary, Summary
 from suffice.errors import ParameterError
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.pipeline import Missing, Pipeline
@@ -15,13 +18,25 @@ from suffice.tables.sources import Table, open_table
 __all__ = ["PublicRows", "read_public_rows"]
 
 
+_SAMPLE = 5000  # rows enough for second moments
+
+
 @dataclass(frozen=True)
 class PublicRows:
-    """A table whose features are public, and the pipeline for them."""
+    """A table whose features are public, the pipeline for them, and a summary if there is one."""
 
     table: Table
     roles: Roles
     pipeline: Pipeline
+    summary: Summary | None = None
+
+    def sample(self) -> tuple[np.ndarray, int]:
+        """Return at most 5,000 mapped rows, evenly spaced, and how many rows there are."""
+        seen = self.summary or _summary(self.table, self.roles, frozenset(), None)
+        table = seen.sample.combine_chunks()
+        stride = -(-table.num_rows // _SAMPLE)
+        picked = table.take(np.arange(0, table.num_rows, stride)).combine_chunks()
+        return np.vstack([self.pipeline.transform(b) for b in picked.to_batches()]), seen.rows
 
 
 def read_public_rows(
@@ -31,15 +46,13 @@ def read_public_rows(
     features: Sequence[str] | None,
     categories: Mapping[str, Sequence[Any]] | None,
     missing: Missing,
-    clip: float,
-    intercept: float,
+    clip: float | None,
+    intercept: float | None,
     pipeline: Pipeline | None,
     map_spec: str | None,
     progress: Callable[[int], None] | None = None,
 ) -> PublicRows:
     """Read the feature columns once, never the label, and fit the pipeline unless it is given."""
-    import pyarrow as pa
-
     table = open_table(data)
     if pipeline is not None:
         given = tuple(column.name for column in pipeline.columns)
@@ -49,14 +62,11 @@ def read_public_rows(
     roles = resolve_roles(table.schema, label=label, features=features)
     if pipeline is not None:
         return PublicRows(table, roles, pipeline)
-    schema = pa.schema([table.schema.field(name) for name in roles.features])
     declared = dict(categories or {})
     strange = sorted(set(declared) - set(roles.features))
     if strange:
         raise ParameterError(f"categories are declared for {strange[0]!r}, which is no feature.")
-    summary = fold(
-        table.batches(roles.features), PublicSummary(schema, frozenset(declared)), progress
-    ).result()
+    summary = _summary(table, roles, frozenset(declared), progress)
     fitted = fit_pipeline(
         summary,
         roles.features,
@@ -66,4 +76,14 @@ def read_public_rows(
         intercept=intercept,
         map_spec=map_spec,
     )
-    return PublicRows(table, roles, fitted)
+    return PublicRows(table, roles, fitted, summary)
+
+
+def _summary(
+    table: Table,
+    roles: Roles,
+    declared: frozenset[str],
+    progress: Callable[[int], None] | None,
+) -> Summary:
+    schema = pa.schema([table.schema.field(name) for name in roles.features])
+    return fold(table.batches(roles.features), PublicSummary(schema, declared), progress).result()

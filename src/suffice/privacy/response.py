@@ -22,6 +22,7 @@ from suffice.privacy.randomness import private_blocks
 __all__ = ["Response"]
 
 _WHOLE = 2**64
+_MOST = 45.0  # e^45 > 2^64: from here on every other answer has one word, the least
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,13 @@ class Response:
 
     @classmethod
     def from_epsilon(cls, states: int, epsilon: float) -> "Response":
-        """Return the most faithful keep-else-uniform response that costs at most ``epsilon``."""
+        """Return the most faithful keep-else-uniform response that costs at most ``epsilon``.
+
+        More than about 44 cannot be spent: the least probability is 2^-64.
+        """
         epsilon = calibrate.check_epsilon(epsilon)
-        width = math.ceil(_WHOLE / (states - 1 + math.exp(epsilon)))
+        odds = math.exp(min(epsilon, _MOST))
+        width = math.ceil(_WHOLE / (states - 1 + odds))
         while (response := cls._uniform(states, width)).event.bound > epsilon:
             width += 1 + width // 2**52  # a float's last digit is worth this many words
         return response

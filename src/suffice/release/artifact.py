@@ -116,7 +116,8 @@ class Release:
 
 def _dimensions(release: Release) -> dict[str, int]:
     """Return the length of each named axis."""
-    return {"d": len(release.pipeline.outputs), "K": len(release.details.get("classes", ()))}
+    classes = len(release.details.get("classes", ()))
+    return {"d": len(release.pipeline.outputs), "m": release.rows, "K": classes}
 
 
 def _shape_of(axes: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -138,7 +139,7 @@ def _check_contents(release: Release) -> None:
         array = release.arrays[name]
         if array.dtype != np.dtype(rule.dtype) or array.shape != _shape_of(rule.shape, sizes):
             raise CorruptFileError(f"array {name} has the wrong type or shape.")
-        trouble = ARRAY_CHECKS[rule.check](array)
+        trouble = ARRAY_CHECKS[rule.check](array, sizes)
         if trouble:
             raise CorruptFileError(f"array {name} {trouble}.")
     factor = release.noise.array

@@ -41,12 +41,30 @@ class Covariance:
 
     def quadratic(self, parameters: Vector) -> float:
         """Return sum_k theta_k^T C theta_k over the columns theta_k of ``parameters``."""
-        theta = parameters.reshape(len(parameters), -1)
+        return float(self.along(parameters.reshape(len(parameters), -1)).sum())
+
+    def along(self, directions: Vector) -> Vector:
+        """Return v^T C v for each column v of ``directions`` (d, n)."""
         if self.form == "diagonal" and self.array is not None:
-            theta = np.sqrt(self.array)[:, None] * theta
+            directions = np.sqrt(self.array)[:, None] * directions
         elif self.form == "factor" and self.array is not None:
-            theta = self.array.T @ theta
-        return float(self.variance * np.sum(theta**2))
+            directions = self.array.T @ directions
+        return np.asarray(self.variance * np.sum(directions**2, axis=0))
+
+    def dense(self, width: int) -> Vector:
+        """Return C as a matrix, to compute with; it never travels."""
+        if self.form == "factor" and self.array is not None:
+            return np.asarray(self.variance * (self.array @ self.array.T))
+        diagonal = np.ones(width) if self.array is None else self.array
+        return np.asarray(np.diag(self.variance * diagonal))
+
+    def last(self) -> "Covariance":
+        """Return the covariance of the last coordinate alone."""
+        if self.array is None:
+            return self
+        only = np.zeros((len(self.array), 1))
+        only[-1] = 1.0
+        return Covariance("identity", float(self.along(only)[0]))
 
     def __add__(self, other: "Covariance") -> "Covariance":
         """Return the covariance of the sum of two independent noises."""

@@ -6,6 +6,7 @@ every kind read this table and hold no list of their own.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,29 @@ from suffice.errors import UnsupportedFileError
 __all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named"]
 
 Array = NDArray[Any]
+Sizes = Mapping[str, int]
 
 
-def _finite(array: Array) -> str | None:
+def _finite(array: Array, _: Sizes) -> str | None:
     return None if np.isfinite(array).all() else "holds values that are not finite"
 
 
-ARRAY_CHECKS: Mapping[str, Callable[[Array], str | None]] = {"finite": _finite}
+def _codes(array: Array, sizes: Sizes) -> str | None:
+    return None if array.max(initial=0) < sizes["K"] else "holds codes of no class"
+
+
+def _channel(array: Array, _: Sizes) -> str | None:
+    likely = np.isfinite(array).all() and (array > 0).all()
+    if not likely or np.abs(array.sum(axis=0) - 1).max() > 1e-9:
+        return "must hold positive probabilities, each column with sum one"
+    return None
+
+
+ARRAY_CHECKS: Mapping[str, Callable[[Array, Sizes], str | None]] = {
+    "finite": _finite,
+    "codes": _codes,
+    "channel": _channel,
+}
 
 
 def _labels(value: Any) -> bool:
@@ -33,11 +50,16 @@ def _labels(value: Any) -> bool:
     return (text or whole) and len(set(value)) == len(value)
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
 DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda v: isinstance(v, str),
     "labels": _labels,
-    "positive": lambda v: isinstance(v, int | float) and not isinstance(v, bool) and v > 0,
-    "non-negative": lambda v: isinstance(v, int | float) and not isinstance(v, bool) and v >= 0,
+    "positive": lambda v: _number(v) and v > 0,
+    "non-negative": lambda v: _number(v) and v >= 0,
+    "maybe a number": lambda v: v is None or _number(v),
 }
 
 
@@ -45,9 +67,10 @@ DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
 class ArrayRule:
     """One array of a kind.
 
-    ``shape`` names its axes: d (coordinates of the pipeline), K (classes), K? (an axis that is
-    there only with three classes or more). ``check`` is one of ARRAY_CHECKS. ``merge`` says what
-    several owners' arrays become: "row-mean", the mean over all their rows.
+    ``shape`` names its axes: d (coordinates of the pipeline), m (rows), K (classes), K? (an axis
+    that is there only with three classes or more). ``check`` is one of ARRAY_CHECKS. ``merge`` says
+    what several owners' arrays become: "row-mean", the mean over all their rows; "in turn", one
+    after the other; "equal", an error if they differ.
     """
 
     dtype: str
@@ -70,7 +93,10 @@ class DetailRule:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a release of this kind and version holds."""
+    """What a release of this kind and version holds.
+
+    ``ordered``: it says something about each row, so that its row hash depends on their order.
+    """
 
     name: str
     version: int
@@ -78,6 +104,7 @@ class Kind:
     details: Mapping[str, DetailRule]
     title: str
     merges: bool = True
+    ordered: bool = False
 
 
 KINDS: Mapping[str, Kind] = {
@@ -95,14 +122,29 @@ KINDS: Mapping[str, Kind] = {
             },
         ),
         Kind(
-            name="model",
+            name="label-responses",
             version=1,
+            title="randomised labels, row by row",
+            arrays={
+                "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn"),
+                "channel": ArrayRule("float64", ("K", "K"), check="channel", merge="equal"),
+            },
+            details={"classes": DetailRule("labels"), "mechanism": DetailRule("text")},
+            ordered=True,
+        ),
+        Kind(
+            name="model",
+            version=2,
             title="a fitted linear classifier",
             arrays={"coefficients": ArrayRule("float64", ("d", "K?"))},
             details={
                 "classes": DetailRule("labels"),
                 "loss": DetailRule("text"),
                 "lam": DetailRule("non-negative"),
+                "risk": DetailRule("maybe a number"),
+                "risk_low": DetailRule("maybe a number"),
+                "risk_high": DetailRule("maybe a number"),
+                "parameter_bound": DetailRule("maybe a number"),
             },
             merges=False,
         ),

@@ -66,6 +66,16 @@ def _row_mean(arrays: list[Any], weights: Any) -> Any:
     return np.einsum("i,i...->...", weights, np.stack(arrays))
 
 
+def _in_turn(arrays: list[Any], _: Any) -> Any:
+    return np.concatenate(arrays)
+
+
+def _equal(arrays: list[Any], _: Any) -> Any:
+    if any(not np.array_equal(array, arrays[0]) for array in arrays):
+        raise ParameterError("the owners randomised at different rates; fit them without merging.")
+    return arrays[0]
+
+
 def _same(name: str, values: list[Any]) -> Any:
     if any(value != values[0] for value in values):
         raise ParameterError(f"the owners differ in {name}; only equal ones can be merged.")
@@ -80,5 +90,5 @@ def _largest(_: str, values: list[Any]) -> Any:
     return max(values)
 
 
-_ARRAY_MERGES = {"row-mean": _row_mean}
+_ARRAY_MERGES = {"row-mean": _row_mean, "in turn": _in_turn, "equal": _equal}
 _DETAIL_MERGES = {"same": _same, "any": _any, "largest": _largest}

@@ -1,1 +1,1 @@
-"""Studies on data declared public: the demo, and later reproductions, simulations and baselines."""
+"""Studies on data declared public: the demo and reproductions; later simulations, baselines."""

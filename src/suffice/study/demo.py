@@ -1,6 +1,5 @@
 """The demo: a clinic's private diagnoses, public measurements, one release, one classifier."""
 
-import html
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,8 @@ from suffice.privacy.guarantee import Budget
 from suffice.release.artifact import Release
 from suffice.release.codec import load
 from suffice.release.files import write_whole
-from suffice.study.report import figure_svg, page
+from suffice.study.curves import draw_utility
+from suffice.study.report import Table, figure_svg, page, paragraphs, prose, spread, table_html
 
 __all__ = ["Story", "run_demo"]
 
@@ -31,9 +31,7 @@ class Story:
     """What the demo has to tell: paragraphs, then a table."""
 
     paragraphs: tuple[str, ...]
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    table: Table
 
 
 @dataclass(frozen=True)
@@ -54,21 +52,19 @@ def run_demo(output: Path) -> Story:
     X, y = load_breast_cancer(return_X_y=True)
     train, test, labels, truth = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
     data = _Data(train, labels, test, truth)
-    paragraphs, release = _one_release(data)
+    told, release = _one_release(data)
     plain = float(FactoredClassifier().fit(train, labels).score(test, truth))
     majority = float(max(np.mean(truth), 1 - np.mean(truth)))
     accuracies = {name: _curve(data, name) for name in MECHANISMS}
     rows = tuple(
-        (f"{epsilon:g}", *(_spread(accuracies[name][i]) for name in accuracies))
+        (f"{epsilon:g}", *(spread(accuracies[name][i]) for name in accuracies))
         for i, epsilon in enumerate(_EPSILONS)
     )
-    story = Story(
-        paragraphs,
+    title = (
         f"Test accuracy, mean and range of {_REPEATS} releases"
-        f" (without privacy {plain:.3f}, always the larger class {majority:.3f})",
-        ("epsilon", *accuracies),
-        rows,
+        f" (without privacy {plain:.3f}, always the larger class {majority:.3f})"
     )
+    story = Story(told, Table(title, ("epsilon", *accuracies), rows))
     write_whole(output, _report(story, release, accuracies, plain, majority).encode())
     return story
 
@@ -94,7 +90,7 @@ Its ledger allows {balance.budget} per {balance.unit}; {balance.spent:.3f} is sp
 
 A learner with the file and the public rows, and no diagnosis, reached a test accuracy of
 {data.accuracy(release):.3f}."""
-    return tuple(" ".join(part.split()) for part in story.split("\n\n")), release
+    return paragraphs(story), release
 
 
 def _curve(data: _Data, mechanism: str) -> list[list[float]]:
@@ -112,10 +108,6 @@ def _curve(data: _Data, mechanism: str) -> list[list[float]]:
     ]
 
 
-def _spread(values: list[float]) -> str:
-    return f"{np.mean(values):.3f} ({min(values):.2f}-{max(values):.2f})"
-
-
 def _report(
     story: Story,
     release: Release,
@@ -124,27 +116,14 @@ def _report(
     majority: float,
 ) -> str:
     def draw(axes: Any) -> None:
-        for name, curve in accuracies.items():
-            axes.plot(_EPSILONS, [np.mean(v) for v in curve], marker="o", label=name)
-            axes.fill_between(
-                _EPSILONS, *zip(*((min(v), max(v)) for v in curve), strict=True), alpha=0.12
-            )
-        axes.axhline(plain, color="black", linestyle="--", linewidth=1, label="without privacy")
-        axes.axhline(majority, color="grey", linestyle=":", linewidth=1, label="larger class")
-        axes.set(xscale="log", xlabel="epsilon (privacy loss per label)", ylabel="test accuracy")
-        axes.set_xticks(_EPSILONS, [f"{e:g}" for e in _EPSILONS])
-        axes.legend(loc="lower right", frameon=False)
+        draw_utility(axes, _EPSILONS, accuracies, plain=plain, majority=majority)
 
-    head = "".join(f"<th>{html.escape(c)}</th>" for c in story.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in story.rows
+    noise = (
+        f"Noise at epsilon 1: standard deviation {release.noise.variance**0.5:.3f} on each"
+        " coordinate. The intervals show the mechanism's randomness on one split of the data."
     )
-    told = "".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in story.paragraphs)
     return page(
         "suffice: one release, end to end",
-        f"{told}<h2>Utility against epsilon</h2>{figure_svg(draw)}"
-        f"<p>{html.escape(story.title)}.</p><table><tr>{head}</tr>{body}</table>"
-        f"<p>Noise at epsilon 1: standard deviation {release.noise.variance**0.5:.3f} on each"
-        " coordinate. The intervals show the mechanism's randomness on one split of the data.</p>",
+        f"{prose(story.paragraphs)}<h2>Utility against epsilon</h2>{figure_svg(draw)}"
+        f"{table_html(story.table)}{prose([noise])}",
     )

@@ -155,10 +155,13 @@ class Pipeline:
 
     def transform(self, batch: pa.RecordBatch, *, unknown: str = "error") -> np.ndarray:
         """Return the rows of ``batch`` as a float64 matrix (rows, coordinates)."""
+        return self.finished(self.encoded(batch, unknown=unknown))
+
+    def finished(self, columns: np.ndarray) -> np.ndarray:
+        """Return the rows of columns as `encoded` returns them: standardised, clipped, whole."""
         from suffice.kernels import mapping  # compiled code is loaded when rows come
 
-        columns = self.encoded(batch, unknown=unknown)
-        out = np.empty((len(self.outputs), batch.num_rows))
+        out = np.empty((len(self.outputs), columns.shape[1]))
         bad = mapping.map_columns(columns, self.mean, 1.0 / self.scale, self.bound, out)
         if bad:
             self.explain_holes(columns)

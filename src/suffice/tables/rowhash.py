@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from suffice.errors import TableError
 from suffice.kernels import digests
 from suffice.tables.columns import is_categorical, numeric_columns
 
@@ -47,27 +48,42 @@ class RowLanes:
 
 
 class RowDigest:
-    """Computes the order-free hash of rows; an accumulator over lanes (see `RowLanes`)."""
+    """Computes the hash of rows, order-free or ``ordered``; an accumulator over lanes.
 
-    def __init__(self, names: Sequence[str]) -> None:
+    A statistic that sums rows has no order; one that says something about each row has.
+    """
+
+    def __init__(self, names: Sequence[str], *, ordered: bool = False) -> None:
         self._names = sorted(names)
         self._sums = np.zeros(2, dtype=np.uint64)
+        self._sequence = hashlib.sha256(b"rows in order\0") if ordered else None
         self.count = 0
 
     def update(self, lanes: np.ndarray) -> None:
         """Take in the lanes of a batch of rows."""
         digests.fold_lanes(lanes, self._sums)
+        if self._sequence is not None:
+            self._sequence.update(np.ascontiguousarray(lanes.T).tobytes())
         self.count += lanes.shape[1]
 
     def merge(self, other: "RowDigest") -> None:
-        """Take in everything that ``other`` has seen."""
+        """Take in everything that ``other`` has seen; rows in order are read in order instead."""
+        if self._sequence is not None:
+            raise TableError("an ordered row hash must see its rows one batch after the other.")
         self._sums += other._sums
         self.count += other.count
 
     def result(self) -> str:
-        """Return ``sha256:...`` over the sorted column names, the row count and the sums."""
+        """Return ``sha256:...`` over the sorted column names, the row count and the rows."""
+        return self.unordered() if self._sequence is None else self._named(self._sequence.digest())
+
+    def unordered(self) -> str:
+        """Return the hash that the same rows have in any order."""
+        return self._named(self._sums.tobytes())
+
+    def _named(self, body: bytes) -> str:
         head = json.dumps([self._names, self.count], ensure_ascii=True).encode()
-        return "sha256:" + hashlib.sha256(head + b"\0" + self._sums.tobytes()).hexdigest()
+        return "sha256:" + hashlib.sha256(head + b"\0" + body).hexdigest()
 
 
 def _column_key(name: str) -> np.ndarray:

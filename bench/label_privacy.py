@@ -1,0 +1,66 @@
+"""What label privacy costs in accuracy: automatic releases and models against non-private ones.
+
+    python bench/label_privacy.py --data ../shared/data --seeds 10
+
+Per data set: the same learner without noise, its penalty tuned by cross-validation; everything
+automatic at several epsilons; every single mechanism at epsilon .1; the larger class.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from harness import machine
+
+from suffice.owner.mean_operator import MECHANISMS
+from suffice.study.data_sets import split
+from suffice.study.label_privacy import private_accuracy, without_noise
+
+_EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
+_MUST = ("spambase", "wine-white", "magic", "adult", "ijcnn1", "uci-har", "mnist-7v9")
+
+
+def study(name: str, seeds: int, folder: Path, epsilons: list[float]) -> dict[str, object]:
+    """Return mean accuracies over the seeds."""
+    found: dict[str, list[float]] = {}
+    chosen: dict[str, list[str]] = {}
+    for seed in range(seeds):
+        data = split(name, seed, folder)
+        found.setdefault("majority", []).append(data.majority)
+        found.setdefault("without noise", []).append(without_noise(data))
+        for epsilon in epsilons:
+            value, mechanism = private_accuracy(data, epsilon)
+            found.setdefault(f"auto {epsilon:g}", []).append(value)
+            chosen.setdefault(f"{epsilon:g}", []).append(mechanism)
+        for mechanism in MECHANISMS:
+            value, _ = private_accuracy(data, 0.1, mechanism)
+            found.setdefault(f"{mechanism} 0.1", []).append(value)
+    return {
+        "means": {key: float(np.mean(values)) for key, values in found.items()},
+        "least": {key: float(np.min(values)) for key, values in found.items()},
+        "chosen": chosen,
+    }
+
+
+def main() -> None:
+    """Print one line per data set and write bench/results/label_privacy.json."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--sets", default=",".join(_MUST))
+    parser.add_argument("--epsilons", default=",".join(f"{e:g}" for e in _EPSILONS))
+    asked = parser.parse_args()
+    results = {}
+    for name in asked.sets.split(","):
+        epsilons = [float(e) for e in asked.epsilons.split(",")]
+        results[name] = study(name, asked.seeds, asked.data, epsilons)
+        means = results[name]["means"]
+        print(name, " ".join(f"{key} {value:.4f}" for key, value in means.items()), flush=True)
+    output = Path(__file__).parent / "results" / "label_privacy.json"
+    output.parent.mkdir(exist_ok=True)
+    output.write_text(json.dumps({"machine": machine(), "seeds": asked.seeds, "sets": results}))
+
+
+if __name__ == "__main__":
+    main()

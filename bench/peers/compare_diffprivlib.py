@@ -1,0 +1,165 @@
+"""Our label-private learner beside diffprivlib's record-private LogisticRegression.
+
+    python bench/peers/compare_diffprivlib.py --data ../shared/data --seeds 5
+
+The promises differ: diffprivlib protects whole records, ours the label of each record alone, with
+rows that are public. Same rows, same splits, same public map of the rows. Of diffprivlib the best
+of 32 settings is reported, picked per data set and epsilon by the *test* accuracy, which no owner
+could do; of ours the one run with everything automatic, at delta = 1e-6 and pure.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from suffice.learner.rows import design_matrix
+from suffice.owner.mean_operator import MeanOperator
+from suffice.study.data_sets import Split, split
+from suffice.study.label_privacy import private_accuracy
+
+HERE = Path(__file__).parent
+PEER = HERE / "diffprivlib"
+ENVIRONMENT = HERE / ".envs" / "diffprivlib"
+RESULT = HERE.parent / "results" / "diffprivlib.json"
+
+SETS = ("spambase", "magic", "adult", "ijcnn1", "mnist-7v9")
+EPSILONS = (0.1, 1.0, 10.0)
+DELTAS = (1e-6, 0.0)
+DEFAULT = "clipped|own|1"  # diffprivlib as it comes
+PROMISES = "diffprivlib: epsilon per record, delta 0. suffice: epsilon per label, rows public."
+
+
+def environment() -> Path:
+    """Return the peer's own interpreter; the first call installs its environment."""
+    python = ENVIRONMENT / "bin" / "python"
+    if not (ENVIRONMENT / "made").exists():
+        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+        install = (
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+        )
+        subprocess.run([python, *install, PEER / "requirements.txt"], check=True)
+        (ENVIRONMENT / "made").touch()
+    return python
+
+
+def export(data: Split, path: Path) -> None:
+    """Write the split as our public pipeline maps it, divided by its public norm bound."""
+    pipeline = MeanOperator(1.0).public_rows(data.rows).pipeline
+    bound = float(np.hypot(pipeline.bound, pipeline.intercept))
+    np.savez(
+        path,
+        rows=design_matrix(data.rows, pipeline) / bound,
+        labels=data.labels,
+        test_rows=design_matrix(data.test_rows, pipeline) / bound,
+        test_labels=data.test_labels,
+        bound=pipeline.bound / bound,
+    )
+
+
+def theirs(data: Split) -> dict[str, float]:
+    """Return diffprivlib's accuracy for every setting, from its own process."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows, output = Path(folder) / "split.npz", Path(folder) / "accuracies.json"
+        export(data, rows)
+        alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        subprocess.run([environment(), PEER / "fit.py", rows, output], check=True, env=alone)
+        return json.loads(output.read_text())
+
+
+def ours(data: Split) -> dict[str, float]:
+    """Return our accuracies, everything automatic."""
+    return {
+        f"{epsilon:g}|{delta:g}": private_accuracy(data, epsilon, delta=delta)[0]
+        for epsilon in EPSILONS
+        for delta in DELTAS
+    }
+
+
+def means(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of every key over the seeds."""
+    return {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
+
+
+def study(name: str, seeds: int, folder: Path) -> dict:
+    """Return everything measured on one data set."""
+    runs = []
+    for seed in range(seeds):
+        data = split(name, seed, folder)
+        runs.append({"majority": data.majority, "theirs": theirs(data), "ours": ours(data)})
+        print(f"  {name}, seed {seed}", file=sys.stderr, flush=True)
+    return {
+        "runs": runs,
+        "majority": float(np.mean([run["majority"] for run in runs])),
+        "theirs": means([run["theirs"] for run in runs]),
+        "ours": means([run["ours"] for run in runs]),
+    }
+
+
+def deviation(runs: list[dict], side: str, key: str) -> float:
+    """Return the standard deviation over the seeds."""
+    return float(np.std([run[side][key] for run in runs], ddof=1)) if len(runs) > 1 else 0.0
+
+
+def lines(name: str, found: dict) -> Iterator[list[str]]:
+    """Yield one line of the table per epsilon."""
+
+    def cell(side: str, key: str) -> str:
+        return f"{found[side][key]:.3f} ± {deviation(found['runs'], side, key):.3f}"
+
+    for epsilon in EPSILONS:
+        start = f"{epsilon:g}|"
+        best = max((k for k in found["theirs"] if k.startswith(start)), key=found["theirs"].get)
+        yield [
+            name,
+            f"{epsilon:g}",
+            f"{found['majority']:.3f}",
+            cell("theirs", start + DEFAULT),
+            cell("theirs", best),
+            best.partition("|")[2].replace("|", ", "),
+            *(cell("ours", f"{start}{delta:g}") for delta in DELTAS),
+        ]
+
+
+def main() -> None:
+    """Print the table and write bench/results/diffprivlib.json."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sets", default=",".join(SETS))
+    asked = parser.parse_args()
+    sets = {name: study(name, asked.seeds, asked.data) for name in asked.sets.split(",")}
+    columns = [
+        "set", "epsilon", "larger class", "diffprivlib, default (record)",
+        "diffprivlib, best (record)", "its rows, intercept, C", "suffice 1e-6 (label)",
+        "suffice pure (label)",
+    ]  # fmt: skip
+    table = [line for name, found in sets.items() for line in lines(name, found)]
+    print(PROMISES, f"Test accuracy, mean ± deviation of {asked.seeds} seeds.\n")
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    for line in table:
+        print(f"| {' | '.join(line)} |")
+    sys.path.insert(0, str(HERE.parent))
+    from harness import machine
+
+    RESULT.parent.mkdir(exist_ok=True)
+    peer = (PEER / "requirements.txt").read_text().split()
+    used = {"machine": machine(), "peer": peer, "promises": PROMISES}
+    result = {**used, "seeds": asked.seeds, "columns": columns, "table": table}
+    RESULT.write_text(json.dumps({**result, "sets": sets}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Commands of the two-agent protocol: propose (the learner), grant (the owner)."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from suffice.cli import options
+from suffice.cli.output import progress, show_json, show_pairs
+from suffice.cli.owner import _values
+
+__all__ = ["register", "show_message"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of both agents."""
+    app.command()(propose)
+    app.command()(grant)
+
+
+def propose(
+    rows: Annotated[Path, typer.Argument(help="The public rows, which both sides hold.")],
+    epsilon: Annotated[float, typer.Option(help="What the release may cost each label.")],
+    output: options.Output,
+    delta: options.Delta = 0.0,
+    mechanism: Annotated[
+        str, typer.Option(help="As for release mean-operator; auto: the one of least noise.")
+    ] = "auto",
+    features: Annotated[
+        str | None, typer.Option(help="Feature columns, with commas; default: all.")
+    ] = None,
+    classes: options.Classes = "0,1",
+    feature_map: options.FeatureMap = None,
+    missing: options.Missing = "error",
+    like: options.Like = None,
+    purpose: Annotated[str, typer.Option(help="What it is for, in words, for the owner.")] = "",
+    json: options.Json = False,
+) -> None:
+    """Ask an owner for the mean operator of public rows, at a price; writes a proposal."""
+    from suffice.release.codec import load
+    from suffice.transport import protocol
+
+    proposal = protocol.propose(
+        rows,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        features=features.split(",") if features else None,
+        classes=_values(classes),
+        map=feature_map,
+        missing=missing,  # type: ignore[arg-type]  # checked where it is used
+        pipeline=load(like).pipeline if like else None,
+        purpose=purpose,
+    )
+    proposal.save(output)
+    _show(proposal, {"written": [str(output)]}, json=json)
+
+
+def grant(
+    proposal: Annotated[Path, typer.Argument(help="What a learner proposed.")],
+    table: options.TablePath,
+    label: options.Label,
+    policy: Annotated[Path, typer.Option(help="What you grant, as JSON; see docs/protocol.md.")],
+    ledger: Annotated[Path, typer.Option(help="The ledger that pays.")],
+    dataset: Annotated[str, typer.Option(help="The data set's name in the ledger.")],
+    output: options.Output,
+    answer: Annotated[
+        Path | None, typer.Option(help="The answer to write; default: OUTPUT with .answer.json.")
+    ] = None,
+    like: Annotated[
+        Path | None, typer.Option(help="The release whose pipeline the proposal names.")
+    ] = None,
+    sign: options.SigningKey = None,
+    json: options.Json = False,
+) -> None:
+    """Answer a proposal; ends with status 0 if granted, 8 if countered, 9 if refused."""
+    from suffice.owner.ledger import Ledger
+    from suffice.owner.policy import Policy
+    from suffice.release.codec import load
+    from suffice.transport import protocol
+    from suffice.transport.messages import Proposal
+
+    asked, limits = Proposal.load(proposal), Policy.load(policy)
+    with progress("reading") as tell:
+        reply, release = protocol.grant(
+            asked,
+            table,
+            policy=limits,
+            ledger=Ledger(ledger),
+            dataset=dataset,
+            label=label,
+            pipeline=load(like).pipeline if like else None,
+            key=sign,
+            progress=tell,
+        )
+    reply_path = answer or output.with_suffix(".answer.json")
+    if release is not None:
+        release.save(output)  # first: an answer must not name a file that is not there
+    reply.save(reply_path)
+    written = [str(path) for path in ([] if release is None else [output]) + [reply_path]]
+    _show(reply, {"written": written}, json=json)
+    raise typer.Exit(reply.exit_code)
+
+
+def show_message(data: bytes, *, json: bool) -> None:
+    """Print what a proposal or an answer says."""
+    from suffice.transport.messages import Message
+
+    _show(Message.load(data), {}, json=json)
+
+
+def _show(message: Any, more: dict[str, Any], *, json: bool) -> None:
+    content = message.to_json()
+    if json:
+        show_json({**more, **content})
+        return
+
+    hidden = {"message", "version", "digest"}
+    told = {name: v for name, v in content.items() if name not in hidden and v not in (None, "")}
+    lines = {**more, message.name: message.digest, **told}
+    show_pairs([(name, _words(value)) for name, value in lines.items()])
+
+
+def _words(value: Any) -> str:
+    """Return a field of a message for reading."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        # Column names may hold anything; what is not printable is shown escaped.
+        words = [str(item) if str(item).isprintable() else ascii(item) for item in value]
+        return "; ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
+    text = str(value)
+    return f"{text[:23]}..." if text.startswith("sha256:") else text

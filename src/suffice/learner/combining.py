@@ -1,0 +1,78 @@
+"""Several owners' releases as one factored problem: their rows, one operator, weights by noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.learner.estimate import OperatorEstimate
+from suffice.learner.rows import matching_rows
+from suffice.learner.weak import Released, estimate_mean_operator
+from suffice.release.artifact import Release
+
+__all__ = ["Supervised", "combined"]
+
+
+@dataclass(frozen=True, eq=False)
+class Supervised:
+    """Mapped rows, the operator of their labels, and the weights of rows (None: all alike)."""
+
+    rows: np.ndarray
+    estimate: OperatorEstimate
+    weights: np.ndarray | None = None
+
+
+def combined(releases: Sequence[Release], X: Any) -> Supervised:
+    """Return rows and operator of all owners, each weighted by how sure their operator is.
+
+    Every owner's operator estimates the same mean E[y x], with an error of covariance C from the
+    mechanism and S/m from sampling. The weights are inverse to the traces of C + S/m: without noise
+    they are the shares of rows, and a noisy owner counts for less.
+    """
+    _check(releases)
+    blocks = matching_rows(X, releases)
+    found = [
+        estimate_mean_operator(rows, Released(release))
+        for rows, release in zip(blocks, releases, strict=True)
+    ]
+    if len(found) == 1:
+        return Supervised(blocks[0], found[0])
+    weights = 1 / np.array([_error(*pair) for pair in zip(blocks, found, strict=True)])
+    weights /= weights.sum()
+    noise = found[0].noise.scaled(weights[0] ** 2)
+    for weight, estimate in zip(weights[1:], found[1:], strict=True):
+        noise = noise + estimate.noise.scaled(weight**2)
+    operator = sum(w * estimate.operator for w, estimate in zip(weights, found, strict=True))
+    rows = np.concatenate(
+        [np.full(len(b), w / len(b)) for w, b in zip(weights, blocks, strict=True)]
+    )
+    return Supervised(
+        np.concatenate(blocks), replace(found[0], operator=operator, noise=noise), rows
+    )
+
+
+def _error(rows: np.ndarray, estimate: OperatorEstimate) -> float:
+    """Return the trace of C + S/m per column."""
+    width = rows.shape[1]
+    columns = 1 if estimate.operator.ndim == 1 else estimate.operator.shape[1]
+    sampling = float(np.mean(np.sum(rows**2, axis=1))) / (len(rows) * columns)
+    return float(estimate.noise.along(np.eye(width)).sum()) + sampling
+
+
+def _check(releases: Sequence[Release]) -> None:
+    if not releases:
+        raise ParameterError("there is no release to learn from.")
+    first = releases[0]
+    for release in releases:
+        if release.pipeline != first.pipeline:
+            raise ParameterError(
+                "the owners' pipelines differ; let them agree on one (pipeline=..., --like FILE)"
+                " first."
+            )
+        if release.classes != first.classes:
+            raise ParameterError("the owners declared different classes, or in another order.")
+    hashes = [part.rows.hash for release in releases for part in release.parts]
+    if len(set(hashes)) < len(hashes):
+        raise ParameterError("two of the releases are about the same rows; give other rows' ones.")

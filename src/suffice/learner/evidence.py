@@ -1,0 +1,94 @@
+"""How sure a fitted model is: its risk without labels, and intervals from the known noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from suffice.errors import ParameterError
+from suffice.learner.bounds import NoiseBounds, noise_bounds
+from suffice.learner.problem import FactoredProblem
+from suffice.learner.tuning import Optimism, labels_behind
+from suffice.release.covariance import Covariance
+
+__all__ = ["Evidence", "interval"]
+
+_LARGEST = 2000  # entries of a model whose Hessian is inverted
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Holds what a model was fitted on: one problem, or one per class, and the operator's noise.
+
+    The problems have the operator as it was released, whether or not it was projected.
+    """
+
+    problems: Sequence[FactoredProblem]
+    models: Sequence[np.ndarray]
+    lam: float
+    noise: Covariance
+
+    def risk(self) -> tuple[float, float]:
+        """Return the estimated risk on fresh labels of the same rows, and its standard deviation.
+
+        The mean over the classes, one against the rest. The deviation is that of the mechanism's
+        noise and the sampling of labels together. A model of a projected operator moves less with
+        the noise than is taken off here: its risk is estimated too large rather than too small.
+        """
+        optimism = Optimism(self.problems[0], self.noise, labels_behind(self.problems[0]))
+        pairs = list(zip(self.problems, self.models, strict=True))
+        risks = [p.risk(theta)[0] + optimism.of(p, theta, self.lam) for p, theta in pairs]
+        deviations = [optimism.error(p, theta, self.lam) for p, theta in pairs]
+        return float(np.mean(risks)), float(np.mean(deviations))
+
+    def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
+        """Return what the mechanism's noise can have done to the model (`learner.bounds`)."""
+        if len(self.problems) > 1 or self.problems[0].penalty.name != "l2":
+            raise ParameterError("bounds are known for one problem with the l2 penalty only.")
+        problem = self.problems[0]
+        a = 2 * problem.operator_weight
+        return noise_bounds(self.noise, mechanism, self.models[0], a=a, lam=self.lam, delta=delta)
+
+    def deviations(self, *, sampling: bool) -> np.ndarray:
+        """Return the standard deviation of each coefficient, (d,) or (d, K).
+
+        The minimiser moves by weight H^-1 n when the operator moves by n, H the Hessian there: the
+        covariance is weight^2 H^-1 C H^-1, to first order.
+        """
+        pairs = zip(self.problems, self.models, strict=True)
+        columns = [self._deviations(*pair, sampling=sampling) for pair in pairs]
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+    def _deviations(
+        self, problem: FactoredProblem, model: np.ndarray, *, sampling: bool
+    ) -> np.ndarray:
+        if self.noise.form == "none":
+            raise ParameterError("the noise of this operator is not known: there is no interval.")
+        if not problem.penalty.smooth or model.size > _LARGEST:
+            raise ParameterError(
+                f"there is no interval with a 1-norm, or for more than {_LARGEST} coefficients."
+            )
+        inverse = np.linalg.inv(problem.hessian(model, self.lam))
+        width, columns = len(model), model.size // len(model)
+        noise = self.noise
+        if sampling:  # a label is in one of K columns: about 1/K of S/m in each
+            labels = labels_behind(problem) * columns
+            vary = Covariance("factor", 1 / labels, _root(problem.moment))
+            noise = noise + vary if noise.variance else vary
+        blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
+        variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
+        return problem.operator_weight * np.sqrt(variances).reshape(model.shape)
+
+
+def _root(moment: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(moment)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def interval(centre: np.ndarray | float, deviation: np.ndarray | float, level: float) -> np.ndarray:
+    """Return the two ends of a Gaussian interval, stacked in front."""
+    if not 0 < level < 1:
+        raise ParameterError("level must lie strictly between 0 and 1.")
+    reach = norm.ppf((1 + level) / 2) * deviation
+    return np.stack([centre - reach, centre + reach])

@@ -1,0 +1,198 @@
+"""L-BFGS for risks with and without a 1-norm, with the certificate checked and never assumed.
+
+A smooth risk is first met with plain L-BFGS. Where that has cost as much as a Hessian would, the
+Hessian's diagonal blocks at the best point so far, one per class, become the metric in which L-BFGS
+starts again, and again when that was not enough: an easy problem does not pay for a Hessian, nor a
+hard one for hundreds of steps (bench/learner.py).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+
+from suffice.errors import OptimisationError
+
+__all__ = ["Curved", "Objective", "Solution", "minimise", "minimise_with_1norm"]
+
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+_MEMORY = 20  # pairs of steps that L-BFGS remembers
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A minimiser with its certificate: the largest entry of the gradient there."""
+
+    parameters: np.ndarray
+    gradient: float
+    iterations: int
+
+
+@dataclass(frozen=True)
+class Curved:
+    """A smooth function as the solver needs it.
+
+    ``risk`` returns value and gradient at theta (d,) or (d, K). ``roots`` returns for each column
+    an upper triangular R with R^T R = that column's block of the Hessian; ``price`` is what they
+    cost, in evaluations of the risk.
+    """
+
+    risk: Objective
+    roots: Callable[[np.ndarray], list[np.ndarray]]
+    price: int
+
+
+class _Remembered:
+    """A risk that knows where it was asked last, and does not work that out twice."""
+
+    def __init__(self, risk: Objective) -> None:
+        self._risk = risk
+        self._at: np.ndarray | None = None
+        self._answer: tuple[float, np.ndarray] = (np.nan, np.empty(0))
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        if self._at is None or not np.array_equal(theta, self._at):
+            self._at, self._answer = theta, self._risk(theta)
+        return self._answer
+
+    def residual(self, theta: np.ndarray) -> float:
+        """Return the largest entry of the gradient."""
+        return float(np.abs(self(theta)[1]).max())
+
+
+def minimise(function: Curved, start: np.ndarray, tol: float, max_iter: int) -> Solution:
+    """Return where the largest entry of the gradient is at most ``tol``, or raise."""
+    risk, at, used = _Remembered(function.risk), start, 0
+    metric: list[np.ndarray] | None = None
+    while risk.residual(at) > tol and used < max_iter:
+        limit = _Limit(tol, function.price, max_iter - used)
+        at, steps, stalled = _descend(risk, at, metric, limit)
+        used += steps
+        if risk.residual(at) > tol and used < max_iter:
+            if stalled and metric is not None:
+                at = _polish(risk, at, metric, tol)
+                break
+            metric = function.roots(at)
+    return _certified(at, risk.residual(at), used, tol)
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """When L-BFGS may stop: at ``tol``, or when it has cost ``price`` and is not halfway there.
+
+    Halfway on a logarithmic scale; having passed it, L-BFGS goes on for as long again.
+    """
+
+    tol: float
+    price: int
+    most: int
+
+    def reached(self, first: float, residual: float, steps: int) -> bool:
+        slow = steps >= self.price and residual > np.sqrt(first * self.tol)
+        return residual <= self.tol or slow or steps >= 2 * self.price
+
+
+def _descend(
+    risk: _Remembered, start: np.ndarray, metric: list[np.ndarray] | None, limit: _Limit
+) -> tuple[np.ndarray, int, bool]:
+    """Return the end of some steps of L-BFGS, their number, and whether it found no way on.
+
+    In the coordinates v = R (theta - start) / s the Hessian is near s^2 I; s = ||R^-T gradient||
+    makes the first step, which L-BFGS-B takes of length one, that of Newton.
+    """
+    scale, first, residuals = 1.0, risk.residual(start), list[float]()
+    if metric is not None:
+        scale = float(np.linalg.norm(_by_column(metric, risk(start)[1], transposed=True)))
+
+    def theta(v: np.ndarray) -> np.ndarray:
+        return start + scale * _by_column(metric, v.reshape(start.shape), transposed=False)
+
+    def flat(v: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = risk(theta(v))
+        return value, scale * _by_column(metric, gradient, transposed=True).ravel()
+
+    def stop(intermediate_result: Any) -> None:
+        residuals.append(risk.residual(theta(intermediate_result.x)))
+        if limit.reached(first, residuals[-1], len(residuals)):
+            raise StopIteration
+
+    options = {"maxiter": limit.most, "gtol": 0.0, "ftol": 0.0, "maxcor": _MEMORY}
+    origin = np.zeros(start.size)
+    found = minimize(flat, origin, jac=True, method="L-BFGS-B", callback=stop, options=options)
+    steps = len(residuals)
+    ended = steps > 0 and limit.reached(first, residuals[-1], steps)
+    return theta(found.x), steps, not ended and steps < limit.most
+
+
+def _polish(risk: _Remembered, at: np.ndarray, metric: list[np.ndarray], tol: float) -> np.ndarray:
+    """Return the end of steps theta - (R^T R)^-1 gradient for as long as they shrink the gradient.
+
+    Near a minimiser a risk has no digits left to tell two points apart; its gradient has.
+    """
+    while (residual := risk.residual(at)) > tol:
+        step = _by_column(metric, risk(at)[1], transposed=True)
+        ahead = at - _by_column(metric, step, transposed=False)
+        if not risk.residual(ahead) < residual / 2:
+            break
+        at = ahead
+    return at
+
+
+def _by_column(
+    roots: list[np.ndarray] | None, matrix: np.ndarray, *, transposed: bool
+) -> np.ndarray:
+    """Return R_k^-1 (or R_k^-T) times column k; no roots mean R = I."""
+    if roots is None:
+        return matrix
+    columns = matrix.reshape(len(matrix), -1)
+    solved = [
+        solve_triangular(root, column, trans=int(transposed), check_finite=False)
+        for root, column in zip(roots, columns.T, strict=True)
+    ]
+    return np.column_stack(solved).reshape(matrix.shape)
+
+
+def _certified(at: np.ndarray, residual: float, iterations: int, tol: float) -> Solution:
+    if not residual <= max(tol, 1e-10) * 10:
+        raise OptimisationError(
+            f"the solver stopped at a gradient of {residual:.2g}, short of {tol:.2g};"
+            " raise max_iter or lam."
+        )
+    return Solution(at, residual, iterations)
+
+
+def minimise_with_1norm(
+    risk: Objective, absolute: np.ndarray, start: np.ndarray, tol: float, max_iter: int
+) -> Solution:
+    """Return the minimiser of ``risk`` + sum_j absolute_j |theta_j|, certified by its residual.
+
+    theta = p - q with p, q >= 0 makes the 1-norm linear: L-BFGS with bounds. The residual is the
+    largest entry of theta - prox(theta - gradient), zero exactly at a minimiser.
+    """
+    size, price = start.size, absolute.ravel()
+
+    def split(pair: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = risk((pair[:size] - pair[size:]).reshape(start.shape))
+        slope = gradient.ravel()
+        value += float(np.concatenate([price, price]) @ pair)
+        return value, np.concatenate([price + slope, price - slope])
+
+    flat = start.ravel()
+    first = np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)])
+    found = minimize(
+        split,
+        first,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * (2 * size),
+        options={"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": _MEMORY},
+    )
+    at = (found.x[:size] - found.x[size:]).reshape(start.shape)
+    slope = risk(at)[1]
+    ahead = at - slope
+    # theta - prox(theta - slope), so written that no huge theta swallows the slope
+    residual = np.where(np.abs(ahead) > absolute, slope + absolute * np.sign(ahead), at)
+    return _certified(at, float(np.abs(residual).max()), int(found.nit), tol)

@@ -1,0 +1,209 @@
+"""The penalty, and the risk, from the release itself: no labels, no privacy cost.
+
+A model theta fitted to a noisy operator mu + n looks better on that operator than it is. By how
+much, Stein's lemma says: for n ~ N(0, Q) and theta a smooth function of mu + n,
+
+    E <theta, n> = tr(Q E[d theta / d mu]) = weight tr(Q E[H^-1]),
+
+H the Hessian of the regularised risk and weight = a/2 (one for softmax). So the risk on fresh
+labels of the same rows is estimated, without bias for Gaussian noise, by
+
+    risk(theta) + weight^2 tr(Q H^-1),     Q = C + S/m,
+
+C the mechanism's noise and S/m the sampling noise of the labels. Thinning (draw e, fit on mu + e,
+score on mu - e) estimates the same for a model that saw twice the noise, and needs draws and fits.
+
+The estimate itself moves by weight sqrt(theta^T C theta) with the mechanism's noise: where a model
+is large its risk is a guess. So each model is charged one such deviation, and the least wins.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import softmax
+
+from suffice.errors import OptimisationError
+from suffice.learner.problem import FactoredProblem
+from suffice.learner.weak.moments import gram
+from suffice.release.covariance import Covariance
+
+__all__ = [
+    "Choice",
+    "Optimism",
+    "choose_lam",
+    "intercept_alone",
+    "labels_behind",
+]
+
+_LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
+_TOL = 1e-5  # a risk does not need more
+_CELLS = 8_000_000  # of the rows that the path is fitted on; the operator keeps all rows
+_RISES = 3  # weaker penalties are not tried after so many worse ones
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen penalty, and whether it is that of a constant; ``risks`` are of whole models."""
+
+    lam: float
+    intercept_only: bool
+    lams: np.ndarray
+    risks: np.ndarray
+
+
+class Optimism:
+    """Computes by how much the risk of a fitted model is too small, and how sure that is.
+
+    ``noise`` is C per column of the operator, ``count`` the number of labels behind it
+    (`labels_behind`), ``charge`` how many deviations a model is charged. Of softmax the Hessian
+    between two classes is taken, averaged over the pairs; K - 1 columns are free.
+    """
+
+    def __init__(
+        self, problem: FactoredProblem, noise: Covariance, count: float, charge: float = 1.0
+    ) -> None:
+        self._noise, self._charge = noise, charge
+        classes = problem.operator.shape[1] if problem.operator.ndim > 1 else 1
+        self._columns = max(classes - 1, 1)
+        # A label is in one of K columns: between them its variance is about 1/K of S/m.
+        self._sampling = problem.moment / (count * classes)
+        self._spread = noise.dense(len(problem.operator)) + self._sampling
+
+    def of(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> float:
+        """Return weight^2 tr(Q H^-1) at a model of ``problem``, over the coordinates it uses."""
+        moved = self._moved(problem, parameters, lam)
+        return problem.operator_weight**2 * self._columns * float(np.trace(moved))
+
+    def _moved(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> np.ndarray:
+        """Return H^-1 Q over the coordinates that the model uses."""
+        hessian = _between_classes(problem, parameters)
+        hessian[np.diag_indices(len(hessian))] += _least_ridge(problem, lam, hessian)
+        spread = self._spread
+        if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
+            used = np.flatnonzero(parameters.reshape(len(parameters), -1).any(axis=1))
+            hessian, spread = hessian[np.ix_(used, used)], spread[np.ix_(used, used)]
+        factor = cho_factor(hessian, check_finite=False)
+        return np.asarray(cho_solve(factor, spread, check_finite=False))
+
+    def charge(self, problem: FactoredProblem, parameters: np.ndarray) -> float:
+        """Return weight sqrt(theta^T C theta), or ``charge`` times that."""
+        deviation = float(np.sqrt(self._noise.quadratic(parameters)))
+        return self._charge * problem.operator_weight * deviation
+
+    def error(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> float:
+        """Return the standard deviation of the estimated risk around the risk on fresh labels.
+
+        weight^2 theta^T Q theta + weight^4 tr((H^-1 Q)^2): the variance of <f, n> - div f for
+        f = weight theta(mu + n) (Bellec & Zhang 2021, second-order Stein, Theorem 2.1).
+        """
+        theta = parameters.reshape(len(parameters), -1)
+        sampled = float(np.sum(theta * (self._sampling @ theta)))
+        moved = self._moved(problem, parameters, lam)
+        weight = problem.operator_weight
+        second = weight**2 * self._columns * float(np.sum(moved * moved.T))
+        return weight * float(np.sqrt(self._noise.quadratic(parameters) + sampled + second))
+
+
+def labels_behind(problem: FactoredProblem) -> float:
+    """Return how many labels of equal weight vary as much as those of the rows: 1 / sum w_i^2."""
+    if problem.weights is None:
+        return float(len(problem.rows))
+    return 1 / float(problem.weights @ problem.weights)
+
+
+def choose_lam(problems: Sequence[FactoredProblem], noise: Covariance, *, max_iter: int) -> Choice:
+    """Return the penalty of least charged risk, summed over the problems (one per class or one).
+
+    A constant, with a penalty of its own, is taken where it does better, and where it beats knowing
+    nothing at twice the charge: which class is the larger must be sure, or a weak model is better.
+    """
+    stride = max(1, problems[0].rows.size // _CELLS)
+    count = labels_behind(problems[0])
+    small = [_thinned(problem, stride) for problem in problems]
+    risks = _charged_risks(small, noise, count, max_iter)
+    best = int(np.argmin(risks))
+    if problems[0].intercept:
+        alone = [intercept_alone(problem) for problem in small]
+        constants, sure = (
+            _charged_risks(alone, noise.last(), count, max_iter, charge) for charge in (1.0, 2.0)
+        )
+        # Without curvature (the linear loss) the penalty sets the scale of every risk.
+        own = int(np.argmin(constants)) if problems[0].curvature > 0 else best
+        nothing = sum(problem.risk(np.zeros_like(problem.operator))[0] for problem in alone)
+        if constants[own] <= risks[best] and sure.min() < nothing:
+            return Choice(float(_LAMS[own]), intercept_only=True, lams=_LAMS, risks=risks)
+    return Choice(float(_LAMS[best]), intercept_only=False, lams=_LAMS, risks=risks)
+
+
+def _charged_risks(
+    problems: Sequence[FactoredProblem],
+    noise: Covariance,
+    count: float,
+    max_iter: int,
+    charge: float = 1.0,
+) -> np.ndarray:
+    """Return the charged risks of the problems together, one per penalty."""
+    optimism = Optimism(problems[0], noise, count, charge)
+    return np.sum([_risks_along_path(p, optimism, max_iter) for p in problems], axis=0)
+
+
+def _thinned(problem: FactoredProblem, stride: int) -> FactoredProblem:
+    """Return the problem on every ``stride``-th row."""
+    if stride == 1:
+        return problem
+    weights = problem.weights
+    if weights is not None:
+        weights = weights[::stride] / weights[::stride].sum()
+    rows = np.ascontiguousarray(problem.rows[::stride])
+    return replace(problem, rows=rows, weights=weights)
+
+
+def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: int) -> np.ndarray:
+    """Return the charged risk at every penalty, from the strongest on, each start a solution.
+
+    Where the optimism passes half the risk of knowing nothing, the estimate is mostly noise: such
+    penalties are not tried, nor those after several that were worse than the best.
+    """
+    risks = np.full(len(_LAMS), np.inf)
+    nothing = problem.risk(np.zeros_like(problem.operator))[0]
+    start, worse = None, 0
+    for i in reversed(range(len(_LAMS))):
+        lam = float(_LAMS[i])
+        try:
+            start = problem.solve(lam, tol=_TOL, max_iter=max_iter, start=start).parameters
+        except OptimisationError:  # of a noisy operator a weak 1-norm may have no minimiser
+            if np.isfinite(risks).any():
+                break
+            raise
+        gap = optimism.of(problem, start, lam)
+        if gap > nothing / 2 and np.isfinite(risks).any():
+            break
+        risks[i] = problem.risk(start)[0] + gap + optimism.charge(problem, start)
+        worse = worse + 1 if risks[i] > risks.min() else 0
+        if worse == _RISES:
+            break
+    return risks
+
+
+def _between_classes(problem: FactoredProblem, parameters: np.ndarray) -> np.ndarray:
+    """Return the Hessian of the even part (d, d); of softmax its mean between two classes."""
+    scores = problem.rows @ parameters
+    if problem.loss is not None:
+        curves = problem.loss.second(scores)
+    else:
+        shares = softmax(scores, axis=1)
+        curves = (shares * (1 - shares)).sum(axis=1) / (shares.shape[1] - 1)
+    weights = problem.weights if problem.weights is not None else 1 / len(scores)
+    return gram(problem.rows, np.maximum(curves, 0.0) * weights)
+
+
+def _least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> float:
+    """Return what the penalty adds to the diagonal, and at least what keeps it invertible."""
+    return max(lam * (1 - problem.penalty.mixing), 1e-12 * (1 + float(hessian.diagonal().max())))
+
+
+def intercept_alone(problem: FactoredProblem) -> FactoredProblem:
+    """Return the problem that has the intercept's coordinate only, the last one."""
+    return replace(problem, rows=problem.rows[:, -1:], operator=problem.operator[-1:])

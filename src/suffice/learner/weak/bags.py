@@ -1,0 +1,96 @@
+"""Bags of rows with known label proportions: checked, summed up, and their sampling noise."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.learner.weak.moments import CONDITION_LIMIT, group_sums
+
+__all__ = ["Bags", "bags_of", "check_identified"]
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """Holds n bags: each row's bag, and per bag its size, mean row and class shares.
+
+    ``codes`` (m,), ``sizes`` (n,), ``means`` (n, d), ``shares`` (n, K), ``squares`` (n,) the mean
+    squared 2-norm of the rows.
+    """
+
+    codes: np.ndarray
+    sizes: np.ndarray
+    means: np.ndarray
+    shares: np.ndarray
+    squares: np.ndarray
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The share of all rows in each bag."""
+        return self.sizes / self.sizes.sum()
+
+    @property
+    def prior(self) -> np.ndarray:
+        """The share of each class among all rows."""
+        return self.weights @ self.shares
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The trace of each bag's covariance."""
+        return np.maximum(self.squares - (self.means**2).sum(axis=1), 0.0)
+
+
+def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> Bags:
+    """Return the bags of these rows, or say what does not fit."""
+    shares = _shares(proportions, classes)
+    codes = np.asarray(bags)
+    if codes.shape != (len(rows),) or codes.dtype.kind not in "iu":
+        raise ParameterError(f"bags must hold the bag's number of each of the {len(rows)} rows.")
+    count = len(shares)
+    if codes.min() < 0 or codes.max() >= count:
+        raise ParameterError(
+            f"bags must be numbered 0 to {count - 1}, one line of proportions each; some rows are"
+            " in none of them."
+        )
+    sizes = np.bincount(codes, minlength=count).astype(np.float64)
+    if not sizes.all():
+        raise ParameterError(
+            f"{np.count_nonzero(sizes == 0)} of {count} bags have no rows; leave them out."
+        )
+    means = group_sums(rows, codes, count) / sizes[:, None]
+    squares = np.bincount(codes, weights=(rows**2).sum(axis=1)) / sizes
+    return Bags(codes, sizes, means, shares, squares)
+
+
+def _shares(proportions: Any, classes: int) -> np.ndarray:
+    """Return class shares (n, K)."""
+    try:
+        given = np.asarray(proportions, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.empty(0)
+    if given.ndim == 1 and classes == 2 and len(given):
+        given = np.column_stack([1 - given, given])
+    if given.ndim != 2 or given.shape[1] != classes:
+        alone = ", or the share of the second class alone" if classes == 2 else ""
+        raise ParameterError(f"proportions must give {classes} shares per bag{alone}.")
+    inside = ((given >= 0) & (given <= 1)).all()
+    if not (inside and np.allclose(given.sum(axis=1), 1, atol=1e-6)):
+        raise ParameterError("proportions must be between 0 and 1 and sum to one in every bag.")
+    return given
+
+
+def check_identified(bags: Bags) -> None:
+    """Raise unless the proportions tell all classes apart (Quadrianto et al. 2009)."""
+    count, classes = bags.shares.shape
+    if count < classes:
+        raise ParameterError(
+            f"{count} bags cannot tell {classes} classes apart; at least {classes} are needed."
+        )
+    condition = float(np.linalg.cond(np.sqrt(bags.weights)[:, None] * bags.shares))
+    if not condition <= CONDITION_LIMIT:
+        raise ParameterError(
+            f"the matrix of proportions has condition number {condition:.2g}, above"
+            f" {CONDITION_LIMIT:.0e}: the bags' proportions are too much alike. Form bags that"
+            " differ more."
+        )

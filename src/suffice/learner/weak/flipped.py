@@ -1,0 +1,92 @@
+"""Labels that were flipped at known rates."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.learner.estimate import OperatorEstimate
+from suffice.learner.weak.moments import (
+    CONDITION_LIMIT,
+    as_operator,
+    codes_of,
+    gram,
+    group_sums,
+    noise_of_gram,
+    per_column,
+)
+from suffice.tables.labels import check_classes
+
+__all__ = ["FlippedLabels"]
+
+
+@dataclass(frozen=True, eq=False)
+class FlippedLabels:
+    """Computes an unbiased mean operator from labels flipped independently at known rates.
+
+    M = (1/m) sum_i x_i (P^-1 e_o(i))^T with o(i) the observed label and P_ij = P(observed i | true
+    j); for two classes this is mu = (1/m) sum_i y_i x_i with
+
+        y_i = (y~_i + rho_pos - rho_neg) / (1 - rho_pos - rho_neg).
+
+    ``rates`` is P (K, K), or for two classes the pair (rho_neg, rho_pos) in the order of
+    ``classes``: the probability that a label of the first (second) class was flipped. Assumes that
+    a flip depends on the true class alone, neither on the row nor on other flips.
+    """
+
+    labels: Any
+    classes: Any
+    rates: Any
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the corrected operator and the covariance of the flips."""
+        classes = check_classes(self.classes)
+        count, m = len(classes), len(rows)
+        inverse = np.linalg.inv(_channel(self.rates, count))
+        codes = codes_of(self.labels, classes, rows)
+        # Natarajan et al. 2013, Lemma 1; Patrini et al. 2017, Theorem 1 (backward correction)
+        matrix = (group_sums(rows, codes, count) / m).T @ inverse.T
+        # Var(P^-1 e_o | true j)_k is linear in e_j, so P^-1 gives its unbiased estimate from o:
+        # q (q - 1) with q = (P^-1)_ko. Summed over k, q sums to one; mu is 2 M_2 - mean x.
+        spread = (inverse**2).sum(axis=0) - 1
+        spread *= 2.0 if count == 2 else 1 / count
+        second = gram(rows, np.maximum(spread, 0.0)[codes]) / m
+        note = (
+            "The covariance of the flips given the true labels, (1/m^2) sum_i v_i x_i x_i^T; v_i"
+            " is the unbiased estimate of each row's conditional variance from its observed label,"
+            " at least zero." + per_column(count)
+        )
+        return OperatorEstimate(as_operator(matrix), noise_of_gram(second, 1 / m), classes, note)
+
+
+def _channel(rates: Any, classes: int) -> np.ndarray:
+    """Return P, or say why these rates leave nothing to invert."""
+    try:
+        given = np.asarray(rates, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.empty(0)
+    if classes == 2 and given.shape == (2,):
+        given = np.array([[1 - given[0], given[1]], [given[0], 1 - given[1]]])
+    if given.shape != (classes, classes):
+        raise ParameterError(
+            f"rates must be a {classes} x {classes} matrix P(observed | true)"
+            + (", or the flip rates of both classes." if classes == 2 else ".")
+        )
+    inside = ((given >= 0) & (given <= 1)).all()
+    if not (inside and np.allclose(given.sum(axis=0), 1, atol=1e-9)):
+        raise ParameterError(
+            "rates must be probabilities, and each column of P (one true class) must sum to one."
+        )
+    if classes == 2 and not given[0, 1] + given[1, 0] < 1:
+        raise ParameterError(
+            f"the flip rates sum to {given[0, 1] + given[1, 0]:.3g}; from one on the observed"
+            " labels say nothing, or the opposite. Check which class each rate belongs to."
+        )
+    condition = float(np.linalg.cond(given))
+    if not condition <= CONDITION_LIMIT:
+        raise ParameterError(
+            f"P has condition number {condition:.2g}, above {CONDITION_LIMIT:.0e}: some classes"
+            " are observed alike. Merge them or use other rates."
+        )
+    return given

@@ -1,0 +1,77 @@
+"""Sums over mapped rows that the sources share, and covariances made of them."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from suffice.errors import ParameterError
+from suffice.release.covariance import Covariance
+from suffice.tables.labels import Classes, label_codes
+
+__all__ = [
+    "CONDITION_LIMIT",
+    "as_operator",
+    "codes_of",
+    "gram",
+    "group_sums",
+    "no_noise",
+    "noise_of_gram",
+    "per_column",
+]
+
+CONDITION_LIMIT = 1e6  # beyond it, rounding and sampling noise drown what is inverted
+_BLOCK = 8192  # rows that are weighted at a time
+_NEGLIGIBLE = 1e-12  # of the largest eigenvalue: rounding
+
+
+def codes_of(labels: Any, classes: Classes, rows: np.ndarray) -> np.ndarray:
+    """Return each label's position among the classes; there must be one label per row."""
+    codes = label_codes(labels, classes)
+    if len(codes) != len(rows):
+        raise ParameterError(f"{len(codes)} labels were given for {len(rows)} rows; give one each.")
+    return codes
+
+
+def group_sums(rows: np.ndarray, codes: np.ndarray, groups: int) -> np.ndarray:
+    """Return the sum of the rows of each group, one group per line."""
+    count = len(rows)
+    member = csr_array((np.ones(count), (codes, np.arange(count))), shape=(groups, count))
+    return np.asarray(member @ rows)
+
+
+def as_operator(matrix: np.ndarray) -> np.ndarray:
+    """Return mu = M_2 - M_1 for two classes, M (d, K) itself for more."""
+    return matrix[:, 1] - matrix[:, 0] if matrix.shape[1] == 2 else matrix
+
+
+def gram(rows: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return sum_i w_i x_i x_i^T, without a weighted copy of all rows."""
+    if weights is None:
+        return rows.T @ rows
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for first in range(0, len(rows), _BLOCK):
+        part = rows[first : first + _BLOCK]
+        total += (part * weights[first : first + _BLOCK, None]).T @ part
+    return total
+
+
+def no_noise() -> Covariance:
+    """Return the covariance of an estimate without error."""
+    return Covariance("identity", 0.0)
+
+
+def noise_of_gram(matrix: np.ndarray, variance: float) -> Covariance:
+    """Return variance x matrix in factor form; eigenvalues below rounding are left out."""
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
+    if variance <= 0 or not kept.any():
+        return no_noise()
+    return Covariance("factor", float(variance), vectors[:, kept] * np.sqrt(values[kept]))
+
+
+def per_column(classes: int) -> str:
+    """Return what a covariance says about an operator of this many classes."""
+    if classes == 2:
+        return ""
+    return " With three classes or more it is the mean over the columns of M."

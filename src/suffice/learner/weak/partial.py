@@ -1,0 +1,173 @@
+"""Labels of some rows only: positives among unlabelled rows, or a labelled sample of all."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.errors import ParameterError, TableError
+from suffice.learner.estimate import OperatorEstimate
+from suffice.learner.weak.moments import gram, noise_of_gram, per_column
+from suffice.learner.weak.supervision import ExactLabels
+from suffice.tables.labels import check_classes, label_codes
+
+__all__ = ["PositiveUnlabelled", "SemiSupervised"]
+
+_FOLDS = 5
+_FEWEST = 2 * _FOLDS  # labelled rows
+_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # times the mean eigenvalue of the labelled rows' gram
+
+
+@dataclass(frozen=True, eq=False)
+class PositiveUnlabelled:
+    """Computes mu from positive examples, unlabelled rows and the share of positives.
+
+    mu = 2 pi E[x | +] - E[x], with pi = ``prior`` the share of the second class among the rows.
+
+    ``positives`` is either a mask over the rows, true for those known to be positive, or a matrix
+    of other mapped rows that are positive. Assumes two classes, a prior that is right for these
+    rows, and positives that are a random sample of all positive ones.
+    """
+
+    positives: Any
+    prior: float
+    classes: Any
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the operator and the covariance from the sampling of the positives."""
+        classes = check_classes(self.classes)
+        if len(classes) != 2:
+            raise ParameterError("positives and unlabelled rows tell two classes apart, not more.")
+        if not 0 < self.prior < 1:
+            raise ParameterError("prior, the share of positives, must be between 0 and 1.")
+        known, among = _positive_rows(self.positives, rows)
+        expected = self.prior * len(rows)
+        if among and len(known) > expected + 0.5:
+            raise ParameterError(
+                f"{len(known)} rows are marked positive but the prior allows {expected:.0f};"
+                " raise the prior."
+            )
+        # mu = pi E[x|+] - (1 - pi) E[x|-], and E[x] = pi E[x|+] + (1 - pi) E[x|-]
+        centre = known.mean(axis=0)
+        operator = 2 * self.prior * centre - rows.mean(axis=0)
+        # a sample of the rows' own positives errs less (finite population), one from elsewhere more
+        share = 1 / len(known) + (-1 if among else 1) / expected
+        scatter = gram(known - centre) / (len(known) - 1)
+        noise = noise_of_gram(scatter, 4 * self.prior**2 * share)
+        note = (
+            "The covariance is 4 pi^2 Cov(x | +) (1/n + s/(pi m)) from the sample covariance of n"
+            " positives, s = -1 if they are among the rows and +1 if not; an error of the prior is"
+            " not in it."
+        )
+        return OperatorEstimate(operator, noise, classes, note)
+
+
+def _positive_rows(positives: Any, rows: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return the rows known to be positive, and whether they are among ``rows``."""
+    given = np.asarray(positives)
+    among = given.dtype == bool and given.shape == (len(rows),)
+    outside = given.ndim == 2 and given.shape[1] == rows.shape[1] and given.dtype.kind in "fiu"
+    if not (among or outside):
+        raise ParameterError(
+            f"positives must be a mask of {len(rows)} booleans, or rows of {rows.shape[1]}"
+            " coordinates."
+        )
+    known = rows[given] if among else given.astype(np.float64)
+    if len(known) < 2 or not np.isfinite(known).all():
+        raise ParameterError("positives must be two or more rows of finite numbers.")
+    return known, among
+
+
+@dataclass(frozen=True, eq=False)
+class SemiSupervised:
+    """Computes the mean operator of all rows from the labels of a random sample of them.
+
+    M = S B + (1/n) sum_{labelled} x_i (e_y(i) - B^T x_i)^T,   S = (1/m) sum_{all} x_i x_i^T
+
+    (y in -1, +1 and mu for two classes): the linear prediction B^T x of the label is averaged over
+    every row, and the labelled ones correct its bias. It is the generalised regression estimator
+    (Saerndal, Swensson and Wretman 1992, chapter 6), with S as the control variate; B is fitted
+    on other folds than it corrects (cross-prediction, Zrnic and Candes 2024), which keeps it
+    unbiased for any B. B is ridge regression with the penalty of least estimated variance; B = 0,
+    the labelled rows alone, is among the choices (as in PPI++, Angelopoulos et al. 2023).
+
+    ``labels`` has one entry per row, None or NaN where it is missing. Assumes that labels are
+    missing completely at random. Folds are drawn from a fixed seed.
+    """
+
+    labels: Any
+    classes: Any
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the operator and the covariance of the labelled rows' residuals."""
+        classes = check_classes(self.classes)
+        labelled, codes = _known_labels(self.labels, classes, rows)
+        if labelled.all():
+            return ExactLabels(self.labels, classes).estimate(rows)
+        seen, n, m = rows[labelled], len(codes), len(rows)
+        targets = np.eye(len(classes))[codes]
+        if len(classes) == 2:
+            targets = targets @ [[-1.0], [1.0]]
+        slopes, residuals = _cross_fitted(seen, targets)
+        operator = seen.T @ residuals / n
+        if slopes.any():
+            operator += gram(rows) @ slopes / m
+        columns = targets.shape[1]
+        # n of m rows without replacement; every column of M has its own, of which this is the mean
+        centres = seen.T @ residuals / n
+        scatter = gram(seen, (residuals**2).sum(axis=1)) - n * centres @ centres.T
+        noise = noise_of_gram(scatter / (n - 1) / columns, 1 / n - 1 / m)
+        note = (
+            "The covariance of drawing the labelled rows, (1/n - 1/m) Cov(x r), with r the"
+            " residuals of labels predicted from other folds; it holds if labels are missing"
+            " completely at random." + per_column(len(classes))
+        )
+        final = operator[:, 0] if columns == 1 else operator
+        return OperatorEstimate(final, noise, classes, note)
+
+
+def _known_labels(
+    labels: Any, classes: tuple[Any, ...], rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows have a label, and the codes of those."""
+    try:
+        column = pa.array(labels, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise TableError("labels must be of one type, None or NaN where one is missing.") from None
+    if len(column) != len(rows):
+        raise ParameterError(
+            f"{len(column)} labels were given for {len(rows)} rows; give one each, None where it is"
+            " missing."
+        )
+    labelled = np.asarray(column.is_valid())
+    if labelled.sum() < _FEWEST:
+        raise ParameterError(f"at least {_FEWEST} rows need a label; {labelled.sum()} have one.")
+    codes = label_codes(column.drop_null(), classes)
+    missing = len(classes) - len(np.unique(codes))
+    if missing:
+        raise ParameterError(
+            f"{missing} of the declared classes have no labelled row; label some of each."
+        )
+    return labelled, codes
+
+
+def _cross_fitted(seen: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean slopes (d, c) and out-of-fold residuals (n, c) of the best ridge, or of 0."""
+    n, d = seen.shape
+    fold = np.random.default_rng(0).permutation(n) % _FOLDS
+    second, first = gram(seen), seen.T @ targets
+    unit = np.trace(second) / d or 1.0
+    slopes = np.zeros((len(_RIDGES), d, targets.shape[1]))
+    residuals = np.repeat(targets[None], len(_RIDGES) + 1, axis=0)  # the last: no prediction
+    for k in range(_FOLDS):
+        held, y = seen[fold == k], targets[fold == k]
+        values, vectors = np.linalg.eigh(second - gram(held))
+        turned = vectors.T @ (first - held.T @ y)
+        for i, ridge in enumerate(_RIDGES):
+            slope = vectors @ (turned / (np.maximum(values, 0.0) + ridge * unit)[:, None])
+            residuals[i, fold == k] -= held @ slope
+            slopes[i] += len(held) / n * slope
+    noise = (residuals**2).sum(axis=2) @ (seen**2).sum(axis=1)
+    best = int(noise.argmin())
+    return (slopes[best] if best < len(_RIDGES) else np.zeros_like(first)), residuals[best]

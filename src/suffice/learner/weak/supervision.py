@@ -1,0 +1,89 @@
+"""One interface for every kind of supervision, and the two kinds that need no estimation."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from suffice.errors import ForeignRowsError, ParameterError
+from suffice.learner.estimate import OperatorEstimate
+from suffice.learner.weak.flipped import FlippedLabels
+from suffice.learner.weak.moments import as_operator, codes_of, group_sums, no_noise
+from suffice.release.artifact import Release
+from suffice.tables.labels import check_classes
+
+__all__ = ["ExactLabels", "Released", "Source", "estimate_mean_operator"]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What is known about the labels of some rows."""
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the mean operator of these rows, as well as it can be known."""
+        ...
+
+
+def estimate_mean_operator(rows: Any, source: Source) -> OperatorEstimate:
+    """Compute an estimate of mu or M for mapped rows (m, d) from a source of supervision.
+
+    Patrini et al. 2016, Meta-Algorithm 1, step 1. What a source assumes is in its docstring; what
+    the stated covariance covers is in the estimate's note.
+    """
+    try:
+        mapped = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError("rows must be a matrix of numbers: map them first.") from None
+    if mapped.ndim != 2 or 0 in mapped.shape or not np.isfinite(mapped).all():
+        raise ParameterError("rows must be a matrix of finite numbers, one row per record.")
+    if not isinstance(source, Source):
+        raise ParameterError("source must be one of suffice.learner.weak, such as ExactLabels.")
+    return source.estimate(mapped)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactLabels:
+    """Computes the mean operator itself: mu = (1/m) sum_i y_i x_i, or M = (1/m) sum_i x_i e_y^T.
+
+    ``labels`` holds one label per row; the second of two ``classes`` counts as +1.
+    """
+
+    labels: Any
+    classes: Any
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the operator of the labels as they are."""
+        classes = check_classes(self.classes)
+        codes = codes_of(self.labels, classes, rows)
+        matrix = group_sums(rows, codes, len(classes)).T / len(rows)
+        return OperatorEstimate(as_operator(matrix), no_noise(), classes, "Every label is known.")
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """Computes the mean operator of a release: as it was released, or from randomised labels.
+
+    Patrini et al. 2016, Section 4: the release is unbiased. That the rows are those it belongs to
+    is for `suffice.learner.rows.matching_rows` to check; here their number and width must fit.
+    """
+
+    release: Release
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the released operator, with the covariance of the mechanism's noise."""
+        release = self.release
+        width = len(release.pipeline.outputs)
+        if (release.rows, width) != rows.shape:
+            raise ForeignRowsError(
+                f"the release is about {release.rows} rows of {width} coordinates;"
+                f" {len(rows)} rows of {rows.shape[1]} were given. Map the release's own rows with"
+                " its pipeline."
+            )
+        if release.kind == "label-responses":
+            labels = np.array(release.classes)[release.arrays["answers"]]
+            return FlippedLabels(labels, release.classes, release.arrays["channel"]).estimate(rows)
+        if release.kind != "mean-operator":
+            raise ParameterError(f"a {release.kind} release holds no mean operator.")
+        note = "The covariance is that of the mechanism's noise."
+        operator = release.arrays["mean_operator"]
+        return OperatorEstimate(operator, release.noise, release.classes, note)

@@ -1,0 +1,233 @@
+"""The operators that some labels of these rows can have, and the nearest of them to a noisy one.
+
+For two classes they are the zonotope Z = { sum_i w_i u_i x_i : |u_i| <= 1 }, for K classes the set
+{ sum_i w_i x_i U_i^T : U_i in the simplex }. A true operator lies in it, noise throws it out, and
+rows are public: going back costs no privacy. A minimiser without a penalty exists well inside it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from suffice.errors import OptimisationError, ParameterError
+from suffice.release.covariance import Covariance
+
+__all__ = ["Projection", "project", "why_no_minimiser"]
+
+_EVERY = 10  # steps between two certificates
+_INSIDE = 0.995  # of the way from the middle to the boundary: farther out counts as the boundary
+_SAME = 1e-9  # relative size of a rounding error in an operator
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The nearest operator that labels can have, and soft labels that have it.
+
+    ``labels`` are u_i in [-1, 1], or rows U_i of the simplex; ``distance`` is how far the operator
+    was moved; ``error`` bounds how far ``operator`` is from the exact projection. Both are in the
+    metric that was asked for. ``centre`` is the operator of labels that say nothing.
+    """
+
+    operator: np.ndarray
+    labels: np.ndarray
+    distance: float
+    error: float
+    centre: np.ndarray
+
+    def shrunk(self, factor: float = 0.99) -> np.ndarray:
+        """Return the operator moved towards the middle: inside, where minimisers exist."""
+        return self.centre + factor * (self.operator - self.centre)
+
+
+def project(
+    rows: np.ndarray,
+    operator: np.ndarray,
+    *,
+    weights: np.ndarray | None = None,
+    metric: Covariance | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 5000,
+) -> Projection:
+    """Return the projection of mu (d,) or M (d, K) onto the operators that labels can have.
+
+    Minimises ||sum_i w_i u_i x_i - mu||, or its Mahalanobis norm where ``metric`` is the covariance
+    of the noise, by accelerated projected gradient over the labels with restarts. With z the point
+    found and r = mu - z, gap = max_{s in Z} <r, s> - <r, z> bounds the squared distance from z to
+    the exact projection: sqrt(gap) is at most ``tol`` times ||mu||, or an error says so.
+    """
+    weights = np.full(len(rows), 1 / len(rows)) if weights is None else weights
+    seen, target = _whitened(rows, operator, metric)
+    size = float(np.linalg.norm(target))
+    gap = np.inf
+    for labels, missing, gap in _steps(seen, target, weights, max_iter):
+        if gap <= (tol * size) ** 2:
+            return Projection(
+                _operator_of(rows, weights, labels),
+                labels,
+                distance=float(np.linalg.norm(missing)),
+                error=float(np.sqrt(gap)),
+                centre=_centre(rows, operator, weights),
+            )
+    raise OptimisationError(
+        f"the projection stopped within {np.sqrt(gap):.2g} of its goal, short of {tol * size:.2g};"
+        " raise max_iter or tol."
+    )
+
+
+def _operator_of(rows: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return rows.T @ (weights * labels.T).T
+
+
+def _centre(rows: np.ndarray, operator: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the operator of labels that say nothing: zero, or mean x / K in each column."""
+    if operator.ndim == 1:
+        return np.zeros_like(operator)
+    return np.tile((weights @ rows)[:, None] / operator.shape[1], operator.shape[1])
+
+
+def _steps(
+    rows: np.ndarray, operator: np.ndarray, weights: np.ndarray, max_iter: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+    """Yield labels, what is missing to ``operator``, and the gap, every few steps.
+
+    FISTA (Beck & Teboulle 2009) in the labels with the inner product sum_i w_i u_i v_i, restarted
+    when the momentum points uphill (O'Donoghue & Candes 2015, eq. 13). One step needs two
+    passes over the rows: an operator is linear in its labels, so that of a momentum is free.
+    """
+    binary = operator.ndim == 1
+    step = 1 / _largest_eigenvalue(rows, weights)
+    labels = _nearest_labels(np.zeros((len(rows), *operator.shape[1:])))
+    found = _operator_of(rows, weights, labels)
+    ahead, found_ahead, momentum = labels, found, 1.0
+    for i in range(1, max_iter + 1):
+        new = _nearest_labels(ahead + step * (rows @ (operator - found_ahead)))
+        found_new = _operator_of(rows, weights, new)
+        if np.vdot((weights * (ahead - new).T).T, new - labels) > 0:
+            momentum = 1.0
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        push = (momentum - 1) / following
+        ahead, found_ahead = new + push * (new - labels), found_new + push * (found_new - found)
+        labels, found, momentum = new, found_new, following
+        if i % _EVERY == 0 or i == max_iter:
+            missing = operator - found
+            scores = rows @ missing
+            best = np.abs(scores) if binary else scores.max(axis=1)
+            gap = float(weights @ best) - float(np.vdot(missing, found))
+            yield labels, missing, max(gap, 0.0)
+
+
+def _nearest_labels(labels: np.ndarray) -> np.ndarray:
+    """Return the nearest point of [-1, 1]^m, or of the simplex in each row."""
+    if labels.ndim == 1:
+        return np.clip(labels, -1, 1)
+    falling = -np.sort(-labels, axis=1)
+    excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, labels.shape[1] + 1)
+    support = np.count_nonzero(falling > excess, axis=1) - 1
+    return np.maximum(labels - excess[np.arange(len(labels)), support][:, None], 0)
+
+
+def _largest_eigenvalue(rows: np.ndarray, weights: np.ndarray) -> float:
+    """Return the largest eigenvalue of S, rounded up by a margin that power iteration needs."""
+    vector = np.random.default_rng(0).standard_normal(rows.shape[1])
+    for _ in range(20):
+        vector = rows.T @ (weights * (rows @ (vector / np.linalg.norm(vector))))
+    return 1.05 * float(np.linalg.norm(vector))
+
+
+def _whitened(
+    rows: np.ndarray, operator: np.ndarray, metric: Covariance | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and operator in coordinates in which the metric C^-1 is the identity."""
+    if metric is None or metric.array is None:
+        return rows, operator
+    if metric.form == "diagonal":
+        if not (metric.array > 0).all():
+            raise ParameterError("a coordinate without noise has no Mahalanobis metric; use none.")
+        scale = 1 / np.sqrt(metric.array)
+        return rows * scale, (operator.T * scale).T
+    try:
+        root = cholesky(metric.array @ metric.array.T, lower=True)
+    except LinAlgError as error:
+        raise ParameterError("a singular covariance has no inverse; use no metric.") from error
+    white = solve_triangular(root, rows.T, lower=True)
+    return np.ascontiguousarray(white.T), solve_triangular(root, operator, lower=True)
+
+
+def why_no_minimiser(
+    rows: np.ndarray,
+    operator: np.ndarray,
+    *,
+    weights: np.ndarray | None = None,
+    steepest: float | None = 1.0,
+    max_iter: int = 2000,
+) -> str:
+    """Return why the risk has no minimiser without a penalty, or an empty string where it has one.
+
+    ``steepest`` is the supremum of g' in units of a/2 (one for softmax). The risk grows in every
+    direction that the rows span, iff mu lies in the relative interior of ``steepest`` times Z.
+    Infinite (square): iff mu lies in the span of the rows. Zero (linear): iff mu = 0. Softmax also
+    needs M 1 = mean x. Inside is proved by labels strictly inside, outside by a plane; an operator
+    within half a percent of the boundary counts as outside, since its model would be huge.
+    """
+    if steepest is None:
+        return "a loss of one's own may have no minimiser without a penalty; set lam > 0."
+    if steepest == 0:
+        still = not operator.any()
+        return "" if still else "the linear loss falls for ever along the operator; set lam > 0."
+    weights = np.full(len(rows), 1 / len(rows)) if weights is None else weights
+    reason = _outside_the_span(rows, operator, weights)
+    if not reason and np.isfinite(steepest):
+        centre = _centre(rows, operator, weights)
+        target = centre + (operator - centre) / (_INSIDE * steepest)
+        if not _holds(rows, target, weights, max_iter):
+            reason = (
+                "the operator lies outside the operators that labels of these rows can have, or on"
+                " their boundary, and the risk falls for ever"
+            )
+    return reason and f"{reason}. Set lam > 0, or project the operator (Projection.shrunk)."
+
+
+def _outside_the_span(rows: np.ndarray, operator: np.ndarray, weights: np.ndarray) -> str:
+    """Return which linear equation a true operator fulfils and this one does not."""
+    size = float(np.linalg.norm(operator))
+    if operator.ndim == 2:
+        excess = float(np.linalg.norm(operator.sum(axis=1) - weights @ rows))
+        if excess > _SAME * (1 + size):
+            return f"the columns of M miss mean x by {excess:.2g} in their sum"
+    basis = _basis(rows, weights)[0]
+    if np.linalg.norm(operator - basis @ (basis.T @ operator)) > _SAME * size:
+        return "the operator leaves the span of the rows"
+    return ""
+
+
+def _basis(rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the eigenvectors of S that the rows span, and their eigenvalues."""
+    eigenvalues, vectors = np.linalg.eigh((rows * weights[:, None]).T @ rows)
+    kept = eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
+    return vectors[:, kept], eigenvalues[kept]
+
+
+def _holds(rows: np.ndarray, target: np.ndarray, weights: np.ndarray, max_iter: int) -> bool:
+    """Return whether labels strictly inside their bounds, times _INSIDE, have ``target``.
+
+    In coordinates in which S = I what is missing, r, is itself the operator of the labels X r: they
+    mend the labels found so far, and prove the point if no bound is touched.
+    """
+    basis, eigenvalues = _basis(rows, weights)
+    map_ = basis / np.sqrt(eigenvalues)
+    white = rows @ map_
+    for labels, missing, gap in _steps(white, map_.T @ target, weights, max_iter):
+        if np.vdot(missing, missing) > gap:  # <r, target> > max over Z of <r, s>: a plane between
+            return False
+        if _strictly_inside(labels + white @ missing):
+            return True
+    return False
+
+
+def _strictly_inside(labels: np.ndarray) -> bool:
+    """Return whether labels, moved to the middle by the factor _INSIDE, touch no bound."""
+    if labels.ndim == 1:
+        return bool(np.abs(labels).max() * _INSIDE < 1)
+    return bool((_INSIDE * labels + (1 - _INSIDE) / labels.shape[1]).min() > 0)

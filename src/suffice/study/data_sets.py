@@ -1,0 +1,123 @@
+"""The public data sets of the studies, as Arrow tables with a label of two classes.
+
+They live outside the package: a folder with one Parquet file each. A file holds feature columns, an
+integer column ``label`` and, where its origin has them, ``split`` ("train" or "test") or
+``subject``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from suffice.errors import StorageError, TableError
+
+__all__ = ["SETS", "DataSet", "Split", "require_files", "split"]
+
+_NO_FEATURES = ("label", "split", "subject", "attack")
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Where a data set is kept, and how two classes come from its labels.
+
+    ``positive`` says which labels are the second class; ``kept`` lists the labels whose rows are
+    used, None for all.
+    """
+
+    file: str
+    positive: Callable[[np.ndarray], np.ndarray] = lambda label: label == 1
+    kept: tuple[int, ...] | None = None
+
+
+SETS: Mapping[str, DataSet] = {
+    "spambase": DataSet("spambase.parquet"),
+    "wine-white": DataSet("wine_white.parquet", lambda quality: quality > 5),
+    "magic": DataSet("magic.parquet"),
+    "adult": DataSet("adult.parquet"),
+    "ijcnn1": DataSet("ijcnn1.parquet"),
+    "uci-har": DataSet("uci_har_train.parquet", lambda activity: activity >= 3),
+    "mnist-7v9": DataSet("mnist.parquet", lambda digit: digit == 9, kept=(7, 9)),
+    "banknote": DataSet("banknote.parquet"),
+    "higgs": DataSet("higgs_11k.parquet"),
+}
+
+
+@dataclass(frozen=True)
+class Split:
+    """Public training rows with private labels, and test rows with labels, both 0 or 1."""
+
+    rows: pa.Table
+    labels: np.ndarray
+    test_rows: pa.Table
+    test_labels: np.ndarray
+
+    @property
+    def majority(self) -> float:
+        """The accuracy of always predicting the larger class of the training labels."""
+        larger = int(self.labels.mean() > 0.5)
+        return float((self.test_labels == larger).mean())
+
+
+def require_files(folder: Path, files: Iterable[str]) -> None:
+    """Raise unless ``folder`` holds every one of ``files``; the error names those it lacks."""
+    if not folder.is_dir():
+        raise StorageError(f"{folder} is no folder.")
+    missing = [file for file in files if not (folder / file).is_file()]
+    if missing:
+        raise StorageError(f"{folder} lacks {', '.join(missing)}.")
+
+
+def split(name: str, seed: int, folder: Path) -> Split:
+    """Return the origin's split where there is one, else by subject, else a random quarter.
+
+    Rows are shuffled by ``seed``, so that every seed is another repetition.
+    """
+    known = SETS[name]
+    table = _read(folder, known)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(table))
+    held = _held_out(table, order, rng)
+    labels = known.positive(table["label"].to_numpy()).astype(int)
+    features = _features(table)
+    train, test = order[~held], order[held]
+    return Split(features.take(train), labels[train], features.take(test), labels[test])
+
+
+def _read(folder: Path, known: DataSet) -> pa.Table:
+    require_files(folder, [known.file])
+    try:
+        table = pq.read_table(folder / known.file)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(
+            f"{folder / known.file} is not a readable table ({type(error).__name__})."
+        ) from None
+    if "label" not in table.column_names:
+        raise TableError(f"{folder / known.file} has no column 'label'.")
+    if known.kept is None:
+        return table
+    return table.filter(pc.is_in(table["label"], pa.array(known.kept, table["label"].type)))
+
+
+def _held_out(table: pa.Table, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return which rows, in ``order``, are for testing."""
+    if "split" in table.column_names:
+        return pc.equal(table["split"], "test").to_numpy()[order]
+    if "subject" in table.column_names:
+        subjects = rng.permutation(table["subject"].unique().to_numpy())
+        return np.isin(table["subject"].to_numpy(), subjects[: len(subjects) // 4])[order]
+    return np.arange(len(table)) < len(table) // 4
+
+
+def _features(table: pa.Table) -> pa.Table:
+    """Return the feature columns; small integers, such as pixels, become real numbers."""
+    features = table.drop_columns([n for n in _NO_FEATURES if n in table.column_names])
+    plain = [
+        field.with_type(pa.float32()) if field.type == pa.uint8() else field
+        for field in features.schema
+    ]
+    return features.cast(pa.schema(plain)).combine_chunks()

@@ -1,0 +1,110 @@
+"""Every table and figure of the papers that can be computed anew, by name, and their report."""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suffice._version import __version__
+from suffice.errors import ParameterError
+from suffice.release.files import write_whole
+from suffice.study import mean_operator_figures
+from suffice.study.data_sets import require_files
+from suffice.study.report import page, prose, table_html
+from suffice.study.reproduction import Progress, Reproduction, Result, Setting
+
+__all__ = ["REPRODUCTIONS", "document", "reproduce", "write_report"]
+
+REPRODUCTIONS: Mapping[str, Reproduction] = {
+    entry.name: entry for entry in mean_operator_figures.ENTRIES
+}
+
+
+def reproduce(
+    names: Sequence[str],
+    *,
+    folder: Path | None = None,
+    sets: Sequence[str] | None = None,
+    seeds: int | None = None,
+    progress: Progress = lambda *_: None,
+) -> dict[str, Result]:
+    """Return the result of each named reproduction; everything asked is checked before any runs.
+
+    ``sets`` keeps some of the data sets; ``seeds`` is the number of repetitions.
+    """
+    wanted = [_named(name) for name in names]
+    if seeds is not None and seeds < 1:
+        raise ParameterError("seeds must be at least 1.")
+    unknown = set(sets or ()) - {name for entry in wanted for name in entry.files}
+    if unknown:
+        raise ParameterError(f"no data set of these reproductions: {', '.join(sorted(unknown))}.")
+    settings = [_setting(entry, folder, sets, seeds, progress) for entry in wanted]
+    return {entry.name: entry.run(setting) for entry, setting in zip(wanted, settings, strict=True)}
+
+
+def _named(name: str) -> Reproduction:
+    if name not in REPRODUCTIONS:
+        known = ", ".join(REPRODUCTIONS)
+        raise ParameterError(f"no reproduction is called {name!r}; there are {known}.")
+    return REPRODUCTIONS[name]
+
+
+def _setting(
+    entry: Reproduction,
+    folder: Path | None,
+    sets: Sequence[str] | None,
+    seeds: int | None,
+    progress: Progress,
+) -> Setting:
+    """Return what ``entry`` runs with, once its files are known to be there."""
+    kept = tuple(name for name in entry.files if sets is None or name in sets)
+    if entry.files and folder is None:
+        files = ", ".join(entry.files.values())
+        raise ParameterError(f"{entry.name} needs data: --data, a folder with {files}.")
+    if entry.files and not kept:
+        raise ParameterError(f"{entry.name} is left without a data set.")
+    place = folder or Path()
+    if kept:
+        require_files(place, [entry.files[name] for name in kept])
+    return Setting(place, kept, entry.seeds if seeds is None else seeds, progress)
+
+
+def document(results: Mapping[str, Result]) -> dict[str, Any]:
+    """Return the results as plain JSON values."""
+    return {
+        "suffice": __version__,
+        "reproductions": {
+            name: {
+                "title": REPRODUCTIONS[name].title,
+                "paper": REPRODUCTIONS[name].paper,
+                "notes": list(result.notes),
+                "values": dict(result.values),
+            }
+            for name, result in results.items()
+        },
+    }
+
+
+def write_report(results: Mapping[str, Result], output: Path) -> Path:
+    """Write one HTML page to ``output`` and the values beside it; return the latter's path."""
+    beside = output.with_suffix(".json")
+    if beside == output:
+        raise ParameterError(f"{output} is where the values go: name the page .html.")
+    body = "".join(_section(REPRODUCTIONS[name], result) for name, result in results.items())
+    write_whole(output, page("suffice: reproductions", body).encode())
+    values = json.dumps(document(results), indent=2, allow_nan=False)
+    write_whole(beside, (values + "\n").encode())
+    return beside
+
+
+def _section(entry: Reproduction, result: Result) -> str:
+    figures = "".join(
+        f"<figure>{figure.svg}<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
+        for figure in result.figures
+    )
+    return (
+        f"<h2>{html.escape(entry.title)}</h2>{prose([f'After {entry.paper}.'])}{figures}"
+        f"{''.join(map(table_html, result.tables))}"
+        f"<h3>Beside the paper</h3>{prose(result.notes)}"
+    )

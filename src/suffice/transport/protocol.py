@@ -1,0 +1,232 @@
+"""The two-agent protocol of Patrini et al. 2016, Algorithm 3: propose, grant, check.
+
+The paper's agents "establish the privacy level alpha" and then exchange one statistic. Here the
+learner proposes terms and names the public rows by their hash; the owner grants, counters or
+refuses; the learner checks that what came back is what was asked for.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from suffice.errors import (
+    BudgetError,
+    BurntRequestError,
+    ForeignAnswerError,
+    ForeignRowsError,
+    LedgerError,
+    ParameterError,
+    TableError,
+    UnitError,
+)
+from suffice.owner.ledger import Ledger
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide
+from suffice.privacy.guarantee import Budget, Unit
+from suffice.release.artifact import Release, RowSet
+from suffice.release.codec import MOST_BYTES, decode, encode
+from suffice.release.files import read_bounded
+from suffice.release.signing import sign
+from suffice.tables.columns import resolve_roles
+from suffice.tables.labels import check_classes
+from suffice.tables.pipeline import Missing, Pipeline
+from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.sources import open_table
+from suffice.transport.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
+
+__all__ = ["check_answer", "grant", "propose"]
+
+
+def propose(
+    X: Any,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    mechanism: str = "auto",
+    features: Sequence[str] | None = None,
+    classes: Sequence[Any] = (0, 1),
+    map: str | None = None,  # noqa: A002  # the word of `MeanOperator`
+    missing: Missing = "error",
+    pipeline: Pipeline | None = None,
+    purpose: str = "",
+) -> Proposal:
+    """Return what a learner asks for: the mean operator of its public rows, at these terms.
+
+    The rows are named by number, columns and hash; they do not travel. What could never be granted
+    (a mechanism without its delta, a map that does not exist) is an error here already.
+    ``pipeline``, of an earlier release, is named by its digest; its owner has it.
+    """
+    table = open_table(X)
+    if pipeline is not None and features is None:
+        features = [column.name for column in pipeline.columns]
+    names = resolve_roles(table.schema, features=features).features
+    proposal = Proposal(
+        kind="mean-operator",
+        terms=Terms(float(epsilon), float(delta), mechanism),
+        rows=_row_set(X, names, None),
+        features=names,
+        classes=check_classes(classes),
+        map=map,
+        missing=missing,
+        pipeline=None if pipeline is None else pipeline.digest(),
+        purpose=purpose,
+    )
+    _operator(proposal, pipeline).forecast(table, features=names)  # raises what grant would raise
+    return proposal
+
+
+def grant(
+    proposal: Proposal,
+    X: Any,
+    y: Any = None,
+    *,
+    policy: Policy,
+    ledger: Ledger,
+    dataset: str,
+    label: str | None = None,
+    pipeline: Pipeline | None = None,
+    key: str | Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Answer, Release | None]:
+    """Protects each label: answers a proposal, with a release only if policy and ledger allow it.
+
+    Whether it is granted depends on the proposal, the policy, the ledger's balance and the hash of
+    the public rows, never on a label: those are read once it is decided, for the release. Nothing
+    is spent unless it is granted. The same proposal again gets the same bytes and costs nothing,
+    whatever the policy has become: those bytes have left already. Rows that are not the proposed
+    ones are a `ForeignRowsError`. ``key`` signs the release; ``pipeline`` is the one that the
+    proposal names, if it names one.
+    """
+    _check_pipeline(proposal, pipeline)
+    decision = _decision(proposal, policy, ledger, dataset, pipeline)
+    if decision.terms is None:  # before any column is read: a policy may keep some of them private
+        return Refused(proposal.digest, decision.reasons), None
+    _check_rows(proposal, X, label)
+    if decision.verdict is Verdict.COUNTERED:
+        return Countered(proposal.digest, decision.terms, decision.reasons), None
+    try:
+        release = _operator(proposal, pipeline).release(
+            X,
+            y,
+            ledger=ledger,
+            dataset=dataset,
+            label=label,
+            features=proposal.features,
+            request=proposal.request,
+            progress=progress,
+        )
+    except BudgetError:  # composition, or somebody else was faster; nothing was spent
+        reason = "the data set's budget does not allow it on top of what is spent"
+        return Refused(proposal.digest, (reason,)), None
+    except BurntRequestError:
+        raise BurntRequestError(
+            "this proposal was paid for but its release was lost; it stays spent. Ask the learner"
+            " for a new proposal (another purpose is enough) to pay and draw again."
+        ) from None
+    if key is not None:
+        release = sign(release, key)
+    answer = Granted(proposal.digest, digest_of(encode(release)))
+    _check_subject(proposal, release)
+    return answer, release
+
+
+def check_answer(proposal: Proposal, answer: Answer, release: str | Path | bytes) -> Release:
+    """Return the release that ``answer`` grants to ``proposal``, or raise if it is another one.
+
+    Computed from the files alone: the answer names the proposal, the release's bytes are those that
+    the answer names, and the release is about the proposed rows, features and classes. Who signed
+    it is for `suffice.verify` to say.
+    """
+    if answer.proposal != proposal.digest:
+        raise ForeignAnswerError("the answer is to another proposal.")
+    if not isinstance(answer, Granted):
+        raise ParameterError(f"the proposal was {answer.name}; there is no release to check.")
+    data = release if isinstance(release, bytes) else read_bounded(Path(release), MOST_BYTES)
+    if digest_of(data) != answer.release:
+        raise ForeignAnswerError("the release is not the file that the answer names.")
+    decoded = decode(data)
+    _check_subject(proposal, decoded)
+    return decoded
+
+
+def _operator(proposal: Proposal, pipeline: Pipeline | None) -> MeanOperator:
+    return MeanOperator(
+        epsilon=proposal.terms.epsilon,
+        delta=proposal.terms.delta,
+        mechanism="sums" if proposal.terms.mechanism == "auto" else proposal.terms.mechanism,
+        classes=proposal.classes,
+        missing=proposal.missing,  # type: ignore[arg-type]  # checked by the proposal
+        map=proposal.map,
+        pipeline=pipeline,
+    )
+
+
+def _decision(
+    proposal: Proposal, policy: Policy, ledger: Ledger, dataset: str, pipeline: Pipeline | None
+) -> Decision:
+    """Return the verdict, from public things only; what was paid for before is granted again."""
+    left = _left(ledger, dataset)
+    if any(e.dataset == dataset and e.request == proposal.request for e in ledger.history()):
+        return Decision(Verdict.GRANTED, proposal.terms)
+    mapped = proposal.map is not None or (pipeline is not None and pipeline.map is not None)
+    wanted = Wanted(
+        proposal.kind, proposal.terms, proposal.rows.count, proposal.features, mapped=mapped
+    )
+    return decide(wanted, policy, left)
+
+
+def _left(ledger: Ledger, dataset: str) -> Budget | None:
+    """Return what the data set's budget per label has left, None for nothing."""
+    balances = {b.unit: b for b in ledger.balances() if b.dataset == dataset}
+    if not balances:
+        raise LedgerError(f"{ledger.path} has no data set {dataset!r}; see suffice ledger init.")
+    if Unit.LABEL not in balances:
+        raise UnitError(f"data set {dataset!r} has no budget per label, which this would cost.")
+    balance = balances[Unit.LABEL]
+    return Budget(balance.left, balance.budget.delta) if balance.left > 0 else None
+
+
+def _row_set(X: Any, features: Sequence[str], label: str | None) -> RowSet:
+    """Return the name of the rows of ``X``: how many, and the hash over ``features``."""
+    table = open_table(X)
+    names = resolve_roles(table.schema, label=label, features=features).features
+    lanes, digest = RowLanes(table.schema, names), RowDigest(names)
+    for batch in table.batches(names):
+        digest.update(lanes.of(batch))
+    if digest.count == 0:
+        raise TableError("the table has no rows.")
+    return RowSet(digest.count, digest.result())
+
+
+def _check_rows(proposal: Proposal, X: Any, label: str | None) -> None:
+    rows = _row_set(X, proposal.features, label)
+    if rows.count != proposal.rows.count:
+        raise ForeignRowsError(
+            f"the proposal is about {proposal.rows.count} rows; the table has {rows.count}."
+        )
+    if rows != proposal.rows:
+        raise ForeignRowsError(
+            "the table's rows are not those of the proposal: their hash differs in some value of"
+            " the columns that it names. Both sides must hold the same public rows."
+        )
+
+
+def _check_pipeline(proposal: Proposal, pipeline: Pipeline | None) -> None:
+    given = None if pipeline is None else pipeline.digest()
+    if given != proposal.pipeline:
+        raise ParameterError(
+            "the proposal names another pipeline than the one given: pass that of the release that"
+            " the learner used (pipeline=..., --like), or none if the proposal names none."
+        )
+
+
+def _check_subject(proposal: Proposal, release: Release) -> None:
+    """Raise unless the release is about what was proposed; its guarantee says how noisy it is."""
+    columns = tuple(column.name for column in release.pipeline.columns)
+    asked = (proposal.kind, proposal.features, tuple(proposal.classes))
+    rows = [(part.rows.count, part.rows.hash) for part in release.parts]
+    same = (release.kind, columns, release.classes) == asked
+    if not same or rows != [(proposal.rows.count, proposal.rows.hash)]:
+        raise ForeignAnswerError(
+            "the release is about other rows, features or classes than the proposal."
+        )

@@ -1,0 +1,165 @@
+"""Bounds under noise: true, tight where they claim to be, and the printed ones shown to fail."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, chi
+
+from suffice.errors import ParameterError
+from suffice.learner import bounds
+from suffice.learner.losses import LOSSES
+from suffice.learner.problem import FactoredProblem
+from suffice.release.covariance import Covariance
+
+rng = np.random.default_rng(8)
+X = rng.normal(size=(200, 5))
+MU = X.T @ np.where(X[:, 0] > 0, 1.0, -1.0) / 200
+FACTOR = rng.normal(size=(5, 7))
+DRAWS = 20_000
+
+# Each: the mechanism, its covariance, and a way to draw (n, 5) from it.
+NOISES = {
+    "gaussian": (Covariance("identity", 0.25), lambda n: 0.5 * rng.normal(size=(n, 5))),
+    "laplace": (Covariance("identity", 0.5), lambda n: rng.laplace(scale=0.5, size=(n, 5))),
+    "knorm": (Covariance("identity", 6 * 0.25), lambda n: 0.5 * gamma_radius(n, 5)),
+}
+
+
+def gamma_radius(count: int, dimension: int) -> np.ndarray:
+    direction = rng.normal(size=(count, dimension))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    return rng.gamma(dimension, size=(count, 1)) * direction
+
+
+def exceeded(noise: np.ndarray, radius: float) -> int:
+    return int(np.count_nonzero(np.linalg.norm(noise, axis=1) > radius))
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.05])
+@pytest.mark.parametrize("mechanism", NOISES)
+def test_the_norm_of_the_noise_is_exceeded_just_as_often_as_stated(mechanism, delta):
+    """Exact quantiles: a radius 5 % off is rejected as well (false alarms: one in 10^6 each)."""
+    covariance, draw = NOISES[mechanism]
+    radius = bounds.noise_norm(covariance, mechanism, (5,), delta)
+    noise = draw(DRAWS)
+    assert binomtest(exceeded(noise, radius), DRAWS, delta).pvalue > 1e-6
+    for wrong in (0.95, 1.05):
+        assert binomtest(exceeded(noise, wrong * radius), DRAWS, delta).pvalue < 1e-6
+
+
+def test_shaped_gaussian_noise_has_its_exact_quantile():
+    for covariance, root in (
+        (Covariance("factor", 0.5, FACTOR), np.sqrt(0.5) * FACTOR),
+        (Covariance("diagonal", 2.0, np.arange(1.0, 6)), np.diag(np.sqrt(2 * np.arange(1.0, 6)))),
+    ):
+        radius = bounds.noise_norm(covariance, "gaussian", (5,), 0.05)
+        noise = rng.normal(size=(DRAWS, root.shape[1])) @ root.T
+        assert binomtest(exceeded(noise, radius), DRAWS, 0.05).pvalue > 1e-6
+        assert binomtest(exceeded(noise, 0.95 * radius), DRAWS, 0.05).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "knorm", "response"])
+def test_other_shaped_noise_is_bounded_from_above(mechanism):
+    radius = bounds.noise_norm(Covariance("factor", 1.0, FACTOR), mechanism, (5,), 0.05)
+    draws = rng.laplace(scale=np.sqrt(0.5), size=(DRAWS, 7))
+    if mechanism == "knorm":
+        draws = gamma_radius(DRAWS, 7) / np.sqrt(8)
+    assert exceeded(draws @ FACTOR.T, radius) <= 0.05 * DRAWS
+
+
+def test_inverted_transforms_meet_the_closed_forms_to_nine_digits():
+    assert bounds._laplace_norm(1, 0.05) == pytest.approx(np.log(20), rel=1e-7)
+    for count in (1, 3, 50, 2000):
+        values = np.full(count, 1.0)
+        values[0] -= 1e-12  # not all equal: by inversion
+        assert bounds._gaussian_norm(values, 1e-3) == pytest.approx(chi.isf(1e-3, count), rel=1e-6)
+
+
+def test_a_matrix_counts_all_its_entries():
+    covariance = Covariance("identity", 1.0)
+    for mechanism in NOISES:
+        wide = bounds.noise_norm(covariance, mechanism, (15,), 0.1)
+        matrix = bounds.noise_norm(covariance, mechanism, (5, 3), 0.1)
+        assert matrix == pytest.approx(wide)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("lam", [0.01, 1.0])
+def test_every_bound_holds_for_the_noise_that_was_drawn(name, lam):
+    """Deterministic given ||b||: they must hold each time; for the linear loss they are tight."""
+    loss = LOSSES[name]
+    exact = FactoredProblem(X, MU, loss)
+    theta = exact.solve(lam, tol=1e-9, max_iter=1000).parameters
+    for size in (0.01, 0.3, 3.0):
+        b = size * rng.normal(size=5)
+        found = exact.with_operator(MU + b).solve(lam, tol=1e-9, max_iter=1000).parameters
+        norm, model = float(np.linalg.norm(b)), float(np.linalg.norm(found))
+        distance = np.linalg.norm(found - theta)
+        excess = exact.risk(found, lam)[0] - exact.risk(theta, lam)[0]
+        change = abs(exact.risk(found)[0] - exact.risk(theta)[0])
+        error = abs(exact.with_operator(MU + b).risk(found)[0] - exact.risk(found)[0])
+        pairs = (
+            (distance, bounds.parameter_distance(norm, a=loss.a, lam=lam)),
+            (excess, bounds.excess_risk(norm, a=loss.a, lam=lam)),
+            (change, bounds.plain_risk_change(norm, a=loss.a, lam=lam, size=model)),
+            (error, bounds.risk_error(norm, a=loss.a, radius=model)),
+        )
+        for value, bound in pairs:
+            assert value <= bound * (1 + 1e-6) + 1e-7
+        if name == "linear":
+            assert pairs[0][0] == pytest.approx(pairs[0][1], rel=1e-4)
+            assert pairs[1][0] == pytest.approx(pairs[1][1], rel=1e-3)
+
+
+def test_softmax_counts_as_a_loss_with_a_of_two():
+    M = X.T @ np.eye(3)[np.digitize(X[:, 0], [-0.5, 0.5])] / 200
+    exact = FactoredProblem(X, M, None)
+    b = 0.1 * rng.normal(size=(5, 3))
+    one, two = (p.solve(0.1, tol=1e-8, max_iter=500) for p in (exact, exact.with_operator(M + b)))
+    moved = np.linalg.norm(one.parameters - two.parameters)
+    assert moved <= bounds.parameter_distance(float(np.linalg.norm(b)), a=2.0, lam=0.1)
+
+
+def test_all_bounds_of_a_model_share_one_event():
+    theta = np.ones(5)
+    found = bounds.noise_bounds(NOISES["laplace"][0], "laplace", theta, a=1.0, lam=0.5, delta=0.1)
+    norm = bounds.noise_norm(NOISES["laplace"][0], "laplace", (5,), 0.1)
+    assert found.noise == norm
+    assert found.parameters == bounds.parameter_distance(norm, a=1.0, lam=0.5)
+    assert found.risk == bounds.risk_error(norm, a=1.0, radius=np.sqrt(5))
+    assert found.excess == bounds.excess_risk(norm, a=1.0, lam=0.5)
+    assert found.plain_risk > found.excess
+
+
+def test_what_cannot_be_bounded_is_refused():
+    with pytest.raises(ParameterError, match="not known"):
+        bounds.noise_norm(Covariance("none"), "laplace", (5,))
+    with pytest.raises(ParameterError, match="delta"):
+        bounds.noise_norm(Covariance("identity", 1.0), "laplace", (5,), 0.0)
+    with pytest.raises(ParameterError, match="lam"):
+        bounds.excess_risk(1.0, a=1.0, lam=0.0)
+    with pytest.raises(ParameterError, match="norm"):
+        bounds.risk_error(-1.0, a=1.0, radius=1.0)
+
+
+# --- the paper's own bound
+
+
+def printed_radius(dimension: int, delta: float) -> float:
+    """Return the paper's bound on ||b|| for Laplace noise of scale one (proof of Theorem 10)."""
+    return float(np.log(dimension / delta))
+
+
+@pytest.mark.parametrize(("dimension", "share"), [(5, 0.90), (20, 0.50), (100, 0.00)])
+def test_the_printed_bound_fails_and_ours_holds(dimension, share):
+    noise = rng.laplace(size=(DRAWS, dimension))
+    printed = 1 - exceeded(noise, printed_radius(dimension, 0.05)) / DRAWS
+    ours = 1 - exceeded(noise, bounds._laplace_norm(dimension, 0.05)) / DRAWS
+    assert printed == pytest.approx(share, abs=0.01)
+    assert ours == pytest.approx(0.95, abs=0.01)
+    page = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
+    row = re.search(rf"^\| {dimension} \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert float(row.group(1)) == pytest.approx(printed, abs=0.02)
+    assert float(row.group(2)) == pytest.approx(ours, abs=0.02)

@@ -1,0 +1,231 @@
+"""How sure a model is: intervals that cover at their stated rate, from both sides.
+
+Seeds are fixed. A rate of 95 % over n independent trials is called met between the 1e-6 quantiles
+of the binomial distribution; rates that are only bounded say so.
+"""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from suffice.errors import ParameterError
+from suffice.learner.evidence import Evidence, interval
+from suffice.learner.factored import FactoredClassifier
+from suffice.learner.losses import LOSSES
+from suffice.learner.penalties import PENALTIES
+from suffice.learner.problem import FactoredProblem
+from suffice.owner.mean_operator import MeanOperator
+from suffice.release.codec import decode, encode
+from suffice.release.covariance import Covariance
+
+ALARM = 1e-6
+LAM = 0.1
+rng = np.random.default_rng(0)
+ROWS = np.column_stack([rng.normal(size=(400, 4)), np.ones(400)])
+SCORES = ROWS @ [1.0, -1.0, 0.5, 0.0, 0.2]
+SHARES = 1 / (1 + np.exp(-SCORES))
+X = ROWS[:, :4]
+
+
+def met(hits: int, trials: int, rate: float = 0.95) -> bool:
+    low, high = stats.binom.ppf([ALARM / 2, 1 - ALARM / 2], trials, rate)
+    return bool(low <= hits <= high)
+
+
+def solved(operator: np.ndarray, lam: float = LAM, rows: np.ndarray = ROWS) -> tuple:
+    loss = LOSSES["logistic"] if operator.ndim == 1 else None
+    problem = FactoredProblem(rows, operator, loss, intercept=True)
+    return problem, problem.solve(lam, tol=1e-7, max_iter=500).parameters
+
+
+def normal(covariance: Covariance, local: np.random.Generator, columns: int = 0) -> np.ndarray:
+    root = np.linalg.cholesky(covariance.dense(5))
+    return root @ local.normal(size=(5, columns) if columns else 5)
+
+
+NOISES = {
+    "even": Covariance("identity", 0.05**2),
+    "shaped": Covariance("factor", 0.03**2, np.eye(5) + rng.normal(size=(5, 5))),
+}
+
+# --- coefficients
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_intervals_cover_the_model_of_exact_labels(noise):
+    """300 draws of noise on the same labels, each coefficient by itself."""
+    covariance, local = NOISES[noise], np.random.default_rng(1)
+    exact = ROWS.T @ np.where(local.random(400) < SHARES, 1, -1) / 400
+    truth = solved(exact)[1]
+    hits, narrow = np.zeros(5, dtype=int), np.zeros(5, dtype=int)
+    for _ in range(300):
+        problem, theta = solved(exact + normal(covariance, local))
+        deviation = Evidence([problem], [theta], LAM, covariance).deviations(sampling=False)
+        low, high = interval(theta, deviation, 0.95)
+        hits += (low <= truth) & (truth <= high)
+        low, high = interval(theta, 0.65 * deviation, 0.95)
+        narrow += (low <= truth) & (truth <= high)
+    assert all(met(count, 300) for count in hits)
+    assert not any(met(count, 300) for count in narrow)
+
+
+def test_intervals_of_softmax_cover_the_model_of_exact_labels():
+    local = np.random.default_rng(2)
+    exact = ROWS.T @ np.eye(3)[np.digitize(SCORES, [-0.5, 0.5])] / 400
+    truth, covariance = solved(exact)[1], Covariance("identity", 0.02**2)
+    hits = np.zeros((5, 3), dtype=int)
+    for _ in range(150):
+        problem, theta = solved(exact + normal(covariance, local, 3))
+        deviation = Evidence([problem], [theta], LAM, covariance).deviations(sampling=False)
+        low, high = interval(theta, deviation, 0.95)
+        hits += (low <= truth) & (truth <= high)
+    assert all(met(count, 150) for count in hits.ravel())
+
+
+def test_with_sampling_intervals_are_wider_and_cover_what_fresh_labels_give():
+    """At least at the stated rate: S/m is the largest covariance that labels of these rows have."""
+    covariance, local = NOISES["even"], np.random.default_rng(3)
+    truth = solved(ROWS.T @ (2 * SHARES - 1) / 400)[1]
+    hits, without = np.zeros(5, dtype=int), np.zeros(5, dtype=int)
+    for _ in range(300):
+        signs = np.where(local.random(400) < SHARES, 1, -1)
+        problem, theta = solved(ROWS.T @ signs / 400 + normal(covariance, local))
+        evidence = Evidence([problem], [theta], LAM, covariance)
+        wide, small = (evidence.deviations(sampling=sampling) for sampling in (True, False))
+        assert (wide > small).all()
+        hits += np.abs(theta - truth) <= 1.96 * wide
+        without += np.abs(theta - truth) <= 1.96 * small
+    assert (hits >= stats.binom.ppf(ALARM, 300, 0.95)).all()
+    assert without.sum() < hits.sum()
+
+
+def test_sampling_noise_of_chance_labels_is_met_from_both_sides():
+    """Labels of pure chance have the covariance S/m exactly; there is no other noise here."""
+    local = np.random.default_rng(4)
+    hits = np.zeros(5, dtype=int)
+    for _ in range(300):
+        problem, theta = solved(ROWS.T @ local.choice([-1, 1], 400) / 400)
+        evidence = Evidence([problem], [theta], LAM, Covariance("identity", 0.0))
+        hits += np.abs(theta) <= 1.96 * evidence.deviations(sampling=True)
+    assert all(met(count, 300) for count in hits)
+
+
+def test_where_there_is_no_interval_it_says_so():
+    problem, theta = solved(ROWS.T @ (2 * SHARES - 1) / 400)
+    with pytest.raises(ParameterError, match="not known"):
+        Evidence([problem], [theta], LAM, Covariance("none")).deviations(sampling=False)
+    l1 = FactoredProblem(ROWS, problem.operator, problem.loss, penalty=PENALTIES["l1"])
+    with pytest.raises(ParameterError, match="1-norm"):
+        Evidence([l1], [theta], LAM, NOISES["even"]).deviations(sampling=False)
+    for level in (0.0, 1.0, -1, 2):
+        with pytest.raises(ParameterError, match="level"):
+            interval(theta, theta, level)
+    assert np.allclose(interval(1.0, 2.0, 0.95), [1 - 3.92, 1 + 3.92], atol=1e-3)
+
+
+# --- risk
+
+
+@pytest.mark.parametrize("deviation", [0.1, 0.3])
+@pytest.mark.parametrize("lam", [0.1, 1.0])
+def test_the_interval_of_the_risk_covers_the_risk_on_fresh_labels(deviation, lam):
+    """Chance labels, whose sampling is S/m exactly: 300 draws of labels and noise.
+
+    Without the second-order term (Bellec & Zhang) most of the four fail: large noise, weak penalty.
+    """
+    local, covariance = np.random.default_rng(5), Covariance("identity", deviation**2)
+    fresh = FactoredProblem(ROWS, np.zeros(5), LOSSES["logistic"])
+    hits, narrow = 0, 0
+    for _ in range(300):
+        operator = ROWS.T @ local.choice([-1, 1], 400) / 400 + normal(covariance, local)
+        problem, theta = solved(operator, lam)
+        risk, error = Evidence([problem], [theta], lam, covariance).risk()
+        gap = abs(risk - fresh.risk(theta)[0])
+        hits += gap <= 1.96 * error
+        narrow += gap <= 1.96 * 0.6 * error
+    assert hits >= stats.binom.ppf(ALARM, 300, 0.95)
+    assert narrow < stats.binom.ppf(ALARM, 300, 0.95)
+
+
+def test_of_labels_that_rows_explain_the_risk_is_rather_too_large():
+    local, covariance = np.random.default_rng(6), NOISES["even"]
+    fresh = FactoredProblem(ROWS, ROWS.T @ (2 * SHARES - 1) / 400, LOSSES["logistic"])
+    gaps, hits = [], 0
+    for _ in range(300):
+        signs = np.where(local.random(400) < SHARES, 1, -1)
+        problem, theta = solved(ROWS.T @ signs / 400 + normal(covariance, local))
+        risk, error = Evidence([problem], [theta], LAM, covariance).risk()
+        gaps.append(risk - fresh.risk(theta)[0])
+        hits += abs(gaps[-1]) <= 1.96 * error
+    assert -0.002 < np.mean(gaps) < 0.01
+    assert hits >= stats.binom.ppf(ALARM, 300, 0.95)
+
+
+# --- the classifier's attributes
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FactoredClassifier:
+    labels = (np.random.default_rng(7).random(400) < SHARES).astype(int)
+    release = MeanOperator(epsilon=2.0, mechanism="laplace").release(X, labels, ledger=None)
+    return FactoredClassifier(lam=LAM).fit_release(release, X)
+
+
+def test_a_classifier_shows_its_intervals(fitted):
+    low, high = fitted.coef_interval_
+    assert ((low < fitted.coef_) & (fitted.coef_ < high)).all()
+    wider = fitted.coef_interval(sampling=True)
+    assert (wider[0] < low).all()
+    assert (wider[1] > high).all()
+    narrower = fitted.coef_interval(0.5)
+    assert (narrower[0] > low).all()
+    assert fitted.risk_interval_[0] < fitted.risk_ < fitted.risk_interval_[1]
+    assert 0.2 < fitted.risk_ < 0.9
+
+
+def test_there_is_no_interval_after_a_pickle_or_a_file(fitted):
+    """A pickle would carry the rows along; what is left says where intervals are known."""
+    copies = [
+        pickle.loads(pickle.dumps(fitted)),
+        FactoredClassifier.from_release(decode(encode(fitted.to_release()))),
+    ]
+    for copy in copies:
+        assert np.array_equal(copy.predict(X), fitted.predict(X))
+        for name in ("coef_interval_", "risk_", "risk_interval_"):
+            assert not hasattr(copy, name)
+            with pytest.raises(AttributeError, match="where the model was fitted"):
+                getattr(copy, name)
+    assert pickle.dumps(fitted).find(ROWS[:, 0].tobytes()[:64]) < 0
+    assert len(pickle.dumps(fitted)) < ROWS.nbytes
+
+
+def test_a_constant_is_sure_of_what_it_leaves_out():
+    local = np.random.default_rng(8)
+    luck = (local.random(400) < 0.9).astype(int)
+    release = MeanOperator(epsilon=1e5, mechanism="laplace").release(X, luck, ledger=None)
+    model = FactoredClassifier().fit_release(release, X)
+    assert model.intercept_only_
+    low, high = model.coef_interval(sampling=True)
+    assert np.array_equal(low[:-1], np.zeros(4))
+    assert np.array_equal(high[:-1], np.zeros(4))
+    assert low[-1] < model.coef_[-1] < high[-1]
+    entropy = -(0.9 * np.log(0.9) + 0.1 * np.log(0.1))
+    assert model.risk_interval_[0] < entropy < model.risk_interval_[1]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_risk_of_a_projected_operator_is_not_estimated_too_small():
+    """Mean over 40 releases with much noise: within two standard errors below, or above."""
+    local = np.random.default_rng(9)
+    gaps = []
+    for _ in range(40):
+        labels = (local.random(400) < SHARES).astype(int)
+        release = MeanOperator(epsilon=0.5, mechanism="knorm").release(X, labels, ledger=None)
+        model = FactoredClassifier(lam=0.3).fit_release(release, X)
+        scores = model.decision_function(X)
+        risk = np.mean(np.logaddexp(0, -scores) * SHARES + np.logaddexp(0, scores) * (1 - SHARES))
+        gaps.append(model.risk_ - risk)
+    assert np.mean(gaps) > -2 * np.std(gaps) / np.sqrt(40)
+    assert np.mean(gaps) < 0.3

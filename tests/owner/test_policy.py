@@ -1,0 +1,182 @@
+"""The owner's policy: read strictly, and decided from public things alone."""
+
+import inspect
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suffice.errors import CorruptFileError, ParameterError, StorageError
+from suffice.owner import policy as module
+from suffice.owner.mean_operator import MECHANISMS, MeanOperator
+from suffice.owner.policy import Policy, Terms, Verdict, Wanted, decide, mechanism_names
+from suffice.privacy.guarantee import Budget
+
+POLICY = Policy(largest_epsilon=1.0, largest_delta=1e-6, least_rows=50)
+PLENTY = Budget(100.0, 1e-5)
+
+
+def wanted(epsilon=0.5, delta=0.0, mechanism="auto", **other) -> Wanted:
+    options = {"kind": "mean-operator", "rows": 100, "features": ("age", "dose"), **other}
+    return Wanted(terms=Terms(epsilon, delta, mechanism), **options)
+
+
+def test_what_is_within_all_limits_is_granted_as_asked():
+    for mechanism in mechanism_names():
+        asked = wanted(1.0, 1e-6, mechanism)
+        decision = decide(asked, POLICY, PLENTY)
+        assert (decision.verdict, decision.terms) == (Verdict.GRANTED, asked.terms)
+        assert decision.reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "policy", "left", "nearest", "says"),
+    [
+        (wanted(3), POLICY, PLENTY, Terms(1.0), "at most 1.0, per request"),
+        (wanted(3), POLICY, Budget(0.4), Terms(0.4), "0.4, which is what the budget has left"),
+        (wanted(0.5, 1e-3), POLICY, PLENTY, Terms(0.5, 1e-6), "delta: at most 1e-06, per"),
+        (wanted(0.5, 1e-3), POLICY, Budget(9.0, 1e-9), Terms(0.5, 1e-9), "budget is counted"),
+        (wanted(0.5, 0, "gaussian"), POLICY, PLENTY, Terms(0.5), "mechanism: auto"),
+        (
+            wanted(0.5, 1e-6, "gaussian"),
+            Policy(1.0, 0.0, ("gaussian", "laplace", "knorm")),
+            PLENTY,
+            Terms(0.5, 0.0, "laplace"),
+            "mechanism: laplace",
+        ),
+        (wanted(), Policy(1.0, 0.0, ("knorm",)), PLENTY, Terms(0.5, 0.0, "knorm"), "knorm"),
+        (wanted(mechanism="of tomorrow"), POLICY, PLENTY, Terms(0.5), "mechanism: auto"),
+    ],
+)
+def test_too_much_is_countered_with_the_nearest_terms(asked, policy, left, nearest, says):
+    decision = decide(asked, policy, left)
+    assert (decision.verdict, decision.terms) == (Verdict.COUNTERED, nearest)
+    assert any(says in reason for reason in decision.reasons)
+    again = Wanted(asked.kind, nearest, asked.rows, asked.features)
+    assert decide(again, policy, left).verdict is Verdict.GRANTED
+
+
+@pytest.mark.parametrize(
+    ("asked", "policy", "left", "says"),
+    [
+        (wanted(kind="rados"), POLICY, PLENTY, "kinds"),
+        (wanted(rows=49), POLICY, PLENTY, "fewer than 50 rows"),
+        (wanted(mapped=True), POLICY, PLENTY, "maps"),
+        (wanted(), Policy(1.0, features=("age",)), PLENTY, "not granted: 'dose'"),
+        (wanted(), POLICY, None, "nothing is left"),
+        (wanted(), POLICY, Budget(9e-7), "nothing is left"),
+        (wanted(), Policy(1.0, 0.1, ("gaussian",)), PLENTY, "without delta"),
+    ],
+)
+def test_what_no_terms_can_mend_is_refused_with_the_reason(asked, policy, left, says):
+    decision = decide(asked, policy, left)
+    assert (decision.verdict, decision.terms) == (Verdict.REFUSED, None)
+    assert any(says in reason for reason in decision.reasons)
+
+
+def test_a_long_list_of_strange_names_gives_a_short_plain_reason():
+    names = tuple(f"\x1b[31m{'x' * 999}{i}" for i in range(99))
+    (reason,) = decide(wanted(features=names), Policy(1.0, features=("age",)), PLENTY).reasons
+    assert reason.isprintable()
+    assert len(reason) < 400
+    assert reason.endswith("and 95 more")
+
+
+@given(
+    st.floats(1e-7, 1e30),
+    st.floats(0, 0.5),
+    st.sampled_from(["auto", "gaussian", "laplace"]),
+    st.floats(1e-7, 1e30),
+    st.floats(0, 0.5),
+)
+def test_a_counter_never_exceeds_anything_and_is_granted_next_time(e, d, mechanism, left, least):
+    policy, budget = Policy(2.5, 1e-6), Budget(left, least)
+    decision = decide(wanted(e, d, mechanism), policy, budget)
+    if decision.terms is None:
+        assert left < 1e-6
+        return
+    assert decision.terms.epsilon <= min(e, 2.5, left)
+    assert decision.terms.delta <= min(d, 1e-6, least)
+    assert decision.terms.epsilon > min(e, 2.5, left) - 1.1e-6
+    again = Wanted("mean-operator", decision.terms, 100, ("age",))
+    assert decide(again, policy, budget).verdict is Verdict.GRANTED
+
+
+def test_a_decision_has_no_way_to_see_a_table():
+    assert list(inspect.signature(decide).parameters) == ["wanted", "policy", "left"]
+    assert not {"tables", "engines"} & {line.split(".")[1] for line in _imports()}
+
+
+def _imports() -> list[str]:
+    lines = inspect.getsource(module).splitlines()
+    return [line.split()[1] for line in lines if line.startswith("from suffice.")]
+
+
+def test_the_mechanisms_that_need_delta_are_those_of_the_mean_operator():
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    for name in MECHANISMS:
+        operator = MeanOperator(epsilon=1.0, mechanism=name)
+        if name in module._NEED_DELTA:
+            with pytest.raises(ParameterError, match="delta"):
+                operator.forecast(rows)
+        else:
+            operator.forecast(rows)
+
+
+def test_a_policy_file_says_what_it_says(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text('{"largest_epsilon": 1, "features": ["age"], "mechanisms": ["laplace"]}')
+    policy = Policy.load(path)
+    assert policy == Policy(1.0, mechanisms=("laplace",), features=("age",))
+    assert (policy.largest_delta, policy.maps, policy.least_rows) == (0.0, False, 1)
+    assert Policy.from_json(json.loads(json.dumps(policy.to_json()))) == policy
+    assert Policy.from_json(POLICY.to_json()) == POLICY
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ([], "object"),
+        ({}, "largest_epsilon"),
+        ({"largest_epsilon": "1"}, "largest_epsilon must be a number"),
+        ({"largest_epsilon": True}, "largest_epsilon must be a number"),
+        ({"largest_epsilon": 0}, "positive"),
+        ({"largest_epsilon": 1, "largest_delta": 1}, "delta"),
+        ({"largest_epsilon": 1, "feature": ["age"]}, "no field 'feature'"),
+        ({"largest_epsilon": 1, "features": "age"}, "features"),
+        ({"largest_epsilon": 1, "features": []}, "features"),
+        ({"largest_epsilon": 1, "features": ["age", "age"]}, "features"),
+        ({"largest_epsilon": 1, "features": [1]}, "features"),
+        ({"largest_epsilon": 1, "mechanisms": ["magic"]}, "mechanisms"),
+        ({"largest_epsilon": 1, "mechanisms": None}, "mechanisms"),
+        ({"largest_epsilon": 1, "kinds": ["labels"]}, "kinds"),
+        ({"largest_epsilon": 1, "least_rows": 1.5}, "least_rows"),
+        ({"largest_epsilon": 1, "least_rows": True}, "least_rows"),
+        ({"largest_epsilon": 1, "maps": 1}, "maps"),
+    ],
+)
+def test_a_policy_that_is_not_one_is_an_error_that_names_the_field(data, says):
+    with pytest.raises(ParameterError, match=says):
+        Policy.from_json(data)
+
+
+def test_a_policy_file_is_read_strictly(tmp_path):
+    path = tmp_path / "policy.json"
+    for text in ('{"largest_epsilon": NaN}', '{"largest_epsilon": 1, "largest_epsilon": 9}', "{"):
+        path.write_text(text)
+        with pytest.raises(CorruptFileError):
+            Policy.load(path)
+    path.write_bytes(b" " * (module._MOST_BYTES + 1))
+    with pytest.raises(StorageError, match="larger"):
+        Policy.load(path)
+
+
+def test_what_is_left_is_rounded_down_only():
+    for value in (0.7, 2.0 - 1.3, 1 / 3, 1e-6, 123.456789123, 1e22, 1e300):
+        rounded = module._rounded_down(value)
+        assert rounded <= value
+        assert math.isclose(rounded, value, abs_tol=1.1e-6)
+    assert module._rounded_down(2.0 - 1.3) == 0.7
