@@ -16,6 +16,7 @@ from suffice.learner.factored import FactoredClassifier
 from suffice.learner.losses import LOSSES
 from suffice.learner.penalties import PENALTIES
 from suffice.learner.problem import FactoredProblem
+from suffice.learner.weak import LabelProportions
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
 from suffice.release.covariance import Covariance
@@ -133,7 +134,7 @@ def test_where_there_is_no_interval_it_says_so():
 def test_the_interval_of_the_risk_covers_the_risk_on_fresh_labels(deviation, lam):
     """Chance labels, whose sampling is S/m exactly: 300 draws of labels and noise.
 
-    Without the second-order term (Bellec & Zhang) most of the four fail: large noise, weak penalty.
+    Without the second-order term (Bellec & Zhang 2021) all four fail.
     """
     local, covariance = np.random.default_rng(5), Covariance("identity", deviation**2)
     fresh = FactoredProblem(ROWS, np.zeros(5), LOSSES["logistic"])
@@ -229,3 +230,16 @@ def test_the_risk_of_a_projected_operator_is_not_estimated_too_small():
         gaps.append(model.risk_ - risk)
     assert np.mean(gaps) > -2 * np.std(gaps) / np.sqrt(40)
     assert np.mean(gaps) < 0.3
+
+
+def test_where_the_noise_is_unknown_neither_risk_nor_intervals_are_claimed():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(200, 3))
+    labels = (rows[:, 0] > 0).astype(int)
+    bags = np.digitize(rows[:, 1], [-0.5, 0.5])
+    shares = np.array([[np.mean(labels[bags == b] == k) for k in (0, 1)] for b in range(3)])
+    source = LabelProportions(bags, shares, (0, 1), "alternating-min")
+    model = FactoredClassifier(lam=0.1).fit_weak(rows, source)
+    for claim in (lambda: model.risk_, lambda: model.coef_interval_):
+        with pytest.raises(ParameterError, match="not known"):
+            claim()

@@ -13,6 +13,7 @@ from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
 from suffice.learner.factored import FactoredClassifier
 from suffice.learner.losses import LOSSES
 from suffice.learner.problem import FactoredProblem
+from suffice.learner.rows import design_matrix
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
 
@@ -58,7 +59,7 @@ def test_the_gradient_is_that_of_the_risk(classes):
 
 def test_plain_labels_give_the_model_of_logistic_regression():
     ours = FactoredClassifier(lam=0.1, tol=1e-9).fit(X, y)
-    rows = ours._mapped(X)
+    rows = design_matrix(X, ours.pipeline_)
     peer = LogisticRegression(C=1 / (0.1 * len(X)), fit_intercept=False, tol=1e-10, max_iter=10_000)
     assert np.allclose(ours.coef_, peer.fit(rows, y).coef_[0], atol=1e-5)
 

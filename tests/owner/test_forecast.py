@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.stats import spearmanr
 
 from suffice.learner.factored import FactoredClassifier
+from suffice.learner.rows import design_matrix
 from suffice.owner.candidates import candidates
 from suffice.owner.forecast import SIGNALS, PublicMoments
 from suffice.owner.mean_operator import MeanOperator
@@ -87,21 +88,18 @@ def simulated(rows: int, width: int, epsilon: float, mechanism: str, draws: int)
     local = np.random.default_rng(rows + width)
     X = local.normal(size=(rows + 1000, width))
     operator = MeanOperator(epsilon=epsilon, delta=1e-6, mechanism=mechanism)
-    public = operator.public_rows(X[:rows])
     forecast = operator.forecast(X[:rows])
-    mapped = np.array(public.sample()[0])
+    mapped = design_matrix(X, operator.public_rows(X[:rows]).pipeline)
     scores = []
     for _ in range(draws):
         beta = local.normal(size=mapped.shape[1])
         beta *= np.sqrt(SIGNALS["usual"] / np.mean((mapped @ beta) ** 2))
-        model = FactoredClassifier(lam=forecast.utility.lam)
-        model.pipeline_, model.releases_ = public.pipeline, (None,)
-        model.coef_, model.classes_ = beta, np.array([0, 1])
-        chance = (1 + np.clip(model.decision_function(X), -1, 1)) / 2
+        chance = (1 + np.clip(mapped @ beta, -1, 1)) / 2
         y = (local.random(len(X)) < chance).astype(int)
         release = operator.release(X[:rows], y[:rows], ledger=None)
-        fitted = model.fit_release(release, X[:rows]).predict(X[rows:]) == 1
-        scores.append(np.mean(np.where(fitted, chance[rows:], 1 - chance[rows:])))
+        model = FactoredClassifier(lam=forecast.utility.lam).fit_release(release, X[:rows])
+        said = model.predict(X[rows:]) == 1
+        scores.append(np.mean(np.where(said, chance[rows:], 1 - chance[rows:])))
     return [forecast.utility.correlation, forecast.utility.accuracy[1], float(np.mean(scores))]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from suffice.errors import ParameterError
 from suffice.learner.bounds import NoiseBounds, noise_bounds
@@ -36,11 +36,16 @@ class Evidence:
         noise and the sampling of labels together. A model of a projected operator moves less with
         the noise than is taken off here: its risk is estimated too large rather than too small.
         """
+        self._check_noise()
         optimism = Optimism(self.problems[0], self.noise, labels_behind(self.problems[0]))
         pairs = list(zip(self.problems, self.models, strict=True))
         risks = [p.risk(theta)[0] + optimism.of(p, theta, self.lam) for p, theta in pairs]
         deviations = [optimism.error(p, theta, self.lam) for p, theta in pairs]
         return float(np.mean(risks)), float(np.mean(deviations))
+
+    def _check_noise(self) -> None:
+        if self.noise.form == "none":
+            raise ParameterError("the noise of this operator is not known, nor what it did.")
 
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
         """Return what the mechanism's noise can have done to the model (`learner.bounds`)."""
@@ -63,8 +68,7 @@ class Evidence:
     def _deviations(
         self, problem: FactoredProblem, model: np.ndarray, *, sampling: bool
     ) -> np.ndarray:
-        if self.noise.form == "none":
-            raise ParameterError("the noise of this operator is not known: there is no interval.")
+        self._check_noise()
         if not problem.penalty.smooth or model.size > _LARGEST:
             raise ParameterError(
                 f"there is no interval with a 1-norm, or for more than {_LARGEST} coefficients."
@@ -90,5 +94,5 @@ def interval(centre: np.ndarray | float, deviation: np.ndarray | float, level: f
     """Return the two ends of a Gaussian interval, stacked in front."""
     if not 0 < level < 1:
         raise ParameterError("level must lie strictly between 0 and 1.")
-    reach = norm.ppf((1 + level) / 2) * deviation
+    reach = ndtri((1 + level) / 2) * deviation
     return np.stack([centre - reach, centre + reach])

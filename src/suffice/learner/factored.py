@@ -8,28 +8,23 @@ from typing import Any
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from suffice.engines.fitting import fit_pipeline
-from suffice.engines.local import fold
-from suffice.engines.summary import PublicSummary
 from suffice.errors import ParameterError
 from suffice.learner.bounds import NoiseBounds
 from suffice.learner.combining import Supervised, combined
 from suffice.learner.evidence import Evidence, interval
+from suffice.learner.linear import LinearModel
 from suffice.learner.losses import LOSSES, LinearOddLoss, loss_named
 from suffice.learner.penalties import PENALTIES, Penalty, penalty_named
 from suffice.learner.problem import FactoredProblem, Solution
-from suffice.learner.rows import design_matrix
 from suffice.learner.tuning import choose_lam, intercept_alone
 from suffice.learner.weak import ExactLabels, Source, estimate_mean_operator
 from suffice.learner.zonotope import project
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
-from suffice.tables.sources import open_table
 
 __all__ = ["FactoredClassifier"]
 
@@ -39,7 +34,7 @@ FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
 _NOISY = 0.1  # share of noise in ||mu||^2 below which a projection is not worth its time
 
 
-class FactoredClassifier(ClassifierMixin, BaseEstimator):
+class FactoredClassifier(LinearModel):
     """Computes the linear classifier of least factored risk, from a mean operator and public rows.
 
     minimise (1/m) sum_i g(<theta, x_i>) - (a/2) <theta, mu> + penalty(theta)
@@ -116,38 +111,24 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "FactoredClassifier":
         """Learn from plain labels; this promises nothing about them."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ParameterError("the labels hold one class only; a classifier needs two.")
-        return self._fit_operator(self._known(X, ExactLabels(codes, range(len(self.classes_)))))
+        rows, codes = self._plain_data(X, y)
+        source = ExactLabels(codes, range(len(self.classes_)))
+        return self._fit_operator(Supervised(rows, estimate_mean_operator(rows, source)))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_weak(self, X: Any, source: Source) -> "FactoredClassifier":
         """Learn from what is known about the labels of the rows (`suffice.learner.weak`)."""
-        known = self._known(validate_data(self, X, dtype=np.float64), source)
+        rows = self._plain_rows(validate_data(self, X, dtype=np.float64))
+        known = Supervised(rows, estimate_mean_operator(rows, source))
         self.classes_ = np.array(known.estimate.classes)
         return self._fit_operator(known)
-
-    def _known(self, X: np.ndarray, source: Source) -> Supervised:
-        """Return the mapped rows of plain data with what ``source`` knows of their labels."""
-        table = open_table(X)
-        names = tuple(table.schema.names)
-        summary = fold(table.batches(names), PublicSummary(table.schema)).result()
-        self.pipeline_ = fit_pipeline(summary, names, categories={}, missing="error")
-        self.releases_ = ()
-        rows = design_matrix(table, self.pipeline_)
-        return Supervised(rows, estimate_mean_operator(rows, source))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release | Sequence[Release], X: Any) -> "FactoredClassifier":
         """Learn from one release, or several owners', and the public rows they belong to."""
-        self.releases_ = (release,) if isinstance(release, Release) else tuple(release)
-        known = combined(self.releases_, X)
-        self.classes_ = np.array(known.estimate.classes)
-        self.pipeline_ = self.releases_[0].pipeline
-        self.n_features_in_ = len(self.pipeline_.columns)
+        releases = (release,) if isinstance(release, Release) else tuple(release)
+        known = combined(releases, X)
+        self._learn_from(releases)
         return self._fit_operator(known)
 
     def _fit_operator(self, known: Supervised) -> "FactoredClassifier":
@@ -256,10 +237,6 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         """The interval of the risk at 95 %."""
         return interval(*self._known_evidence.risk(), 0.95)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return scores: one per row for two classes, one per row and class for more."""
-        return self._mapped(X) @ self.coef_
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, where the loss has a link to one."""
         loss = loss_named(self.loss)
@@ -274,39 +251,8 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
         shares = np.maximum(loss.link(scores), 1e-12)
         return shares / shares.sum(axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row."""
-        scores = self.decision_function(X)
-        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
-
-    def _mapped(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        if not self.releases_:
-            X = validate_data(self, X, dtype=np.float64, reset=False)
-        return design_matrix(X, self.pipeline_, unknown="zero")
-
-    def to_release(self) -> Release:
-        """Return the model as a release: it keeps the guarantees of what it learnt from."""
-        check_is_fitted(self)
-        if not self.releases_:
-            raise ParameterError(
-                "a model learnt from plain labels has no guarantee to travel with."
-            )
-        first = self.releases_[0].unsigned()
-        return replace(
-            first,
-            kind="model",
-            parts=tuple(part for release in self.releases_ for part in release.parts),
-            arrays={"coefficients": self.coef_},
-            details={
-                "classes": list(first.classes),
-                "loss": loss_named(self.loss).name,
-                "lam": float(self.lam_),
-                **self._figures(),
-            },
-            noise=Covariance("none"),
-        )
+    def _details(self) -> dict[str, Any]:
+        return {"loss": loss_named(self.loss).name, **self._figures()}
 
     def _figures(self) -> dict[str, float | None]:
         """Return what travels with the model about its quality; None where it is not known."""
@@ -326,10 +272,7 @@ class FactoredClassifier(ClassifierMixin, BaseEstimator):
             raise ParameterError(f"a {model.kind} release is no model; fit one with suffice fit.")
         loss = model.details["loss"]
         self = cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
-        self.releases_ = (model,)
-        self.pipeline_ = model.pipeline
-        self.classes_ = np.array(model.classes)
-        self.n_features_in_ = len(model.pipeline.columns)
+        self._learn_from((model,))
         self.coef_ = model.arrays["coefficients"]
         self.lam_ = model.details["lam"]
         return self

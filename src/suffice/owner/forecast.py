@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 __all__ = ["SIGNALS", "PublicMoments", "Utility"]
 
@@ -69,7 +69,7 @@ class PublicMoments:
         found = {name: self._best(variances, r2) for name, r2 in SIGNALS.items()}
         rho, margin, lam = found["usual"]
         accuracy = tuple(
-            float(norm.cdf(r / math.sqrt(max(1 - r * r, 1e-12)))) for r, _, _ in found.values()
+            float(ndtr(r / math.sqrt(max(1 - r * r, 1e-12)))) for r, _, _ in found.values()
         )
         return Utility(rho, accuracy, margin, lam)
 
