@@ -16,7 +16,7 @@ from suffice.errors import ParameterError
 from suffice.learner.bounds import NoiseBounds
 from suffice.learner.combining import Supervised, combined
 from suffice.learner.evidence import Evidence, interval
-from suffice.learner.linear import LinearModel
+from suffice.learner.linear import FIGURES, LinearModel
 from suffice.learner.losses import LOSSES, LinearOddLoss, loss_named
 from suffice.learner.penalties import PENALTIES, Penalty, penalty_named
 from suffice.learner.problem import FactoredProblem, Solution
@@ -28,9 +28,6 @@ from suffice.release.covariance import Covariance
 
 __all__ = ["FactoredClassifier"]
 
-# What a model file says of its quality: the estimated risk, its interval at 95 %, and how far the
-# noise has moved the parameters at most, with probability 95 %.
-FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
 _NOISY = 0.1  # share of noise in ||mu||^2 below which a projection is not worth its time
 
 

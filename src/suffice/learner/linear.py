@@ -17,7 +17,11 @@ from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.tables.sources import open_table
 
-__all__ = ["LinearModel"]
+__all__ = ["FIGURES", "LinearModel"]
+
+# What a model file says of its quality: the estimated risk, its interval at 95 %, and how far the
+# noise has moved the parameters at most, with probability 95 %.
+FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
 
 
 class LinearModel(ClassifierMixin, BaseEstimator):

@@ -1,0 +1,1 @@
+"""Learning from randomised records by the spread likelihood (Barber 2020)."""

@@ -1,0 +1,160 @@
+"""A linear classifier of clean records, learnt from corrupted ones by their spread likelihood."""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from suffice.errors import ParameterError
+from suffice.learner.linear import FIGURES, LinearModel
+from suffice.learner.rows import matching_rows
+from suffice.learner.spread.gaussian import predicted_features
+from suffice.learner.spread.importance import expectation_maximisation, sampled_records
+from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
+from suffice.learner.spread.posterior import Corrupted, clean_features
+from suffice.learner.spread.selection import choose_lam, maximise
+from suffice.release.artifact import Release
+from suffice.release.spread import SpreadColumn
+
+__all__ = ["SpreadClassifier", "corrupted_records"]
+
+
+class SpreadClassifier(LinearModel):
+    """Computes the logistic (softmax) model of clean records from corrupted ones.
+
+    maximise (1/n) sum_i log sum_c P[c~_i | c] E[p(c | x) | x~_i] - (lam/2) ||theta||^2
+
+    (Barber 2020, Section 5): what is known of the noise is in the likelihood, so that it estimates
+    the model of the clean data. The expectation needs a prior of clean features: with independent
+    columns it is inconsistent where features are correlated *and* corrupted (coefficients come out
+    too small); the learned prior models correlations up to second order.
+
+    Parameters
+    ----------
+    prior : {"learned", "marginals", "flat"} or sequence of arrays, default="learned"
+        What clean features look like, from the corrupted records: a Gaussian with correlations for
+        numeric columns; the marginal of each column alone (the paper's learned prior); nothing
+        known; or given, per column the probabilities of its states or its mean and variance.
+    solver : {"deterministic", "importance"}, default="deterministic"
+        Gaussian moments of the score in closed form, or the paper's sampled EM.
+    lam : float or "auto", default="auto"
+        Weight of the squared 2-norm; "auto" by cross-validation on the spread likelihood.
+    samples : int, default=10
+        Of the importance solver, per record.
+    tol : float, default=1e-5
+        The gradient's largest entry at which the solver may stop; reaching it is checked.
+    max_iter : int, default=1000
+        The most iterations.
+    random_state : int, RandomState or None, default=0
+        Of the folds and of the importance solver.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (d,) or (d, K)
+        One weight per coordinate of ``pipeline_``, the intercept's last.
+    classes_, lam_, pipeline_, releases_
+        As of `FactoredClassifier`.
+    """
+
+    _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
+        "prior": [StrOptions({"learned", "marginals", "flat"}), "array-like"],
+        "solver": [StrOptions({"deterministic", "importance"})],
+        "lam": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "samples": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(  # noqa: PLR0917  # scikit-learn's convention
+        self,
+        prior: Any = "learned",
+        solver: str = "deterministic",
+        lam: float | str = "auto",
+        samples: int = 10,
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+    ) -> None:
+        self.prior = prior
+        self.solver = solver
+        self.lam = lam
+        self.samples = samples
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> "SpreadClassifier":
+        """Learn from plain records, without noise: logistic regression. It promises nothing."""
+        rows, codes = self._plain_data(X, y)
+        channel = np.eye(len(self.classes_))
+        return self._fit_likelihood(SpreadLikelihood(CleanFeatures(rows), codes, channel), None)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_release(self, release: Release, X: Any = None) -> "SpreadClassifier":
+        """Learn from randomised records, or from randomised labels and their public rows ``X``."""
+        channel = release.arrays.get("channel")
+        if channel is None:
+            raise ParameterError(f"a {release.kind} release holds no randomised labels.")
+        codes = release.arrays["answers"]
+        self._learn_from((release,))
+        if release.kind == "label-responses":
+            (rows,) = matching_rows(X, [release])
+            known = SpreadLikelihood(CleanFeatures(rows), codes, channel)
+            return self._fit_likelihood(known, None)
+        return self.fit_corrupted(corrupted_records(release), codes, channel, release.classes)
+
+    def fit_corrupted(
+        self, records: Corrupted, codes: np.ndarray, channel: np.ndarray, classes: Sequence[Any]
+    ) -> "SpreadClassifier":
+        """Learn from corrupted records and labels; ``channel`` is P[observed i | true j]."""
+        self.classes_ = np.array(classes)
+        learned = isinstance(self.prior, str) and self.prior == "learned"
+        known = predicted_features(records) if learned else clean_features(records, self.prior)
+        return self._fit_likelihood(SpreadLikelihood(known, codes, channel), records)
+
+    def _fit_likelihood(
+        self, likelihood: SpreadLikelihood, records: Corrupted | None
+    ) -> "SpreadClassifier":
+        limits = {"tol": self.tol, "max_iter": int(self.max_iter)}
+        seed = check_random_state(self.random_state).randint(2**31)
+        self.lam_ = (
+            choose_lam(likelihood, max_iter=int(self.max_iter), seed=seed)
+            if self.lam == "auto"
+            else float(self.lam)
+        )
+        if self.solver == "importance" and records is not None:
+            prior = "marginals" if isinstance(self.prior, str) else self.prior
+            draws = sampled_records(records, prior, self.samples, np.random.default_rng(seed))
+            self.coef_ = expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
+            self.n_iter_ = 0
+        else:
+            self.coef_, self.gradient_norm_, self.n_iter_ = maximise(
+                likelihood, self.lam_, **limits
+            )
+        self.likelihood_ = -likelihood(self.coef_)[0]
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class of clean rows."""
+        scores = self.decision_function(X)
+        if scores.ndim > 1:
+            return np.asarray(softmax(scores, axis=1))
+        positive = expit(scores)
+        return np.column_stack([1 - positive, positive])
+
+    def _details(self) -> dict[str, Any]:
+        return {"loss": "logistic", **dict.fromkeys(FIGURES)}
+
+
+def corrupted_records(release: Release) -> Corrupted:
+    """Return the randomised records of a release, column by column."""
+    columns = tuple(SpreadColumn.from_json(item) for item in release.details["columns"])
+    codes, values = iter(release.arrays["codes"].T), iter(release.arrays["values"].T)
+    return Corrupted(columns, tuple(next(values if c.states is None else codes) for c in columns))

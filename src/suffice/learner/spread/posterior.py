@@ -1,0 +1,146 @@
+"""What corrupted records say about the clean ones, coordinate by coordinate.
+
+A column's states are coordinates: numbers scaled to [-1, 1] by the declared domain, texts one
+coordinate each (one-hot). Under a prior that treats columns as independent, a discrete cell o gives
+
+    p(k | o) = p(k) P_ok / sum_j p(j) P_oj,
+
+so that mean and spread of a coordinate are a table with one entry per observed state: looking it up
+costs O(1) per cell. A continuous cell under a Gaussian prior N(mu, s^2) and noise of variance t has
+mean (x~ s^2 + mu t) / (s^2 + t) and variance s^2 t / (s^2 + t) (Barber 2020, eq. 68-69).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.learner.spread.likelihood import CleanFeatures
+from suffice.learner.spread.priors import deconvolved, observed_frequencies
+from suffice.release.spread import Added, Flips, SpreadColumn
+
+__all__ = ["Corrupted", "clean_features", "coordinates", "marginals_of", "width_of"]
+
+_WIDE = 10.0  # prior variance of a continuous coordinate that nothing is known about (Section 6.1)
+
+
+@dataclass(frozen=True, eq=False)
+class Corrupted:
+    """Holds corrupted records: a column of codes or of values for each of ``columns``, in order."""
+
+    columns: tuple[SpreadColumn, ...]
+    cells: tuple[np.ndarray, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return len(self.cells[0])
+
+    def groups(self) -> Mapping[tuple[Any, ...], list[int]]:
+        """Return the positions of columns that share states (or range) and noise."""
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for position, column in enumerate(self.columns):
+            found.setdefault((column.states, column.noise), []).append(position)
+        return found
+
+
+def coordinates(column: SpreadColumn) -> np.ndarray:
+    """Return what each state of a discrete column becomes, (states, width)."""
+    states = column.states or ()
+    if not column.numeric:
+        return np.eye(len(states))
+    values = np.array(states, dtype=np.float64)
+    low, high = values.min(), values.max()
+    return ((2 * values - low - high) / (high - low))[:, None]
+
+
+def width_of(column: SpreadColumn) -> int:
+    """Return how many coordinates a column has."""
+    return 1 if column.numeric else len(column.states or ())
+
+
+def clean_features(records: Corrupted, prior: str | Sequence[np.ndarray]) -> CleanFeatures:
+    """Return mean and spread of the clean coordinates under independent columns; constant last.
+
+    ``prior``: "flat" (all states alike; a wide Gaussian), "marginals" learnt from the corrupted
+    records themselves, or one array per column: probabilities of its states, or (mean, variance).
+    """
+    means: list[np.ndarray | None] = [None] * len(records.columns)
+    spreads: list[np.ndarray | None] = [None] * len(records.columns)
+    for (_, noise), positions in records.groups().items():
+        given = None if isinstance(prior, str) else [np.asarray(prior[j]) for j in positions]
+        cells = np.stack([records.cells[j] for j in positions], axis=1)
+        column = records.columns[positions[0]]
+        if isinstance(noise, Flips):
+            known = marginals_of(cells, noise, prior, given)
+            found = _looked_up(cells, noise, known, coordinates(column))
+        else:
+            found = _filtered(cells, noise, prior, given)
+        for place, j in enumerate(positions):
+            means[j], spreads[j] = found[0][:, place], found[1][:, place]
+    return _joined(records, means, spreads)
+
+
+def marginals_of(
+    cells: np.ndarray, noise: Flips, prior: object, given: list[np.ndarray] | None
+) -> np.ndarray:
+    """Return p(k) of every column, (columns, states)."""
+    if given is not None:
+        known = np.stack(given).astype(np.float64)
+        if known.shape != (cells.shape[1], noise.states) or (known < 0).any():
+            raise ParameterError("a prior needs one probability per state of each column.")
+        return known / known.sum(axis=1, keepdims=True)
+    if prior == "flat":
+        return np.full((cells.shape[1], noise.states), 1 / noise.states)
+    return deconvolved(observed_frequencies(cells, noise.states), noise)
+
+
+def _looked_up(
+    cells: np.ndarray, noise: Flips, known: np.ndarray, states: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and spread (n, columns, width) of discrete cells from tables per state."""
+    evidence = known @ noise.matrix.T  # P[o], of each column
+    picked = np.arange(cells.shape[1])
+    first = np.einsum("ck,kw,ok->cow", known, states, noise.matrix, optimize=True)
+    second = np.einsum("ck,kw,ok->cow", known, states**2, noise.matrix, optimize=True)
+    first, second = first / evidence[:, :, None], second / evidence[:, :, None]
+    if states.shape[1] == 1:  # a number's variance; one-hot coordinates keep E[x^2] = E[x]
+        second = np.maximum(second - first**2, 0.0)
+    return first[picked, cells], second[picked, cells]
+
+
+def _filtered(
+    cells: np.ndarray, noise: Added, prior: object, given: list[np.ndarray] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance (n, columns, 1) of continuous cells under Gaussian priors."""
+    half = (noise.high - noise.low) / 2
+    seen = (cells - (noise.high + noise.low) / 2) / half
+    added = noise.variance / half**2
+    if given is not None:
+        pairs = np.stack(given).astype(np.float64)
+        centre = (pairs[:, 0] - (noise.high + noise.low) / 2) / half
+        own = pairs[:, 1] / half**2
+    elif prior == "flat":
+        centre, own = np.zeros(cells.shape[1]), np.full(cells.shape[1], _WIDE)
+    else:
+        centre = np.clip(seen.mean(axis=0), -1, 1)
+        own = np.clip(seen.var(axis=0) - added, 1e-6, 1.0)
+    mean = (seen * own + centre * added) / (own + added)
+    spread = np.broadcast_to(own * added / (own + added), mean.shape)
+    return mean[:, :, None], spread[:, :, None]
+
+
+def _joined(
+    records: Corrupted, means: list[np.ndarray | None], spreads: list[np.ndarray | None]
+) -> CleanFeatures:
+    """Return all coordinates side by side, the constant one last."""
+    mean = np.hstack([*(m for m in means if m is not None), np.ones((records.count, 1))])
+    spread = np.hstack([*(s for s in spreads if s is not None), np.zeros((records.count, 1))])
+    starts = np.concatenate([[0], np.cumsum([width_of(c) for c in records.columns])])
+    hot = [j for j, c in enumerate(records.columns) if not c.numeric]
+    blocks = np.zeros((mean.shape[1], len(hot)))
+    for b, j in enumerate(hot):
+        blocks[starts[j] : starts[j + 1], b] = 1.0
+    return CleanFeatures(mean, spread, blocks if hot else None)

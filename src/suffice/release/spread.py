@@ -1,0 +1,231 @@
+"""Randomised columns as data: what a column can hold, and the noise that its cells went through.
+
+Valid spread noise (Barber 2020, Section 2) loses nothing in distribution: a discrete channel P must
+be positive and invertible, a continuous kernel must have a positive Fourier transform (Gaussian and
+Laplace have). What is not valid is refused here, with the reason, on both sides of the wall.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suffice.errors import CorruptFileError, ParameterError
+from suffice.strict_json import number, text
+from suffice.tables.pipeline import Column, Pipeline
+
+__all__ = ["Added", "Flips", "SpreadColumn", "declared_pipeline", "discrete_sizes"]
+
+_MOST_STATES = 256  # a cell is one byte
+_WORST_CONDITION = 1e6
+_KERNELS = ("gaussian", "laplace")
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Discrete noise: P_ij = P[answer i | state j], as a table or as one number.
+
+    ``keep`` is the chance that a state stays itself, all others being equally likely; ``table``
+    holds the rows of P where it is of no such form.
+    """
+
+    states: int
+    keep: float | None = None
+    table: tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.states <= _MOST_STATES:
+            raise ParameterError(f"a randomised column has 2 to {_MOST_STATES} states.")
+        if (self.keep is None) == (self.table is None):
+            raise ParameterError("give the noise of a column once: as keep, or as a table.")
+        if self.keep is not None:
+            if not 0 < self.keep < 1 or self.keep == 1 / self.states:
+                raise ParameterError("keep must lie strictly between 0 and 1, and not at 1/states.")
+            return
+        p = np.array(self.table, dtype=np.float64)
+        if p.shape != (self.states, self.states) or not np.isfinite(p).all():
+            raise ParameterError(f"P must have {self.states} rows and as many columns.")
+        if (p <= 0).any():
+            raise ParameterError(
+                "P must be positive: an answer that some state never gives makes epsilon infinite."
+            )
+        if np.abs(p.sum(axis=0) - 1).max() > 1e-9:
+            raise ParameterError("the columns of P must sum to one: P_ij is P[answer i | state j].")
+        condition = float(np.linalg.cond(p))
+        if not condition < _WORST_CONDITION:
+            raise ParameterError(
+                f"P is singular, or nearly so (condition number {condition:.2g}): some states"
+                " cannot be told apart by their answers."
+            )
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float64]:
+        """P, with P_ij = P[answer i | state j]."""
+        if self.table is not None:
+            return np.array(self.table)
+        keep = float(self.keep or 0.0)
+        other = (1 - keep) / (self.states - 1)
+        return np.full((self.states, self.states), other) + np.eye(self.states) * (keep - other)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the noise as plain JSON values; the states are the column's."""
+        if self.table is None:
+            return {"keep": self.keep}
+        return {"table": [list(row) for row in self.table]}
+
+
+@dataclass(frozen=True)
+class Added:
+    """Continuous noise: the value, held to ``low``..``high``, plus a draw of ``kernel``."""
+
+    low: float
+    high: float
+    kernel: str
+    variance: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ParameterError("a continuous column needs a declared range low < high.")
+        if self.kernel not in _KERNELS:
+            raise ParameterError(
+                f"the noise must be one of {', '.join(_KERNELS)}: their Fourier transforms are"
+                " positive, so that nothing is lost in distribution."
+            )
+        if not (math.isfinite(self.variance) and self.variance > 0):
+            raise ParameterError("the variance of the noise must be a positive number.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the noise as plain JSON values."""
+        return {"kernel": self.kernel, "variance": self.variance}
+
+
+@dataclass(frozen=True)
+class SpreadColumn:
+    """One randomised column: its name, its declared states (None: a range), and its noise."""
+
+    name: str
+    states: tuple[Any, ...] | None
+    noise: Flips | Added
+
+    def __post_init__(self) -> None:
+        discrete = isinstance(self.noise, Flips)
+        if discrete != (self.states is not None):
+            raise ParameterError(f"column {self.name!r}: the noise does not fit what it can hold.")
+        if self.states is None:
+            return
+        plain = all(isinstance(s, str | int) and not isinstance(s, bool) for s in self.states)
+        alike = len({isinstance(s, str) for s in self.states}) == 1
+        if not plain or not alike or len(set(self.states)) < len(self.states):
+            raise ParameterError(f"column {self.name!r}: states are different texts, or integers.")
+        if isinstance(self.noise, Flips) and self.noise.states != len(self.states):
+            raise ParameterError(
+                f"column {self.name!r}: the noise is for another number of states."
+            )
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its values are numbers, which a model can multiply."""
+        return self.states is None or not isinstance(self.states[0], str)
+
+    @cached_property
+    def run(self) -> range | None:
+        """The states as a run of integers, if they are one."""
+        return None if self.states is None else _run(self.states)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as plain JSON values; consecutive integers as their two ends."""
+        noise = self.noise
+        if self.states is None:
+            assert isinstance(noise, Added)  # noqa: S101  # for the type checker
+            holds: dict[str, Any] = {"range": [noise.low, noise.high]}
+        elif self.run is not None:
+            holds = {"integers": [self.states[0], self.states[-1]]}
+        else:
+            holds = {"states": list(self.states)}
+        return {"name": self.name, **holds, "noise": noise.to_json()}
+
+    @classmethod
+    def from_json(cls, data: object) -> "SpreadColumn":
+        """Return the column that `to_json` wrote."""
+        try:
+            return cls._read(data)
+        except (ParameterError, KeyError, TypeError, ValueError) as error:
+            raise CorruptFileError("a randomised column in the file is not valid.") from error
+
+    @classmethod
+    def _read(cls, data: Any) -> "SpreadColumn":
+        (holds,) = set(data) - {"name", "noise"}
+        name, noise = text(data["name"]), data["noise"]
+        if holds == "range":
+            low, high = (number(end) for end in data["range"])
+            if set(noise) != {"kernel", "variance"}:
+                raise ValueError("noise")
+            return cls(
+                name, None, Added(low, high, text(noise["kernel"]), number(noise["variance"]))
+            )
+        if holds == "integers":
+            first, last = data["integers"]
+            if {type(first), type(last)} != {int} or not 0 < last - first < _MOST_STATES:
+                raise ValueError("integers")
+            states = tuple(range(first, last + 1))
+        elif holds == "states" and isinstance(data["states"], list):
+            states = tuple(data["states"])
+        else:
+            raise ValueError("holds")
+        if set(noise) == {"keep"}:
+            return cls(name, states, Flips(len(states), keep=number(noise["keep"])))
+        if set(noise) != {"table"}:
+            raise ValueError("noise")
+        table = tuple(tuple(number(p) for p in row) for row in noise["table"])
+        return cls(name, states, Flips(len(states), table=table))
+
+
+def discrete_sizes(columns: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the number of states of every discrete column that `SpreadColumn.to_json` wrote."""
+    found = [c for c in columns if "range" not in c]
+    return [len(c["states"]) if "states" in c else _length(*c["integers"]) for c in found]
+
+
+def _length(first: int, last: int) -> int:
+    return last - first + 1
+
+
+def declared_pipeline(columns: Sequence[SpreadColumn]) -> Pipeline:
+    """Return the encoding of clean records that the declared columns alone decide.
+
+    Numbers are scaled to [-1, 1] by what was declared, texts become one coordinate per state, and
+    the last coordinate is one. Nothing within the declared domain is clipped.
+    """
+    affine = [_affine(column) for column in columns]
+    return Pipeline(
+        columns=tuple(Column(c.name, None if c.numeric else c.states) for c in columns),
+        missing="error",
+        mean=np.array([middle for middle, _, width in affine for _ in range(width)]),
+        scale=np.array([half for _, half, width in affine for _ in range(width)]),
+        bound=math.sqrt(len(columns)) * (1 + 1e-9),  # each column has norm one at most
+        intercept=1.0,
+    )
+
+
+def _affine(column: SpreadColumn) -> tuple[float, float, int]:
+    """Return middle and half width of what a column can hold, and how many coordinates it has."""
+    if isinstance(column.noise, Added):
+        low, high = column.noise.low, column.noise.high
+    elif column.numeric:
+        low, high = min(column.states or ()), max(column.states or ())
+    else:
+        return 0.0, 1.0, len(column.states or ())
+    return (low + high) / 2, (high - low) / 2, 1
+
+
+def _run(states: Sequence[Any]) -> range | None:
+    """Return ``states`` as consecutive rising integers, or None if they are not."""
+    first, last = states[0], states[-1]
+    if isinstance(first, str) or last - first + 1 != len(states):
+        return None
+    run = range(first, last + 1)
+    return run if tuple(run) == tuple(states) else None
