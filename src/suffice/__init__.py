@@ -1,7 +1,8 @@
 """Release just enough to learn.
 
 For owners: `plan_mean_operator` says what a release would be good for, `MeanOperator` makes it,
-`Ledger` and `Budget` guard how much is ever lost, `grant` answers a learner under a `Policy`.
+`RandomizedResponse` lets records leave randomised, `Ledger` and `Budget` guard how much is ever
+lost, `grant` answers a learner under a `Policy`.
 For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
 also from weak supervision (`suffice.learner.weak`); `propose` asks an owner, `check_answer` checks.
 For everybody: `Guarantee` says what is protected; `errors` holds everything that is raised.
@@ -19,6 +20,7 @@ _HOMES = {
     "Ledger": "suffice.owner.ledger",
     "MeanOperator": "suffice.owner.mean_operator",
     "Policy": "suffice.owner.policy",
+    "RandomizedResponse": "suffice.owner.responses",
     "plan_mean_operator": "suffice.owner.plan",
     # participant
     "Randomizer": "suffice.participant",

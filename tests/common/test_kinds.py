@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
@@ -43,10 +44,34 @@ def model(classes: int, seed: int = 0, pipeline=None) -> Release:
     return FactoredClassifier(lam=1.0).fit_release(release, X).to_release()
 
 
-MAKERS = {"mean-operator": mean_operator, "label-responses": label_responses, "model": model}
+def responses(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.owner.responses import RandomizedResponse
+
+    X, y = labelled(classes, seed)
+    half = 1.0 if pipeline is None and seed else 2.0  # an owner of their own has their own range
+    rows = {"ward": np.array(["north", "south", "west"])[y % 3], "size": X[:, 0], "sex": y % 2}
+    mechanism = RandomizedResponse(
+        classes=tuple(range(classes)),
+        label_flip=0.2,
+        states={"ward": ["north", "south", "west"], "sex": range(2)},
+        ranges={"size": (-half, half)},
+        feature_flip=0.3,
+        feature_noise=1.0,
+        kernel="laplace",
+    )
+    return mechanism.release(pa.table(rows), y, ledger=None)
+
+
+MAKERS = {
+    "mean-operator": mean_operator,
+    "label-responses": label_responses,
+    "responses": responses,
+    "model": model,
+}
 WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
     "finite": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf)],
     "codes": lambda a: [np.full_like(a, 255), np.full_like(a, 3)],
+    "states": lambda a: [np.full_like(a, 255), np.full_like(a, 2)],
     "channel": lambda a: [
         *(np.full_like(a, v) for v in (np.nan, np.inf)),
         a * (1 + 1e-6),
@@ -54,12 +79,20 @@ WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
         (1 + 1e-6) * np.eye(len(a)) - 1e-6 / len(a),
     ],
 }
-WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a list, a mapping and a bool
-    "text": (None, -1.5),
-    "labels": (None, -1.5, [0], [0, 0], [0, "a"], [0.5, 1.5]),
-    "positive": (None, -1.5, 0, np.nan, np.inf, "1"),
-    "non-negative": (None, -1.5, np.nan, np.inf, "1"),
-    "maybe a number": (np.nan, np.inf, "1"),
+WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a mapping and a bool
+    "text": ([], None, -1.5),
+    "labels": ([], None, -1.5, [0], [0, 0], [0, "a"], [0.5, 1.5]),
+    "columns": (
+        None,
+        "x",
+        [1],
+        [{"name": "x"}],
+        [{"name": "x", "range": [0, 1], "noise": {"keep": 0.8}}],
+        [{"name": "x", "integers": [0, 1], "noise": {"keep": 0.8}}] * 2,
+    ),
+    "positive": ([], None, -1.5, 0, np.nan, np.inf, "1"),
+    "non-negative": ([], None, -1.5, np.nan, np.inf, "1"),
+    "maybe a number": ([], np.nan, np.inf, "1"),
 }
 CASES = [(kind, classes) for kind in MAKERS for classes in (2, 3)]
 
@@ -107,7 +140,7 @@ def test_every_array_is_checked_for_type_shape_and_values(example):
 
 def test_every_detail_is_checked(example):
     for name, rule in KINDS[example.kind].details.items():
-        for bad in ([], {"x": 1}, True, *WRONG_DETAILS[rule.check]):
+        for bad in ({"x": 1}, True, *WRONG_DETAILS[rule.check]):
             with pytest.raises(CorruptFileError):
                 dataclasses.replace(example, details={**example.details, name: bad})
     with pytest.raises(CorruptFileError):

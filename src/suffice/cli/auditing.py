@@ -1,5 +1,6 @@
 """Commands of those who want to know what they have before them: inspect, verify."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,9 @@ from suffice.cli.protocol import show_message
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
+
+
+_SHOWN = 6  # of many columns
 
 
 def register(app: typer.Typer) -> None:
@@ -74,7 +78,18 @@ def _noise(release: Any) -> str:
 
 
 def _detail_lines(release: Any) -> list[tuple[str, str]]:
-    return [(name, str(value)) for name, value in release.details.items() if name != "classes"]
+    hidden = ("classes", "columns")
+    lines = [(name, str(value)) for name, value in release.details.items() if name not in hidden]
+    return [*lines, *_column_lines(release.details.get("columns", ()))]
+
+
+def _column_lines(columns: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return what randomised columns hold and how they were randomised, the first few of them."""
+    from suffice.release.spread import SpreadColumn
+
+    shown = [str(SpreadColumn.from_json(item)) for item in columns[:_SHOWN]]
+    more = [f"and {len(columns) - _SHOWN} more"] if len(columns) > _SHOWN else []
+    return [("columns", "; ".join([*shown, *more]))] if shown else []
 
 
 def _model_lines(release: Any) -> list[tuple[str, str]]:
@@ -93,8 +108,8 @@ def _model_lines(release: Any) -> list[tuple[str, str]]:
 
 
 def _coordinates(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:6])
-    return f"{len(names)}: {shown}" + (", ..." if len(names) > 6 else "")
+    shown = ", ".join(names[:_SHOWN])
+    return f"{len(names)}: {shown}" + (", ..." if len(names) > _SHOWN else "")
 
 
 def verify(

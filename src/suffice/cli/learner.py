@@ -1,4 +1,4 @@
-"""Commands of the learner: fit, predict, score."""
+"""Commands of the learner: fit, predict, score, frequencies."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
-from suffice.cli.output import show_json, show_pairs
+from suffice.cli.output import show_json, show_pairs, show_table
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
@@ -17,14 +17,19 @@ def register(app: typer.Typer) -> None:
     app.command()(fit)
     app.command()(predict)
     app.command()(score)
+    app.command()(frequencies)
 
 
 def fit(
     releases: Annotated[list[Path], typer.Argument(help="One release, or several owners'.")],
     output: options.Output,
     rows: Annotated[
-        list[Path], typer.Option(help="The public rows; repeat it, in the order of the releases.")
-    ],
+        list[Path] | None,
+        typer.Option(
+            help="The public rows; repeat it, in the order of the releases. Randomised records"
+            " need none."
+        ),
+    ] = None,
     loss: Annotated[
         str, typer.Option(help="logistic (softmax), square, matsushita or linear.")
     ] = "logistic",
@@ -38,16 +43,22 @@ def fit(
     from suffice.learner.factored import FactoredClassifier
     from suffice.release.codec import load
 
+    loaded = [load(path) for path in releases]
+    if loaded[0].kind == "responses":
+        _fit_records(loaded, output, _weight(lam), json=json)
+        return
+    if not rows:
+        raise ParameterError("these releases belong to public rows: give them with --rows.")
     model = FactoredClassifier(loss=loss, penalty=penalty, lam=_weight(lam))
-    model.fit_release([load(path) for path in releases], _rows(rows))
+    model.fit_release(loaded, _rows(rows))
     model.to_release().save(output)
+    low, high = model.risk_interval_
     if json:
         result = {"written": str(output), "classes": model.classes_.tolist(), "lam": model.lam_}
-        result |= {"risk": model.risk_, "risk_interval": model.risk_interval_.tolist()}
+        result |= {"risk": model.risk_, "risk_interval": [float(low), float(high)]}
         result |= {"intercept_only": model.intercept_only_}
         show_json({**result, "iterations": model.n_iter_, "gradient": model.gradient_norm_})
         return
-    low, high = model.risk_interval_
     show_pairs(
         [
             ("written", str(output)),
@@ -55,6 +66,27 @@ def fit(
             ("penalty", f"{model.lam_:.3g}" + _constant(model)),
             ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), estimated without labels"),
             ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
+        ]
+    )
+
+
+def _fit_records(releases: list[Any], output: Path, lam: float | str, *, json: bool) -> None:
+    """Learn from randomised records, which need no other rows."""
+    from suffice.learner.spread.classifier import SpreadClassifier
+    from suffice.release.merge import merge
+
+    model = SpreadClassifier(lam=lam).fit_release(merge(releases))
+    model.to_release().save(output)
+    if json:
+        result = {"written": str(output), "classes": model.classes_.tolist(), "lam": model.lam_}
+        show_json({**result, "likelihood": model.likelihood_, "iterations": model.n_iter_})
+        return
+    show_pairs(
+        [
+            ("written", str(output)),
+            ("classes", ", ".join(map(str, model.classes_))),
+            ("penalty", f"{model.lam_:.3g}"),
+            ("likelihood", f"{model.likelihood_:.4g} per record, of the corrupted labels"),
         ]
     )
 
@@ -129,3 +161,27 @@ def score(
         show_json(result)
     else:
         typer.echo(f"accuracy {result['accuracy']:.4f} on {result['rows']:,} rows")
+
+
+def frequencies(
+    path: Annotated[Path, typer.Argument(help="A release of randomised answers.")],
+    method: Annotated[str, typer.Option(help="likelihood or inverse.")] = "likelihood",
+    level: Annotated[float, typer.Option(help="How surely each interval covers.")] = 0.95,
+    json: options.Json = False,
+) -> None:
+    """Estimate how often each state occurs, with intervals, from randomised answers."""
+    from suffice.learner.frequencies import release_frequencies
+    from suffice.release.codec import load
+
+    found = release_frequencies(load(path), method=method, level=level)
+    if json:
+        show_json({"columns": [column.to_json() for column in found]})
+        return
+    cells = [
+        (column.name, str(state), f"{share:.4f}", f"{low:.4f} to {high:.4f}")
+        for column in found
+        for state, share, low, high in zip(
+            column.states, column.shares, column.low, column.high, strict=True
+        )
+    ]
+    show_table(str(path), ["column", "state", "share", f"{level:.0%} interval"], cells)

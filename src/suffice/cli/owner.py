@@ -1,4 +1,4 @@
-"""Commands of the owner: plan, ledger, release, keygen."""
+"""Commands of the owner: plan, ledger, keygen, and (in `releases`) release."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,14 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
-from suffice.cli.output import progress, show_json, show_pairs, show_table
+from suffice.cli.output import show_json, show_table
+from suffice.cli.parsing import lists_by_column, names, values
+from suffice.cli.releases import release_app
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
 
 plan_app = typer.Typer(help="Forecast a release before anything is spent; reads no label.")
 ledger_app = typer.Typer(help="Guard how much is ever lost: budgets and their history.")
-release_app = typer.Typer(help="Publish a sanitised statistic, paid for from a ledger.")
 
 
 def register(app: typer.Typer) -> None:
@@ -53,10 +54,10 @@ def plan_mean_operator(
         epsilon[0] if len(epsilon) == 1 else epsilon,
         delta,
         label=label,
-        features=_names(features),
+        features=names(features),
         mechanism=mechanism,
-        classes=_values(classes),
-        categories=_categories(categories),
+        classes=values(classes),
+        categories=lists_by_column(categories, "--categories"),
         map=feature_map,
         clip=clip,
         intercept=intercept,
@@ -178,112 +179,6 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
     ]
     columns = ["#", "time (UTC)", "data set", "unit", "kind", "epsilon", "state", "request"]
     show_table(str(path), columns, rows)
-
-
-@release_app.command("mean-operator")
-def release_mean_operator(
-    table: options.TablePath,
-    label: options.Label,
-    epsilon: Annotated[float, typer.Option(help="What the release may cost each label.")],
-    output: options.Output,
-    delta: options.Delta = 0.0,
-    mechanism: options.Mechanism = "auto",
-    features: options.Features = None,
-    classes: options.Classes = "0,1",
-    categories: options.Categories = None,
-    feature_map: options.FeatureMap = None,
-    clip: options.Clip = None,
-    intercept: options.Intercept = None,
-    missing: options.Missing = "error",
-    like: options.Like = None,
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_ledger: options.NoLedger = False,
-    request: options.Request = None,
-    found_at: options.FoundAt = None,
-    sign: options.SigningKey = None,
-    json: options.Json = False,
-) -> None:
-    """Release the noisy mean operator of private labels and public rows."""
-    from suffice.owner.mean_operator import MeanOperator
-    from suffice.release.codec import load
-
-    operator = MeanOperator(
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        classes=_values(classes),
-        clip=clip,
-        intercept=intercept,
-        missing=missing,  # type: ignore[arg-type]  # checked where it is used
-        categories=_categories(categories),
-        map=feature_map,
-        pipeline=load(like).pipeline if like else None,
-    )
-    with progress("reading") as tell:
-        release = operator.release(
-            table,
-            ledger=_ledger(ledger, no_ledger=no_ledger),
-            dataset=dataset,
-            label=label,
-            features=_names(features),
-            request=request,
-            found_at=found_at,
-            progress=tell,
-        )
-    _write(release, output, sign, json=json)
-
-
-def _ledger(path: Path | None, *, no_ledger: bool) -> Any:
-    """Return the ledger, or None if that was said aloud."""
-    from suffice.owner.ledger import Ledger
-
-    if (path is None) != no_ledger:
-        raise ParameterError(
-            "say who pays: --ledger FILE --dataset NAME, or --no-ledger for a release without one."
-        )
-    return None if path is None else Ledger(path)
-
-
-def _write(release: Any, output: Path, key: Path | None, *, json: bool) -> None:
-    from suffice.release.signing import sign
-
-    if key is not None:
-        release = sign(release, key)
-    release.save(output)
-    if json:
-        promises = [guarantee.to_json() for guarantee in release.guarantees]
-        show_json({"written": str(output), "rows": release.rows, "guarantees": promises})
-        return
-    show_pairs(
-        [
-            ("written", str(output)),
-            *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
-        ]
-    )
-
-
-def _names(text: str | None) -> list[str] | None:
-    """Return comma-separated names, or None for all columns."""
-    return text.split(",") if text else None
-
-
-def _values(text: str) -> tuple[Any, ...]:
-    """Return comma-separated values, as integers where all of them are."""
-    items = [item.strip() for item in text.split(",")]
-    try:
-        return tuple(int(item) for item in items)
-    except ValueError:
-        return tuple(items)
-
-
-def _categories(declared: list[str] | None) -> dict[str, tuple[Any, ...]] | None:
-    if not declared:
-        return None
-    pairs = [item.partition("=") for item in declared]
-    if any(not (name and sign and values) for name, sign, values in pairs):
-        raise ParameterError("--categories takes COLUMN=A,B,C.")
-    return {name: _values(values) for name, _, values in pairs}
 
 
 def keygen(

@@ -7,7 +7,7 @@ import typer
 
 from suffice.cli import options
 from suffice.cli.output import progress, show_json, show_pairs
-from suffice.cli.owner import _values
+from suffice.cli.parsing import values
 
 __all__ = ["register", "show_message"]
 
@@ -46,7 +46,7 @@ def propose(
         delta=delta,
         mechanism=mechanism,
         features=features.split(",") if features else None,
-        classes=_values(classes),
+        classes=values(classes),
         map=feature_map,
         missing=missing,  # type: ignore[arg-type]  # checked where it is used
         pipeline=load(like).pipeline if like else None,

@@ -231,8 +231,9 @@ class FactoredClassifier(LinearModel):
 
     @property
     def risk_interval_(self) -> np.ndarray:
-        """The interval of the risk at 95 %."""
-        return interval(*self._known_evidence.risk(), 0.95)
+        """The interval of the risk at 95 %; not below zero where the loss is not."""
+        ends = interval(*self._known_evidence.risk(), 0.95)
+        return np.maximum(ends, 0.0) if loss_named(self.loss).steepest else ends
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, where the loss has a link to one."""

@@ -24,14 +24,17 @@ def publish(
     request: str | None,
     parameters: Mapping[str, Any],
     fingerprint: bytes,
+    content: bytes = b"",
     unprotected: bool = False,
 ) -> Release:
     """Let a release leave, paid for first.
 
     ``draw`` adds the noise and is called at most once, after the debit is durable. ``parameters``
     are public and describe the request; ``fingerprint`` identifies the private data and is stored
-    only under the ledger's own key. Without a ``request`` name the parameters name it themselves,
-    so asking twice for the same thing gives the same bytes and costs once.
+    only under the ledger's own key. ``content`` identifies private cells beyond that: the request
+    is bound to them, the budget is not, since other cells of the same people share it. Without a
+    ``request`` name the parameters name it themselves, so asking twice for the same thing gives
+    the same bytes and costs once.
     """
     if not guarantees:
         raise ParameterError(
@@ -48,7 +51,7 @@ def publish(
         raise ParameterError("a ledger needs the name of the data set (dataset=..., --dataset).")
     secret = ledger.secret()
     data = _keyed(secret, b"data", fingerprint)
-    bound = _keyed(secret, b"request", canonical(dict(parameters)) + data.encode())
+    bound = _keyed(secret, b"request", canonical(dict(parameters)) + data.encode() + content)
     name = request or bound[:16]
     stored = ledger.debit(dataset, guarantees, Request(name, bound, data, parameters))
     if stored is not None:

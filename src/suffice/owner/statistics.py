@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,32 @@ from suffice.owner.shaping import Shape
 from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
 from suffice.privacy.response import Response
 from suffice.release.artifact import RowSet
+from suffice.tables.columns import Roles
 from suffice.tables.labels import Classes, label_codes
 from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.sources import Table
 
-__all__ = ["ExactLabels", "ExactSums", "PrivatePass", "labelled_batches", "unlabelled_batches"]
+__all__ = [
+    "ExactLabels",
+    "ExactSums",
+    "LabelledRows",
+    "PrivatePass",
+    "labelled_batches",
+    "unlabelled_batches",
+]
+
+
+class LabelledRows(Protocol):
+    """A table and which of its columns is the label; the other columns may be private or not."""
+
+    @property
+    def table(self) -> Table:
+        """The rows."""
+
+    @property
+    def roles(self) -> Roles:
+        """The columns by role."""
+
 
 LabelledBatches = Iterator[tuple[pa.RecordBatch, np.ndarray]]
 _SHAPED_ROWS = 4096  # mapped at once, to bound the memory of a shaped reach
@@ -148,15 +170,15 @@ class ExactLabels(PrivatePass):
         return response.randomise(np.concatenate(self._codes))
 
 
-def labelled_batches(public: PublicRows, y: Any, classes: Classes) -> LabelledBatches:
-    """Yield batches of public rows with the codes of their labels."""
-    features, label = public.roles.features, public.roles.label
+def labelled_batches(source: LabelledRows, y: Any, classes: Classes) -> LabelledBatches:
+    """Yield batches of rows with the codes of their labels."""
+    features, label = source.roles.features, source.roles.label
     if label is not None:
-        for batch in public.table.batches([*features, label]):
+        for batch in source.table.batches([*features, label]):
             yield batch, label_codes(batch.column(label), classes)
         return
     codes, start = label_codes(y, classes), 0
-    for batch in public.table.batches(features):
+    for batch in source.table.batches(features):
         here = codes[start : start + batch.num_rows]
         start += batch.num_rows
         if len(here) < batch.num_rows:

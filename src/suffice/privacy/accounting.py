@@ -8,6 +8,7 @@ not asked where their floats cannot answer: for a tiny delta or an enormous loss
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from suffice.errors import ParameterError
@@ -101,7 +102,11 @@ def _by_distribution(events: Sequence[Event], delta: float) -> float:
 
 def composed_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return the smallest epsilon we can prove for all ``events`` together at ``delta``."""
-    parts = _flat(events)
+    return _composed_epsilon(tuple(_flat(events)), delta)
+
+
+@lru_cache(maxsize=64)  # a guarantee is read often, and convolving takes a second
+def _composed_epsilon(parts: tuple[Event, ...], delta: float) -> float:
     if any(isinstance(event, Unbounded) for event in parts):
         return math.inf
     plain = _plain_sum(parts, delta)

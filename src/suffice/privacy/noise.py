@@ -8,8 +8,8 @@ Each function returns the noisy integers and the event that states what was spen
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,15 @@ from suffice.errors import ParameterError
 from suffice.privacy import calibrate, knorm
 from suffice.privacy.events import Event, Gaussian, Laplace, Pure
 
-__all__ = ["LARGEST_SUM", "GaussianNoise", "KNormNoise", "LaplaceNoise", "Noise", "Sensitivity"]
+__all__ = [
+    "LARGEST_SUM",
+    "CellNoise",
+    "GaussianNoise",
+    "KNormNoise",
+    "LaplaceNoise",
+    "Noise",
+    "Sensitivity",
+]
 
 Integers = NDArray[np.int64]
 
@@ -77,6 +85,20 @@ class Noise(ABC):
         """Return fresh noise on top of a flat vector."""
 
 
+@dataclass(frozen=True)
+class CellNoise(Noise):
+    """Noise that is drawn for every coordinate on its own."""
+
+    def per_cell(self, count: int) -> Self:
+        """Return the noise of one number for ``count`` numbers that are a unit each.
+
+        No coordinate depends on another unit, so that the cost stays that of one.
+        """
+        if self.sensitivity.dimension != 1:
+            raise ParameterError("only noise for a single number can be repeated cell by cell.")
+        return replace(self, sensitivity=replace(self.sensitivity, dimension=count))
+
+
 def _opendp(values: Integers, measurement: Any) -> Integers:
     return np.asarray(measurement(values.tolist()), dtype=np.int64)
 
@@ -89,7 +111,7 @@ def _integer_vectors(dimension: int) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True)
-class LaplaceNoise(Noise):
+class LaplaceNoise(CellNoise):
     """Protects one unit with pure epsilon: discrete Laplace noise on every coordinate.
 
     P[noise = k] is proportional to e^(-|k| / scale) with scale = (l1 + 2) / epsilon. One unit moves
@@ -107,6 +129,12 @@ class LaplaceNoise(Noise):
             raise ParameterError("epsilon is too small for the lattice: the noise would not fit.")
         while (stated := _laplace_epsilon(sensitivity.dimension, scale, reach)) > epsilon:
             scale = math.nextafter(scale, math.inf)
+        return cls(sensitivity, Laplace(stated), scale)
+
+    @classmethod
+    def of_scale(cls, sensitivity: Sensitivity, scale: float) -> "LaplaceNoise":
+        """Return noise of this ``scale``, in steps; what it costs follows from it."""
+        stated = _laplace_epsilon(sensitivity.dimension, scale, sensitivity.l1 + 2)
         return cls(sensitivity, Laplace(stated), scale)
 
     @property
@@ -131,7 +159,7 @@ _LEAST_SIGMA = 2.0**16
 
 
 @dataclass(frozen=True)
-class GaussianNoise(Noise):
+class GaussianNoise(CellNoise):
     """Protects one unit with (epsilon, delta): discrete Gaussian noise on every coordinate.
 
     P[noise = k] is proportional to e^(-k^2 / (2 scale^2)), scale = multiplier x l2 with the
@@ -153,6 +181,11 @@ class GaussianNoise(Noise):
                 raise ParameterError(f"delta must exceed {2 * event.tail:.2g} in this dimension.")
             multiplier *= 1 + max(1e-10, 4 * event.slack / epsilon)
         return cls(sensitivity, event, multiplier * sensitivity.l2)
+
+    @classmethod
+    def of_scale(cls, sensitivity: Sensitivity, scale: float) -> "GaussianNoise":
+        """Return noise of this ``scale``, in steps; what it costs follows from it."""
+        return cls(sensitivity, cls._event(sensitivity, scale / sensitivity.l2), scale)
 
     @staticmethod
     def _event(sensitivity: Sensitivity, multiplier: float) -> Gaussian:

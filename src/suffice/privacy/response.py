@@ -91,7 +91,8 @@ class Response:
         columns = []
         for column in table.T:
             exact = [Fraction(float(p)) for p in column]
-            whole = [max(1, round(p / sum(exact) * _WHOLE)) for p in exact]
+            total = sum(exact)
+            whole = [max(1, round(p / total * _WHOLE)) for p in exact]
             whole[int(np.argmax(column))] += _WHOLE - sum(whole)  # the largest takes the remainder
             columns.append(tuple(whole))
         return cls(tuple(columns))

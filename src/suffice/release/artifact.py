@@ -13,6 +13,7 @@ from suffice.errors import CorruptFileError, ParameterError
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.covariance import Covariance
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
+from suffice.release.spread import SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.tables.pipeline import Pipeline
 
 __all__ = ["Part", "Release", "RowSet", "Signature"]
@@ -116,8 +117,15 @@ class Release:
 
 def _dimensions(release: Release) -> dict[str, int]:
     """Return the length of each named axis."""
-    classes = len(release.details.get("classes", ()))
-    return {"d": len(release.pipeline.outputs), "m": release.rows, "K": classes}
+    columns = release.details.get("columns", ())
+    discrete = len(discrete_sizes(columns))
+    return {
+        "d": len(release.pipeline.outputs),
+        "m": release.rows,
+        "K": len(release.details.get("classes", ())),
+        "discrete": discrete,
+        "continuous": len(columns) - discrete,
+    }
 
 
 def _shape_of(axes: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -139,12 +147,18 @@ def _check_contents(release: Release) -> None:
         array = release.arrays[name]
         if array.dtype != np.dtype(rule.dtype) or array.shape != _shape_of(rule.shape, sizes):
             raise CorruptFileError(f"array {name} has the wrong type or shape.")
-        trouble = ARRAY_CHECKS[rule.check](array, sizes)
+        trouble = ARRAY_CHECKS[rule.check](array, release.details)
         if trouble:
             raise CorruptFileError(f"array {name} {trouble}.")
+    if "columns" in release.details and release.pipeline != _declared(release.details):
+        raise CorruptFileError("the pipeline is not the one that the columns declare.")
     factor = release.noise.array
     if factor is not None and factor.shape[0] != sizes["d"]:
         raise CorruptFileError("the noise covariance does not fit the statistic.")
+
+
+def _declared(details: Mapping[str, Any]) -> Pipeline:
+    return declared_pipeline([SpreadColumn.from_json(item) for item in details["columns"]])
 
 
 def _check_details(kind: Kind, details: Mapping[str, Any]) -> None:

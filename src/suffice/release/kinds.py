@@ -12,32 +12,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suffice.errors import UnsupportedFileError
+from suffice.errors import CorruptFileError, UnsupportedFileError
+from suffice.release.spread import SpreadColumn, discrete_sizes
 
 __all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named"]
 
 Array = NDArray[Any]
-Sizes = Mapping[str, int]
+Details = Mapping[str, Any]
 
 
-def _finite(array: Array, _: Sizes) -> str | None:
+def _finite(array: Array, _: Details) -> str | None:
     return None if np.isfinite(array).all() else "holds values that are not finite"
 
 
-def _codes(array: Array, sizes: Sizes) -> str | None:
-    return None if array.max(initial=0) < sizes["K"] else "holds codes of no class"
+def _codes(array: Array, details: Details) -> str | None:
+    return None if array.max(initial=0) < len(details["classes"]) else "holds codes of no class"
 
 
-def _channel(array: Array, _: Sizes) -> str | None:
+def _states(array: Array, details: Details) -> str | None:
+    good = array.max(axis=0, initial=0) < np.array(discrete_sizes(details["columns"]))
+    return None if good.all() else "holds codes of no state"
+
+
+def _channel(array: Array, _: Details) -> str | None:
     likely = np.isfinite(array).all() and (array > 0).all()
     if not likely or np.abs(array.sum(axis=0) - 1).max() > 1e-9:
         return "must hold positive probabilities, each column with sum one"
     return None
 
 
-ARRAY_CHECKS: Mapping[str, Callable[[Array, Sizes], str | None]] = {
+ARRAY_CHECKS: Mapping[str, Callable[[Array, Details], str | None]] = {
     "finite": _finite,
     "codes": _codes,
+    "states": _states,
     "channel": _channel,
 }
 
@@ -54,9 +61,20 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
+def _columns(value: Any) -> bool:
+    if not isinstance(value, list):
+        return False
+    try:
+        names = [SpreadColumn.from_json(item).name for item in value]
+    except CorruptFileError:
+        return False
+    return len(set(names)) == len(names)
+
+
 DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda v: isinstance(v, str),
     "labels": _labels,
+    "columns": _columns,
     "positive": lambda v: _number(v) and v > 0,
     "non-negative": lambda v: _number(v) and v >= 0,
     "maybe a number": lambda v: v is None or _number(v),
@@ -68,7 +86,8 @@ class ArrayRule:
     """One array of a kind.
 
     ``shape`` names its axes: d (coordinates of the pipeline), m (rows), K (classes), K? (an axis
-    that is there only with three classes or more). ``check`` is one of ARRAY_CHECKS. ``merge`` says
+    that is there only with three classes or more), discrete and continuous (randomised columns
+    of either sort, of which there may be none). ``check`` is one of ARRAY_CHECKS. ``merge`` says
     what several owners' arrays become: "row-mean", the mean over all their rows; "in turn", one
     after the other; "equal", an error if they differ.
     """
@@ -130,6 +149,23 @@ KINDS: Mapping[str, Kind] = {
                 "channel": ArrayRule("float64", ("K", "K"), check="channel", merge="equal"),
             },
             details={"classes": DetailRule("labels"), "mechanism": DetailRule("text")},
+            ordered=True,
+        ),
+        Kind(
+            name="responses",
+            version=1,
+            title="randomised records, cell by cell",
+            arrays={
+                "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn"),
+                "channel": ArrayRule("float64", ("K", "K"), check="channel", merge="equal"),
+                "codes": ArrayRule("uint8", ("m", "discrete"), check="states", merge="in turn"),
+                "values": ArrayRule("float64", ("m", "continuous"), merge="in turn"),
+            },
+            details={
+                "classes": DetailRule("labels"),
+                "columns": DetailRule("columns"),
+                "mechanism": DetailRule("text"),
+            },
             ordered=True,
         ),
         Kind(

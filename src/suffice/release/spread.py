@@ -71,6 +71,10 @@ class Flips:
         other = (1 - keep) / (self.states - 1)
         return np.full((self.states, self.states), other) + np.eye(self.states) * (keep - other)
 
+    def __str__(self) -> str:
+        share = "cells" if self.keep is None else f"{100 * (1 - self.keep):.4g} % of cells"
+        return f"{self.states} states, {share} changed" + " by a matrix" * (self.keep is None)
+
     def to_json(self) -> dict[str, Any]:
         """Return the noise as plain JSON values; the states are the column's."""
         if self.table is None:
@@ -98,6 +102,12 @@ class Added:
         if not (math.isfinite(self.variance) and self.variance > 0):
             raise ParameterError("the variance of the noise must be a positive number.")
 
+    def __str__(self) -> str:
+        return (
+            f"{self.low:.6g} to {self.high:.6g}, {self.kernel} noise of variance"
+            f" {self.variance:.4g}"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the noise as plain JSON values."""
         return {"kernel": self.kernel, "variance": self.variance}
@@ -117,14 +127,16 @@ class SpreadColumn:
             raise ParameterError(f"column {self.name!r}: the noise does not fit what it can hold.")
         if self.states is None:
             return
-        plain = all(isinstance(s, str | int) and not isinstance(s, bool) for s in self.states)
-        alike = len({isinstance(s, str) for s in self.states}) == 1
-        if not plain or not alike or len(set(self.states)) < len(self.states):
+        plain = set(map(type, self.states)) in ({str}, {int})  # a bool is neither
+        if not plain or len(set(self.states)) < len(self.states):
             raise ParameterError(f"column {self.name!r}: states are different texts, or integers.")
         if isinstance(self.noise, Flips) and self.noise.states != len(self.states):
             raise ParameterError(
                 f"column {self.name!r}: the noise is for another number of states."
             )
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.noise}"
 
     @property
     def numeric(self) -> bool:
@@ -206,7 +218,7 @@ def declared_pipeline(columns: Sequence[SpreadColumn]) -> Pipeline:
         missing="error",
         mean=np.array([middle for middle, _, width in affine for _ in range(width)]),
         scale=np.array([half for _, half, width in affine for _ in range(width)]),
-        bound=math.sqrt(len(columns)) * (1 + 1e-9),  # each column has norm one at most
+        bound=math.sqrt(max(1, len(columns))) * (1 + 1e-9),  # each column has norm one at most
         intercept=1.0,
     )
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from suffice.errors import ParameterError, TableError
 from suffice.tables.columns import category_codes
 
-__all__ = ["Classes", "check_classes", "label_codes"]
+__all__ = ["Classes", "check_classes", "label_codes", "value_codes"]
 
 Classes = tuple[Any, ...]
 
@@ -37,19 +37,13 @@ def _is_integer(value: object) -> bool:
 def label_codes(labels: Any, classes: Classes) -> np.ndarray:
     """Return the position of each label in ``classes``; a label outside them is an error."""
     column = labels if isinstance(labels, pa.Array) else _as_arrow(labels)
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    if number and not column.null_count and _is_integer(classes[0]):
-        codes = _number_codes(column.to_numpy(), classes)
-    else:
-        try:
-            codes = category_codes(column, classes)
-        except TableError:
-            raise TableError(
-                f"the declared classes ({_shown(classes)}) are not of the label column's type,"
-                f" {column.type}; declare the right ones with classes=... or --classes."
-            ) from None
+    try:
+        codes = value_codes(column, classes)
+    except TableError:
+        raise TableError(
+            f"the declared classes ({_shown(classes)}) are not of the label column's type,"
+            f" {column.type}; declare the right ones with classes=... or --classes."
+        ) from None
     outside = int(np.count_nonzero(codes < 0))
     if outside:
         raise TableError(
@@ -57,6 +51,19 @@ def label_codes(labels: Any, classes: Classes) -> np.ndarray:
             f" ({_shown(classes)}); declare the classes with classes=... or --classes."
         )
     return codes.astype(np.int64, copy=False)
+
+
+def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
+    """Return the position of each cell in ``values``, all text or all integers; below 0 for none.
+
+    Equal numbers are equal whatever their type: 1, 1.0 and True.
+    """
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if number and not column.null_count and _is_integer(values[0]):
+        return _number_codes(column.to_numpy(), tuple(values))
+    return category_codes(column, values)
 
 
 def _shown(classes: Classes) -> str:

@@ -36,7 +36,7 @@ class Corrupted:
     @property
     def count(self) -> int:
         """The number of records."""
-        return len(self.cells[0])
+        return len(self.cells[0]) if self.cells else 0
 
     def groups(self) -> Mapping[tuple[Any, ...], list[int]]:
         """Return the positions of columns that share states (or range) and noise."""

@@ -1,0 +1,57 @@
+"""What people write after an option, as values: names, lists, runs and ranges."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from suffice.errors import ParameterError
+
+__all__ = ["by_column", "lists_by_column", "names", "pair", "states", "values"]
+
+_T = TypeVar("_T")
+
+
+def names(text: str | None) -> list[str] | None:
+    """Return comma-separated names, or None for all columns."""
+    return text.split(",") if text else None
+
+
+def values(text: str) -> tuple[Any, ...]:
+    """Return comma-separated values, as integers where all of them are."""
+    items = [item.strip() for item in text.split(",")]
+    try:
+        return tuple(int(item) for item in items)
+    except ValueError:
+        return tuple(items)
+
+
+def states(text: str) -> Sequence[Any]:
+    """Return what a column can hold: A,B,C or the integers 0..255."""
+    first, dots, last = text.partition("..")
+    try:
+        return range(int(first), int(last) + 1) if dots else values(text)
+    except ValueError:
+        return values(text)
+
+
+def pair(text: str) -> tuple[float, float]:
+    """Return LO,HI as two numbers."""
+    try:
+        low, high = (float(end) for end in text.split(","))
+    except ValueError:
+        raise ParameterError(f"a range is two numbers, LO,HI; got {text!r}.") from None
+    return low, high
+
+
+def by_column(declared: list[str] | None, parse: Callable[[str], _T], option: str) -> dict[str, _T]:
+    """Return what is declared as COLUMN=VALUE, column by column."""
+    parts = [item.partition("=") for item in declared or ()]
+    if any(not (name and sign and value) for name, sign, value in parts):
+        raise ParameterError(f"{option} takes COLUMN=VALUE.")
+    if len({name for name, _, _ in parts}) < len(parts):
+        raise ParameterError(f"{option} names a column twice.")
+    return {name: parse(value) for name, _, value in parts}
+
+
+def lists_by_column(declared: list[str] | None, option: str) -> dict[str, tuple[Any, ...]] | None:
+    """Return COLUMN=A,B,C as lists, or None if nothing is declared."""
+    return by_column(declared, values, option) or None

@@ -1,0 +1,191 @@
+"""The owner's release commands: one per kind of release."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from suffice.cli import options, parsing
+from suffice.cli.output import progress, show_json, show_pairs
+from suffice.errors import ParameterError
+
+__all__ = ["release_app"]
+
+release_app = typer.Typer(help="Publish a sanitised statistic, paid for from a ledger.")
+
+
+@release_app.command("mean-operator")
+def release_mean_operator(
+    table: options.TablePath,
+    label: options.Label,
+    epsilon: Annotated[float, typer.Option(help="What the release may cost each label.")],
+    output: options.Output,
+    delta: options.Delta = 0.0,
+    mechanism: options.Mechanism = "auto",
+    features: options.Features = None,
+    classes: options.Classes = "0,1",
+    categories: options.Categories = None,
+    feature_map: options.FeatureMap = None,
+    clip: options.Clip = None,
+    intercept: options.Intercept = None,
+    missing: options.Missing = "error",
+    like: options.Like = None,
+    ledger: options.LedgerFile = None,
+    dataset: options.Dataset = None,
+    no_ledger: options.NoLedger = False,
+    request: options.Request = None,
+    found_at: options.FoundAt = None,
+    sign: options.SigningKey = None,
+    json: options.Json = False,
+) -> None:
+    """Release the noisy mean operator of private labels and public rows."""
+    from suffice.owner.mean_operator import MeanOperator
+    from suffice.release.codec import load
+
+    operator = MeanOperator(
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        classes=parsing.values(classes),
+        clip=clip,
+        intercept=intercept,
+        missing=missing,  # type: ignore[arg-type]  # checked where it is used
+        categories=parsing.lists_by_column(categories, "--categories"),
+        map=feature_map,
+        pipeline=load(like).pipeline if like else None,
+    )
+    with progress("reading") as tell:
+        release = operator.release(
+            table,
+            ledger=_ledger(ledger, no_ledger=no_ledger),
+            dataset=dataset,
+            label=label,
+            features=parsing.names(features),
+            request=request,
+            found_at=found_at,
+            progress=tell,
+        )
+    _write(release, output, sign, json=json)
+
+
+@release_app.command("responses")
+def release_responses(
+    table: options.TablePath,
+    label: options.Label,
+    output: options.Output,
+    label_flip: Annotated[
+        float | None, typer.Option(help="The chance that a label becomes another one.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="In its place: what the release may cost each label.")
+    ] = None,
+    states: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=A,B,C or COLUMN=0..255: what it can hold (repeatable)."),
+    ] = None,
+    all_states: Annotated[
+        str | None, typer.Option(help="The same, A,B,C or 0..255, for all other columns.")
+    ] = None,
+    feature_flip: Annotated[
+        float | None, typer.Option(help="The chance that a state becomes another one.")
+    ] = None,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range", help="COLUMN=LO,HI: the range of numbers (repeatable); LO,HI: of all others."
+        ),
+    ] = None,
+    feature_noise: Annotated[
+        float | None, typer.Option(help="The variance of the noise on numbers.")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option(help="That noise: gaussian (its epsilon is read at delta) or laplace.")
+    ] = "gaussian",
+    delta: Annotated[float, typer.Option(help="Where the epsilon of Gaussian noise is read.")] = (
+        1e-6
+    ),
+    features: options.Features = None,
+    classes: options.Classes = "0,1",
+    ledger: options.LedgerFile = None,
+    dataset: options.Dataset = None,
+    no_ledger: options.NoLedger = False,
+    request: options.Request = None,
+    sign: options.SigningKey = None,
+    json: options.Json = False,
+) -> None:
+    """Release whole records, every label and every feature randomised."""
+    from suffice.owner.responses import RandomizedResponse
+    from suffice.tables.sources import open_table
+
+    chosen = parsing.names(features)
+    columns = chosen or [name for name in open_table(table).schema.names if name != label]
+    discrete, continuous = _domains(columns, states, all_states, limits)
+    mechanism = RandomizedResponse(
+        classes=parsing.values(classes),
+        label_flip=label_flip,
+        label_epsilon=epsilon,
+        states=discrete,
+        ranges=continuous,
+        feature_flip=feature_flip,
+        feature_noise=feature_noise,
+        kernel=kernel,
+        delta=delta,
+    )
+    with progress("reading") as tell:
+        release = mechanism.release(
+            table,
+            ledger=_ledger(ledger, no_ledger=no_ledger),
+            dataset=dataset,
+            label=label,
+            features=chosen,
+            request=request,
+            progress=tell,
+        )
+    _write(release, output, sign, json=json)
+
+
+def _domains(
+    columns: list[str], states: list[str] | None, all_states: str | None, limits: list[str] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return states and ranges by column; what is declared for all others goes to the rest."""
+    for_all = [item for item in limits or () if "=" not in item]
+    if len(for_all) + (all_states is not None) > 1:
+        raise ParameterError("say once what all other columns hold: --all-states, or --range.")
+    named = [item for item in limits or () if "=" in item]
+    discrete: dict[str, Any] = parsing.by_column(states, parsing.states, "--states")
+    continuous: dict[str, Any] = parsing.by_column(named, parsing.pair, "--range")
+    rest = [name for name in columns if name not in discrete and name not in continuous]
+    if all_states is not None:
+        discrete |= dict.fromkeys(rest, parsing.states(all_states))
+    for text in for_all:
+        continuous |= dict.fromkeys(rest, parsing.pair(text))
+    return discrete, continuous
+
+
+def _ledger(path: Path | None, *, no_ledger: bool) -> Any:
+    """Return the ledger, or None if that was said aloud."""
+    from suffice.owner.ledger import Ledger
+
+    if (path is None) != no_ledger:
+        raise ParameterError(
+            "say who pays: --ledger FILE --dataset NAME, or --no-ledger for a release without one."
+        )
+    return None if path is None else Ledger(path)
+
+
+def _write(release: Any, output: Path, key: Path | None, *, json: bool) -> None:
+    from suffice.release.signing import sign
+
+    if key is not None:
+        release = sign(release, key)
+    release.save(output)
+    if json:
+        promises = [guarantee.to_json() for guarantee in release.guarantees]
+        show_json({"written": str(output), "rows": release.rows, "guarantees": promises})
+        return
+    show_pairs(
+        [
+            ("written", str(output)),
+            *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
+        ]
+    )

@@ -1,0 +1,132 @@
+"""``suffice release responses`` as people meet it: one call, one file, one line per error."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from suffice.cli.main import run
+from suffice.errors import CorruptFileError
+from suffice.release.codec import load
+
+FIRST = ("release", "responses", "rows.parquet", "--label", "sick", "-o", "r.suffice")
+WORDS = (
+    *FIRST, "--label-flip", "0.2", "--no-ledger", "--states", "ward=north,south",
+    "--range", "size=-1,1", "--feature-noise", "0.5", "--feature-flip", "0.25",
+    "--all-states", "0..3",
+)  # fmt: skip
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch) -> Path:
+    rng = np.random.default_rng(0)
+    columns = {
+        "ward": rng.choice(["north", "south"], 50),
+        "size": rng.normal(size=50),
+        "a": rng.integers(0, 4, 50),
+        "b": rng.integers(0, 4, 50),
+        "sick": rng.integers(0, 2, 50),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def suffice(monkeypatch, capsys, *words: str, code: int = 0) -> str:
+    """Run the program in this process; return what it printed, or its one line of error."""
+    monkeypatch.setattr(sys, "argv", ["suffice", *words])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == code
+    printed = capsys.readouterr()
+    return printed.err if code else printed.out
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_mixed_table_leaves_as_declared(monkeypatch, capsys):
+    printed = suffice(monkeypatch, capsys, *WORDS)
+    assert "Protects each label" in printed
+    assert "per attribute" in printed
+    assert "per record" in printed
+    release = load("r.suffice")
+    columns = release.details["columns"]
+    assert [column["name"] for column in columns] == ["ward", "size", "a", "b"]
+    assert columns[0]["states"] == ["north", "south"]
+    assert columns[1] == {
+        "name": "size",
+        "range": [-1, 1],
+        "noise": {"kernel": "gaussian", "variance": 0.5},
+    }
+    assert columns[2]["integers"] == columns[3]["integers"] == [0, 3]
+    assert release.rows == 50
+
+
+@pytest.mark.usefixtures("desk")
+def test_programs_read_three_promises(monkeypatch, capsys):
+    pure = (*WORDS, "--kernel", "laplace", "--json")
+    told = json.loads(suffice(monkeypatch, capsys, *pure))
+    assert [promise["unit"] for promise in told["guarantees"]] == ["label", "attribute", "record"]
+    assert told["guarantees"][0]["epsilon"] == pytest.approx(np.log(4))
+    shown = json.loads(suffice(monkeypatch, capsys, "inspect", "r.suffice", "--json"))
+    assert shown["kind"] == "responses"
+    printed = suffice(monkeypatch, capsys, "inspect", "r.suffice")
+    assert "ward: 2 states, 25 % of cells changed; size: -1 to 1, laplace noise of" in printed
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_ledger_pays_and_the_same_request_gets_the_same_file(monkeypatch, capsys):
+    init = ("ledger", "init", "l", "--dataset", "d", "--epsilon", "1")
+    suffice(monkeypatch, capsys, *init)
+    words = (
+        *FIRST, "--features", "a,b", "--epsilon", "1", "--all-states", "0..3",
+        "--feature-flip", "0.5", "--ledger", "l", "--dataset", "d",
+    )  # fmt: skip
+    suffice(monkeypatch, capsys, *words)
+    first = Path("r.suffice").read_bytes()
+    suffice(monkeypatch, capsys, *words)
+    assert Path("r.suffice").read_bytes() == first
+    refused = suffice(monkeypatch, capsys, *words, "--request", "again", code=4)
+    assert "does not fit" in refused
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--all-states", "0..2"), "cells are missing or none of the declared states"),
+        (("--range", "0,1"), "say once"),
+        (("--range", "a=0"), "two numbers, LO,HI"),
+        (("--states", "ward"), "--states takes COLUMN=VALUE"),
+        (("--states", "ward=x,y"), "names a column twice"),
+        (("--states", "nose=x,y"), "'nose' is declared, but it is no feature"),
+        (("--label-flip", "0.5"), "1/states"),
+        (("--epsilon", "1"), "label_flip, or label_epsilon"),
+        (("--kernel", "uniform"), "Fourier"),
+    ],
+)
+def test_a_wrong_call_is_one_line(monkeypatch, capsys, words, reason):
+    error = suffice(monkeypatch, capsys, *WORDS, *words, code=2)
+    assert reason in error
+    assert error.count("\n") == 1
+    assert not Path("r.suffice").exists()
+
+
+@pytest.mark.usefixtures("desk")
+def test_columns_without_a_domain_are_named(monkeypatch, capsys):
+    words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.1", "--no-ledger")
+    error = suffice(monkeypatch, capsys, *words, code=2)
+    assert "column 'ward' has no declared states or range" in error
+
+
+@pytest.mark.usefixtures("desk")
+def test_an_altered_file_is_noticed(monkeypatch, capsys):
+    suffice(monkeypatch, capsys, *WORDS)
+    data = bytearray(Path("r.suffice").read_bytes())
+    data[-200] ^= 1
+    with pytest.raises(CorruptFileError):
+        load(bytes(data))
