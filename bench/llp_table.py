@@ -5,10 +5,11 @@ homogeneous case that the mean map assumes). Four folds; penalties, graph weight
 chosen by cross-validation over bags from the risk of held-out bags under the labels that fit the
 model best among those with the bags' proportions, so that no method but the oracle sees a label.
 Claims: LMM and AMM-min beat the mean map and training on bag majorities, on average. Run as
-`python bench/run.py llp_table`, or this file.
+`SUFFICE_DATA=DIR python bench/run.py llp_table`, or this file.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from suffice.learner.weak import AlternatingMeanMap, LaplacianMeanMap, MeanMap
 from suffice.learner.weak.alternating import alternate, consistent_labels
 from suffice.learner.weak.bags import Bags, bags_of
 
-DATA = Path("/work/shared/data")
+DATA = Path(os.environ.get("SUFFICE_DATA", "data"))
 RESULT = Path(__file__).parent / "results" / "llp.json"
 SETS = {"magic": "fLength", "spambase": "capital_run_length_total", "adult": "age"}
 KINDS = ("clusters", "feature", "skewed")

@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 from suffice.errors import ParameterError
 from suffice.kernels.margins import softmax_slopes
+from suffice.learner.gram import gram
 from suffice.learner.losses import LinearOddLoss
 from suffice.learner.penalties import PENALTIES, Penalty
 from suffice.learner.solvers import Curved, Solution, minimise, minimise_with_1norm
@@ -18,7 +19,6 @@ __all__ = ["FactoredProblem", "Solution"]
 
 _LARGEST_HESSIAN = 4000
 _LARGEST_METRIC = 2**25  # entries of the Hessian's blocks that the solver may hold
-_ROWS_AT_ONCE = 4096
 _EVALUATIONS = 24  # d over this many evaluations of the risk cost as much as one Hessian block
 
 
@@ -33,7 +33,8 @@ class _Rows:
     @cached_property
     def moment(self) -> np.ndarray:
         """S = sum_i w_i x_i x_i^T."""
-        return _weighted_moment(self.rows, self.given)
+        rows = self.rows
+        return gram(rows) / len(rows) if self.given is None else gram(rows, self.given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,15 +136,15 @@ class FactoredProblem:
         scores, weights = self.rows @ parameters, self._shared.weights
         if self.loss is not None:
             curve = np.maximum(self._curves(scores)[:, 0], 0)
-            return _weighted_moment(self.rows, curve) + np.diag(squared)
+            return gram(self.rows, curve) + np.diag(squared)
         width, classes = self.operator.shape
         shares = softmax(scores, axis=1)
         full = np.empty((width, classes, width, classes))
         for k in range(classes):
             own = weights * shares[:, k]
-            full[:, k, :, k] = _weighted_moment(self.rows, own * (1 - shares[:, k]))
+            full[:, k, :, k] = gram(self.rows, own * (1 - shares[:, k]))
             for j in range(k):
-                both = _weighted_moment(self.rows, own * shares[:, j])
+                both = gram(self.rows, own * shares[:, j])
                 full[:, k, :, j] = full[:, j, :, k] = -both
         return full.reshape(squared.size, squared.size) + np.diag(squared)
 
@@ -215,7 +216,7 @@ class FactoredProblem:
         curves = self._curves(self.rows @ parameters)
         extras = squared.reshape(len(squared), -1)
         return [
-            _root(_weighted_moment(self.rows, np.maximum(curve, 0)), extra)
+            _root(gram(self.rows, np.maximum(curve, 0)), extra)
             for curve, extra in zip(curves.T, extras.T, strict=True)
         ]
 
@@ -231,18 +232,6 @@ def _root(block: np.ndarray, extra: np.ndarray) -> np.ndarray:
     """Return R with R^T R = block + diag(extra), the diagonal raised where that is singular."""
     block = block + np.diag(extra + 1e-12 * (1 + block.diagonal().max()))
     return np.asarray(cholesky(block, check_finite=False))
-
-
-def _weighted_moment(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Return sum_i w_i x_i x_i^T for nonnegative weights, or None for 1/m."""
-    if weights is None:
-        return rows.T @ rows / len(rows)
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        here = slice(first, first + _ROWS_AT_ONCE)
-        block = np.sqrt(weights[here, None]) * rows[here]
-        total += block.T @ block
-    return total
 
 
 def _check_weights(weights: np.ndarray | None, rows: int) -> None:

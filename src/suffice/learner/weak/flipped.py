@@ -7,11 +7,11 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.learner.estimate import OperatorEstimate
+from suffice.learner.gram import gram
 from suffice.learner.weak.moments import (
     CONDITION_LIMIT,
     as_operator,
     codes_of,
-    gram,
     group_sums,
     noise_of_gram,
     per_column,

@@ -13,7 +13,6 @@ __all__ = [
     "CONDITION_LIMIT",
     "as_operator",
     "codes_of",
-    "gram",
     "group_sums",
     "no_noise",
     "noise_of_gram",
@@ -21,7 +20,6 @@ __all__ = [
 ]
 
 CONDITION_LIMIT = 1e6  # beyond it, rounding and sampling noise drown what is inverted
-_BLOCK = 8192  # rows that are weighted at a time
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue: rounding
 
 
@@ -43,17 +41,6 @@ def group_sums(rows: np.ndarray, codes: np.ndarray, groups: int) -> np.ndarray:
 def as_operator(matrix: np.ndarray) -> np.ndarray:
     """Return mu = M_2 - M_1 for two classes, M (d, K) itself for more."""
     return matrix[:, 1] - matrix[:, 0] if matrix.shape[1] == 2 else matrix
-
-
-def gram(rows: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return sum_i w_i x_i x_i^T, without a weighted copy of all rows."""
-    if weights is None:
-        return rows.T @ rows
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for first in range(0, len(rows), _BLOCK):
-        part = rows[first : first + _BLOCK]
-        total += (part * weights[first : first + _BLOCK, None]).T @ part
-    return total
 
 
 def no_noise() -> Covariance:
