@@ -130,3 +130,30 @@ def test_an_altered_file_is_noticed(monkeypatch, capsys):
     data[-200] ^= 1
     with pytest.raises(CorruptFileError):
         load(bytes(data))
+
+
+def test_records_alone_are_enough_for_frequencies_and_a_model(desk, monkeypatch, capsys):
+    """5,000 records whose label follows one column; clean rows are scored."""
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 4, 5000), rng.integers(0, 4, 5000)
+    table = pa.table({"a": a, "b": b, "sick": (a >= 2).astype(int)})
+    pq.write_table(table, desk / "rows.parquet")
+    words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.2", "--all-states", "0..3")
+    suffice(monkeypatch, capsys, *words, "--no-ledger")
+    shares = json.loads(suffice(monkeypatch, capsys, "frequencies", "r.suffice", "--json"))
+    assert [column["name"] for column in shares["columns"]] == ["label", "a", "b"]
+    assert shares["columns"][0]["frequencies"] == pytest.approx([0.5, 0.5], abs=0.08)
+    printed = suffice(monkeypatch, capsys, "frequencies", "r.suffice")
+    assert "95% interval" in printed
+    fitted = json.loads(suffice(monkeypatch, capsys, "fit", "r.suffice", "-o", "m", "--json"))
+    assert fitted["classes"] == [0, 1]
+    score = suffice(monkeypatch, capsys, "score", "m", "rows.parquet", "--label", "sick", "--json")
+    assert json.loads(score)["accuracy"] > 0.95
+    assert "likelihood" in suffice(monkeypatch, capsys, "fit", "r.suffice", "-o", "m")
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_release_about_public_rows_is_not_fitted_without_them(monkeypatch, capsys):
+    words = ("release", "mean-operator", "rows.parquet", "--label", "sick", "--no-ledger")
+    suffice(monkeypatch, capsys, *words, "--epsilon", "1", "--features", "a,b", "-o", "s")
+    assert "--rows" in suffice(monkeypatch, capsys, "fit", "s", "-o", "m", code=2)
