@@ -6,7 +6,7 @@ much, Stein's lemma says: for n ~ N(0, Q) and theta a smooth function of mu + n,
     E <theta, n> = tr(Q E[d theta / d mu]) = weight tr(Q E[H^-1]),
 
 H the Hessian of the regularised risk and weight = a/2 (one for softmax). So the risk on fresh
-labels of the same rows is estimated, without bias for Gaussian noise, by
+labels of the same rows is estimated, without bias as far as the mechanism adds Gaussian noise, by
 
     risk(theta) + weight^2 tr(Q H^-1),     Q = C + S/m,
 
@@ -96,7 +96,7 @@ class Optimism:
         """Return the standard deviation of the estimated risk around the risk on fresh labels.
 
         weight^2 theta^T Q theta + weight^4 tr((H^-1 Q)^2): the variance of <f, n> - div f for
-        f = weight theta(mu + n) (Bellec & Zhang 2021, second-order Stein, Theorem 2.1).
+        f = weight theta(mu + n) (the second-order Stein formula of Bellec & Zhang 2021).
         """
         theta = parameters.reshape(len(parameters), -1)
         sampled = float(np.sum(theta * (self._sampling @ theta)))
