@@ -33,6 +33,8 @@ _HOMES = {
     "verify": "suffice.release.signing",
     # learner
     "FactoredClassifier": "suffice.learner.factored",
+    "SpreadClassifier": "suffice.learner.spread.classifier",
+    "estimate_frequencies": "suffice.learner.frequencies",
     "estimate_mean_operator": "suffice.learner.weak",
     # both sides of a grant
     "Answer": "suffice.transport.messages",
