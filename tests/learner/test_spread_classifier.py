@@ -9,6 +9,7 @@ from suffice.errors import ParameterError
 from suffice.learner.factored import FactoredClassifier
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.gaussian import predicted_features
+from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
 from suffice.learner.spread.priors import deconvolved, observed_frequencies
@@ -178,13 +179,27 @@ def test_with_corrupted_features_most_of_the_bias_goes(rng):
     assert np.linalg.norm(ours - theta) < np.linalg.norm(naive - theta) / 3
 
 
-def test_importance_sampling_agrees(rng):
+@pytest.mark.parametrize("prior", ["marginals", "flat", "given"])
+def test_importance_sampling_agrees(prior, rng):
+    """Skewed marginals would part the priors; here they are even, and all three are right."""
     corrupted, labels, channel, _ = records(rng, 3000, 0.8)
-    one = SpreadClassifier(lam=1e-3, prior="marginals")
-    two = SpreadClassifier(lam=1e-3, prior="marginals", solver="importance", samples=40)
+    prior = [np.full(5, 0.2)] * 3 if prior == "given" else prior
+    one = SpreadClassifier(lam=1e-3, prior=prior)
+    two = SpreadClassifier(lam=1e-3, prior=prior, solver="importance", samples=40)
     for model in (one, two):
         model.fit_corrupted(corrupted, labels, channel, (0, 1))
     assert np.allclose(one.coef_, two.coef_, atol=0.15)
+
+
+def test_a_flat_prior_stays_flat_when_it_is_sampled(rng):
+    """Nearly all cells are zero: marginals pull to zero what a flat prior leaves alone."""
+    column = SpreadColumn("a", LEVELS, Flips(5, keep=0.4))
+    cells = np.where(rng.random(2000) < 0.9, 0, rng.integers(0, 5, 2000))
+    corrupted = Corrupted((column,), (flipped(cells, column.noise, rng),))
+    for prior in ("flat", "marginals"):
+        drawn = sampled_records(corrupted, prior, 200, rng)[:, :, 0].mean(axis=0)
+        assert np.allclose(drawn, clean_features(corrupted, prior).mean[:, 0], atol=0.25)
+    assert drawn.mean() < -0.7
 
 
 def test_randomised_labels_of_public_rows_can_be_learnt_from(rng):

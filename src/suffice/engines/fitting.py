@@ -66,7 +66,7 @@ def default_clip(width: int) -> float:
     """Return the quantile of the norms at which rows of this many coordinates are clipped.
 
     Long rows decide how much noise all rows need. With many coordinates a row's length says little
-    about its class, and clipping nine of ten costs no accuracy (bench/label_privacy.py); with few
+    about its class, and clipping nine of ten costs no accuracy (bench/clipping.py); with few
     it says much.
     """
     return min(0.95, max(0.1, 5 / width))

@@ -19,20 +19,30 @@ _FOLDS = 5
 
 
 def private_accuracy(
-    data: Split, epsilon: float, mechanism: str = "auto", delta: float = DELTA
+    data: Split,
+    epsilon: float,
+    mechanism: str = "auto",
+    delta: float = DELTA,
+    clip: float | None = None,
 ) -> tuple[float, str]:
     """Return the test accuracy of a model learnt from one release, and the mechanism it used."""
-    release = MeanOperator(epsilon, delta, mechanism).release(data.rows, data.labels, ledger=None)
+    operator = MeanOperator(epsilon, delta, mechanism, clip=clip)
+    release = operator.release(data.rows, data.labels, ledger=None)
     model = FactoredClassifier().fit_release(release, data.rows)
     return float(model.score(data.test_rows, data.test_labels)), release.details["mechanism"]
 
 
-def without_noise(data: Split, folds: int = _FOLDS, lams: Sequence[float] = _LAMS) -> float:
+def without_noise(
+    data: Split,
+    folds: int = _FOLDS,
+    lams: Sequence[float] = _LAMS,
+    clip: float | None = None,
+) -> float:
     """Return the test accuracy of the same learner on exact labels, lam by cross-validation.
 
     ``lams`` go from large to small: each solution is where the next search starts.
     """
-    pipeline = MeanOperator(1.0).public_rows(data.rows).pipeline
+    pipeline = MeanOperator(1.0, clip=clip).public_rows(data.rows).pipeline
     rows, test = design_matrix(data.rows, pipeline), design_matrix(data.test_rows, pipeline)
     signs = 2.0 * data.labels - 1
     fold = np.arange(len(rows)) % folds

@@ -41,7 +41,8 @@ class SpreadClassifier(LinearModel):
         numeric columns; the marginal of each column alone (the paper's learned prior); nothing
         known; or given, per column the probabilities of its states or its mean and variance.
     solver : {"deterministic", "importance"}, default="deterministic"
-        Gaussian moments of the score in closed form, or the paper's sampled EM.
+        Gaussian moments of the score in closed form, or the paper's sampled EM, for discrete
+        columns; "learned" is its marginals there. Exact records need no draws in either.
     lam : float or "auto", default="auto"
         Weight of the squared 2-norm; "auto" by cross-validation on the spread likelihood.
     samples : int, default=10
@@ -130,7 +131,8 @@ class SpreadClassifier(LinearModel):
             else float(self.lam)
         )
         if self.solver == "importance" and records is not None:
-            prior = "marginals" if isinstance(self.prior, str) else self.prior
+            learned = isinstance(self.prior, str) and self.prior == "learned"
+            prior = "marginals" if learned else self.prior  # draws are independent by column
             draws = sampled_records(records, prior, self.samples, np.random.default_rng(seed))
             self.coef_ = expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
             self.n_iter_ = 0
