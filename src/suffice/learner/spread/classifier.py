@@ -15,8 +15,9 @@ from suffice.learner.linear import FIGURES, LinearModel
 from suffice.learner.rows import matching_rows
 from suffice.learner.spread.gaussian import predicted_features
 from suffice.learner.spread.importance import expectation_maximisation, sampled_records
-from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
-from suffice.learner.spread.posterior import Corrupted, clean_features
+from suffice.learner.spread.joint import joint_states
+from suffice.learner.spread.likelihood import CleanFeatures, Knowledge, SpreadLikelihood
+from suffice.learner.spread.posterior import Corrupted, Prior, clean_features
 from suffice.learner.spread.selection import choose_lam, maximise
 from suffice.release.artifact import Release
 from suffice.release.spread import SpreadColumn
@@ -27,7 +28,7 @@ __all__ = ["SpreadClassifier", "corrupted_records"]
 class SpreadClassifier(LinearModel):
     """Computes the logistic (softmax) model of clean records from corrupted ones.
 
-    maximise (1/n) sum_i log sum_c P[c~_i | c] E[p(c | x) | x~_i] - (lam/2) ||theta||^2
+    maximise (1/n) sum_i log sum_c P[c~_i | c] E[p(c | x) | x~_i] - (lam/2) ||w||^2
 
     (Barber 2020, Section 5): what is known of the noise is in the likelihood, so that it estimates
     the model of the clean data. The expectation needs a prior of clean features: with independent
@@ -44,7 +45,8 @@ class SpreadClassifier(LinearModel):
         Gaussian moments of the score in closed form, or the paper's sampled EM, for discrete
         columns; "learned" is its marginals there. Exact records need no draws in either.
     lam : float or "auto", default="auto"
-        Weight of the squared 2-norm; "auto" by cross-validation on the spread likelihood.
+        Weight of the squared 2-norm of all weights but the constant's; "auto" by cross-validation
+        on the spread likelihood.
     samples : int, default=10
         Of the importance solver, per record.
     tol : float, default=1e-5
@@ -95,7 +97,7 @@ class SpreadClassifier(LinearModel):
         """Learn from plain records, without noise: logistic regression. It promises nothing."""
         rows, codes = self._plain_data(X, y)
         channel = np.eye(len(self.classes_))
-        return self._fit_likelihood(SpreadLikelihood(CleanFeatures(rows), codes, channel), None)
+        return self._fit_rows(rows, codes, channel)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release, X: Any = None) -> "SpreadClassifier":
@@ -107,8 +109,7 @@ class SpreadClassifier(LinearModel):
         self._learn_from((release,))
         if release.kind == "label-responses":
             (rows,) = matching_rows(X, [release])
-            known = SpreadLikelihood(CleanFeatures(rows), codes, channel)
-            return self._fit_likelihood(known, None)
+            return self._fit_rows(rows, codes, channel)
         return self.fit_corrupted(corrupted_records(release), codes, channel, release.classes)
 
     def fit_corrupted(
@@ -116,9 +117,15 @@ class SpreadClassifier(LinearModel):
     ) -> "SpreadClassifier":
         """Learn from corrupted records and labels; ``channel`` is P[observed i | true j]."""
         self.classes_ = np.array(classes)
-        learned = isinstance(self.prior, str) and self.prior == "learned"
-        known = predicted_features(records) if learned else clean_features(records, self.prior)
+        known = _known(records, self.prior)
         return self._fit_likelihood(SpreadLikelihood(known, codes, channel), records)
+
+    def _fit_rows(
+        self, rows: np.ndarray, codes: np.ndarray, channel: np.ndarray
+    ) -> "SpreadClassifier":
+        constant = self.pipeline_.intercept > 0
+        known = SpreadLikelihood(CleanFeatures(rows), codes, channel, constant)
+        return self._fit_likelihood(known, None)
 
     def _fit_likelihood(
         self, likelihood: SpreadLikelihood, records: Corrupted | None
@@ -153,6 +160,15 @@ class SpreadClassifier(LinearModel):
 
     def _details(self) -> dict[str, Any]:
         return {"loss": "logistic", **dict.fromkeys(FIGURES)}
+
+
+def _known(records: Corrupted, prior: Prior) -> Knowledge:
+    """Return what is known of the clean records: by combinations if few, else by moments."""
+    joint = joint_states(records, prior)
+    if joint is not None:
+        return joint
+    learned = isinstance(prior, str) and prior == "learned"
+    return predicted_features(records) if learned else clean_features(records, prior)
 
 
 def corrupted_records(release: Release) -> Corrupted:

@@ -6,6 +6,9 @@ likelihood of the clean model (eq. 60); again, with new weights, until the likel
 It is the reference that the deterministic solver is compared with.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
@@ -71,14 +74,14 @@ def expectation_maximisation(
     for _ in range(_ROUNDS):
         clean = softmax(_scores(draws, theta), axis=2)
         evidence = np.maximum((clean * row).sum(axis=2), 1e-300)  # p(c~ | x^s)
-        loss = -float(np.log(evidence.mean(axis=0)).mean()) + lam / 2 * float(np.vdot(theta, theta))
+        loss = likelihood.ridge(theta, lam)[0] - float(np.log(evidence.mean(axis=0)).mean())
         if before - loss < tol * abs(loss):
             break
         before = loss
         # eq. 59 for the records; for each the posterior of its clean class
         weights = evidence / evidence.sum(axis=0)
         classes = weights[:, :, None] * clean * row / evidence[:, :, None]
-        theta = _weighted_fit(draws, classes, theta, lam)
+        theta = _weighted_fit(draws, classes, theta, partial(likelihood.ridge, lam=lam))
     return theta
 
 
@@ -89,7 +92,10 @@ def _scores(draws: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 
 def _weighted_fit(
-    draws: np.ndarray, classes: np.ndarray, start: np.ndarray, lam: float
+    draws: np.ndarray,
+    classes: np.ndarray,
+    start: np.ndarray,
+    ridge: Callable[[np.ndarray], tuple[float, np.ndarray]],
 ) -> np.ndarray:
     """Return a better model of the weighted clean records: eq. 60, some steps of L-BFGS."""
     count = draws.shape[1]
@@ -100,9 +106,9 @@ def _weighted_fit(
         logs = log_softmax(_scores(draws, theta), axis=2)
         pulls = (np.exp(logs) * total - classes) / count
         pulls = pulls[:, :, 1] if theta.ndim == 1 else pulls
-        gradient = np.tensordot(draws, pulls, axes=([0, 1], [0, 1])) + lam * theta
-        value = -float(np.vdot(classes, logs)) / count + lam / 2 * float(np.vdot(theta, theta))
-        return value, gradient.ravel()
+        size, by_size = ridge(theta)
+        gradient = np.tensordot(draws, pulls, axes=([0, 1], [0, 1])) + by_size
+        return size - float(np.vdot(classes, logs)) / count, gradient.ravel()
 
     found = minimize(
         objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}

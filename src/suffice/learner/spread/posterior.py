@@ -21,7 +21,9 @@ from suffice.learner.spread.likelihood import CleanFeatures
 from suffice.learner.spread.priors import deconvolved, observed_frequencies
 from suffice.release.spread import Added, Flips, SpreadColumn
 
-__all__ = ["Corrupted", "clean_features", "coordinates", "marginals_of", "width_of"]
+__all__ = ["Corrupted", "Prior", "clean_features", "coordinates", "marginals_of", "width_of"]
+
+Prior = str | Sequence[np.ndarray]
 
 _WIDE = 10.0  # prior variance of a continuous coordinate that nothing is known about (Section 6.1)
 
@@ -61,7 +63,7 @@ def width_of(column: SpreadColumn) -> int:
     return 1 if column.numeric else len(column.states or ())
 
 
-def clean_features(records: Corrupted, prior: str | Sequence[np.ndarray]) -> CleanFeatures:
+def clean_features(records: Corrupted, prior: Prior) -> CleanFeatures:
     """Return mean and spread of the clean coordinates under independent columns; constant last.
 
     ``prior``: "flat" (all states alike; a wide Gaussian), "marginals" learnt from the corrupted

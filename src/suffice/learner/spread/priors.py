@@ -11,7 +11,7 @@ import numpy as np
 
 from suffice.release.spread import Flips
 
-__all__ = ["deconvolved", "observed_frequencies"]
+__all__ = ["deconvolved", "maximum_likelihood", "observed_frequencies"]
 
 _MOST_ROUNDS = 500
 _STILL = 1e-7
@@ -28,18 +28,32 @@ def observed_frequencies(codes: np.ndarray, states: int) -> np.ndarray:
 
 def deconvolved(frequencies: np.ndarray, noise: Flips) -> np.ndarray:
     """Return the clean marginals (q, states) of columns that went through the same noise."""
+    return maximum_likelihood(frequencies, noise.matrix, noise.keep)
+
+
+def maximum_likelihood(
+    frequencies: np.ndarray, channel: np.ndarray, keep: float | None = None
+) -> np.ndarray:
+    """Return the distributions whose images under ``channel`` explain ``frequencies`` best.
+
+    ``keep`` is the diagonal of a channel that sends what it does not keep to all others evenly.
+    """
     states = frequencies.shape[1]
+    other = None if keep is None else (1 - keep) / (states - 1)
     # Where P^-1 f~ is a distribution it is the answer itself; else EM starts near it.
-    clean = np.maximum(frequencies @ np.linalg.inv(noise.matrix).T, _FLOOR / states)
+    if keep is None or other is None:
+        inverse = np.linalg.solve(channel, frequencies.T).T
+    else:
+        inverse = (frequencies - other) / (keep - other)
+    clean = np.maximum(inverse, _FLOOR / states)
     clean /= clean.sum(axis=1, keepdims=True)
     for _ in range(_MOST_ROUNDS):
-        if noise.keep is None:
-            ratio = frequencies / (clean @ noise.matrix.T)
-            step = clean * (ratio @ noise.matrix)
+        if keep is None or other is None:
+            ratio = frequencies / (clean @ channel.T)
+            step = clean * (ratio @ channel)
         else:
-            other = (1 - noise.keep) / (states - 1)
-            ratio = frequencies / (other + (noise.keep - other) * clean)
-            step = clean * (other * ratio.sum(axis=1, keepdims=True) + (noise.keep - other) * ratio)
+            ratio = frequencies / (other + (keep - other) * clean)
+            step = clean * (other * ratio.sum(axis=1, keepdims=True) + (keep - other) * ratio)
         moved = float(np.abs(step - clean).max())
         clean = step
         if moved < _STILL:
