@@ -2,7 +2,8 @@
 
 For owners: `plan_mean_operator` says what a release would be good for, `MeanOperator` makes it,
 `RandomizedResponse` lets records leave randomised, `Ledger` and `Budget` guard how much is ever
-lost, `grant` answers a learner under a `Policy`.
+lost, `grant` answers a learner under a `Policy`; `new_survey` asks people, `collect` gathers.
+For participants: `respond` answers a survey, `Randomizer` a question, randomised, once.
 For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
 also from weak supervision (`suffice.learner.weak`); `propose` asks an owner, `check_answer` checks.
 For everybody: `Guarantee` says what is protected; `errors` holds everything that is raised.
@@ -21,9 +22,13 @@ _HOMES = {
     "MeanOperator": "suffice.owner.mean_operator",
     "Policy": "suffice.owner.policy",
     "RandomizedResponse": "suffice.owner.responses",
+    "new_survey": "suffice.owner.survey",
+    "load_survey": "suffice.owner.survey",
+    "collect": "suffice.owner.survey",
     "plan_mean_operator": "suffice.owner.plan",
     # participant
     "Randomizer": "suffice.participant",
+    "respond": "suffice.participant",
     # what travels
     "Release": "suffice.release.artifact",
     "generate_keys": "suffice.release.signing",

@@ -60,12 +60,20 @@ def test_intervals_cover_at_their_rate(noise, truth, rng):
     assert (covered < 0.97).all()
 
 
-@pytest.mark.parametrize("keep", [0.55, 0.52])
-def test_with_hard_channels_and_rare_states_they_cover_at_least(keep, rng):
-    noise, truth = Flips(2, keep=keep), np.array([0.98, 0.02])
-    counts = rng.multinomial(1000, noise.matrix @ truth, size=2000).astype(float)
+@pytest.mark.parametrize("answers", [200, 1000])
+@pytest.mark.parametrize("states", [2, 5, 10])
+@pytest.mark.parametrize("contrast", [0.9, 0.3, 0.05])
+def test_with_hard_channels_and_rare_states_they_cover_at_least(answers, states, contrast, rng):
+    """2,000 surveys: a coverage of .955 is measured within .005; the least may be 2 below .95."""
+    noise = Flips(states, keep=1 / states + contrast * (1 - 1 / states))
+    rest = 0.02 * np.ones(states - 1)
+    truth = np.array([1 - rest.sum(), *rest])
+    counts = rng.multinomial(answers, noise.matrix @ truth, size=2000).astype(float)
     low, high = _intervals(counts, noise, 0.95)
-    assert ((low <= truth) & (truth <= high)).mean(axis=0).min() >= 0.945
+    covered = ((low <= truth) & (truth <= high)).mean(axis=0)
+    assert covered.min() >= 0.94
+    assert covered.mean() >= 0.95
+    assert covered.max() < 0.999 or contrast == 0.9
 
 
 def test_a_release_of_answers_has_frequencies(rng):

@@ -13,7 +13,12 @@ from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.gaussian import predicted_features
 from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.joint import joint_states
-from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood, expected_logistic
+from suffice.learner.spread.likelihood import (
+    CleanFeatures,
+    Knowledge,
+    SpreadLikelihood,
+    expected_logistic,
+)
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
 from suffice.learner.spread.priors import deconvolved, observed_frequencies
 from suffice.owner.mean_operator import MeanOperator
@@ -157,9 +162,11 @@ def test_correlated_columns_predict_each_other(rng):
     assert errors[1] == pytest.approx(two, rel=0.1)
 
 
-def fitted(known: CleanFeatures, labels: np.ndarray, channel: np.ndarray) -> np.ndarray:
+def fitted(
+    known: Knowledge, labels: np.ndarray, channel: np.ndarray, lam: float = 0.0
+) -> np.ndarray:
     likelihood = SpreadLikelihood(known, labels, channel)
-    return SpreadClassifier(lam=0.0)._fit_likelihood(likelihood, None).coef_
+    return SpreadClassifier(lam=lam)._fit_likelihood(likelihood, None).coef_
 
 
 def test_with_clean_features_the_error_falls_with_the_records_and_naive_training_s_does_not(rng):
@@ -257,6 +264,28 @@ def test_importance_sampling_agrees(prior, rng):
     for model in (one, two):
         model.fit_corrupted(corrupted, labels, channel, (0, 1))
     assert np.allclose(one.coef_, two.coef_, atol=0.15)
+
+
+def test_numbers_are_sampled_from_their_gaussian_posterior(rng):
+    column = SpreadColumn("a", None, Added(-1.0, 1.0, "gaussian", 0.25))
+    corrupted = Corrupted((column,), (0.3 * rng.normal(size=400) + 0.5 * rng.normal(size=400),))
+    drawn = sampled_records(corrupted, "marginals", 2000, rng)[:, :, 0]
+    known = clean_features(corrupted, "marginals")
+    assert np.allclose(drawn.mean(axis=0), known.mean[:, 0], atol=6 * drawn.std() / 2000**0.5)
+    assert drawn.var(axis=0).mean() == pytest.approx(known.spread[:, 0].mean(), rel=0.02)
+
+
+def test_a_gaussian_prior_takes_moments_even_of_few_columns(rng):
+    corrupted, labels, channel, _ = records(rng, 5000, 0.8)
+    found = {
+        prior: SpreadClassifier(prior=prior, lam=1e-3).fit_corrupted(
+            corrupted, labels, channel, (0, 1)
+        )
+        for prior in ("gaussian", "learned")
+    }
+    same = fitted(predicted_features(corrupted), labels, channel, 1e-3)
+    assert np.allclose(found["gaussian"].coef_, same)
+    assert not np.allclose(found["learned"].coef_, same, atol=0.01)
 
 
 def test_a_flat_prior_stays_flat_when_it_is_sampled(rng):

@@ -13,6 +13,10 @@ from suffice.release.spread import Flips, SpreadColumn
 
 __all__ = ["Frequencies", "estimate_frequencies", "release_frequencies"]
 
+_HARD = 10.0  # condition number of a channel
+_RARE = 0.05  # a share
+_WIDER = 0.03  # at 95 %: to cover 95.5
+
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
@@ -50,9 +54,9 @@ def estimate_frequencies(
 
     ``method``: "inverse" is P^-1 f~, unbiased, and for two states Warner's estimate
     (f~ - p) / (1 - 2p), corrected (docs/errata.md); it can leave [0, 1]. "likelihood" is the most
-    likely distribution, which is the same wherever that is one. The intervals, one per state, come
-    from the covariance P^-1 (diag f~ - f~ f~^T) P^-T / n after Agresti and Coull's z^2 further
-    answers, evenly spread, and stay within [0, 1].
+    likely distribution, which is the same wherever that is one. The intervals, one per state, are
+    Agresti and Coull's (1998) of a mean, widened where a share is small or the channel hard, and
+    stay within [0, 1].
     """
     if method not in {"likelihood", "inverse"} or not 0 < level < 1:
         raise ParameterError("method must be likelihood or inverse, and level between 0 and 1.")
@@ -72,15 +76,28 @@ def estimate_frequencies(
 
 
 def _intervals(counts: np.ndarray, noise: Flips, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends for each row of answer counts (rows, states)."""
+    """Return both ends for each row of answer counts (rows, states).
+
+    The share of state k is the mean over answers i of w_i = (P^-1)_ki. Agresti and Coull's z^2
+    further answers go half to the largest and half to the smallest w: with two values of w, as of
+    keep-else-uniform noise, it is their interval of a proportion. Where that may cover too seldom
+    (shares near 0 or 1, or a hard channel) it is a little wider, and half the weight of one answer
+    is added to either side.
+    """
     z = float(ndtri((1 + level) / 2))
-    total = counts.sum(axis=1, keepdims=True) + z**2
-    observed = (counts + z**2 / noise.states) / total
+    total = counts.sum(axis=1) + z**2
     inverse = np.linalg.inv(noise.matrix)
-    centre = observed @ inverse.T
-    variance = (observed @ (inverse**2).T - centre**2) / total
-    reach = z * np.sqrt(np.maximum(variance, 0.0))
-    return np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
+    hard = np.linalg.cond(noise.matrix) > _HARD
+    low, high = np.empty_like(counts), np.empty_like(counts)
+    for k, weights in enumerate(inverse):
+        ends = np.array([weights.min(), weights.max()])
+        centre = (counts @ weights + z**2 * ends.mean()) / total
+        second = (counts @ weights**2 + z**2 * (ends**2).mean()) / total
+        reach = z * np.sqrt(np.maximum(second - centre**2, 0.0) / total)
+        rare = hard | (np.minimum(centre - reach, 1 - centre - reach) < _RARE)
+        reach = reach * (1 + _WIDER * rare) + rare * (ends[1] - ends[0]) / (2 * total)
+        low[:, k], high[:, k] = np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
+    return low, high
 
 
 def release_frequencies(

@@ -10,17 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
-from suffice.owner.cell_guarantees import cell_guarantees
 from suffice.owner.cells import PrivateCells
 from suffice.owner.channels import Channel, channel_of, response_of
 from suffice.owner.ledger import Ledger
 from suffice.owner.publish import publish
+from suffice.owner.records import DeclaredRecords
 from suffice.owner.statistics import labelled_batches
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.response import Response
-from suffice.release.artifact import Part, Release, RowSet
-from suffice.release.covariance import Covariance
-from suffice.release.spread import Added, Flips, SpreadColumn, declared_pipeline
+from suffice.release.artifact import Release
+from suffice.release.spread import Added, Flips, SpreadColumn
 from suffice.strict_json import canonical
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.labels import check_classes
@@ -29,7 +28,6 @@ from suffice.tables.sources import Table, open_table
 __all__ = ["RandomizedResponse"]
 
 _T = TypeVar("_T")
-_MOST_DECLARED = 2**23  # bytes of declared columns: half of what a manifest may hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +91,7 @@ class RandomizedResponse:
         cells = PrivateCells(declared.columns, declared.channels, classes)
         cells.read(labelled_batches(rows, y, classes), progress)
         return publish(
-            lambda: _drawn(cells, declared, details, guarantees, found_at),
+            lambda: declared.release(_drawn(cells, declared.label), classes, guarantees, found_at),
             guarantees,
             ledger=ledger,
             dataset=dataset,
@@ -127,13 +125,13 @@ class RandomizedResponse:
         """Return what is promised per label, per attribute and per record, before any data."""
         return self._declared(features).guarantees(self.delta)
 
-    def _declared(self, features: Sequence[str] | None) -> "_Declared":
+    def _declared(self, features: Sequence[str] | None) -> DeclaredRecords:
         columns = self.columns(features)
         channels: dict[Flips | Added, Channel] = {}
         for column in columns:
             if column.noise not in channels:
                 channels[column.noise] = _about(column.name, partial(channel_of, column.noise))
-        return _Declared(columns, channels, self._label())
+        return DeclaredRecords(columns, channels, self._label())
 
     def _label(self) -> Response:
         """Return what randomises labels."""
@@ -193,53 +191,9 @@ class _PrivateRows:
     roles: Roles
 
 
-@dataclass(frozen=True)
-class _Declared:
-    """Everything about a release that is known before the records are read."""
-
-    columns: tuple[SpreadColumn, ...]
-    channels: Mapping[Flips | Added, Channel]
-    label: Response
-
-    def details(self, classes: Sequence[Any]) -> dict[str, Any]:
-        """Return the public details of the release."""
-        described = [column.to_json() for column in self.columns]
-        if len(canonical(described)) > _MOST_DECLARED:
-            raise ParameterError("the tables of noise are too large for a file; use feature_flip.")
-        return {"classes": list(classes), "columns": described, "mechanism": "response"}
-
-    def guarantees(self, delta: float) -> tuple[Guarantee, ...]:
-        """Return the promises per label, attribute and record."""
-        cost = {noise: channel.event for noise, channel in self.channels.items()}
-        return cell_guarantees(self.label.event, [cost[c.noise] for c in self.columns], delta)
-
-
-def _drawn(
-    cells: PrivateCells,
-    declared: _Declared,
-    details: Mapping[str, Any],
-    guarantees: tuple[Guarantee, ...],
-    found_at: str | None,
-) -> Release:
-    """Return the release, with fresh answers."""
-    arrays = {
-        "answers": cells.labels(declared.label),
-        "channel": declared.label.matrix,
-        "codes": cells.codes(),
-        "values": cells.values(),
-    }
-    content = hashlib.sha256(b"randomised rows in order\0" + canonical(details))
-    for name in ("answers", "codes", "values"):
-        content.update(arrays[name].tobytes())
-    rows = RowSet(cells.count, "sha256:" + content.hexdigest(), found_at)
-    return Release(
-        kind="responses",
-        arrays=arrays,
-        details=details,
-        parts=(Part(rows, guarantees),),
-        pipeline=declared_pipeline(declared.columns),
-        noise=Covariance("none"),
-    )
+def _drawn(cells: PrivateCells, label: Response) -> dict[str, np.ndarray]:
+    """Return the arrays of a release, with fresh answers."""
+    return {"answers": cells.labels(label), "codes": cells.codes(), "values": cells.values()}
 
 
 def _flips(states: int, flip: Any) -> Flips:

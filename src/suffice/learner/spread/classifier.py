@@ -33,17 +33,20 @@ class SpreadClassifier(LinearModel):
     (Barber 2020, Section 5): what is known of the noise is in the likelihood, so that it estimates
     the model of the clean data. The expectation needs a prior of clean features: with independent
     columns it is inconsistent where features are correlated *and* corrupted (coefficients come out
-    too small); the learned prior models correlations up to second order.
+    too small). The learned prior knows of dependence: any, where columns are discrete and have few
+    combinations of states; else up to second order.
 
     Parameters
     ----------
-    prior : {"learned", "marginals", "flat"} or sequence of arrays, default="learned"
-        What clean features look like, from the corrupted records: a Gaussian with correlations for
-        numeric columns; the marginal of each column alone (the paper's learned prior); nothing
-        known; or given, per column the probabilities of its states or its mean and variance.
+    prior : {"learned", "gaussian", "marginals", "flat"} or sequence of arrays, default="learned"
+        What clean features look like. From the corrupted records: "gaussian", with correlations
+        of numeric columns; "marginals", of each column alone (the paper's learned prior);
+        "learned", the joint distribution of few discrete columns, else "gaussian". "flat": nothing
+        known. Or given: per column the probabilities of its states, or its mean and variance.
     solver : {"deterministic", "importance"}, default="deterministic"
-        Gaussian moments of the score in closed form, or the paper's sampled EM, for discrete
-        columns; "learned" is its marginals there. Exact records need no draws in either.
+        The expectation in closed form (exact for few combinations, else for a Gaussian score), or
+        the paper's sampled EM, whose draws are independent by column: "learned" and "gaussian" are
+        marginals there. Exact records need no draws in either.
     lam : float or "auto", default="auto"
         Weight of the squared 2-norm of all weights but the constant's; "auto" by cross-validation
         on the spread likelihood.
@@ -65,7 +68,7 @@ class SpreadClassifier(LinearModel):
     """
 
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
-        "prior": [StrOptions({"learned", "marginals", "flat"}), "array-like"],
+        "prior": [StrOptions({"learned", "gaussian", "marginals", "flat"}), "array-like"],
         "solver": [StrOptions({"deterministic", "importance"})],
         "lam": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "samples": [Interval(Integral, 1, None, closed="left")],
@@ -138,8 +141,7 @@ class SpreadClassifier(LinearModel):
             else float(self.lam)
         )
         if self.solver == "importance" and records is not None:
-            learned = isinstance(self.prior, str) and self.prior == "learned"
-            prior = "marginals" if learned else self.prior  # draws are independent by column
+            prior = "marginals" if _is_dependent(self.prior) else self.prior
             draws = sampled_records(records, prior, self.samples, np.random.default_rng(seed))
             self.coef_ = expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
             self.n_iter_ = 0
@@ -162,13 +164,18 @@ class SpreadClassifier(LinearModel):
         return {"loss": "logistic", **dict.fromkeys(FIGURES)}
 
 
+def _is_dependent(prior: Prior) -> bool:
+    """Whether the prior lets columns depend on each other."""
+    return isinstance(prior, str) and prior in {"learned", "gaussian"}
+
+
 def _known(records: Corrupted, prior: Prior) -> Knowledge:
     """Return what is known of the clean records: by combinations if few, else by moments."""
-    joint = joint_states(records, prior)
+    gaussian = isinstance(prior, str) and prior == "gaussian"
+    joint = None if gaussian else joint_states(records, prior)
     if joint is not None:
         return joint
-    learned = isinstance(prior, str) and prior == "learned"
-    return predicted_features(records) if learned else clean_features(records, prior)
+    return predicted_features(records) if _is_dependent(prior) else clean_features(records, prior)
 
 
 def corrupted_records(release: Release) -> Corrupted:

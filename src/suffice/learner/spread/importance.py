@@ -13,9 +13,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from suffice.errors import ParameterError
 from suffice.learner.spread.likelihood import SpreadLikelihood
-from suffice.learner.spread.posterior import Corrupted, coordinates, marginals_of
+from suffice.learner.spread.posterior import Corrupted, coordinates, filtered, marginals_of
 from suffice.release.spread import Flips
 
 __all__ = ["expectation_maximisation", "sampled_records"]
@@ -30,20 +29,23 @@ def sampled_records(
     """Return draws of the clean coordinates (samples, n, d + 1), the constant one last.
 
     Of keep-else-uniform noise a clean cell is the observed one with the probability
-    (a - b) p(o) / (b + (a - b) p(o)), else a draw from the prior; other noise is drawn from the
-    table of posteriors.
+    (a - b) p(o) / (b + (a - b) p(o)), else a draw from the prior; other discrete noise is drawn
+    from the table of posteriors, continuous columns from Gaussian ones (eq. 68-69).
     """
     parts: list[np.ndarray | None] = [None] * len(records.columns)
     for (_, noise), positions in records.groups().items():
         cells = np.stack([records.cells[j] for j in positions], axis=1)
         given = None if isinstance(prior, str) else [np.asarray(prior[j]) for j in positions]
         if not isinstance(noise, Flips):
-            raise ParameterError("importance sampling is for discrete columns here.")
+            mean, spread = (m[:, :, 0] for m in filtered(cells, noise, prior, given))
+            drawn = mean + np.sqrt(spread) * rng.standard_normal((samples, *mean.shape))
+            for place, j in enumerate(positions):
+                parts[j] = drawn[:, :, place, None]
+            continue
         known = marginals_of(cells, noise, prior, given)
         states = coordinates(records.columns[positions[0]])
         for place, j in enumerate(positions):
-            drawn = _draws(cells[:, place], noise, known[place], samples, rng)
-            parts[j] = states[drawn]
+            parts[j] = states[_draws(cells[:, place], noise, known[place], samples, rng)]
     ones = np.ones((samples, records.count, 1))
     return np.concatenate([*(part for part in parts if part is not None), ones], axis=2)
 

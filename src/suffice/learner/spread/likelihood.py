@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import expit, ndtr, softmax
 
-__all__ = ["CleanFeatures", "Knowledge", "SpreadLikelihood", "expected_logistic"]
+__all__ = ["CleanFeatures", "Knowledge", "SpreadLikelihood", "expected_logistic", "model"]
 
 # phi(z) = sum_k w_k Phi(s_k z): least largest error with four terms, 5.0e-6 over all z (tested).
 _WEIGHTS = (0.1082489, 0.4602303, 0.3716470, 0.0598738)
@@ -198,7 +198,7 @@ class SpreadLikelihood:
     """Computes the mean negative log likelihood of corrupted labels, and its gradient.
 
     ``features`` say what is known of each clean record. ``codes`` are the observed labels,
-    ``channel`` P with P_ij = P[observed i | true j]. Two classes have one weight vector (d,), more
+    ``channel`` P with P_ij = P[observed i | true j], of any number of observations. Two classes have one weight vector (d,), more
     a matrix (d, K). ``constant``: whether the last coordinate is the constant one, whose weight
     bears no penalty (as scikit-learn's does not): else a strong penalty would tie the threshold
     to where the features' zero happens to be.
@@ -212,7 +212,7 @@ class SpreadLikelihood:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the parameters."""
-        width, classes = self.features.width, len(self.channel)
+        width, classes = self.features.width, self.channel.shape[1]
         return (width,) if classes == 2 else (width, classes)
 
     def picked(self, rows: np.ndarray) -> "SpreadLikelihood":
@@ -220,7 +220,7 @@ class SpreadLikelihood:
         return replace(self, features=self.features.picked(rows), codes=self.codes[rows])
 
     def __call__(self, theta: np.ndarray, lam: float = 0.0) -> tuple[float, np.ndarray]:
-        """Return -(1/n) sum_i log p(c~_i) + (lam/2) ||w||^2 and its gradient; w without constant."""
+        """Return -(1/n) sum_i log p(c~_i) + (lam/2) ||w||^2, w without constant; its gradient."""
         clean, pull = self.features.expected(theta)
         if theta.ndim == 1:
             base, gain = self.channel[:, 0], self.channel[:, 1] - self.channel[:, 0]

@@ -21,7 +21,15 @@ from suffice.learner.spread.likelihood import CleanFeatures
 from suffice.learner.spread.priors import deconvolved, observed_frequencies
 from suffice.release.spread import Added, Flips, SpreadColumn
 
-__all__ = ["Corrupted", "Prior", "clean_features", "coordinates", "marginals_of", "width_of"]
+__all__ = [
+    "Corrupted",
+    "Prior",
+    "clean_features",
+    "coordinates",
+    "filtered",
+    "marginals_of",
+    "width_of",
+]
 
 Prior = str | Sequence[np.ndarray]
 
@@ -79,7 +87,7 @@ def clean_features(records: Corrupted, prior: Prior) -> CleanFeatures:
             known = marginals_of(cells, noise, prior, given)
             found = _looked_up(cells, noise, known, coordinates(column))
         else:
-            found = _filtered(cells, noise, prior, given)
+            found = filtered(cells, noise, prior, given)
         for place, j in enumerate(positions):
             means[j], spreads[j] = found[0][:, place], found[1][:, place]
     return _joined(records, means, spreads)
@@ -113,7 +121,7 @@ def _looked_up(
     return first[picked, cells], second[picked, cells]
 
 
-def _filtered(
+def filtered(
     cells: np.ndarray, noise: Added, prior: object, given: list[np.ndarray] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance (n, columns, 1) of continuous cells under Gaussian priors."""
