@@ -9,7 +9,10 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "suffice"
 NEUTRAL = ("learner", "release", "privacy", "tables", "kernels", "engines")
-SAMPLERS = ("suffice.privacy.noise", "suffice.privacy.knorm", "suffice.privacy.response")
+SAMPLERS = (
+    "suffice.privacy.noise", "suffice.privacy.knorm", "suffice.privacy.response",
+    "suffice.privacy.urn",
+)  # fmt: skip
 RANDOM = ("random", "secrets", "uuid", "numpy.random")
 IO = ("os", "pathlib", "logging", "sqlite3", "socket", "subprocess", "tempfile", "io", "shutil")
 PERILOUS = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")

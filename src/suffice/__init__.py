@@ -1,11 +1,15 @@
 """Release just enough to learn.
 
 For owners: `plan_mean_operator` says what a release would be good for, `MeanOperator` makes it,
-`RandomizedResponse` lets records leave randomised, `Ledger` and `Budget` guard how much is ever
-lost, `grant` answers a learner under a `Policy`; `new_survey` asks people, `collect` gathers.
+`RandomizedResponse` lets records leave randomised, `Rados` sums over random subsets of them,
+`LabelProportions` class counts of sets,
+`Ledger` and `Budget` guard how much is ever lost, `grant` answers a learner under a `Policy`;
+`new_survey` asks people, `collect` gathers.
+For parties: `PartyContribution` votes on `AuxiliaryRows`, `PrivateEnsemble` releases the sum.
 For participants: `respond` answers a survey, `Randomizer` a question, randomised, once.
 For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
-also from weak supervision (`suffice.learner.weak`); `propose` asks an owner, `check_answer` checks.
+also from weak supervision (`suffice.learner.weak`), `RadoRidge` and `RadoBoost` from rados;
+`propose` asks an owner, `check_answer` checks.
 For everybody: `Guarantee` says what is protected; `errors` holds everything that is raised.
 
 Importing this package loads none of the heavy libraries; a name loads what it needs on first use.
@@ -18,14 +22,24 @@ from suffice._version import __version__
 
 _HOMES = {
     # owner
+    "AuxiliaryRows": "suffice.owner.auxiliary",
     "Ledger": "suffice.owner.ledger",
     "MeanOperator": "suffice.owner.mean_operator",
+    "LabelProportions": "suffice.owner.proportions",
+    "PartyContribution": "suffice.owner.party",
     "Policy": "suffice.owner.policy",
+    "PrivateEnsemble": "suffice.owner.aggregate",
+    "Rados": "suffice.owner.rados",
     "RandomizedResponse": "suffice.owner.responses",
-    "new_survey": "suffice.owner.survey",
-    "load_survey": "suffice.owner.survey",
     "collect": "suffice.owner.survey",
+    "load_survey": "suffice.owner.survey",
+    "new_survey": "suffice.owner.survey",
+    "assign_bags": "suffice.owner.bag_adviser",
     "plan_mean_operator": "suffice.owner.plan",
+    "plan_rados": "suffice.owner.rado_plan",
+    "plan_parties": "suffice.owner.party_plan",
+    "plan_proportions": "suffice.owner.proportion_plan",
+    "plan_skew": "suffice.owner.bag_adviser",
     # participant
     "Randomizer": "suffice.participant",
     "respond": "suffice.participant",
@@ -37,10 +51,15 @@ _HOMES = {
     "sign": "suffice.release.signing",
     "verify": "suffice.release.signing",
     # learner
+    "AdaBoostLinear": "suffice.learner.rados.adaboost",
     "FactoredClassifier": "suffice.learner.factored",
+    "RadoBoost": "suffice.learner.rados.radoboost",
+    "RadoRidge": "suffice.learner.rados.ridge",
     "SpreadClassifier": "suffice.learner.spread.classifier",
     "estimate_frequencies": "suffice.learner.frequencies",
     "estimate_mean_operator": "suffice.learner.weak",
+    "exponential_rado_risk": "suffice.learner.rados.risks",
+    "logistic_rado_risk": "suffice.learner.rados.risks",
     # both sides of a grant
     "Answer": "suffice.transport.messages",
     "Proposal": "suffice.transport.messages",

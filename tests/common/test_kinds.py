@@ -62,12 +62,46 @@ def responses(classes: int, seed: int = 0, pipeline=None) -> Release:
     return mechanism.release(pa.table(rows), y, ledger=None)
 
 
+def rados(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.owner.rados import Rados
+
+    mechanism = Rados(count=8, classes=tuple(range(classes)), pipeline=pipeline)
+    return mechanism.release(*labelled(classes, seed), ledger=None, unprotected=True)
+
+
+def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.owner.proportions import LabelProportions
+
+    mechanism = LabelProportions(
+        epsilon=1.0 + seed, mechanism="laplace", classes=tuple(range(classes)), pipeline=pipeline
+    )
+    bags = np.array([f"ward {seed}.{i % 3}" for i in range(ROWS)])
+    return mechanism.release(*labelled(classes, seed), bags, ledger=None)
+
+
+def votes(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.owner.aggregate import PrivateEnsemble
+    from suffice.owner.auxiliary import AuxiliaryRows
+    from suffice.owner.tally import VoteTally
+
+    X, y = labelled(classes, seed)
+    rows = AuxiliaryRows.read(X, pipeline=pipeline)
+    tally = VoteTally(rows, tuple(range(classes)))
+    tally.add(["north", "south"], np.stack([y, y[::-1]]))
+    ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=tuple(range(classes)))
+    return ensemble.aggregate(tally, rows, enrolled=3, ledger=None).release
+
+
 MAKERS = {
     "mean-operator": mean_operator,
     "label-responses": label_responses,
     "responses": responses,
+    "rados": rados,
+    "proportions": proportions,
+    "votes": votes,
     "model": model,
 }
+BINARY = {"rados"}  # kinds of two classes only
 WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
     "finite": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf)],
     "codes": lambda a: [np.full_like(a, 255), np.full_like(a, 3)],
@@ -78,6 +112,10 @@ WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
         np.eye(len(a)),
         (1 + 1e-6) * np.eye(len(a)) - 1e-6 / len(a),
     ],
+}
+WRONG_VALUES |= {
+    "shares": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf, 1.0, -0.5)] + [a + 1e-8],
+    "sizes": lambda a: [np.zeros_like(a), -a],
 }
 WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a mapping and a bool
     "text": ([], None, -1.5),
@@ -93,8 +131,13 @@ WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a mapping and 
     "positive": ([], None, -1.5, 0, np.nan, np.inf, "1"),
     "non-negative": ([], None, -1.5, np.nan, np.inf, "1"),
     "maybe a number": ([], np.nan, np.inf, "1"),
+    "bags": ([], None, -1.5, "x", ["a", "a"], ["a", 1], [0.5, 1.5, 2.5], [True, False]),
+    "two labels": ([], None, -1.5, [0], [0, 0], [0, "a"], [0, 1, 2]),
+    "names": (None, "x", [1], [""], ["x", "x"]),
+    "count": ([], None, -1, 0, 1.0, "1"),
+    "maybe a count": ([], -1, 0, 1.0, "1"),
 }
-CASES = [(kind, classes) for kind in MAKERS for classes in (2, 3)]
+CASES = [(kind, classes) for kind in MAKERS for classes in ((2,) if kind in BINARY else (2, 3))]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")

@@ -71,6 +71,9 @@ def _description(release: Any) -> list[tuple[str, str]]:
 def _noise(release: Any) -> str:
     import numpy as np
 
+    if release.kind == "proportions":
+        spread = np.diag(release.noise.dense(len(release.details["bags"]))).mean() ** 0.5
+        return f"{spread:.4g} on each count"
     spread = release.noise.along(np.eye(len(release.pipeline.outputs))).mean() ** 0.5
     if release.noise.form == "identity":
         return f"{spread:.4g} on each coordinate"
@@ -78,9 +81,23 @@ def _noise(release: Any) -> str:
 
 
 def _detail_lines(release: Any) -> list[tuple[str, str]]:
-    hidden = ("classes", "columns")
+    hidden = ("classes", "columns", "bags")
     lines = [(name, str(value)) for name, value in release.details.items() if name not in hidden]
+    lines += _bag_lines(release) if release.kind == "proportions" else []
     return [*lines, *_column_lines(release.details.get("columns", ()))]
+
+
+def _bag_lines(release: Any) -> list[tuple[str, str]]:
+    """Return the released proportions of the first few sets."""
+    arrays, names = release.arrays, release.details["bags"]
+    lines = [("sets", f"{len(names)}, of {arrays['sizes'].min()} to {arrays['sizes'].max()} rows")]
+    for name, size, shares in zip(
+        names[:_SHOWN], arrays["sizes"], arrays["proportions"], strict=False
+    ):
+        shown = ", ".join(f"{share:.3f}" for share in shares[:_SHOWN])
+        more = ", ..." if len(shares) > _SHOWN else ""
+        lines.append((f"set {name}", f"{shown}{more} of {size} rows"))
+    return [*lines, *([("", f"and {len(names) - _SHOWN} more")] if len(names) > _SHOWN else [])]
 
 
 def _column_lines(columns: Sequence[Any]) -> list[tuple[str, str]]:

@@ -27,12 +27,16 @@ def fit(
         list[Path] | None,
         typer.Option(
             help="The public rows; repeat it, in the order of the releases. Randomised records"
-            " need none."
+            " and rados need none."
         ),
     ] = None,
     loss: Annotated[
-        str, typer.Option(help="logistic (softmax), square, matsushita or linear.")
-    ] = "logistic",
+        str | None,
+        typer.Option(
+            help="logistic (softmax), square, matsushita or linear; default: logistic. Of rados:"
+            " square (RadoRidge, the default) or logistic (RadoBoost)."
+        ),
+    ] = None,
     penalty: Annotated[str, typer.Option(help="l2, l1, elastic-net or none.")] = "l2",
     lam: Annotated[
         str, typer.Option(help="Weight of the penalty, or auto: from the release.")
@@ -47,9 +51,12 @@ def fit(
     if loaded[0].kind == "responses":
         _fit_records(loaded, output, _weight(lam), json=json)
         return
+    if loaded[0].kind == "rados":
+        _fit_rados(loaded, output, loss or "square", _weight(lam), json=json)
+        return
     if not rows:
         raise ParameterError("these releases belong to public rows: give them with --rows.")
-    model = FactoredClassifier(loss=loss, penalty=penalty, lam=_weight(lam))
+    model = FactoredClassifier(loss=loss or "logistic", penalty=penalty, lam=_weight(lam))
     model.fit_release(loaded, _rows(rows))
     model.to_release().save(output)
     low, high = model.risk_interval_
@@ -89,6 +96,34 @@ def _fit_records(releases: list[Any], output: Path, lam: float | str, *, json: b
             ("likelihood", f"{model.likelihood_:.4g} per record, of the corrupted labels"),
         ]
     )
+
+
+def _fit_rados(
+    releases: list[Any], output: Path, loss: str, lam: float | str, *, json: bool
+) -> None:
+    """Learn from rados, which need no rows at all."""
+    from suffice.learner.rados.radoboost import RadoBoost
+    from suffice.learner.rados.ridge import RadoRidge
+
+    learners = {"square": lambda: RadoRidge(lam=lam), "logistic": RadoBoost}
+    if loss not in learners:
+        raise ParameterError(f"rados are learnt from with loss {' or '.join(learners)}.")
+    model = learners[loss]().fit_release(releases)
+    model.to_release().save(output)
+    result = {"written": str(output), "classes": model.classes_.tolist(), "loss": loss}
+    if loss == "square":
+        result |= {"lam": model.lam_, "risk": model.risk_, "intercept_only": model.intercept_only_}
+        shown = ("penalty", f"{model.lam_:.3g}" + _constant(model))
+        risk = ("risk", f"{model.risk_:.4g}, square loss, estimated without labels")
+    else:
+        result |= {"rounds": model.rounds_, "rado_risk": model.rado_risk_}
+        shown = ("rounds", f"{model.rounds_} of {model.n_iter_}")
+        risk = ("rado-risk", f"{model.rado_risk_:.6g}, logistic")
+    if json:
+        show_json(result)
+        return
+    classes = ("classes", ", ".join(map(str, model.classes_)))
+    show_pairs([("written", str(output)), classes, shown, risk])
 
 
 def _constant(model: Any) -> str:

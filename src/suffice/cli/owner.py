@@ -1,4 +1,4 @@
-"""Commands of the owner: plan, ledger, keygen, and (in `releases`) release."""
+"""Commands of the owner: plan, ledger, keygen, release (one file per kind where it is long)."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from suffice.cli import options
+from suffice.cli import options, parties, proportions, rados
 from suffice.cli.output import show_json, show_table
 from suffice.cli.parsing import lists_by_column, names, values
 from suffice.cli.releases import release_app
@@ -20,6 +20,9 @@ ledger_app = typer.Typer(help="Guard how much is ever lost: budgets and their hi
 
 def register(app: typer.Typer) -> None:
     """Add the owner's commands."""
+    proportions.register(plan_app, release_app)
+    rados.register(plan_app, release_app)
+    parties.register(app, plan_app, release_app)
     app.add_typer(plan_app, name="plan", no_args_is_help=True)
     app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
     app.add_typer(release_app, name="release", no_args_is_help=True)

@@ -13,6 +13,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.release.covariance import Covariance
+from suffice.release.simplex import nearest_proportions
 
 __all__ = ["Projection", "project", "why_no_minimiser"]
 
@@ -122,10 +123,7 @@ def _nearest_labels(labels: np.ndarray) -> np.ndarray:
     """Return the nearest point of [-1, 1]^m, or of the simplex in each row."""
     if labels.ndim == 1:
         return np.clip(labels, -1, 1)
-    falling = -np.sort(-labels, axis=1)
-    excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, labels.shape[1] + 1)
-    support = np.count_nonzero(falling > excess, axis=1) - 1
-    return np.maximum(labels - excess[np.arange(len(labels)), support][:, None], 0)
+    return nearest_proportions(labels)
 
 
 def _largest_eigenvalue(rows: np.ndarray, weights: np.ndarray) -> float:

@@ -123,6 +123,8 @@ def _dimensions(release: Release) -> dict[str, int]:
         "d": len(release.pipeline.outputs),
         "m": release.rows,
         "K": len(release.details.get("classes", ())),
+        "n": release.details.get("count", 0),
+        "bags": len(release.details.get("bags", ())),
         "discrete": discrete,
         "continuous": len(columns) - discrete,
     }
@@ -150,10 +152,12 @@ def _check_contents(release: Release) -> None:
         trouble = ARRAY_CHECKS[rule.check](array, release.details)
         if trouble:
             raise CorruptFileError(f"array {name} {trouble}.")
+    if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
+        raise CorruptFileError("the sizes of the sets do not add up to the number of rows.")
     if "columns" in release.details and release.pipeline != _declared(release.details):
         raise CorruptFileError("the pipeline is not the one that the columns declare.")
     factor = release.noise.array
-    if factor is not None and factor.shape[0] != sizes["d"]:
+    if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
         raise CorruptFileError("the noise covariance does not fit the statistic.")
 
 

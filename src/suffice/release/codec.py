@@ -33,11 +33,20 @@ from suffice.release.files import read_bounded
 from suffice.release.kinds import kind_named
 from suffice.tables.pipeline import Pipeline
 
-__all__ = ["MOST_BYTES", "decode", "encode", "load", "manifest_bytes", "manifest_of"]
+__all__ = [
+    "MOST_BYTES",
+    "PART_MAGIC",
+    "decode",
+    "encode",
+    "load",
+    "manifest_bytes",
+    "manifest_of",
+]
 
 MOST_BYTES = 2**33
 _MOST_MANIFEST = 2**24
 _MAGIC = b"suffice\x01"
+PART_MAGIC = b"suffpart"  # how a party's contribution begins, which is no release
 _LENGTHS = struct.Struct("<QQQ")
 _HEAD = len(_MAGIC) + _LENGTHS.size
 _SIGNATURE_BYTES = 96
@@ -130,6 +139,11 @@ def decode(data: bytes) -> Release:
 
 def _split(data: bytes) -> tuple[bytes, bytes, Signature | None]:
     """Return manifest, payload and signature after the checks that need no parsing."""
+    if data[: len(PART_MAGIC)] == PART_MAGIC:
+        raise UnsupportedFileError(
+            "this is a party's contribution: not private, for the aggregator only. Make a release"
+            " of it and the others' with suffice aggregate."
+        )
     if data[: len(_MAGIC) - 1] != _MAGIC[:-1]:
         raise CorruptFileError("this is not a suffice release file.")
     if len(data) < _HEAD + 32:

@@ -41,16 +41,29 @@ def _channel(array: Array, _: Details) -> str | None:
     return None
 
 
+def _shares(array: Array, _: Details) -> str | None:
+    inside = np.isfinite(array).all() and (array >= 0).all() and (array <= 1).all()
+    if not inside or np.abs(array.sum(axis=1) - 1).max() > 1e-9:
+        return "must hold proportions, between 0 and 1, each row with sum one"
+    return None
+
+
+def _sizes(array: Array, _: Details) -> str | None:
+    return None if (array > 0).all() else "must hold positive numbers of rows"
+
+
 ARRAY_CHECKS: Mapping[str, Callable[[Array, Details], str | None]] = {
     "finite": _finite,
     "codes": _codes,
     "states": _states,
     "channel": _channel,
+    "shares": _shares,
+    "sizes": _sizes,
 }
 
 
-def _labels(value: Any) -> bool:
-    if not isinstance(value, list) or len(value) < 2:
+def _labels(value: Any, least: int = 2) -> bool:
+    if not isinstance(value, list) or len(value) < least:
         return False
     text = all(isinstance(v, str) for v in value)
     whole = all(isinstance(v, int) for v in value)
@@ -71,13 +84,27 @@ def _columns(value: Any) -> bool:
     return len(set(names)) == len(names)
 
 
+def _names(value: Any) -> bool:
+    text = isinstance(value, list) and all(isinstance(v, str) and v for v in value)
+    return text and len(set(value)) == len(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
 DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda v: isinstance(v, str),
     "labels": _labels,
+    "bags": lambda v: _labels(v, 1) and not any(isinstance(name, bool) for name in v),
     "columns": _columns,
     "positive": lambda v: _number(v) and v > 0,
     "non-negative": lambda v: _number(v) and v >= 0,
     "maybe a number": lambda v: v is None or _number(v),
+    "two labels": lambda v: _labels(v) and len(v) == 2,
+    "names": _names,
+    "count": _count,
+    "maybe a count": lambda v: v is None or _count(v),
 }
 
 
@@ -87,8 +114,9 @@ class ArrayRule:
 
     ``shape`` names its axes: d (coordinates of the pipeline), m (rows), K (classes), K? (an axis
     that is there only with three classes or more), discrete and continuous (randomised columns
-    of either sort, of which there may be none). ``check`` is one of ARRAY_CHECKS. ``merge`` says
-    what several owners' arrays become: "row-mean", the mean over all their rows; "in turn", one
+    of either sort, of which there may be none), n (what the detail ``count`` says), bags (sets of
+    rows, named by the detail ``bags``). ``check`` is one of ARRAY_CHECKS. ``merge`` says what
+    several owners' arrays become: "row-mean", the mean over all their rows; "sum"; "in turn", one
     after the other; "equal", an error if they differ.
     """
 
@@ -103,7 +131,8 @@ class DetailRule:
     """One public parameter of a kind.
 
     ``check`` is one of DETAIL_CHECKS; ``merge`` says what happens if owners differ: "same", an
-    error; "any", the word "mixed"; "largest", the larger number.
+    error; "any", the word "mixed"; "largest", the larger number; "total", their sum, none if no
+    owner has one; "in turn", one list after the other, an error if both have an item.
     """
 
     check: str
@@ -115,6 +144,7 @@ class Kind:
     """What a release of this kind and version holds.
 
     ``ordered``: it says something about each row, so that its row hash depends on their order.
+    ``noise_along`` names the axis whose coordinates have the noise that the release states.
     """
 
     name: str
@@ -124,6 +154,7 @@ class Kind:
     title: str
     merges: bool = True
     ordered: bool = False
+    noise_along: str = "d"
 
 
 KINDS: Mapping[str, Kind] = {
@@ -166,6 +197,50 @@ KINDS: Mapping[str, Kind] = {
                 "columns": DetailRule("columns"),
                 "mechanism": DetailRule("text"),
             },
+            ordered=True,
+        ),
+        Kind(
+            name="rados",
+            version=1,
+            title="Rademacher observations: sums over random subsets of private records",
+            arrays={"rados": ArrayRule("float64", ("n", "d"), merge="sum")},
+            details={
+                "classes": DetailRule("two labels"),
+                "mechanism": DetailRule("text"),
+                "count": DetailRule("count"),
+                "signs": DetailRule("text", merge="any"),
+                "support": DetailRule("maybe a count", merge="total"),
+                "protect": DetailRule("names"),
+                "step": DetailRule("non-negative", merge="largest"),
+            },
+        ),
+        Kind(
+            name="proportions",
+            version=1,
+            title="noisy label proportions of sets of public rows",
+            arrays={
+                "proportions": ArrayRule("float64", ("bags", "K"), check="shares", merge="in turn"),
+                "counts": ArrayRule("float64", ("bags", "K"), merge="in turn"),
+                "sizes": ArrayRule("int64", ("bags",), check="sizes", merge="in turn"),
+            },
+            details={
+                "classes": DetailRule("labels"),
+                "bags": DetailRule("bags", merge="in turn"),
+                "mechanism": DetailRule("text", merge="any"),
+            },
+            noise_along="bags",
+        ),
+        Kind(
+            name="votes",
+            version=1,
+            title="noisy mean votes of many parties, row by row",
+            arrays={"votes": ArrayRule("float64", ("m", "K"))},
+            details={
+                "classes": DetailRule("labels"),
+                "mechanism": DetailRule("text"),
+                "enrolled": DetailRule("count"),
+            },
+            merges=False,
             ordered=True,
         ),
         Kind(

@@ -7,6 +7,7 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.release.artifact import Release
+from suffice.release.covariance import Covariance
 from suffice.release.kinds import kind_named
 
 __all__ = ["merge"]
@@ -24,24 +25,41 @@ def merge(releases: Sequence[Release]) -> Release:
     kind = kind_named(first.kind)
     weights = np.array([release.rows for release in releases], dtype=np.float64)
     weights /= weights.sum()
+    details = {
+        name: _DETAIL_MERGES[rule.merge](name, [release.details[name] for release in releases])
+        for name, rule in kind.details.items()
+    }
     arrays = {
         name: _ARRAY_MERGES[rule.merge]([release.arrays[name] for release in releases], weights)
         for name, rule in kind.arrays.items()
     }
-    noise = releases[0].noise.scaled(weights[0] ** 2)
-    for release, weight in zip(releases[1:], weights[1:], strict=True):
-        noise = noise + release.noise.scaled(weight**2)
+    if kind.noise_along == "bags":
+        noise = _noise_in_turn(releases)
+    else:
+        summed = any(rule.merge == "sum" for rule in kind.arrays.values())
+        shares = np.ones(len(releases)) if summed else weights
+        noise = releases[0].noise.scaled(shares[0] ** 2)
+        for release, share in zip(releases[1:], shares[1:], strict=True):
+            noise = noise + release.noise.scaled(share**2)
     return Release(
         kind=first.kind,
         arrays=arrays,
-        details={
-            name: _DETAIL_MERGES[rule.merge](name, [release.details[name] for release in releases])
-            for name, rule in kind.details.items()
-        },
+        details=details,
         parts=tuple(part for release in releases for part in release.parts),
         pipeline=first.pipeline,
         noise=noise,
     )
+
+
+def _noise_in_turn(releases: Sequence[Release]) -> Covariance:
+    """Return the noise of statistics one after the other: each keeps its own."""
+    if any(release.noise.form == "none" for release in releases):
+        return Covariance("none")
+    own = [np.diag(r.noise.dense(len(r.details["bags"]))) for r in releases]
+    variances = np.concatenate(own)
+    if (variances == variances[0]).all():
+        return Covariance("identity", float(variances[0]))
+    return Covariance("diagonal", 1.0, variances)
 
 
 def _checked(releases: Sequence[Release]) -> Release:
@@ -64,6 +82,10 @@ def _checked(releases: Sequence[Release]) -> Release:
 
 def _row_mean(arrays: list[Any], weights: Any) -> Any:
     return np.einsum("i,i...->...", weights, np.stack(arrays))
+
+
+def _sum(arrays: list[Any], _: Any) -> Any:
+    return np.sum(arrays, axis=0)
 
 
 def _in_turn(arrays: list[Any], _: Any) -> Any:
@@ -90,5 +112,24 @@ def _largest(_: str, values: list[Any]) -> Any:
     return max(values)
 
 
-_ARRAY_MERGES = {"row-mean": _row_mean, "in turn": _in_turn, "equal": _equal}
-_DETAIL_MERGES = {"same": _same, "any": _any, "largest": _largest}
+def _total(name: str, values: list[Any]) -> Any:
+    if any((value is None) != (values[0] is None) for value in values):
+        raise ParameterError(f"some owners have no {name} and some have; they cannot be merged.")
+    return None if values[0] is None else sum(values)
+
+
+def _listed(name: str, values: list[Any]) -> Any:
+    items = [item for value in values for item in value]
+    if len(set(items)) < len(items) or len({type(item) for item in items}) > 1:
+        raise ParameterError(f"the owners' {name} must have different names, all of one type.")
+    return items
+
+
+_ARRAY_MERGES = {"row-mean": _row_mean, "sum": _sum, "in turn": _in_turn, "equal": _equal}
+_DETAIL_MERGES = {
+    "same": _same,
+    "any": _any,
+    "largest": _largest,
+    "total": _total,
+    "in turn": _listed,
+}

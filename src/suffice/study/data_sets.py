@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from suffice.errors import StorageError, TableError
 
-__all__ = ["SETS", "DataSet", "Split", "require_files", "split"]
+__all__ = ["SETS", "DataSet", "Split", "numbers", "require_files", "split"]
 
 _NO_FEATURES = ("label", "split", "subject", "attack")
 
@@ -44,6 +44,15 @@ SETS: Mapping[str, DataSet] = {
     "mnist-7v9": DataSet("mnist.parquet", lambda digit: digit == 9, kept=(7, 9)),
     "banknote": DataSet("banknote.parquet"),
     "higgs": DataSet("higgs_11k.parquet"),
+    "abalone": DataSet("abalone.parquet", lambda rings: rings > 9),  # the median
+    "wine-red": DataSet("wine_red.parquet", lambda quality: quality > 5),
+    "eeg": DataSet("eeg_eye_state.parquet"),
+    "haberman": DataSet("haberman.parquet"),
+    "transfusion": DataSet("blood_transfusion.parquet"),
+    "breast": DataSet("breast_cancer_wisconsin.parquet"),
+    "ionosphere": DataSet("ionosphere.parquet"),
+    "sonar": DataSet("sonar.parquet"),
+    "fertility": DataSet("fertility.parquet"),
 }
 
 
@@ -86,6 +95,24 @@ def split(name: str, seed: int, folder: Path) -> Split:
     features = _features(table)
     train, test = order[~held], order[held]
     return Split(features.take(train), labels[train], features.take(test), labels[test])
+
+
+def numbers(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows as one number per column, and labels 0 or 1, in the file's order.
+
+    A category becomes its place among the sorted ones, a missing number the mean of its column.
+    """
+    table = _read(folder, SETS[name])
+    columns = []
+    for column in _features(table).columns:
+        values = column.combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+            values = pc.rank(values, tiebreaker="dense")
+        cells = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        columns.append(np.where(np.isnan(cells), np.nanmean(cells), cells))
+    labels = SETS[name].positive(table["label"].to_numpy()).astype(int)
+    return np.column_stack(columns), labels
 
 
 def _read(folder: Path, known: DataSet) -> pa.Table:

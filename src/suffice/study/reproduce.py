@@ -9,7 +9,13 @@ from typing import Any
 from suffice._version import __version__
 from suffice.errors import ParameterError
 from suffice.release.files import write_whole
-from suffice.study import mean_operator_figures, spread_accuracy, spread_figures
+from suffice.study import (
+    mean_operator_figures,
+    rado_figures,
+    rado_private_figures,
+    spread_accuracy,
+    spread_figures,
+)
 from suffice.study.data_sets import require_files
 from suffice.study.report import page, prose, table_html
 from suffice.study.reproduction import Progress, Reproduction, Result, Setting
@@ -18,7 +24,13 @@ __all__ = ["REPRODUCTIONS", "document", "reproduce", "write_report"]
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {
     entry.name: entry
-    for figures in (mean_operator_figures, spread_figures, spread_accuracy)
+    for figures in (
+        mean_operator_figures,
+        spread_figures,
+        spread_accuracy,
+        rado_figures,
+        rado_private_figures,
+    )
     for entry in figures.ENTRIES
 }
 

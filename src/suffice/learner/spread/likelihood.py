@@ -198,10 +198,10 @@ class SpreadLikelihood:
     """Computes the mean negative log likelihood of corrupted labels, and its gradient.
 
     ``features`` say what is known of each clean record. ``codes`` are the observed labels,
-    ``channel`` P with P_ij = P[observed i | true j], of any number of observations. Two classes have one weight vector (d,), more
-    a matrix (d, K). ``constant``: whether the last coordinate is the constant one, whose weight
-    bears no penalty (as scikit-learn's does not): else a strong penalty would tie the threshold
-    to where the features' zero happens to be.
+    ``channel`` P with P_ij = P[observed i | true j], not always square. Two classes have one weight
+    vector (d,), more a matrix (d, K). ``constant``: whether the last coordinate is the constant
+    one, whose weight bears no penalty (as scikit-learn's does not): else a strong penalty would tie
+    the threshold to where the features' zero happens to be.
     """
 
     features: Knowledge

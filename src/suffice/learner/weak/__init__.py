@@ -9,6 +9,7 @@ from suffice.learner.weak.flipped import FlippedLabels
 from suffice.learner.weak.mean_maps import LaplacianMeanMap, MeanMap
 from suffice.learner.weak.partial import PositiveUnlabelled, SemiSupervised
 from suffice.learner.weak.proportions import LabelProportions
+from suffice.learner.weak.soft_votes import SoftVotes
 from suffice.learner.weak.supervision import (
     ExactLabels,
     Released,
@@ -26,6 +27,7 @@ __all__ = [
     "PositiveUnlabelled",
     "Released",
     "SemiSupervised",
+    "SoftVotes",
     "Source",
     "estimate_mean_operator",
 ]

@@ -9,6 +9,7 @@ from suffice.errors import ForeignRowsError, ParameterError
 from suffice.learner.estimate import OperatorEstimate
 from suffice.learner.weak.flipped import FlippedLabels
 from suffice.learner.weak.moments import as_operator, codes_of, group_sums, no_noise
+from suffice.learner.weak.soft_votes import SoftVotes
 from suffice.release.artifact import Release
 from suffice.tables.labels import check_classes
 
@@ -61,7 +62,7 @@ class ExactLabels:
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """Computes the mean operator of a release: as it was released, or from randomised labels.
+    """Computes the mean operator of a release: as it was released, or from labels or votes.
 
     Patrini et al. 2016, Section 4: the release is unbiased. That the rows are those it belongs to
     is for `suffice.learner.rows.matching_rows` to check; here their number and width must fit.
@@ -82,6 +83,9 @@ class Released:
         if release.kind == "label-responses":
             labels = np.array(release.classes)[release.arrays["answers"]]
             return FlippedLabels(labels, release.classes, release.arrays["channel"]).estimate(rows)
+        if release.kind == "votes":
+            votes = SoftVotes(release.arrays["votes"], release.classes, release.noise.variance)
+            return votes.estimate(rows)
         if release.kind != "mean-operator":
             raise ParameterError(f"a {release.kind} release holds no mean operator.")
         note = "The covariance is that of the mechanism's noise."

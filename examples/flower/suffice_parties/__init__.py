@@ -1,0 +1,1 @@
+"""A Flower app: suffice's server and client ends."""

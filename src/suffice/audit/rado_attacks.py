@@ -1,0 +1,202 @@
+"""What rados give away: records, labels and members, and two data sets that nobody can tell apart.
+
+An attack takes what its attacker knows and returns a `Recovered`. Whether that is right is measured
+afterwards against a truth which no attack sees. Notation of Nock, Patrini & Friedman 2015: a rado
+is pi_s = (1/2) sum_i (sigma_si + y_i) x_i = sum_i b_si e_i, with edges e_i = y_i x_i and b_si =
+[sigma_si = y_i] saying who is in. A release never holds b; attacks that start from it say so.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import directed_hausdorff
+
+from suffice.errors import ParameterError
+from suffice.release.artifact import Release
+
+__all__ = [
+    "LoneMembers",
+    "Recovered",
+    "another_data_set",
+    "block_rows",
+    "examples_of",
+    "hausdorff",
+    "invert",
+    "invert_signatures",
+    "labels_from_differences",
+    "lone_members",
+]
+
+_CLOSE = 1e-6  # to a whole number, after sums of floats
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What an attack says: ``values``, one row per target, and which rows are ``claimed``."""
+
+    values: np.ndarray
+    claimed: np.ndarray
+
+    def rate(self, truth: np.ndarray, tolerance: float = _CLOSE) -> float:
+        """Return the share of the rows of ``truth`` that were claimed, and rightly so."""
+        near = np.abs(self.values - truth) <= tolerance * max(1.0, float(np.abs(truth).max()))
+        right = near.reshape(len(truth), -1).all(axis=1)
+        return float(np.mean(right & self.claimed))
+
+
+def invert(rados: np.ndarray, inside: np.ndarray) -> Recovered:
+    """Recover the edges y_i x_i from rados (n, d) and who is ``inside`` (n, m): Lemma 9(a).
+
+    E = (b^T b)^-1 b^T Pi, by a singular value decomposition. Where n < m there is no single
+    solution (Lemma 9b); an edge is claimed only if all solutions agree about it.
+    """
+    left, sizes, right = np.linalg.svd(np.asarray(inside, dtype=np.float64), full_matrices=False)
+    kept = sizes > sizes[0] * max(inside.shape) * np.finfo(float).eps
+    left, sizes, right = left[:, kept], sizes[kept], right[kept]
+    edges = right.T @ ((left.T @ rados) / sizes[:, None])
+    return Recovered(edges, (right**2).sum(axis=0) > 1 - _CLOSE)
+
+
+def invert_signatures(rados: np.ndarray, signatures: np.ndarray) -> Recovered:
+    """Recover the rows x_i from rados and signatures sigma (n, m), labels unknown.
+
+    pi_s = sum_i (sigma_si / 2) x_i + (1/2) sum_i y_i x_i: the last sum is one more unknown vector,
+    the same for all rados, so m + 1 rados are enough.
+    """
+    known = np.column_stack([signatures / 2, np.ones(len(signatures))])
+    found = invert(rados, known)
+    return Recovered(found.values[:-1], found.claimed[:-1])
+
+
+def examples_of(edges: Recovered) -> tuple[Recovered, Recovered]:
+    """Return the rows and the labels of edges whose last coordinate is an intercept.
+
+    That coordinate of an edge is y_i times a positive weight: its sign is the label.
+    """
+    labels = np.where(edges.values[:, -1] > 0, 1.0, -1.0)
+    rows = Recovered(edges.values * labels[:, None], edges.claimed)
+    return rows, Recovered(labels, edges.claimed)
+
+
+@dataclass(frozen=True)
+class LoneMembers:
+    """What rados tell about categories with one member.
+
+    ``labels``, one per category of ``names``: the label -1 or +1 of its only member, or 0 where
+    nobody holds the category, or several do. ``inside`` (n, categories) says which rados hold that
+    member, and ``edges`` estimate its whole edge; both mean nothing where the label is 0.
+    """
+
+    names: tuple[str, ...]
+    labels: Recovered
+    inside: np.ndarray
+    edges: np.ndarray
+
+
+def lone_members(release: Release) -> LoneMembers:
+    """Recover who is alone in a category, with label and memberships, from plain rados only.
+
+    The release's pipeline undoes the scaling: scale_j pi_sj + mean_j sum_i b_si y_i is the sum of
+    b_si y_i over the members of category j, and the middle sum is the intercept's coordinate. One
+    member shows as 0 and its label, each in about half of the rados; k of one label, taken for
+    one, would need n rados that never hold two of them. The member's edge is estimated by the mean
+    of the rados with it less that of those without. With structured signs, n a power of two and
+    m < n, all other examples cancel and the estimate is exact.
+    """
+    rados, pipeline = release.arrays["rados"], release.pipeline
+    if pipeline is None or pipeline.map is not None:
+        raise ParameterError("categories show in rados of plain columns only, not through a map.")
+    outputs = [(c.categories is not None, name) for c in pipeline.columns for name in c.outputs]
+    where = [j for j, (categorical, _) in enumerate(outputs) if categorical]
+    mean, scale = pipeline.mean[where], pipeline.scale[where]
+    if not pipeline.intercept and mean.any():
+        raise ParameterError("this attack needs the intercept's coordinate to undo the centring.")
+    signed = rados[:, -1] / pipeline.intercept if pipeline.intercept else np.zeros(len(rados))
+    sums = rados[:, where] * scale + np.outer(signed, mean)
+    whole = np.rint(sums)
+    exact = np.abs(sums - whole).max(axis=0) < _CLOSE  # else rows were clipped, or there is noise
+    low, high = whole.min(axis=0), whole.max(axis=0)
+    labels = np.where((low == 0) & (high == 1), 1.0, 0.0) - ((low == -1) & (high == 0))
+    inside = whole != 0
+    weights = inside / np.maximum(inside.sum(axis=0), 1)
+    weights -= ~inside / np.maximum((~inside).sum(axis=0), 1)
+    return LoneMembers(
+        names=tuple(outputs[j][1] for j in where),
+        labels=Recovered(labels, exact),
+        inside=inside,
+        edges=weights.T @ rados,
+    )
+
+
+def block_rows(rados: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """Recover all rows of a block of structured signs from log2 n of its members' memberships.
+
+    Signs +-b are columns of a Hadamard matrix, whose products are its other columns, up to the
+    sign D_i of each. n = 2^k rados and k independent members (n, k) give all n - 1 columns t, and
+    (2/n) sum_s t_s pi_s = +-e_i, since different columns are orthogonal. The sign goes with the
+    intercept, which is positive in a row: what is returned are rows x_i, in no known order, and
+    their labels stay open. Other blocks (m >= n) would add to it.
+    """
+    count, given = inside.shape
+    if count != 1 << given:
+        raise ParameterError("this attack needs n = 2^k rados and k members of one block.")
+    columns = np.ones((count, 1))
+    for member in np.where(inside, 1.0, -1.0).T:
+        columns = np.hstack([columns, columns * member[:, None]])
+    if np.abs(columns.T @ columns - count * np.eye(count)).max() > 0:
+        raise ParameterError("these members' signs are products of each other; take others.")
+    edges = 2 / count * columns[:, 1:].T @ rados
+    held = np.abs(edges[:, -1]) > _CLOSE  # the others are places that no example has
+    rows: np.ndarray = edges[held] * np.sign(edges[held, -1:])
+    return rows
+
+
+def labels_from_differences(rados: np.ndarray, rows: np.ndarray) -> Recovered:
+    """Recover which labels are equal from rados of a fixed support with shared label noise.
+
+    Why `suffice.owner.rados.Rados` refuses the two together: pi_s - pi_1 carries no shared noise.
+    Known linearly independent ``rows`` (m, d) give its coefficients c_i = (b_si - b_1i) y_i, and
+    equal supports say sum_i y_i c_i = 0: labels span the null space of those coefficients, however
+    large the noise is. Values are y_i y_1. Nothing is claimed where that space is not one line, as
+    with uniform signs, whose differences do not depend on labels at all.
+    """
+    if np.linalg.matrix_rank(rows) < len(rows):
+        raise ParameterError("this attack needs at least as many coordinates as rows.")
+    differences = rados[1:] - rados[0]
+    coefficients = np.rint(np.linalg.lstsq(rows.T, differences.T, rcond=None)[0]).T
+    _, sizes, right = np.linalg.svd(coefficients)
+    line = np.count_nonzero(sizes > _CLOSE) == len(rows) - 1
+    labels = np.where(right[-1] * right[-1, 0] > 0, 1.0, -1.0)
+    return Recovered(labels, np.full(len(rows), line))
+
+
+def another_data_set(edges: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return other edges, one more, and who is in, that make the same rados: Lemma 10, m < 2^d.
+
+    All lie in the ball of radius R = max ||e_i||. The new one is a corner (R / sqrt(d)) (+-1, ...)
+    of an orthant that no edge lies in, so that it is R / sqrt(d) or more from each of them in some
+    coordinate; it is in no rado. The paper omits its construction; this one gives its constant.
+
+    It shows that rados alone do not *determine* the records, not that they hide them: under uniform
+    signs an example is in none of n rados with probability 2^-n, under structured ones never, and a
+    release states m.
+    """
+    count, width = edges.shape
+    if count >= 2**width:
+        raise ParameterError("every orthant may be taken: this needs fewer than 2^d examples.")
+    digits = min(width, 63)
+    places = np.arange(digits)
+    taken = (edges[:, :digits] > 0) @ (1 << places)
+    free = np.setdiff1d(np.arange(count + 1), taken)[0]
+    corner = np.full(width, -1.0)
+    corner[:digits] = np.where(free >> places & 1, 1.0, -1.0)
+    radius = np.linalg.norm(edges, axis=1).max()
+    return (
+        np.vstack([edges, corner * radius / np.sqrt(width)]),
+        np.column_stack([inside, np.zeros(len(inside), dtype=inside.dtype)]),
+    )
+
+
+def hausdorff(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the Hausdorff distance of two sets of edges (Section 7.1)."""
+    return float(max(directed_hausdorff(one, other)[0], directed_hausdorff(other, one)[0]))

@@ -1,0 +1,205 @@
+"""Many small penalised classifiers, one per party, each by Newton's method on its own few rows.
+
+A party has n rows in d coordinates, n far below d: its minimiser is X^T b, and Newton's equations
+are of size n (n k for softmax over k classes) with the Gram matrix X X^T in them. Steps are halved
+until the risk falls; ``gradients`` receives the 2-norm of the gradient where each party stopped.
+"""
+
+import numba
+import numpy as np
+
+__all__ = ["local_minimisers"]
+
+_HALVINGS = 40
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _pivot(matrix, right, at):
+    """Bring the largest entry of column ``at``, from its diagonal down, to the diagonal."""
+    best = at
+    for j in range(at + 1, right.size):
+        if abs(matrix[j, at]) > abs(matrix[best, at]):
+            best = j
+    if best != at:
+        for j in range(at, right.size):
+            matrix[at, j], matrix[best, j] = matrix[best, j], matrix[at, j]
+        right[at], right[best] = right[best], right[at]
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _solve(matrix, right):
+    """Overwrite ``right`` with the solution of a small system, ``matrix`` with its elimination.
+
+    LAPACK costs more in calls than in work at this size.
+    """
+    size = right.size
+    for i in range(size):
+        _pivot(matrix, right, i)
+        inverse = 1.0 / matrix[i, i]
+        for j in range(i + 1, size):
+            factor = matrix[j, i] * inverse
+            if factor != 0.0:
+                for m in range(i + 1, size):
+                    matrix[j, m] -= factor * matrix[i, m]
+                right[j] -= factor * right[i]
+    for i in range(size - 1, -1, -1):
+        for j in range(i + 1, size):
+            right[i] -= matrix[i, j] * right[j]
+        right[i] /= matrix[i, i]
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _gram(rows, out):
+    """Write X X^T into ``out``."""
+    for i in range(rows.shape[0]):
+        for j in range(i + 1):
+            total = 0.0
+            for c in range(rows.shape[1]):
+                total += rows[i, c] * rows[j, c]
+            out[i, j] = out[j, i] = total
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _times(gram, dual, out):
+    """Write G B into ``out``, B (n, k)."""
+    for i in range(dual.shape[0]):
+        for a in range(dual.shape[1]):
+            total = 0.0
+            for j in range(dual.shape[0]):
+                total += gram[i, j] * dual[j, a]
+            out[i, a] = total
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _inner(left, right):
+    """Return <L, R> of two matrices."""
+    total = 0.0
+    for i in range(left.shape[0]):
+        for a in range(left.shape[1]):
+            total += left[i, a] * right[i, a]
+    return total
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _equations(gram, codes, lam, scores, dual, residual, matrix):
+    """Write Newton's equations of one party at B = ``dual``; return its risk there.
+
+    One column is the score of a logistic margin, more are those of softmax. The residual is
+    lam B + (P - Y)/n, the gradient X^T times that, and Newton's step solves
+    (lam I + W G) step = residual with W the curvature of each row's loss over n.
+    """
+    n, k = dual.shape
+    total = 0.0
+    for i in range(n):
+        if k == 1:
+            sign = 2.0 * codes[i] - 1.0
+            z = sign * scores[i, 0]
+            e = np.exp(-abs(z))
+            wrong = (e if z >= 0 else 1.0) / (1.0 + e)  # the share of the other class
+            total += np.log1p(e) + max(-z, 0.0)
+            residual[i, 0] = lam * dual[i, 0] - sign * wrong / n
+            for j in range(n):
+                matrix[i, j] = wrong * (1.0 - wrong) / n * gram[i, j]
+            matrix[i, i] += lam
+            continue
+        largest = scores[i].max()
+        mass = 0.0
+        for a in range(k):
+            residual[i, a] = np.exp(scores[i, a] - largest)
+            mass += residual[i, a]
+        total += largest + np.log(mass) - scores[i, codes[i]]
+        for a in range(k):
+            share = residual[i, a] / mass
+            for b in range(k):
+                curve = share * ((a == b) - residual[i, b] / mass) / n
+                for j in range(n):
+                    matrix[i * k + a, j * k + b] = curve * gram[i, j]
+            matrix[i * k + a, i * k + a] += lam
+        for a in range(k):
+            residual[i, a] = lam * dual[i, a] + (residual[i, a] / mass - (a == codes[i])) / n
+    return total / n + 0.5 * lam * _inner(dual, scores)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _newton(gram, codes, lam, tol, steps, dual):
+    """Write the minimiser's B into ``dual`` (n, k), k = 1 for logistic; return its gradient's norm.
+
+    Every step is halved until the risk does not rise.
+    """
+    n, k = dual.shape
+    scores, moved = np.zeros((n, k)), np.empty((n, k))
+    step, matrix = np.empty((n, k)), np.empty((n * k, n * k))
+    dual[:] = 0.0
+    risk = _equations(gram, codes, lam, scores, dual, step, matrix)
+    norm = np.inf
+    for _ in range(steps):
+        _times(gram, step, moved)
+        norm = np.sqrt(max(_inner(step, moved), 0.0))
+        if norm <= tol:
+            break
+        _solve(matrix, step.reshape(n * k))
+        _times(gram, step, moved)
+        length, shift = 1.0, step.copy()
+        for _halving in range(_HALVINGS):
+            for i in range(n):
+                for a in range(k):
+                    scores[i, a] -= length * moved[i, a]
+                    dual[i, a] -= length * shift[i, a]
+            ahead = _equations(gram, codes, lam, scores, dual, step, matrix)
+            if ahead <= risk:
+                break
+            for i in range(n):
+                for a in range(k):
+                    scores[i, a] += length * moved[i, a]
+                    dual[i, a] += length * shift[i, a]
+            length *= 0.5
+        else:
+            break  # the risk has no digits left to fall by
+        risk = ahead
+    return norm
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _present(codes, place):
+    """Write into ``place`` where each class stands among those present, or -1; return how many."""
+    place[:] = -1
+    for code in codes:
+        place[code] = 0
+    count = 0
+    for code in range(place.size):
+        if place[code] == 0:
+            place[code] = count
+            count += 1
+    return count
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def local_minimisers(rows, codes, starts, lam, tol, steps, coefficients, gradients):
+    """Write the classifier of each party into ``coefficients`` (parties, d, K), and its gradient.
+
+    Party p has ``rows`` and ``codes`` from starts[p] to starts[p + 1]. K = 1 stands for two classes
+    and the logistic margin of the second. For more it is a softmax over the classes that the party
+    has; the others keep zero coefficients, and so do all of a party with one class.
+    """
+    columns = coefficients.shape[2]
+    place = np.empty(max(columns, 2), np.int64)
+    for p in range(starts.size - 1):
+        own, labels = rows[starts[p] : starts[p + 1]], codes[starts[p] : starts[p + 1]]
+        coefficients[p] = 0.0
+        gradients[p] = 0.0
+        k = _present(labels, place)
+        if k < 2:
+            continue
+        gram, short = np.empty((labels.size, labels.size)), np.empty_like(labels)
+        dual = np.empty((labels.size, 1 if columns == 1 else k))
+        for i in range(labels.size):
+            short[i] = place[labels[i]]
+        _gram(own, gram)
+        gradients[p] = _newton(gram, short, lam, tol, steps, dual)
+        for code in range(columns):
+            a = 0 if columns == 1 else place[code]
+            if a < 0:
+                continue
+            for i in range(labels.size):
+                for c in range(own.shape[1]):
+                    coefficients[p, c, code] += dual[i, a] * own[i, c]

@@ -1,0 +1,187 @@
+"""Sums of rows over many random subsets at once: structured signs, free bits, chosen supports.
+
+Subset sums are integers where rows are integers: a float64 adds them exactly below 2^53, and the
+caller moves ``sums`` to integers before that. Random words come from the caller; none is kept.
+"""
+
+import numba
+import numpy as np
+
+__all__ = ["choose", "hadamard_sums", "shuffle", "subset_sums", "transform"]
+
+_WIDTH = 32  # coordinates at once: two tables of 64 kB
+_HALF = np.uint64(0xFFFFFFFF)
+_EXACT = {"reassoc", "nsz"}  # sums of integers, or of public precision: any order will do
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def shuffle(words, orders):
+    """Write a uniform permutation into each row of ``orders`` (blocks, size); say if words lasted.
+
+    Fisher-Yates; each place is a 32-bit word of ``words`` scaled to its range, and a word that
+    would make one place likelier than another is thrown away (Lemire 2019, arXiv 1805.10941v4).
+    """
+    size = orders.shape[1]
+    at = 0
+    for b in range(orders.shape[0]):
+        order = orders[b]
+        for i in range(size):
+            order[i] = i
+        for i in range(size - 1, 0, -1):
+            bound = np.uint64(i + 1)
+            uneven = (_HALF - bound + np.uint64(1)) % bound  # 2^32 mod bound
+            while True:
+                if at == words.size:
+                    return False
+                product = np.uint64(words[at]) * bound
+                at += 1
+                if (product & _HALF) >= uneven:
+                    break
+            j = np.int64(product >> np.uint64(32))
+            order[i], order[j] = order[j], order[i]
+    return True
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _two_stages(source, target):
+    """Write two stages of a Walsh-Hadamard transform, from quarters to fours side by side."""
+    step = source.size // 4
+    one, two = source[:step], source[step : 2 * step]
+    three, four = source[2 * step : 3 * step], source[3 * step :]
+    for i in range(step):
+        p, q = one[i] + two[i], one[i] - two[i]
+        r, s = three[i] + four[i], three[i] - four[i]
+        target[4 * i], target[4 * i + 1] = p + r, q + s
+        target[4 * i + 2], target[4 * i + 3] = p - r, q - s
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def transform(tile, spare):
+    """Return ``tile`` times the Sylvester Hadamard matrix of its size, a power of two.
+
+    The result stands in ``tile`` or in ``spare``; both are used. Every stage has the same shape
+    (Pease 1968), so that reading is contiguous and writing interleaved, whatever the stage.
+    """
+    left = tile.size
+    while left >= 4:
+        _two_stages(tile, spare)
+        tile, spare = spare, tile
+        left //= 4
+    if left == 2:
+        half = tile.size // 2
+        one, two = tile[:half], tile[half:]
+        for i in range(half):
+            spare[2 * i], spare[2 * i + 1] = one[i] + two[i], one[i] - two[i]
+        tile, spare = spare, tile
+    return tile
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
+def hadamard_sums(columns, first, weights, signs, orders, inverse_step, sums):
+    """Add twice the subset sums of structured signs to ``sums`` (coordinates, subsets).
+
+    Blocks are size - 1 rows each of ``columns`` (coordinates, rows), from row ``first`` on. Example
+    c of a block has the signs D_c H[., c + 1], H the Sylvester Hadamard matrix and D = ``signs``;
+    subset s is the block's row orders[block, s] and holds the examples whose sign is +1 there, each
+    times its weight. ``inverse_step`` puts rows on a lattice; zero leaves them as they are.
+    """
+    size = orders.shape[1]
+    tile, spare = np.empty(size), np.empty(size)
+    coordinates, rows = columns.shape
+    subsets = sums.shape[1]
+    for block in range(orders.shape[0]):
+        start = first + block * (size - 1)
+        count = min(size - 1, rows - start)
+        order = orders[block]
+        weight, sign = weights[start : start + count], signs[start : start + count]
+        for j in range(coordinates):
+            column, target = columns[j, start : start + count], tile[1:]
+            total = 0.0
+            if inverse_step > 0.0:
+                for i in range(count):
+                    v = np.rint(column[i] * inverse_step) * weight[i]
+                    total += v
+                    target[i] = v * sign[i]
+            else:
+                for i in range(count):
+                    v = column[i] * weight[i]
+                    total += v
+                    target[i] = v * sign[i]
+            tile[0] = total  # column 0 of H is all ones: sum plus signed sum is twice the subset
+            tile[count + 1 :] = 0.0
+            signed, here = transform(tile, spare), sums[j]
+            for s in range(subsets):
+                here[s] += signed[order[s]]
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
+def _fill_table(columns, weights, first, start, inverse_step, table):
+    """Write the 256 sums of rows start..start + 8, coordinates from ``first``, to a table."""
+    coordinates, rows = columns.shape
+    width = min(table.shape[1], coordinates - first)
+    for k in range(8):
+        i, half = start + k, 1 << k
+        row = table[half]
+        row[:] = 0.0
+        if i < rows:
+            for w in range(width):
+                v = columns[first + w, i]
+                row[w] = (np.rint(v * inverse_step) if inverse_step > 0.0 else v) * weights[i]
+        for t in range(1, half):
+            without, with_it = table[t], table[half + t]
+            for w in range(width):
+                with_it[w] = without[w] + row[w]
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
+def subset_sums(columns, weights, bits, inverse_step, sums):
+    """Add the weighted sum of each subset to ``sums`` (subsets, coordinates).
+
+    Bit k of bits[g, s] says whether row 8 g + k of ``columns`` (coordinates, rows) is in subset s;
+    the number of groups g is even. The 256 sums of eight rows are tabled once and each subset looks
+    its own up: eight times fewer additions than row by row, and no matrix of signs.
+    """
+    coordinates = columns.shape[0]
+    even, odd = np.zeros((256, _WIDTH)), np.zeros((256, _WIDTH))
+    for first in range(0, coordinates, _WIDTH):
+        width = min(_WIDTH, coordinates - first)
+        for g in range(0, bits.shape[0], 2):
+            _fill_table(columns, weights, first, 8 * g, inverse_step, even)
+            _fill_table(columns, weights, first, 8 * g + 8, inverse_step, odd)
+            one, two = bits[g], bits[g + 1]
+            for s in range(sums.shape[0]):
+                here = sums[s, first : first + width]
+                a, b = even[one[s]], odd[two[s]]
+                for w in range(width):
+                    here[w] += a[w] + b[w]
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def choose(words, left, rows, count, bits):
+    """Choose among the next ``count`` rows for subsets of fixed size; say if the words lasted.
+
+    Subset s still needs left[s] of the ``rows`` that are left, and takes the next one with
+    probability left[s] / rows (Knuth, algorithm S): all supports are equally likely. A word of 32
+    bits decides, and where it cannot, the next one goes on with the remainder: no rounding.
+    """
+    at = 0
+    for g in range(bits.shape[0]):
+        here = bits[g]
+        here[:] = 0
+        for k in range(min(8, count - 8 * g)):
+            whole = np.uint64(rows)
+            for s in range(left.size):
+                needed = np.uint64(left[s])
+                while True:
+                    if at == words.size:
+                        return False
+                    below, target = np.uint64(words[at]) * whole, needed << np.uint64(32)
+                    at += 1
+                    taken = below + whole <= target
+                    if taken or below >= target:
+                        break
+                    needed = target - below
+                here[s] |= np.uint8(taken) << np.uint8(k)
+                left[s] -= taken
+            rows -= 1
+    return True

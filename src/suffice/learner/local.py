@@ -1,0 +1,109 @@
+"""Many parties' own classifiers at once: thousands of small penalised logistic regressions."""
+
+import numpy as np
+
+from suffice.errors import OptimisationError, ParameterError
+from suffice.kernels.local import local_minimisers
+from suffice.learner.losses import LOSSES
+from suffice.learner.problem import FactoredProblem
+
+__all__ = ["local_classifiers"]
+
+_STEPS = 200  # of Newton, halved ones included; about ten are usual
+_LARGEST = 300  # rows times classes of one party, beyond which its Gram matrix is no small system
+
+
+def local_classifiers(
+    rows: np.ndarray,
+    codes: np.ndarray,
+    parties: np.ndarray,
+    classes: int,
+    lam: float,
+    *,
+    tol: float = 1e-7,
+) -> np.ndarray:
+    """Compute the classifier of every party from its own rows, (P, d) or (P, d, K) coefficients.
+
+    minimise (1/n) sum_i log(1 + e^(-y_i <theta, x_i>)) + (lam/2) ||theta||^2
+
+    for two classes, y = +1 for the second, and its softmax over the classes that the party has for
+    more; a class that it lacks keeps coefficients of zero and must get no vote. A party of one
+    class learns nothing: all its coefficients are zero. ``rows`` (m, d) are mapped, ``codes`` the
+    places of their classes, ``parties`` their parties' numbers from 0 on. The gradient's norm at
+    each solution is at most ``tol`` times the largest norm of a row, or an error says so.
+    """
+    rows, codes, parties = _checked(rows, codes, parties, classes, lam)
+    order = np.argsort(parties, kind="stable")
+    counts = np.bincount(parties)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows, codes = np.ascontiguousarray(rows[order]), codes[order]
+    size = float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max(initial=0.0)))
+    goal = tol * max(size, np.finfo(float).tiny)
+    found = np.zeros((len(counts), rows.shape[1], classes if classes > 2 else 1))
+    gradients = np.zeros(len(counts))
+    small = counts * found.shape[2] <= _LARGEST
+    for first, last in _runs(small):
+        local_minimisers(
+            rows,
+            codes,
+            starts[first : last + 1],
+            lam,
+            goal,
+            _STEPS,
+            found[first:last],
+            gradients[first:last],
+        )
+    worst = float(gradients.max(initial=0.0))
+    if not worst <= 10 * goal:
+        raise OptimisationError(
+            f"a party's solver stopped at a gradient of {worst:.2g}, short of {goal:.2g}; raise lam"
+            " or tol."
+        )
+    for party in np.flatnonzero(~small):
+        own = slice(starts[party], starts[party + 1])
+        found[party] = _one(rows[own], codes[own], classes, lam, goal)
+    return found if classes > 2 else found[:, :, 0]
+
+
+def _one(rows: np.ndarray, codes: np.ndarray, classes: int, lam: float, tol: float) -> np.ndarray:
+    """Return the coefficients (d, K) of a party with many rows: those of a factored problem."""
+    found = np.zeros((rows.shape[1], classes if classes > 2 else 1))
+    present, short = np.unique(codes, return_inverse=True)
+    if len(present) < 2:
+        return found
+    operator = rows.T @ np.eye(len(present))[short] / len(rows)
+    if classes == 2:
+        problem = FactoredProblem(rows, operator[:, 1] - operator[:, 0], LOSSES["logistic"])
+    else:
+        problem = FactoredProblem(rows, operator, None)
+    tol /= np.sqrt(operator.size)  # the solver's is on the largest entry
+    solved = problem.solve(lam, tol=tol, max_iter=10_000).parameters
+    if classes == 2:
+        found[:, 0] = solved
+    else:
+        found[:, present] = solved
+    return found
+
+
+def _runs(small: np.ndarray) -> list[tuple[int, int]]:
+    """Return the stretches of neighbouring small parties, as (first, past the last)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], small.astype(np.int8), [0]])))
+    return [(int(first), int(last)) for first, last in edges.reshape(-1, 2)]
+
+
+def _checked(
+    rows: np.ndarray, codes: np.ndarray, parties: np.ndarray, classes: int, lam: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    mapped = np.asarray(rows, dtype=np.float64)
+    labels, owners = np.asarray(codes), np.asarray(parties)
+    if mapped.ndim != 2 or not np.isfinite(mapped).all():
+        raise ParameterError("rows must be a matrix of finite numbers: map them first.")
+    if labels.shape != (len(mapped),) or owners.shape != (len(mapped),):
+        raise ParameterError("there must be one code and one party per row.")
+    if classes < 2 or labels.dtype.kind not in "iu" or owners.dtype.kind not in "iu":
+        raise ParameterError("codes and parties must be whole numbers, and classes two or more.")
+    if len(mapped) and not (0 <= labels.min() <= labels.max() < classes and owners.min() >= 0):
+        raise ParameterError("a code is that of no class, or a party's number is negative.")
+    if not (np.isfinite(lam) and lam > 0):
+        raise ParameterError("lam must be a positive number.")
+    return mapped, labels.astype(np.int64), owners.astype(np.int64)

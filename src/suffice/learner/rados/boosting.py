@@ -1,0 +1,155 @@
+"""One boosting loop for rados and for examples, and what its path says about risk and features."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from suffice.kernels import boosting
+from suffice.learner.linear import FIGURES
+from suffice.learner.rados.model import TwoClasses
+from suffice.learner.rows import design_matrix
+
+__all__ = ["BoostedModel", "Path", "boosted"]
+
+_ORACLES = {"strong": boosting.STRONGEST, "median": boosting.MEDIAN}
+_FIELDS = 6  # of a round, in the order of `suffice.kernels.boosting.boost`
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Holds every round of boosting: T of them, of a classifier with ``width`` coordinates.
+
+    ``features`` (T,) are the coordinates iota(t), ``edges`` their r_t, ``steps`` the values that
+    stood for r_t in the step, ``alphas`` the steps themselves, ``log_risks`` the logarithms of
+    F_exp after each round, ``errors`` the share of examples on the wrong side, NaN without
+    examples. ``weights`` are those of the rows after the last round.
+    """
+
+    width: int
+    features: np.ndarray
+    edges: np.ndarray
+    steps: np.ndarray
+    alphas: np.ndarray
+    log_risks: np.ndarray
+    errors: np.ndarray
+    weights: np.ndarray
+    kappa: float
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def parameters(self, rounds: int) -> np.ndarray:
+        """Return theta after so many rounds: theta_k = sum of alpha_t with iota(t) = k."""
+        return np.bincount(
+            self.features[:rounds], weights=self.alphas[:rounds], minlength=self.width
+        )
+
+    def best(self) -> int:
+        """Return the first number of rounds of smallest error, or risk where nobody gave examples.
+
+        No round at all has log F_exp = 0, and nothing on the right side.
+        """
+        known = len(self) > 0 and not np.isnan(self.errors[0])
+        scores = np.concatenate([[1.0], self.errors] if known else [[0.0], self.log_risks])
+        return int(np.argmin(scores))
+
+    def log_bounds(self) -> np.ndarray:
+        """Return what log F_exp is at most after each round (Lemma 4 and ineq. 17).
+
+        (1/kappa) sum_t log((1 - s_t r_t) / sqrt(1 - s_t^2)), which is at most
+        -(1/(2 kappa)) sum_t r_t^2 where each step used its edge, s_t = r_t.
+        """
+        gains = np.log1p(-self.steps * self.edges) - np.log1p(-(self.steps**2)) / 2
+        return np.cumsum(gains) / self.kappa
+
+
+def boosted(
+    rows: np.ndarray,
+    *,
+    rounds: int,
+    examples: np.ndarray | None = None,
+    oracle: str | float = "strong",
+    kappa: float = 1.0,
+    min_edge: float = 0.0,
+    gentle: bool = True,
+) -> Path:
+    """Return the path of boosting over ``rows`` (n, d): rados, or edges y_i x_i.
+
+    ``oracle`` says which feature a round takes, ``gentle`` whether weights follow eq. (11) or
+    AdaBoost's rule (`suffice.kernels.boosting.boost`); ``examples`` are edges to count errors on.
+    """
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    judged = np.empty((0, rows.shape[1])) if examples is None else np.ascontiguousarray(examples)
+    named = isinstance(oracle, str)
+    rule, cap = (_ORACLES[oracle], 1.0) if named else (boosting.STRONGEST, float(oracle))
+    weights, table = np.empty(len(rows)), np.empty((int(rounds), _FIELDS))
+    limits = (rule, cap, float(min_edge), 1.0 / kappa)
+    done = boosting.boost(rows, judged, *limits, gentle, weights, table)
+    features, edges, steps, alphas, log_risks, wrong = table[:done].T.copy()
+    errors = wrong / len(judged) if len(judged) else np.full(done, np.nan)
+    return Path(
+        rows.shape[1],
+        features.astype(np.int64),
+        edges,
+        steps,
+        alphas,
+        log_risks,
+        errors,
+        weights,
+        float(kappa),
+    )
+
+
+class BoostedModel(TwoClasses):
+    """Computes a linear classifier round by round; ``path_`` holds the rounds, all of them.
+
+    ``rounds_`` is how many make up ``coef_``; ``scale_`` times a score is its log-odds, about.
+    """
+
+    def _keep(self, path: Path, spreads: np.ndarray) -> None:
+        """Take over the best round; ``spreads`` are sizes of the coordinates of examples."""
+        self.path_ = path
+        self.n_iter_ = len(path)
+        self.rounds_ = path.best()
+        self.coef_ = path.parameters(self.rounds_)
+        self.lam_ = 0.0
+        self._spreads = spreads
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each coordinate in sum_k |theta_k| rms(x_k); the intercept, constant: 0."""
+        check_is_fitted(self)
+        sizes = np.abs(self.coef_) * self._spreads
+        if self.pipeline_.intercept > 0:
+            sizes[-1] = 0.0
+        total = sizes.sum()
+        return sizes / total if total > 0 else sizes
+
+    def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield the scores of rows after every round, those beyond the kept one too."""
+        check_is_fitted(self)
+        if not self.releases_:
+            X = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = design_matrix(X, self.pipeline_, unknown="zero")
+        scores = np.zeros(len(rows))
+        for feature, alpha in zip(self.path_.features, self.path_.alphas, strict=True):
+            scores = scores + alpha * rows[:, feature]
+            yield scores
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield the classes of rows after every round."""
+        for scores in self.staged_decision_function(X):
+            yield self.classes_[(scores > 0).astype(int)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, a logistic function of the score."""
+        scores = self.decision_function(X)
+        positive = expit(self.scale_ * scores)
+        return np.column_stack([1 - positive, positive])
+
+    def _details(self) -> dict[str, Any]:
+        return {"loss": "logistic", **dict.fromkeys(FIGURES)}

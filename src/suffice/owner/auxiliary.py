@@ -1,0 +1,159 @@
+"""The public rows on which parties vote, and the public grid on which votes are counted.
+
+Party and aggregator hold the same rows and the same pipeline, so that both compute the same
+integers. A contribution names all three: rows, pipeline and grid.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from suffice.engines.sums import lattice_step
+from suffice.errors import ParameterError, TableError
+from suffice.owner.public_rows import read_public_rows
+from suffice.release.artifact import RowSet
+from suffice.tables.columns import is_categorical, resolve_roles
+from suffice.tables.pipeline import Missing, Pipeline
+from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.sources import Table, open_table
+
+__all__ = ["VOTE", "AuxiliaryRows"]
+
+VOTE = 2**8  # what one vote weighs; shares of a vote are multiples of 1/VOTE
+# |sum_i w_i x_i| of one party stays below 2^40: floats hold it exactly in any order of summation,
+# and 64-bit integers the sum of two million parties.
+_SUM_BITS = 40
+_LEAST_BITS, _MOST_BITS = 10, 30
+_CLIP = 0.95  # long rows do not set the noise here, their mean does: clip outliers only
+
+
+@dataclass(frozen=True, eq=False)
+class AuxiliaryRows:
+    """Holds public rows, mapped by a public pipeline and put on a grid; nothing here is private.
+
+    ``rows`` (N, d) are mapped, ``codes`` the integers rint(rows / step) as floats. ``table`` and
+    ``given`` are the rows as they came, for classifiers that have features of their own;
+    ``fitted`` says whether the pipeline was fitted on them.
+    """
+
+    pipeline: Pipeline
+    rows: np.ndarray
+    table: Table
+    given: Any
+    hashes: tuple[str, str]
+    fitted: bool = True
+
+    @classmethod
+    def read(
+        cls,
+        data: Any,
+        *,
+        pipeline: Pipeline | None = None,
+        features: Sequence[str] | None = None,
+        categories: Mapping[str, Sequence[Any]] | None = None,
+        missing: Missing = "error",
+        clip: float | None = None,
+        intercept: float | None = None,
+        map: str | None = None,  # noqa: A002  # as MeanOperator calls it
+    ) -> "AuxiliaryRows":
+        """Read rows and fit their pipeline, or take the one that was agreed on.
+
+        The pipeline is as for `MeanOperator`, but that rows are clipped at the .95 quantile of
+        their norms unless ``clip`` says otherwise.
+        """
+        public = read_public_rows(
+            data,
+            label=None,
+            features=features,
+            categories=categories,
+            missing=missing,
+            clip=_CLIP if clip is None else clip,
+            intercept=intercept,
+            pipeline=pipeline,
+            map_spec=map,
+        )
+        names = public.roles.features
+        lanes = RowLanes(public.table.schema, names)
+        digest = RowDigest(names, ordered=True)
+        blocks = []
+        for batch in public.table.batches(names):
+            blocks.append(public.pipeline.transform(batch))
+            digest.update(lanes.of(batch))
+        if not blocks:
+            raise TableError("the table of auxiliary rows has no rows.")
+        rows = np.ascontiguousarray(np.vstack(blocks))
+        hashes = (digest.unordered(), digest.result())
+        return cls(public.pipeline, rows, public.table, data, hashes, fitted=pipeline is None)
+
+    @property
+    def count(self) -> int:
+        """N, the number of auxiliary rows."""
+        return len(self.rows)
+
+    def row_set(self, *, ordered: bool, found_at: str | None = None) -> RowSet:
+        """Return the name of the rows, in any order or in theirs."""
+        return RowSet(self.count, self.hashes[ordered], found_at)
+
+    @property
+    def step(self) -> float:
+        """What one code is worth: a power of two, the finer the fewer rows there are."""
+        bits = _SUM_BITS - (VOTE - 1).bit_length() - (self.count - 1).bit_length()
+        if bits < _LEAST_BITS:
+            raise ParameterError(f"at most {2**22:,} auxiliary rows fit the grid; take a sample.")
+        return lattice_step(self.pipeline.norm_bound) * 2.0 ** (_MOST_BITS - min(bits, _MOST_BITS))
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The rows in steps: integers, held as floats."""
+        return np.rint(self.rows / self.step)
+
+    @cached_property
+    def grid(self) -> str:
+        """The name of the codes: equal on two machines if, and only if, every code is."""
+        content = hashlib.sha256(f"{self.codes.shape} {self.step!r} {VOTE}\0".encode())
+        content.update(self.codes.astype("<i4").tobytes())
+        return "sha256:" + content.hexdigest()
+
+    def sums(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_i w_i x_i in integers for each line of ``weights`` (r, N), |w_i| <= VOTE.
+
+        Every partial sum is an integer below 2^40 (plus N VOTE for rounding), so that the product
+        of matrices is exact whatever order it takes.
+        """
+        return np.rint(weights @ self.codes).astype(np.int64)
+
+    def transform(self, data: Any) -> np.ndarray:
+        """Return other rows in the same coordinates, to train local classifiers on."""
+        table = open_table(data)
+        names = tuple(column.name for column in self.pipeline.columns)
+        resolve_roles(table.schema, features=names)
+        blocks = [self.pipeline.transform(b, unknown="zero") for b in table.batches(names)]
+        if not blocks:
+            raise TableError("the table has no rows.")
+        return np.ascontiguousarray(np.vstack(blocks))
+
+    def raw(self) -> Any:
+        """Return the rows as a classifier of one's own expects them: as they were given.
+
+        Of a file or an Arrow table it is the matrix of its feature columns, which must be numbers.
+        """
+        names = [column.name for column in self.pipeline.columns]
+        if isinstance(self.given, np.ndarray):
+            return self.given
+        if hasattr(self.given, "iloc"):  # pandas
+            return self.given[names]
+        if any(is_categorical(self.table.schema.field(name).type) for name in names):
+            raise ParameterError(
+                "these auxiliary rows hold categories: pass a function of the mapped rows"
+                " (mapped=True), a pandas table, or the votes themselves."
+            )
+        columns = [
+            np.concatenate([b.column(name).to_numpy(zero_copy_only=False) for b in parts])
+            for name in names
+            if (parts := list(self.table.batches([name])))
+        ]
+        return np.column_stack(columns)

@@ -1,0 +1,242 @@
+"""Class counts that leave as draws of a Dirichlet: Laplace prior, scaled, and scaled with kappa.
+
+All three draw in integers (privacy/urn.py). None of them is better than Gaussian noise where that
+is allowed (bench/proportions.py); they are here to be compared with, and the last one to show what
+makes the second one sound.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import betaln, xlogy
+
+from suffice.errors import ParameterError
+from suffice.owner.proportion_noise import AdditiveCounts, Sets, mean_size
+from suffice.privacy.dirichlet import (
+    DELTA_RULES,
+    SIGMA_UNIT,
+    bounded_sigma,
+    largest_sigma,
+    least_kappa,
+)
+from suffice.privacy.events import Approximate, Event
+from suffice.privacy.guarantee import Kind
+from suffice.privacy.urn import draw_balls, enough_balls
+from suffice.release.covariance import Covariance
+from suffice.release.simplex import nearest_proportions
+
+__all__ = ["BoundedCounts", "PriorCounts", "ScaledCounts"]
+
+_UNIT = round(1 / SIGMA_UNIT)
+_COMPUTED = 32  # sizes for which a prediction is computed
+
+
+@dataclass(frozen=True)
+class PriorCounts:
+    """Protects each label as its Laplace noise does: proportions drawn from Dir(noisy counts).
+
+    (Machanavajjhala et al. 2008, as Iyer et al. 2016 compare with it.) The draw is
+    post-processing, and adds noise that protects nothing.
+    """
+
+    laplace: AdditiveCounts
+    kind: Kind = Kind.GLOBAL
+
+    @property
+    def event(self) -> Event:
+        """What one label costs."""
+        return self.laplace.event
+
+    def draw(self, counts: np.ndarray) -> np.ndarray:
+        """Return drawn proportions times the sizes."""
+        sizes = self.laplace.sets.sizes
+        noisy = nearest_proportions(self.laplace.draw(counts) / sizes[:, None]) * sizes[:, None]
+        weights = np.rint(noisy * _UNIT).astype(np.int64)
+        return np.asarray(sizes[:, None] * np.array([_shares(w) for w in weights]))
+
+    def covariance(self) -> Covariance:
+        """Return none: the draw's share of the noise depends on the counts."""
+        return Covariance("none")
+
+    def distortion(self) -> np.ndarray:
+        """Return the prediction for even classes, for which the draw spreads most."""
+        classes, scale = self.laplace.sets.classes, self.laplace.scale
+
+        def of(size: int) -> float:
+            spread = size * math.sqrt(_even_variance(classes, size))
+            size_of = mean_size(classes, spread / scale, once=self.laplace.once)
+            return classes * scale * size_of / size
+
+        return _by_size(self.laplace.sets.sizes, of)
+
+
+@dataclass(frozen=True)
+class ScaledCounts:
+    """Not differentially private: theta ~ Dir(sigma eta), sigma computed from the counts eta.
+
+    (Iyer et al. 2016, Section 3.) For these counts and their neighbours at the same sigma the loss
+    is (epsilon, delta); but a neighbour has another sigma, or none, and then nothing leaves.
+    ``rule`` is how sigma is found: "exact", "tail" (eq. 9) or "chebyshev" (eq. 10).
+    """
+
+    sets: Sets
+    epsilon: float
+    delta: float
+    rule: str = "exact"
+    kind: Kind = Kind.DATA_DEPENDENT
+
+    def __post_init__(self) -> None:
+        if self.rule not in DELTA_RULES:
+            raise ParameterError(f"the rule for sigma must be one of {', '.join(DELTA_RULES)}.")
+
+    @property
+    def event(self) -> Event:
+        """What one label costs at the sigma of this data set; sets that overlap add up."""
+        return Approximate(self.epsilon, self.delta)
+
+    def _sigma(self, counts: np.ndarray) -> float:
+        overlap = self.sets.overlap
+        sigma = largest_sigma(counts, self.epsilon / overlap, self.delta / overlap, self.rule)
+        if sigma is None:
+            raise ParameterError(
+                "some set has no sigma at this epsilon and delta: a class is too rare in it. (That"
+                " you read this depends on labels.) Raise them, or use another mechanism."
+            )
+        return sigma
+
+    def draw(self, counts: np.ndarray) -> np.ndarray:
+        """Return drawn proportions times the sizes; an error where some set has no sigma."""
+        weights = [round(self._sigma(eta) * _UNIT) * eta for eta in counts]
+        return np.asarray(self.sets.sizes[:, None] * np.array([_shares(w) for w in weights]))
+
+    def covariance(self) -> Covariance:
+        """Return none: it depends on the counts."""
+        return Covariance("none")
+
+    def distortion(self) -> np.ndarray:
+        """Return the prediction for even classes, the best case; infinite if they have no sigma."""
+        classes = self.sets.classes
+
+        def of(size: int) -> float:
+            try:
+                sigma = self._sigma(np.full(classes, size / classes))
+            except ParameterError:
+                return math.inf
+            return classes * _even_deviation(classes, sigma * size)
+
+        return _by_size(self.sets.sizes, of)
+
+
+@dataclass(frozen=True)
+class BoundedCounts:
+    """Protects each label: theta ~ Dir(sigma (eta + kappa)), sigma and kappa public.
+
+    The worst neighbours have counts (kappa + 1, kappa) and (kappa, kappa + 1), whatever the labels
+    are, and decide sigma (proofs/proportions.md). What leaves is (n + K kappa) theta - kappa, whose
+    mean are the counts. Where no sigma exists it is refused: nothing depends on labels.
+    """
+
+    sets: Sets
+    epsilon: float
+    delta: float
+    asked: int | None = None
+    kind: Kind = Kind.GLOBAL
+
+    def __post_init__(self) -> None:
+        if not self.sigma:
+            share = self.sets.overlap
+            least = least_kappa(self.epsilon / share, self.delta / share)
+            raise ParameterError(
+                f"no sigma keeps this epsilon and delta below kappa = {least}; give that or more"
+                " (kappa=..., --kappa), or use gaussian."
+            )
+
+    @property
+    def event(self) -> Event:
+        """What one label costs: the point that sigma was chosen for; overlapping sets add up."""
+        return Approximate(self.epsilon, self.delta)
+
+    @property
+    def kappa(self) -> int:
+        """The public addition to every count."""
+        return self._chosen[0]
+
+    @property
+    def sigma(self) -> float:
+        """The public scale of the parameters."""
+        return self._chosen[1]
+
+    @cached_property
+    def _chosen(self) -> tuple[int, float]:
+        """Return kappa and sigma: the kappa asked for, or a power of two of least distortion."""
+        share = self.sets.overlap
+        largest = max(1, int(self.sets.sizes.max()))
+        tried = [2**k for k in range(largest.bit_length() + 1)]
+        best, found = math.inf, (self.asked or 1, 0.0)
+        for kappa in [self.asked] if self.asked is not None else tried:
+            sigma = bounded_sigma(kappa, self.epsilon / share, self.delta / share)
+            if sigma is None:
+                continue
+            size = float(self._distortion(kappa, sigma).mean())
+            if size < best:
+                best, found = size, (kappa, sigma)
+        return found
+
+    def draw(self, counts: np.ndarray) -> np.ndarray:
+        """Return noisy counts; those of a set sum to its size."""
+        padded = round(self.sigma * _UNIT) * (counts + self.kappa)
+        shares = np.array([_shares(w) for w in padded])
+        totals = self.sets.sizes + self.sets.classes * self.kappa
+        return np.asarray(totals[:, None] * shares - self.kappa)
+
+    def covariance(self) -> Covariance:
+        """Return none: it depends on the counts."""
+        return Covariance("none")
+
+    def distortion(self) -> np.ndarray:
+        """Return the prediction for even classes, for which the draw spreads most."""
+        return self._distortion(self.kappa, self.sigma)
+
+    def _distortion(self, kappa: int, sigma: float) -> np.ndarray:
+        classes = self.sets.classes
+
+        def of(size: int) -> float:
+            total = size + classes * kappa
+            return classes * total / size * _even_deviation(classes, sigma * total)
+
+        return _by_size(self.sets.sizes, of)
+
+
+def _shares(weights: np.ndarray) -> np.ndarray:
+    """Return the shares of many balls drawn from the urn of Dir(weights x SIGMA_UNIT)."""
+    balls = enough_balls(float(weights.sum()) / _UNIT)
+    return draw_balls(weights.tolist(), _UNIT, balls) / balls
+
+
+def _by_size(sizes: np.ndarray, of: Callable[[int], float]) -> np.ndarray:
+    """Return ``of`` each size: of many sizes some are computed, and those between interpolated."""
+    different = np.unique(sizes)
+    if len(different) > _COMPUTED:
+        different = different[np.linspace(0, len(different) - 1, _COMPUTED).astype(int)]
+    known = np.array([of(int(size)) for size in different])
+    between = np.interp(np.log(sizes), np.log(different), np.log(known))
+    return np.exp(np.where(np.isnan(between), math.inf, between))  # next to a size that has none
+
+
+def _even_variance(classes: int, total: float) -> float:
+    """Return the variance of one share drawn from Dir of even parameters that sum to ``total``."""
+    return (1 - 1 / classes) / classes / (total + 1) * (1 + total / enough_balls(total))
+
+
+def _even_deviation(classes: int, total: float) -> float:
+    """Return the mean absolute deviation of one such share.
+
+    That of Beta(a, b) is 2 a^a b^b / (B(a, b) (a + b)^(a + b + 1)); finitely many balls widen it.
+    """
+    a = total / classes
+    b = total - a
+    logs = float(xlogy(a, a) + xlogy(b, b) - betaln(a, b) - xlogy(total + 1, total))
+    return 2 * math.exp(logs) * math.sqrt(1 + total / enough_balls(total))

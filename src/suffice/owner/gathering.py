@@ -1,0 +1,291 @@
+"""The aggregator's side of the door: contributions are checked one by one, and those fit summed.
+
+A contribution that is missing, late or not what a party could have computed counts as zero and is
+reported by name; it never stops the others. Whether one is accepted depends on itself and on
+public things alone, so that replacing one party's data changes one term of the sum and no more.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from suffice.errors import ParameterError, SufficeError
+from suffice.owner.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.party import STATISTICS, PartyContribution, parameter_radius, parameter_step
+from suffice.owner.party_noise import reach, whitened_shape
+from suffice.owner.votes import operator_weights
+from suffice.tables.labels import Classes
+
+__all__ = ["Enrolled", "Gathered", "Gathering", "Rejection", "Sent", "largest_parameters"]
+
+Sent = PartyContribution | str | Path | bytes
+_UNKNOWN = "unknown party"
+_ACCEPTS = {"operator": ("operator", "votes"), "votes": ("votes",), "parameters": ("parameters",)}
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Says whose contribution counted as zero, where it came from, and why."""
+
+    party: str
+    source: str
+    reason: str
+
+    def __str__(self) -> str:
+        where = f" ({self.source})" if self.source else ""
+        return f"{self.party}{where}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """The parties that were asked: their public number, and their ``names`` where those are known.
+
+    M is what every sum is divided by, however many of them answer.
+    """
+
+    count: int
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, enrolled: "Enrolled | int | Sequence[str]") -> "Enrolled":
+        """Return the parties of a number or of a list of names."""
+        if isinstance(enrolled, Enrolled):
+            return enrolled
+        if isinstance(enrolled, int) and not isinstance(enrolled, bool):
+            if enrolled < 1:
+                raise ParameterError("the number of enrolled parties must be positive.")
+            return cls(enrolled)
+        names = tuple(enrolled) if isinstance(enrolled, Iterable) else ()
+        if isinstance(enrolled, str) or not names or not all(isinstance(n, str) for n in names):
+            raise ParameterError("say which parties are enrolled: their number, or their names.")
+        if len(set(names)) < len(names):
+            raise ParameterError("a party is enrolled twice.")
+        return cls(len(names), tuple(sorted(names)))
+
+    def fingerprint(self) -> bytes:
+        """Return what says whose budget it is: the parties, not what they sent."""
+        listed = "\0".join(self.names) if self.names is not None else f"number {self.count}"
+        return hashlib.sha256(b"enrolled parties\0" + listed.encode()).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Holds the exact sum over parties, which is private, and what became of each contribution.
+
+    ``total`` is of the statistic's shape; ``content`` identifies the contributions behind it.
+    ``absent`` counts enrolled parties of which nothing came; ``missing`` names them where names
+    are known.
+    """
+
+    statistic: str
+    total: np.ndarray
+    enrolled: Enrolled
+    accepted: int
+    rejected: tuple[Rejection, ...]
+    missing: tuple[str, ...]
+    absent: int
+    content: bytes
+
+
+class Gathering:
+    """Checks contributions against public rows and classes, and sums what passes.
+
+    ``statistic`` is what will be summed; where that is the operator, votes are taken as well, and
+    become one. ``lam`` is the penalty behind parameters.
+    """
+
+    def __init__(
+        self,
+        statistic: str,
+        auxiliary: AuxiliaryRows,
+        classes: Classes,
+        enrolled: Enrolled,
+        lam: float = 1e-4,
+    ) -> None:
+        if statistic not in STATISTICS:
+            raise ParameterError(f"the statistic must be one of {', '.join(STATISTICS)}.")
+        self._statistic, self._auxiliary, self._classes = statistic, auxiliary, classes
+        self._enrolled, self._lam = enrolled, lam
+        self._shapes = _shapes(auxiliary, len(classes))
+        self._pipeline = auxiliary.pipeline.digest()
+        self._total = np.zeros(self._shapes[statistic], dtype=np.int64)
+        self._lines: list[tuple[str, bytes]] = []
+        self._seen: dict[str, str] = {}
+        self._rejected: list[Rejection] = []
+        self._limits: _Limits | None = None
+
+    def take(self, sent: Iterable[Sent]) -> "Gathering":
+        """Take in contributions, files of them, or their bytes; a party that sent two is an error.
+
+        Two contributions under one name cannot be told apart, so that neither is chosen: remove
+        one and gather again. Nothing was spent.
+        """
+        for item in sent:
+            source = str(item) if isinstance(item, str | Path) else ""
+            try:
+                part = item if isinstance(item, PartyContribution) else PartyContribution.load(item)
+            except SufficeError as error:
+                self._rejected.append(Rejection(_UNKNOWN, source, str(error)))
+                continue
+            self._name(part.party, source)
+            reason = self._trouble(part)
+            if reason:
+                self._rejected.append(Rejection(part.party, source, reason))
+            else:
+                self._add(part)
+        return self
+
+    def _name(self, party: str, source: str) -> None:
+        """Note that a party sent something; refuse a second time."""
+        if party in self._seen:
+            both = " and ".join(s for s in (self._seen[party], source) if s)
+            raise ParameterError(
+                f"party {party!r} contributed twice{f' ({both})' if both else ''};"
+                " remove one of the two."
+            )
+        self._seen[party] = source
+        if self._enrolled.names is None and len(self._seen) > self._enrolled.count:
+            raise ParameterError(
+                f"more than the {self._enrolled.count} enrolled parties contributed; the number"
+                " of enrolled parties is public and must be right."
+            )
+
+    def _trouble(self, part: PartyContribution) -> str | None:
+        """Return why a contribution is not one that this party could have computed, or None."""
+        return self._foreign(part) or self._misshapen(part) or self._limit.trouble(part)
+
+    def _foreign(self, part: PartyContribution) -> str | None:
+        """Return why a contribution belongs elsewhere, or None."""
+        enrolled, auxiliary = self._enrolled.names, self._auxiliary
+        stranger = enrolled is not None and part.party not in enrolled
+        ordered = part.statistic == "votes"
+        reasons = (
+            (stranger, "this party is not enrolled"),
+            (
+                part.statistic not in _ACCEPTS[self._statistic],
+                f"it holds {part.statistic}; {self._statistic} is gathered here",
+            ),
+            (part.classes != self._classes, "it declares other classes, or in another order"),
+            (
+                part.rows != auxiliary.hashes[ordered],
+                "it was computed on other auxiliary rows" + ", or in another order" * ordered,
+            ),
+            (part.pipeline != self._pipeline, "it was computed with another pipeline"),
+            (
+                part.grid != self._grid(part.statistic),
+                "it was computed on another grid: another penalty, version or processor",
+            ),
+        )
+        return next((reason for wrong, reason in reasons if wrong), None)
+
+    def _misshapen(self, part: PartyContribution) -> str | None:
+        """Return what is wrong with the array's type or shape, or None."""
+        array, shape = part.array, self._shapes[part.statistic]
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
+            return "it does not hold integers"
+        return None if array.shape == shape else f"its array has shape {array.shape}, not {shape}"
+
+    @property
+    def _limit(self) -> "_Limits":
+        if self._limits is None:
+            self._limits = _Limits.of(self._auxiliary, len(self._classes), self._lam)
+        return self._limits
+
+    def _grid(self, statistic: str) -> str:
+        if statistic != "parameters":
+            return self._auxiliary.grid
+        radius = parameter_radius(self._auxiliary, len(self._classes), self._lam)
+        return f"steps of {parameter_step(radius)!r}"
+
+    def _add(self, part: PartyContribution) -> None:
+        array = part.array.astype(np.int64)
+        if part.statistic != self._statistic:  # votes, where their operator is wanted
+            array = self._auxiliary.sums(operator_weights(array))
+        self._total += array
+        self._lines.append((part.party, hashlib.sha256(array.tobytes()).digest()))
+
+    def result(self) -> Gathered:
+        """Return the sum, and a report of everything that did not enter it."""
+        content = hashlib.sha256(f"{self._statistic}\0".encode())
+        for party, digest in sorted(self._lines):
+            content.update(hashlib.sha256(party.encode()).digest() + digest)
+        names = self._enrolled.names or ()
+        missing = tuple(name for name in names if name not in self._seen)
+        return Gathered(
+            statistic=self._statistic,
+            total=self._total,
+            enrolled=self._enrolled,
+            accepted=len(self._lines),
+            rejected=tuple(self._rejected),
+            missing=missing,
+            absent=len(missing) if names else self._enrolled.count - len(self._seen),
+            content=content.digest(),
+        )
+
+
+def _shapes(auxiliary: AuxiliaryRows, classes: int) -> dict[str, tuple[int, int]]:
+    lines = (1 if classes == 2 else classes, len(auxiliary.pipeline.outputs))
+    return {"operator": lines, "votes": (auxiliary.count, classes), "parameters": lines}
+
+
+def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> float:
+    """Return the norm, in steps, up to which a party's parameters are accepted.
+
+    That of the longest minimiser, rounded to the grid, and a little for floats.
+    """
+    radius = parameter_radius(auxiliary, classes, lam)
+    width = len(auxiliary.pipeline.outputs) * (1 if classes == 2 else classes)
+    return (radius / parameter_step(radius) + math.sqrt(width) / 2) * (1 + 1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class _Limits:
+    """How large a contribution can be that comes from votes, or from a penalised minimiser.
+
+    Honest contributions keep every limit, so that the promise does not rest on them; they bound
+    what a dishonest party can do to the sum. The operator's norm is taken in whitened coordinates,
+    in which no direction lets votes do more than another.
+    """
+
+    columns: np.ndarray
+    total: np.ndarray
+    whiten: np.ndarray
+    norm: float
+    radius: float
+    classes: int
+
+    @classmethod
+    def of(cls, auxiliary: AuxiliaryRows, classes: int, lam: float) -> "_Limits":
+        """Return the limits for these public rows."""
+        codes = auxiliary.codes
+        shape = whitened_shape(codes)
+        whiten = np.eye(codes.shape[1]) if shape is None else shape.matrix / 2.0**shape.bits
+        return cls(
+            columns=VOTE * np.abs(codes).sum(axis=0),
+            total=VOTE * codes.sum(axis=0),
+            whiten=whiten,
+            norm=VOTE * len(codes) * reach(codes, shape) * (1 + 1e-6),
+            radius=largest_parameters(auxiliary, classes, lam),
+            classes=classes,
+        )
+
+    def trouble(self, part: PartyContribution) -> str | None:
+        """Return what is wrong with the numbers of a contribution, or None."""
+        array = part.array.astype(np.float64)
+        if part.statistic == "votes":
+            valid = (array >= 0).all() and (array <= VOTE).all()
+            valid = valid and (array.sum(axis=1) == VOTE).all()
+            return None if valid else "its votes are no shares of one vote per row"
+        if part.statistic == "parameters":
+            within = float(np.linalg.norm(array)) <= self.radius
+            return None if within else "its parameters are longer than any minimiser"
+        size = float(np.linalg.norm(array @ self.whiten.T))
+        if not size <= self.norm or (np.abs(array) > self.columns).any():
+            return "it is larger than any votes can make it"
+        if self.classes > 2 and (array.sum(axis=0) != self.total).any():
+            return "its votes do not sum to one vote per row"
+        return None

@@ -1,0 +1,303 @@
+"""What many parties could learn together at party-level privacy: from public numbers alone.
+
+Two forecasts stand side by side. Hamm et al. 2016, Theorem 4, bounds how much more risk a perturbed
+classifier has than any other one, w_0; corrected and tightened, with ||x|| <= 1 and without its
+term (lam/2) ||w_0||^2 it is
+
+    (c + lam) q^2 + 16 (32 + ln(1/delta_s)) / (lam N),
+
+q the exact quantile of the noise on the parameters (the paper has a looser one, and twice the
+logistic sensitivity), c = 1/4 for the logistic loss and 1/2 for softmax. With M = 1 it is the bound
+(11) for majority votes. Ours (owner/forecast.py) predicts accuracy, for the operator.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from suffice.errors import ParameterError
+from suffice.owner.auxiliary import AuxiliaryRows
+from suffice.owner.forecast import SIGNALS, PublicMoments, Utility
+from suffice.privacy.calibrate import check_epsilon, gaussian_multiplier
+
+__all__ = ["PartyForecast", "PartyPlan", "plan_parties", "theorem_4"]
+
+_SURE = 0.05  # how often a bound may fail
+_ENOUGH = 0.75  # of what could be gained over guessing: less is called out of reach
+_BETTER = 0.01  # in accuracy: what an alternative must promise to be named
+_USUAL = list(SIGNALS).index("usual")
+_MOST_PARTIES = 10**9
+
+
+@dataclass(frozen=True)
+class PartyForecast:
+    """One method at one epsilon: predicted accuracy where there is a forecast, else a bound.
+
+    ``noise`` is the standard deviation that the mechanism adds to a score; ``risk_bound`` that of
+    Theorem 4, corrected.
+    """
+
+    epsilon: float
+    method: str
+    protects: str
+    noise: float
+    accuracy: tuple[float, ...] | None = None
+    risk_bound: float | None = None
+
+
+@dataclass(frozen=True)
+class PartyPlan:
+    """A table of what each method would give, and in words whether it is worth it.
+
+    ``needed`` is the number of parties at which the usual problem keeps three quarters of what a
+    classifier gains over guessing, for each epsilon; ``verdicts`` says it in words.
+    """
+
+    parties: int
+    rows: tuple[PartyForecast, ...]
+    without_noise: Utility
+    needed: tuple[int, ...]
+    verdicts: tuple[str, ...]
+    in_reach: tuple[bool, ...]
+
+    COLUMNS = ("epsilon", "method", "protects", "noise in scores", *SIGNALS, "risk bound")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text; a dash where there is no forecast or no bound."""
+        lines = [
+            (
+                f"{row.epsilon:g}",
+                row.method,
+                row.protects,
+                f"{row.noise:.2g}",
+                *(f"{a:.3f}" for a in row.accuracy or ()),
+                *(["-"] * (len(SIGNALS) if row.accuracy is None else 0)),
+                "-" if row.risk_bound is None else f"{row.risk_bound:.2g}",
+            )
+            for row in self.rows
+        ]
+        exact = [f"{value:.3f}" for value in self.without_noise.accuracy]
+        return [*lines, ("", "without noise", "nothing", "0", *exact, "-")]
+
+    def __str__(self) -> str:
+        lines = [self.COLUMNS, *self.cells()]
+        widths = [max(len(line[j]) for line in lines) for j in range(len(self.COLUMNS))]
+        table = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        return "\n".join([*table, "", *self.verdicts])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values."""
+        signals = list(SIGNALS)
+        return {
+            "parties": self.parties,
+            "rows": [
+                {
+                    "epsilon": row.epsilon,
+                    "method": row.method,
+                    "protects": row.protects,
+                    "noise": row.noise,
+                    "accuracy": None
+                    if row.accuracy is None
+                    else dict(zip(signals, row.accuracy, strict=True)),
+                    "risk_bound": row.risk_bound,
+                }
+                for row in self.rows
+            ],
+            "without_noise": dict(zip(signals, self.without_noise.accuracy, strict=True)),
+            "parties_needed": list(self.needed),
+            "in_reach": list(self.in_reach),
+            "verdicts": list(self.verdicts),
+        }
+
+
+def plan_parties(
+    parties: int,
+    epsilon: float | Sequence[float],
+    delta: float = 1e-5,
+    *,
+    auxiliary: AuxiliaryRows | None = None,
+    rows: int | None = None,
+    features: int | None = None,
+    classes: int = 2,
+    samples: int = 100,
+    lam: float = 1e-4,
+) -> PartyPlan:
+    """Return what M ``parties`` would give at each epsilon; nothing private is read.
+
+    The auxiliary rows are given, or their number (``rows``) and width (``features``), evenly spread
+    over all directions. ``samples`` is how many records a party has; it enters only the
+    alternative, in which every party releases the labels of its own rows, which must be public,
+    with privacy per label, and a learner merges them.
+    """
+    asked = [float(e) for e in ([epsilon] if isinstance(epsilon, int | float) else epsilon)]
+    counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))
+    if not asked or not all(isinstance(n, int) and n > 0 for n in counts):
+        raise ParameterError(
+            "a plan needs positive numbers of parties, records per party and, unless auxiliary rows"
+            " are given, rows and features; two classes or more; and at least one epsilon."
+        )
+    situation = _Situation(_moments(auxiliary, rows, features, classes), parties, samples, lam)
+    table: list[PartyForecast] = []
+    verdicts, needed, within = [], [], []
+    for e in asked:
+        check_epsilon(e)
+        lines = situation.lines(e, delta)
+        table += lines
+        enough = situation.needed(e, delta)
+        needed.append(enough)
+        within.append(situation.in_reach(lines[0]))
+        verdicts.append(_verdict(situation, e, lines, enough))
+    without = situation.without_noise
+    return PartyPlan(parties, tuple(table), without, tuple(needed), tuple(verdicts), tuple(within))
+
+
+def _moments(
+    auxiliary: AuxiliaryRows | None, rows: int | None, features: int | None, classes: int
+) -> PublicMoments:
+    if auxiliary is not None:
+        return PublicMoments.of(auxiliary.rows, auxiliary.count, classes)
+    width = int(features or 1)
+    return PublicMoments(np.ones(width), np.eye(width), int(rows or 1), classes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Situation:
+    moments: PublicMoments
+    parties: int
+    samples: int
+    lam: float
+
+    @property
+    def without_noise(self) -> Utility:
+        """What exact votes would give."""
+        return self.moments.utility(np.zeros_like(self.moments.values))
+
+    def lines(self, epsilon: float, delta: float) -> list[PartyForecast]:
+        """Return the operator first, then the paper's methods, then labels merged."""
+        return [
+            self._operator(epsilon, delta),
+            *(self._perturbed(method, epsilon, delta) for method in ("soft", "vote")),
+            self._labels(epsilon, delta),
+        ]
+
+    def utility(self, parties: float, epsilon: float, delta: float) -> Utility:
+        """Return the forecast of the operator with whitened noise, of variance s_j (r z/M)^2."""
+        factor = 2.0 if self.moments.classes == 2 else math.sqrt(2.0)
+        deviation = factor * _multiplier(epsilon, delta, self._dimension) / parties
+        return self.moments.utility(self.moments.values * deviation**2)
+
+    @property
+    def _dimension(self) -> int:
+        columns = 1 if self.moments.classes == 2 else self.moments.classes
+        return len(self.moments.values) * columns
+
+    def _operator(self, epsilon: float, delta: float) -> PartyForecast:
+        found = self.utility(self.parties, epsilon, delta)
+        noise = math.sqrt(found.margin_noise)
+        return PartyForecast(epsilon, "operator", "party", noise, found.accuracy)
+
+    def _perturbed(self, method: str, epsilon: float, delta: float) -> PartyForecast:
+        """Return noise and bound of the paper's methods, rows scaled to norm one."""
+        parties = 1 if method == "vote" else self.parties
+        asked = {"epsilon": epsilon, "delta": delta, "lam": self.lam}
+        size = (self.moments.count, len(self.moments.values))
+        bound = theorem_4(parties, *size, classes=self.moments.classes, **asked)
+        factor = 1.0 if self.moments.classes == 2 else 2.0  # two columns are compared
+        noise = factor * _multiplier(epsilon, delta, self._dimension) / (self.lam * parties)
+        return PartyForecast(epsilon, method, "party", noise, risk_bound=bound)
+
+    def _labels(self, epsilon: float, delta: float) -> PartyForecast:
+        """Return what M label-private mean operators of n rows each give, merged."""
+        moments = self.moments
+        factor = 2.0 if moments.classes == 2 else math.sqrt(2.0)
+        z = _multiplier(epsilon, delta, self._dimension)
+        longest = math.sqrt(float(moments.values.sum()))
+        deviation = z * factor * longest / (self.samples * math.sqrt(self.parties))
+        pooled = PublicMoments(
+            moments.values, moments.vectors, self.samples * self.parties, moments.classes
+        )
+        found = pooled.utility(np.full_like(moments.values, deviation**2))
+        noise = math.sqrt(found.margin_noise)
+        return PartyForecast(epsilon, "labels, merged", "label", noise, found.accuracy)
+
+    def kept(self, accuracy: Sequence[float]) -> float:
+        """Return the share that noise leaves of what the usual problem gains over guessing."""
+        exact = self.without_noise.accuracy[_USUAL] - 0.5
+        return (accuracy[_USUAL] - 0.5) / max(exact, 1e-12)
+
+    def in_reach(self, line: PartyForecast) -> bool:
+        """Say whether enough is kept."""
+        return line.accuracy is not None and self.kept(line.accuracy) >= _ENOUGH
+
+    def needed(self, epsilon: float, delta: float) -> int:
+        """Return the least number of parties with which enough is kept, to two digits."""
+        low, high = 1.0, float(_MOST_PARTIES)
+        while high / low > 1.01:
+            middle = math.sqrt(low * high)
+            enough = self.kept(self.utility(middle, epsilon, delta).accuracy) >= _ENOUGH
+            low, high = (low, middle) if enough else (middle, high)
+        digits = 10 ** max(0, math.floor(math.log10(high)) - 1)
+        return math.ceil(high / digits) * digits
+
+
+def _multiplier(epsilon: float, delta: float, dimension: int) -> float:
+    """Return the noise per coordinate and unit of sensitivity: Gaussian, or K-norm for delta 0."""
+    if delta > 0:
+        return gaussian_multiplier(epsilon, delta)
+    return math.sqrt(dimension + 1) / epsilon
+
+
+def theorem_4(
+    parties: int,
+    rows: int,
+    features: int,
+    *,
+    classes: int,
+    epsilon: float,
+    delta: float = 0.0,
+    lam: float = 1e-4,
+) -> float:
+    """Return the bound on the excess risk of the soft classifier, each part failing with 5 %.
+
+    With delta > 0 for Gaussian noise, else for noise of density exp(-||eta|| / scale).
+    """
+    dimension = features * (1 if classes == 2 else classes)
+    sensitivity = (1.0 if classes == 2 else math.sqrt(2.0)) / (lam * parties)
+    if delta > 0:
+        radius = math.sqrt(stats.chi2.isf(_SURE, dimension)) * gaussian_multiplier(epsilon, delta)
+    else:
+        radius = float(stats.gamma.isf(_SURE, dimension)) / epsilon
+    curvature = 0.25 if classes == 2 else 0.5
+    noise = (curvature + lam) * (radius * sensitivity) ** 2
+    return noise + 16 * (32 + math.log(1 / _SURE)) / (lam * rows)
+
+
+def _verdict(
+    situation: _Situation, epsilon: float, lines: Sequence[PartyForecast], enough: int
+) -> str:
+    operator, labels = lines[0], lines[-1]
+    assert operator.accuracy is not None  # noqa: S101  # for the type checker: both have one
+    assert labels.accuracy is not None  # noqa: S101
+    usual, kept = operator.accuracy[_USUAL], max(0.0, situation.kept(operator.accuracy))
+    left = f"of what the usual problem gains over guessing noise leaves {kept:.0%}"
+    text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is "
+    if situation.in_reach(operator):
+        return f"{text}within reach; {left} (accuracy {usual:.2f})."
+    text += f"out of reach: {left} (accuracy {usual:.2f}). "
+    none = "No number of parties would do."
+    text += none if enough >= _MOST_PARTIES else f"It would take about {enough:,} parties."
+    if labels.accuracy[_USUAL] < usual + _BETTER:
+        return text
+    return (
+        f"{text} Merged label-private releases are the better way, if each party's rows may be"
+        " public and only labels are private: a mean operator from each (suffice release"
+        " mean-operator --like FILE), one model of all (suffice fit); predicted accuracy"
+        f" {labels.accuracy[_USUAL]:.2f} with {situation.samples:,} records each."
+    )

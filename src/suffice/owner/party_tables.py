@@ -1,0 +1,143 @@
+"""Parties from one table: their records by a party column, a linear classifier for each."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.errors import TableError
+from suffice.learner.local import local_classifiers
+from suffice.owner.auxiliary import AuxiliaryRows
+from suffice.owner.party import PartyContribution
+from suffice.owner.tally import VoteTally
+from suffice.owner.votes import from_codes
+from suffice.tables.columns import resolve_roles
+from suffice.tables.labels import Classes, label_codes
+from suffice.tables.sources import open_table
+
+__all__ = ["PartyTable", "predicted"]
+
+_CELLS = 2**23  # scores that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class PartyTable:
+    """Holds private records of several parties, mapped by the public pipeline; owner's side only.
+
+    ``index`` says for each record which of ``names`` it belongs to.
+    """
+
+    rows: np.ndarray
+    codes: np.ndarray
+    index: np.ndarray
+    names: tuple[str, ...]
+    classes: Classes
+
+    @classmethod
+    def read(
+        cls,
+        data: Any,
+        auxiliary: AuxiliaryRows,
+        *,
+        label: str,
+        classes: Classes,
+        party: str | None,
+        progress: Callable[[int], None] | None = None,
+    ) -> "PartyTable":
+        """Read the records; without a column ``party`` all of them are one party's."""
+        table = open_table(data)
+        features = tuple(column.name for column in auxiliary.pipeline.columns)
+        resolve_roles(table.schema, label=label, features=features, party=party)
+        wanted = [*features, label, *([] if party is None else [party])]
+        rows, codes, owners = [], [], []
+        for batch in table.batches(wanted):
+            rows.append(auxiliary.pipeline.transform(batch, unknown="zero"))
+            codes.append(label_codes(batch.column(label), classes))
+            if party is not None:
+                owners.append(_texts(batch.column(party)))
+            if progress is not None:
+                progress(batch.num_rows)
+        if not rows:
+            raise TableError("the table has no rows.")
+        names, index = [""], np.zeros(sum(map(len, codes)), dtype=np.int64)
+        if party is not None:
+            found, index = np.unique(np.concatenate(owners), return_inverse=True)
+            names = found.tolist()
+        whole = np.ascontiguousarray(np.vstack(rows))
+        return cls(whole, np.concatenate(codes), index, tuple(names), classes)
+
+    def parameters(self, lam: float) -> np.ndarray:
+        """Return every party's own classifier, (parties, d, K), at the same penalty."""
+        found = local_classifiers(self.rows, self.codes, self.index, len(self.classes), lam)
+        return np.asarray(found)
+
+    def tally(self, auxiliary: AuxiliaryRows, lam: float) -> VoteTally:
+        """Return the votes of all parties' classifiers on the auxiliary rows."""
+        tally, models = VoteTally(auxiliary, self.classes), self.parameters(lam)
+        present = self.present()
+        for block in _blocks(len(models), auxiliary.count * len(self.classes)):
+            votes = predicted(auxiliary.rows, models[block], present[block])
+            tally.add(self.names[block], votes)
+        return tally
+
+    def present(self) -> np.ndarray:
+        """Return which classes each party has, (parties, K)."""
+        found = np.zeros((len(self.names), len(self.classes)), dtype=bool)
+        found[self.index, self.codes] = True
+        return found
+
+    def contribution(
+        self, name: str, auxiliary: AuxiliaryRows, statistic: str, lam: float
+    ) -> PartyContribution:
+        """Return the contribution of the one party that all records belong to."""
+        models = self.parameters(lam)
+        if statistic == "parameters":
+            return self._averaged(name, models[0], auxiliary, lam)
+        votes = predicted(auxiliary.rows, models, self.present())[0]
+        weights = from_codes(votes, len(self.classes))
+        return PartyContribution.of_weights(name, weights, auxiliary, self.classes, statistic)
+
+    def averaged(self, auxiliary: AuxiliaryRows, lam: float) -> Iterator[PartyContribution]:
+        """Yield every party's parameters."""
+        for name, model in zip(self.names, self.parameters(lam), strict=True):
+            yield self._averaged(name, model, auxiliary, lam)
+
+    def _averaged(
+        self, name: str, model: np.ndarray, auxiliary: AuxiliaryRows, lam: float
+    ) -> PartyContribution:
+        classes = self.classes
+        return PartyContribution.of_parameters(name, model, auxiliary, classes=classes, lam=lam)
+
+
+def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Return the class codes (parties, rows) that linear classifiers give to rows.
+
+    ``models`` are (parties, d) for two classes or (parties, d, K). A party votes only for classes
+    that it has (``present``, (parties, K)); one that has a single class always votes for it.
+    """
+    if models.ndim == 2:
+        votes = (models @ rows.T > 0).astype(np.uint8)
+    else:
+        parties, width, classes = models.shape
+        scores = rows @ models.transpose(1, 0, 2).reshape(width, parties * classes)
+        scores = scores.reshape(len(rows), parties, classes)
+        if not present.all():
+            scores[:, ~present] = -np.inf
+        votes = scores.argmax(axis=2).T
+    alone = present.sum(axis=1) == 1
+    votes[alone] = present[alone].argmax(axis=1)[:, None]
+    return np.ascontiguousarray(votes)
+
+
+def _blocks(parties: int, cells: int) -> Iterator[slice]:
+    size = max(1, _CELLS // cells)
+    return (slice(first, first + size) for first in range(0, parties, size))
+
+
+def _texts(column: pa.Array) -> np.ndarray:
+    """Return the names of a party column; every record must have one."""
+    if column.null_count:
+        raise TableError(f"{column.null_count} records belong to no party: their cell is empty.")
+    return np.array([str(value) for value in column.to_pylist()])

@@ -1,0 +1,321 @@
+"""How private rows become vectors: by what was declared, by a public table, or by themselves.
+
+Nothing about private rows may stand in the clear inside a release that promises something. So the
+parameters of the pipeline are declared (ranges, a norm bound, categories), come from a public
+sample, or, said aloud, from the private rows; then every guarantee is data-dependent.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.engines.fitting import fit_pipeline
+from suffice.engines.local import fold
+from suffice.engines.summary import PublicSummary
+from suffice.errors import ParameterError, TableError
+from suffice.tables.columns import Roles, is_categorical, resolve_roles
+from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
+from suffice.tables.sources import Table, open_table
+
+__all__ = ["UNCLIPPED", "PrivateRows", "Scaling"]
+
+UNCLIPPED = 2.0**300  # a norm bound that no row reaches
+_CODED = (0.0, 1.0)  # the two values of a protected column, unless its range declares others
+_ROOM = 1 + 2.0**-20  # a box inside its norm bound, whatever floats round
+
+Range = tuple[float, float]
+Progress = Callable[[int], None] | None
+
+
+@dataclass(frozen=True)
+class PrivateRows:
+    """A private table, its columns by role, and the pipeline that its rows go through.
+
+    ``ranges`` are the declared ranges by column; a number outside counts as the end of its range.
+    ``coded`` columns hold their two declared values only, and become -1 and +1.
+    """
+
+    table: Table
+    roles: Roles
+    pipeline: Pipeline
+    source: str
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    coded: tuple[str, ...] = ()
+
+    @property
+    def data_dependent(self) -> bool:
+        """Whether the pipeline was read off the private rows."""
+        return self.source == "rows"
+
+    def encoded(self, batch: pa.RecordBatch) -> np.ndarray:
+        """Return the columns of a batch before the affine end, numbers held to their ranges."""
+        columns = self.pipeline.encoded(batch)
+        if self.ranges:  # a copy, in which an end of a range is that end exactly
+            columns = columns.astype(np.float64)
+        for column, (low, high) in self.ranges.items():
+            j = self.positions(column)[0]
+            if column in self.coded:
+                strange = int(np.count_nonzero((columns[j] != low) & (columns[j] != high)))
+                if strange:
+                    raise TableError(
+                        f"column {column!r}: {strange} cells are neither {low:g} nor {high:g}; a"
+                        " protected column holds two values (declare them as its range)."
+                    )
+            np.clip(columns[j], low, high, out=columns[j])
+        return columns
+
+    def positions(self, name: str) -> range:
+        """Return the coordinates of a column."""
+        start = 0
+        for column in self.pipeline.columns:
+            if column.name == name:
+                return range(start, start + len(column.outputs))
+            start += len(column.outputs)
+        raise ParameterError(f"the pipeline has no column {name!r}.")
+
+    def reach(self, name: str) -> float:
+        """Return how far one changed value of a column moves a row, at most."""
+        (column,) = (c for c in self.pipeline.columns if c.name == name)
+        corners = _corners(self.pipeline, column, self.positions(name), self.ranges)
+        return max(float(np.linalg.norm(a - b)) for a in corners for b in corners)
+
+    def box_norm(self) -> float:
+        """Return the largest norm that a row of declared cells can have, before the intercept."""
+        total = 0.0
+        for column in self.pipeline.columns:
+            corners = _corners(self.pipeline, column, self.positions(column.name), self.ranges)
+            total += max(float(corner @ corner) for corner in corners)
+        return math.sqrt(total)
+
+
+def _corners(
+    pipeline: Pipeline, column: Column, positions: range, ranges: Mapping[str, Range]
+) -> list[np.ndarray]:
+    """Return the extreme vectors that the coordinates of one column can hold."""
+    where = slice(positions.start, positions.stop)
+    mean, scale = pipeline.mean[where], pipeline.scale[where]
+    if column.categories is None:
+        if column.name not in ranges:
+            raise ParameterError(
+                f"column {column.name!r} has no declared range (ranges=..., --range); protecting an"
+                " attribute needs one for every column of numbers."
+            )
+        cells = [np.array([end]) for end in ranges[column.name]]
+    else:
+        cells = list(np.eye(len(column.categories)))
+        if pipeline.fill is not None:
+            cells.append(pipeline.fill[where])
+    return [(cell - mean) / scale for cell in cells]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Where the pipeline of private rows comes from; see `suffice.owner.rados.Rados`."""
+
+    standardize: Any = None
+    ranges: Mapping[str, Range] | Range | None = None
+    bound: float | None = None
+    clip: float | None = None
+    intercept: float | None = None
+    missing: Missing = "error"
+    categories: Mapping[str, Sequence[Any]] | None = None
+    pipeline: Pipeline | None = None
+
+    def rows(
+        self,
+        data: Any,
+        label: str | None,
+        features: Sequence[str] | None,
+        *,
+        promised: bool,
+        protect: Sequence[str],
+        boxed: bool,
+        progress: Progress = None,
+    ) -> PrivateRows:
+        """Return the private table with its pipeline.
+
+        ``promised``: a guarantee is asked for. ``protect``: columns that must become -1 and +1, in
+        rows that are never clipped. ``boxed``: rows must not be clipped, since one value would then
+        move all coordinates; the norm bound is that of the declared ranges.
+        """
+        if self.missing not in POLICIES:
+            raise ParameterError(f"missing must be one of {', '.join(POLICIES)}.")
+        if self.clip is not None and self.bound is not None:
+            raise ParameterError("say once where rows are clipped: bound, or clip.")
+        table = open_table(data)
+        if self.pipeline is not None:
+            given = tuple(column.name for column in self.pipeline.columns)
+            if features is not None and tuple(features) != given:
+                raise ParameterError("the given pipeline has other features than those asked for.")
+            features = given
+        roles = resolve_roles(table.schema, label=label, features=features)
+        ranges = self._ranges(table.schema, roles, protect)
+        pipeline, source = self._pipeline(
+            table, roles, ranges, promised=promised, progress=progress
+        )
+        made = PrivateRows(table, roles, pipeline, source, ranges, tuple(protect))
+        if protect:
+            coded = _with_codes(made, self.intercept)
+            if self.pipeline is not None and coded != self.pipeline:
+                raise ParameterError("the given pipeline does not code these columns as -1 and +1.")
+            return replace(made, pipeline=coded)
+        bound = self._bound(made, promised=promised, boxed=boxed)
+        if self.pipeline is not None:
+            return made
+        intercept = self.intercept
+        if intercept is None:
+            intercept = 1.0 if bound == UNCLIPPED else bound / 4
+        return replace(made, pipeline=replace(pipeline, bound=bound, intercept=intercept))
+
+    def _ranges(self, schema: pa.Schema, roles: Roles, protect: Sequence[str]) -> dict[str, Range]:
+        """Return the declared ranges of the columns of numbers, coded ones among them."""
+        numbers = [n for n in roles.features if not self._is_text(schema, n)]
+        named = self.ranges if isinstance(self.ranges, Mapping) else {}
+        strange = sorted({*named, *protect} - set(numbers))
+        if strange:
+            raise ParameterError(f"{strange[0]!r} is declared, but it is no feature of numbers.")
+        found = {}
+        for name in numbers:
+            limits = named.get(name)
+            if limits is None and name in protect:
+                limits = _CODED
+            if limits is None and not isinstance(self.ranges, Mapping):
+                limits = self.ranges
+            if limits is not None:
+                found[name] = _checked_range(name, limits)
+        return found
+
+    def _is_text(self, schema: pa.Schema, name: str) -> bool:
+        return name in (self.categories or {}) or is_categorical(schema.field(name).type)
+
+    def _pipeline(
+        self,
+        table: Table,
+        roles: Roles,
+        ranges: Mapping[str, Range],
+        *,
+        promised: bool,
+        progress: Progress,
+    ) -> tuple[Pipeline, str]:
+        """Return the pipeline, its norm bound still open, and where it came from."""
+        if self.pipeline is not None:
+            return self.pipeline, "given"
+        wanted = self.standardize
+        if wanted is None:
+            declared = self.ranges is not None or self.bound is not None
+            wanted = "declared" if declared or promised else "rows"
+        if not isinstance(wanted, str) or wanted not in {"rows", "none", "declared"}:
+            return self._fitted(open_table(wanted), roles, progress), "public"
+        if wanted == "rows":
+            return self._fitted(table, roles, progress), "rows"
+        return self._declared(table.schema, roles, ranges, scaled=wanted != "none"), "declared"
+
+    def _fitted(self, table: Table, roles: Roles, progress: Progress) -> Pipeline:
+        """Return the pipeline of a table's columns; its label is never read."""
+        resolve_roles(table.schema, features=roles.features)
+        schema = pa.schema([table.schema.field(name) for name in roles.features])
+        declared = dict(self.categories or {})
+        summary = PublicSummary(schema, frozenset(declared))
+        seen = fold(table.batches(roles.features), summary, progress).result()
+        return fit_pipeline(
+            seen, roles.features, categories=declared, missing=self.missing, clip=self.clip
+        )
+
+    def _declared(
+        self, schema: pa.Schema, roles: Roles, ranges: Mapping[str, Range], *, scaled: bool
+    ) -> Pipeline:
+        """Return the pipeline of what was declared: ranges become [-1, 1], or nothing is scaled."""
+        columns, mean, scale = [], [], []
+        for name in roles.features:
+            if self._is_text(schema, name):
+                values = tuple((self.categories or {}).get(name, ()))
+                if not values:
+                    raise ParameterError(
+                        f"column {name!r} has no declared categories. They are never read off"
+                        " private rows: declare them (categories=..., --categories)."
+                    )
+                share = 1 / len(values)
+                columns.append(Column(name, values))
+                mean += [share] * len(values)
+                scale += [max(math.sqrt(share * (1 - share)), 0.1)] * len(values)
+                continue
+            columns.append(Column(name))
+            if scaled and name not in ranges:
+                raise ParameterError(
+                    f"column {name!r} has no declared range. What private rows hold is never read"
+                    " off them: declare it (ranges=..., --range), or give a public table"
+                    " (standardize=..., --standardize FILE). --standardize none leaves numbers as"
+                    " they are, --standardize rows makes the guarantee data-dependent."
+                )
+            low, high = ranges[name] if scaled else (-1.0, 1.0)
+            mean.append((low + high) / 2)
+            scale.append((high - low) / 2)
+        if not scaled:
+            mean, scale = [0.0] * len(mean), [1.0] * len(scale)
+        middle = np.array(mean)
+        fill = {"error": None, "mean": middle, "zero": np.zeros_like(middle)}[self.missing]
+        return Pipeline(tuple(columns), self.missing, middle, np.array(scale), UNCLIPPED, 0.0, fill)
+
+    def _bound(self, rows: PrivateRows, *, promised: bool, boxed: bool) -> float:
+        """Return the norm that rows are clipped at."""
+        given = rows.pipeline.bound
+        if boxed:
+            box = rows.box_norm() * _ROOM
+            if (self.pipeline is not None and given < box) or self.bound is not None:
+                raise ParameterError(
+                    "protecting an attribute needs rows that are not clipped: leave the norm bound"
+                    " out, it follows from the ranges."
+                )
+            return box
+        if self.pipeline is not None:
+            if promised and given >= UNCLIPPED:
+                raise ParameterError("the given pipeline clips nothing; a guarantee needs a bound.")
+            return given
+        if self.bound is not None:
+            return float(self.bound)
+        if not promised:
+            return UNCLIPPED if self.clip is None else given
+        if rows.source != "declared":
+            return given
+        if self.clip is not None:
+            raise ParameterError("clip is a quantile of a public table's norms; declare a bound.")
+        numbers = [c.name for c in rows.pipeline.columns if c.categories is None]
+        if set(numbers) <= set(rows.ranges):
+            return rows.box_norm() * _ROOM
+        raise ParameterError(
+            "rows need a norm bound that was declared, not seen: give bound=... (--bound), ranges,"
+            " or a public table."
+        )
+
+
+def _checked_range(name: str, limits: Any) -> Range:
+    try:
+        low, high = (float(end) for end in limits)
+    except (TypeError, ValueError):
+        raise ParameterError(f"column {name!r}: a range is two numbers.") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ParameterError(f"column {name!r}: a range is two finite numbers, the lesser first.")
+    return low, high
+
+
+def _with_codes(rows: PrivateRows, intercept: float | None) -> Pipeline:
+    """Return the pipeline with coded columns at -1 and +1, and rows as long as they are."""
+    plain = rows.pipeline
+    mean, scale = plain.mean.copy(), plain.scale.copy()
+    fill = None if plain.fill is None else plain.fill.copy()
+    for name in rows.coded:
+        (j,) = rows.positions(name)
+        low, high = rows.ranges[name]
+        mean[j], scale[j] = (low + high) / 2, (high - low) / 2
+        # As the kernel computes it. Unequal sizes would tell the two values' counts apart.
+        if [(end - mean[j]) * (1.0 / scale[j]) for end in (low, high)] != [-1.0, 1.0]:
+            raise ParameterError(f"column {name!r}: code its two values as 0 and 1.")
+        if fill is not None:  # a missing value counts as the lesser one
+            fill[j] = low
+    weight = plain.intercept if rows.source == "given" else intercept
+    weight = 1.0 if weight is None else weight
+    return replace(plain, mean=mean, scale=scale, fill=fill, bound=UNCLIPPED, intercept=weight)

@@ -1,0 +1,238 @@
+"""Whether noise would drown rados, and what of them survives: decided before a row is read.
+
+A coordinate of a rado varies over its random signs by sqrt(m q) / 2, q the mean square of that
+coordinate over the rows; so does the mean of all rados, the mean operator, over the sampling of the
+rows. Noise per record grows with sqrt(count) on a rado, and stays sqrt(2) times that of one vector
+on their mean. Where it exceeds the spread of a rado, whoever learns from rados learns from their
+mean alone.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suffice.engines.rados import default_count
+from suffice.engines.sums import lattice_step
+from suffice.errors import ParameterError
+from suffice.owner.public_rows import PublicRows
+from suffice.owner.rado_guarantees import (
+    label_sensitivity,
+    most_memberships,
+    record_sensitivity,
+)
+from suffice.owner.rado_pipeline import UNCLIPPED, PrivateRows
+from suffice.owner.rado_ways import label_noise
+from suffice.owner.rados import Rados
+from suffice.privacy.noise import GaussianNoise
+from suffice.tables.sources import open_table
+
+__all__ = ["RadoOption", "RadoPlan", "plan_rados"]
+
+_FINE, _DROWNED = 0.5, 2.0  # noise over spread: below, it hardly shows; above, nothing else does
+
+
+@dataclass(frozen=True)
+class RadoOption:
+    """One thing that could be released, per coordinate.
+
+    ``noise`` is the deviation of the noise on a rado, ``mean_noise`` on the mean of all, ``spread``
+    what random signs make of one.
+    """
+
+    release: str
+    unit: str
+    count: int
+    noise: float
+    mean_noise: float
+    spread: float
+
+    @property
+    def ratio(self) -> float:
+        """Noise on a rado over its spread."""
+        return self.noise / self.spread
+
+    @property
+    def mean_ratio(self) -> float:
+        """Noise on the mean of all rados over the same spread."""
+        return self.mean_noise / self.spread
+
+    @property
+    def verdict(self) -> str:
+        """fine, noisy, mean only or drowned."""
+        if self.ratio <= _FINE:
+            return "fine"
+        if self.ratio <= _DROWNED:
+            return "noisy"
+        return "mean only" if self.mean_ratio <= _DROWNED else "drowned"
+
+
+@dataclass(frozen=True)
+class RadoPlan:
+    """What noise would do to rados of each unit, and what to do about it; no row was read."""
+
+    options: tuple[RadoOption, ...]
+    advice: tuple[str, ...]
+    rows: int
+
+    COLUMNS = ("release", "unit", "rados", "spread", "noise", "on their mean", "")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text."""
+        return [
+            (
+                option.release,
+                option.unit,
+                str(option.count),
+                f"{option.spread:.3g}",
+                f"{option.noise:.3g}",
+                f"{option.mean_noise:.3g}",
+                option.verdict,
+            )
+            for option in self.options
+        ]
+
+    def __str__(self) -> str:
+        lines = [self.COLUMNS, *self.cells()]
+        widths = [max(len(line[j]) for line in lines) for j in range(len(self.COLUMNS))]
+        table = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        return "\n".join([*table, *self.advice])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as plain JSON values."""
+        return {
+            "rows": self.rows,
+            "options": [
+                {
+                    "release": option.release,
+                    "unit": option.unit,
+                    "count": option.count,
+                    "noise": option.noise,
+                    "mean_noise": option.mean_noise,
+                    "spread": option.spread,
+                    "verdict": option.verdict,
+                }
+                for option in self.options
+            ],
+            "advice": list(self.advice),
+        }
+
+
+def plan_rados(
+    X: Any,
+    epsilon: float,
+    delta: float,
+    *,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    count: int | None = None,
+    **settings: Any,
+) -> RadoPlan:
+    """Return whether noise would drown rados of the table ``X``, from its number of rows alone.
+
+    ``settings`` are those of `Rados` that say how rows are scaled: ``ranges``, ``standardize``,
+    ``bound``, ``clip``, ``intercept``, ``pipeline``, ``categories``. Where ``standardize`` is a
+    public table its rows say how long rows are, otherwise they are taken to be as long as allowed.
+    """
+    mechanism = Rados(epsilon=epsilon, delta=delta, unit="record", **settings)
+    rows = mechanism.private_rows(X, label, features)
+    if rows.pipeline.bound >= UNCLIPPED:
+        raise ParameterError("a plan needs a norm bound: ranges, bound=... or a public table.")
+    only = rows.roles.label or rows.roles.features[0]
+    size = sum(batch.num_rows for batch in rows.table.batches([only]))
+    return _Forecast(rows, size, epsilon, delta, _mean_square(rows, settings)).plan(
+        default_count(size) if count is None else count
+    )
+
+
+def _mean_square(rows: PrivateRows, settings: dict[str, Any]) -> float:
+    """Return the mean square of a coordinate, from public rows or from the norm bound."""
+    pipeline, wanted = rows.pipeline, settings.get("standardize")
+    if rows.source != "public":
+        return pipeline.norm_bound**2 / len(pipeline.outputs)
+    sample, _ = PublicRows(open_table(wanted), rows.roles, pipeline).sample()
+    return float(np.mean(sample**2))
+
+
+@dataclass(frozen=True)
+class _Forecast:
+    """The noise of each way to release, from numbers that are public."""
+
+    rows: PrivateRows
+    size: int
+    epsilon: float
+    delta: float
+    square: float
+
+    def plan(self, count: int) -> RadoPlan:
+        """Return the table for ``count`` rados, and what to do."""
+        shared, edges = self._shared(), self._edges()
+        label = self._option("rados, shared noise", "label", count, (shared, shared))
+        record = self._matrix(count)
+        survive = [o for n in _powers_below(count) if (o := self._matrix(n)).ratio <= _DROWNED]
+        fewer = survive[:1] if record.ratio > _DROWNED else []
+        local = (edges, edges / math.sqrt(2))
+        options = (
+            label,
+            record,
+            *fewer,
+            self._option("rados, noise on edges", "record", count, local),
+        )
+        return RadoPlan(options, tuple(_advice(label, record, fewer)), self.size)
+
+    def _option(
+        self, release: str, unit: str, count: int, noise: tuple[float, float]
+    ) -> RadoOption:
+        return RadoOption(release, unit, count, *noise, math.sqrt(self.size * self.square) / 2)
+
+    def _matrix(self, count: int) -> RadoOption:
+        most = most_memberships(count, "hadamard" if count > 1 else "iid")
+        noise = self._gaussian(most, count)
+        both = (noise, noise / math.sqrt(count))
+        return self._option("rados, noise on the matrix", "record", count, both)
+
+    @property
+    def _step(self) -> float:
+        return lattice_step(self.rows.pipeline.norm_bound)
+
+    def _shared(self) -> float:
+        reach = label_sensitivity(self.rows.pipeline, self._step)
+        return math.sqrt(label_noise(reach, self.epsilon, self.delta).variance) * self._step
+
+    def _edges(self) -> float:
+        return self._gaussian(1, 1) * math.sqrt(self.size / 2)
+
+    def _gaussian(self, memberships: int, count: int) -> float:
+        reach = record_sensitivity(self.rows.pipeline, self._step, memberships, count)
+        return GaussianNoise.calibrated(reach, self.epsilon, self.delta).scale * self._step
+
+
+def _powers_below(count: int) -> list[int]:
+    """Return the powers of two below ``count``, the largest first, down to two."""
+    powers = (2**k for k in range(count.bit_length() - 1, 0, -1))
+    return [power for power in powers if power < count]
+
+
+def _advice(label: RadoOption, record: RadoOption, fewer: Sequence[RadoOption]) -> list[str]:
+    """Return what to do, in sentences."""
+    if record.ratio <= _DROWNED:
+        return ["The noise stays within what the rados' own signs make of them."]
+    left = "Only the mean" if record.verdict == "mean only" else "Nothing"
+    return [
+        f"Per record, the noise on each of {record.count} rados is {record.ratio:.2g} times what"
+        " its signs make of it, and grows with sqrt(rados); on their mean, the mean operator, it is"
+        f" {record.mean_ratio:.2g} times. {left} is left to learn from."
+        + "".join(f" On {o.count} rados it would be {o.ratio:.2g} times." for o in fewer),
+        f"Per label, the shared noise is {label.ratio:.2g} times that"
+        + (
+            ". Raise epsilon, or wait for more rows."
+            if label.ratio > _DROWNED
+            else ": if only labels are private, release rados at unit label, or the mean operator"
+            " if rows may be seen too."
+        ),
+    ]

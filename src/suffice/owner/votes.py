@@ -1,0 +1,107 @@
+"""A party's votes on public rows, as integer weights: from classifiers, functions or columns."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.owner.auxiliary import VOTE, AuxiliaryRows
+from suffice.tables.labels import Classes, label_codes
+
+__all__ = ["FORMS", "from_codes", "from_shares", "operator_weights", "votes_of"]
+
+FORMS = ("hard", "simplex")
+_NEARLY_ONE = 1e-6  # by which the shares of one row may miss one
+
+
+def votes_of(
+    voter: Any, auxiliary: AuxiliaryRows, classes: Classes, form: str, *, mapped: bool
+) -> np.ndarray:
+    """Return the weights (N, K) of a party's votes: integers, each row with sum VOTE.
+
+    ``voter`` is a scikit-learn classifier, a function of the rows that returns labels or shares, a
+    column of labels or a matrix of shares (N, K) in the order of ``classes``. A classifier may lack
+    classes: it gives them no vote. It and a function see the rows as they were given, or ``mapped``
+    by the public pipeline.
+    """
+    if form not in FORMS:
+        raise ParameterError(f"votes must be one of {', '.join(FORMS)}; got {form!r}.")
+    if hasattr(voter, "predict"):
+        rows = auxiliary.rows if mapped else auxiliary.raw()
+        if form == "hard":
+            return from_codes(_codes(voter.predict(rows), auxiliary, classes), len(classes))
+        return from_shares(_aligned(voter, rows, classes))
+    if isinstance(voter, Callable):  # type: ignore[arg-type]  # an abstract class is one to mypy
+        voter = voter(auxiliary.rows if mapped else auxiliary.raw())
+    given = np.asarray(voter) if not hasattr(voter, "combine_chunks") else voter
+    if getattr(given, "ndim", 1) == 1:
+        return from_codes(_codes(given, auxiliary, classes), len(classes))
+    if given.shape != (auxiliary.count, len(classes)):
+        raise ParameterError(
+            f"votes must be one label per auxiliary row, or shares of shape"
+            f" ({auxiliary.count}, {len(classes)}); got {given.shape}."
+        )
+    if form == "hard":
+        return from_codes(_best(given), len(classes))
+    return from_shares(given)
+
+
+def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarray:
+    codes = label_codes(labels, classes)
+    if len(codes) != auxiliary.count:
+        raise ParameterError(
+            f"there are {len(codes)} votes but {auxiliary.count} auxiliary rows; vote on each once."
+        )
+    return codes
+
+
+def _aligned(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
+    """Return a classifier's probabilities in the order of ``classes``; zero for those it lacks."""
+    if not hasattr(classifier, "predict_proba"):
+        raise ParameterError("this classifier has no probabilities; let it cast hard votes.")
+    known = label_codes(np.asarray(classifier.classes_), classes)
+    shares = np.zeros((len(rows), len(classes)))
+    shares[:, known] = classifier.predict_proba(rows)
+    return shares
+
+
+def _best(shares: np.ndarray) -> np.ndarray:
+    """Return the class of the largest share of each row."""
+    if not np.isfinite(shares).all():
+        raise ParameterError("votes must be finite numbers.")
+    return np.asarray(shares.argmax(axis=1))
+
+
+def from_codes(codes: np.ndarray, classes: int) -> np.ndarray:
+    """Return the weights of hard votes: VOTE for the class that is voted for."""
+    weights = np.zeros((len(codes), classes), dtype=np.int64)
+    weights[np.arange(len(codes)), codes] = VOTE
+    return weights
+
+
+def from_shares(shares: np.ndarray) -> np.ndarray:
+    """Return shares as integers of the public grid whose sum is VOTE, row by row.
+
+    Each share is rounded down to the grid, and what is missing goes to the largest remainders.
+    """
+    shares = np.asarray(shares, dtype=np.float64)
+    likely = np.isfinite(shares).all() and (shares >= 0).all()
+    if not likely or np.abs(shares.sum(axis=1) - 1).max(initial=0) > _NEARLY_ONE:
+        raise ParameterError("simplex votes must be nonnegative shares that sum to one, per row.")
+    scaled = shares / shares.sum(axis=1, keepdims=True) * VOTE
+    whole = np.floor(scaled)
+    missing = VOTE - whole.sum(axis=1)
+    rank = np.argsort(np.argsort(whole - scaled, axis=1, kind="stable"), axis=1, kind="stable")
+    weights = (whole + (rank < missing[:, None])).astype(np.int64)
+    # Floats may round a share past its neighbour; what that adds or lacks goes to the largest.
+    rows = np.arange(len(weights))
+    weights[rows, weights.argmax(axis=1)] += VOTE - weights.sum(axis=1)
+    return weights
+
+
+def operator_weights(weights: np.ndarray) -> np.ndarray:
+    """Return what rows are multiplied with: (1, N) signed for two classes, (K, N) for more."""
+    if weights.shape[1] == 2:
+        return (weights[:, 1] - weights[:, 0])[None, :].astype(np.float64)
+    return np.ascontiguousarray(weights.T, dtype=np.float64)

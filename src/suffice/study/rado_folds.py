@@ -1,0 +1,63 @@
+"""Folds of public data sets as the rado paper has them, and errors in per cent on what is held."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from suffice.study.data_sets import numbers
+
+__all__ = ["Fold", "folds_of", "mean_and_deviation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to learn from and rows to test on, one number per column; labels are 0 or 1."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    test_rows: np.ndarray
+    test_labels: np.ndarray
+
+    def error(self, model: Any) -> float:
+        """Return how many test rows, in per cent, a model puts into the wrong class."""
+        return 100 * float(np.mean(model.predict(self.test_rows) != self.test_labels))
+
+    def standardised(self, coded: int | None = None) -> "Fold":
+        """Return the fold with mean zero and variance one in every column of its rows.
+
+        Column ``coded`` becomes -1 up to its median and +1 above it instead.
+        """
+        mean, scale = self.rows.mean(axis=0), self.rows.std(axis=0)
+        scale[scale == 0] = 1.0
+        moved = [(rows - mean) / scale for rows in (self.rows, self.test_rows)]
+        if coded is not None:
+            middle = np.median(self.rows[:, coded])
+            for rows, plain in zip(moved, (self.rows, self.test_rows), strict=True):
+                rows[:, coded] = np.where(plain[:, coded] > middle, 1.0, -1.0)
+        return Fold(moved[0], self.labels, moved[1], self.test_labels)
+
+    def edges(self) -> np.ndarray:
+        """Return y_i x_i of the rows to learn from, y_i = -1 or +1."""
+        return (2.0 * self.labels - 1)[:, None] * self.rows
+
+    def error_of(self, parameters: np.ndarray) -> float:
+        """Return the error of the linear classifier theta, in per cent."""
+        found = self.test_rows @ parameters > 0
+        return 100 * float(np.mean(found != self.test_labels))
+
+
+def folds_of(name: str, folder: Path, count: int, seed: int) -> Iterator[Fold]:
+    """Yield ``count`` stratified folds of a data set, shuffled by ``seed``."""
+    rows, labels = numbers(name, folder)
+    cuts = StratifiedKFold(count, shuffle=True, random_state=seed).split(rows, labels)
+    for fit, held in cuts:
+        yield Fold(rows[fit], labels[fit], rows[held], labels[held])
+
+
+def mean_and_deviation(values: list[float]) -> str:
+    """Return the mean over folds with its standard deviation, as the paper prints errors."""
+    return f"{np.mean(values):.2f} ± {np.std(values, ddof=1) if len(values) > 1 else 0.0:.2f}"

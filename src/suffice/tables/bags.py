@@ -1,0 +1,221 @@
+"""Which sets (bags) each row is in, and the name of rows together with their sets.
+
+Bags come as the name of a column, as several columns (a tuple of names), as an array with one bag
+per row, or as index sets (a mapping from name to row numbers, or a list of them). With the last
+and with several columns a row can be in more than one set.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.errors import ParameterError, TableError
+from suffice.tables.columns import resolve_roles
+from suffice.tables.labels import value_codes
+from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.sources import Table
+
+__all__ = ["BagDigest", "BagNames", "Bags", "bag_columns", "check_bag_names", "read_bags"]
+
+BagNames = tuple[Any, ...]
+_HASHED_AS = "(bag)"  # one name for all, since an array of bags has none of its own
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """Holds n rows' sets: ``codes`` (n, r) are positions in ``names``, -1 for no further set."""
+
+    names: BagNames
+    codes: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of rows in each set."""
+        inside = self.codes[self.codes >= 0]
+        return np.bincount(inside, minlength=len(self.names))
+
+    @property
+    def overlap(self) -> int:
+        """The largest number of sets that one row is in."""
+        return int((self.codes >= 0).sum(axis=1).max(initial=0))
+
+
+class BagDigest:
+    """Computes the order-free hash of rows with their sets: one line per row and set that it is in.
+
+    An accumulator over batches; ``count`` is the number of lines.
+    """
+
+    def __init__(self, schema: pa.Schema, features: Sequence[str], names: BagNames) -> None:
+        self._lanes = RowLanes(schema, features)
+        self._digest = RowDigest([*features, _HASHED_AS])
+        spelled = pa.record_batch({_HASHED_AS: [str(name) for name in names]})
+        self._sets = RowLanes(spelled.schema, [_HASHED_AS]).of(spelled)
+
+    def update(self, batch: pa.RecordBatch, codes: np.ndarray) -> None:
+        """Take in rows and the codes (rows, r) of their sets."""
+        lanes = self._lanes.of(batch)
+        for column in codes.T:
+            inside = column >= 0
+            self._digest.update(lanes[:, inside] + self._sets[:, column[inside]])
+
+    @property
+    def count(self) -> int:
+        """The number of lines so far."""
+        return self._digest.count
+
+    def result(self) -> str:
+        """Return ``sha256:...`` of all lines."""
+        return self._digest.result()
+
+
+def check_bag_names(names: Sequence[Any]) -> BagNames:
+    """Return the names of sets as plain values: all texts or all integers, and different."""
+    plain = tuple(n.item() if isinstance(n, np.generic) else n for n in names)
+    text = all(isinstance(n, str) and n for n in plain)
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and abs(n) < 2**53 for n in plain)
+    if not plain or not (text or whole):
+        raise ParameterError("names of sets must be all texts (none empty) or all integers.")
+    if len(set(plain)) < len(plain):
+        raise ParameterError("two sets have the same name; give every set a name of its own.")
+    return plain
+
+
+def bag_columns(bags: Any) -> tuple[str, ...]:
+    """Return the columns that ``bags`` names: none for an array or for index sets."""
+    if isinstance(bags, str):
+        return (bags,)
+    texts = isinstance(bags, tuple) and len(bags) > 0 and all(isinstance(b, str) for b in bags)
+    return bags if texts else ()
+
+
+def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Bags:
+    """Return the sets of the rows of ``table``; every one must have rows.
+
+    ``names`` declares the sets and their order; unless given they are all that occur, sorted (or
+    the order of index sets).
+    """
+    declared = None if names is None else check_bag_names(names)
+    columns = bag_columns(bags)
+    if columns:
+        found = _from_columns(table, columns, declared)
+    elif _are_index_sets(bags):
+        found = _from_index_sets(bags, _rows_of(table), declared)
+    else:
+        found = _from_array(_as_arrow(bags), declared)
+        if len(found.codes) != (rows := _rows_of(table)):
+            raise TableError(f"there are {rows} rows but {len(found.codes)} bags; give one each.")
+    empty = [name for name, size in zip(found.names, found.sizes, strict=True) if not size]
+    if empty:
+        raise TableError(
+            f"{len(empty)} of {len(found.names)} sets have no rows, {empty[0]!r} among them; leave"
+            " them out."
+        )
+    return found
+
+
+def _rows_of(table: Table) -> int:
+    return sum(batch.num_rows for batch in table.batches(table.schema.names[:1]))
+
+
+def _from_columns(table: Table, columns: tuple[str, ...], declared: BagNames | None) -> Bags:
+    if declared is not None and len(columns) > 1:
+        raise ParameterError("names of sets can be declared for one column of bags only.")
+    resolve_roles(table.schema, features=columns)
+    read: list[list[pa.Array]] = [[] for _ in columns]
+    for batch in table.batches(columns):
+        for chunks, column in zip(read, batch.columns, strict=True):
+            chunks.append(_plain(column))
+    if not read[0]:
+        raise TableError("the table has no rows.")
+    parts = [_from_array(pa.concat_arrays(chunks), declared) for chunks in read]
+    if len(parts) == 1:
+        return parts[0]
+    shifts = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
+    named = zip(columns, parts, strict=True)
+    joined = [f"{column}={name}" for column, part in named for name in part.names]
+    codes = [part.codes + shift for part, shift in zip(parts, shifts, strict=True)]
+    return Bags(check_bag_names(joined), np.hstack(codes).astype(np.int32))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Return a column of texts or integers without dictionaries; whole floats are integers."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return column.cast(pa.large_string())
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowException:
+        raise TableError("bags must be texts or whole numbers, none of them missing.") from None
+
+
+def _as_arrow(bags: Any) -> pa.Array:
+    try:
+        values = bags if isinstance(bags, pa.Array | pa.ChunkedArray) else np.asarray(bags)
+        if isinstance(values, np.ndarray) and values.ndim != 1:
+            raise TableError("bags must be one set per row.")
+        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else pa.array(values)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        if isinstance(error, TableError):
+            raise
+        raise TableError("bags must be all texts or all whole numbers, one per row.") from None
+    return _plain(array)
+
+
+def _from_array(column: pa.Array, declared: BagNames | None) -> Bags:
+    if column.null_count:
+        raise TableError(
+            f"{column.null_count} rows are in no set; name one for them, or drop these rows."
+        )
+    names = declared
+    if names is None:
+        names = check_bag_names(sorted(column.unique().to_pylist()))
+    codes = value_codes(column, names)
+    outside = int(np.count_nonzero(codes < 0))
+    if outside:
+        raise TableError(f"{outside} rows are in sets that were not declared; declare all sets.")
+    return Bags(names, codes.astype(np.int32)[:, None])
+
+
+def _are_index_sets(bags: Any) -> bool:
+    if isinstance(bags, Mapping):
+        return True
+    return isinstance(bags, list) and bool(bags) and all(_is_sequence(item) for item in bags)
+
+
+def _is_sequence(item: Any) -> bool:
+    return isinstance(item, list | tuple | range | np.ndarray) and np.ndim(item) == 1
+
+
+def _from_index_sets(bags: Any, rows: int, declared: BagNames | None) -> Bags:
+    named = isinstance(bags, Mapping)
+    names = declared if declared is not None else tuple(bags if named else range(len(bags)))
+    if len(names) != len(bags) or (named and set(names) != set(bags)):
+        raise ParameterError("give one name for every index set.")
+    sets = [_indices(bags[name] if named else bags[k], rows) for k, name in enumerate(names)]
+    depth = np.zeros(rows, dtype=np.int64)
+    for indices in sets:
+        depth[indices] += 1
+    codes = np.full((rows, max(1, int(depth.max(initial=0)))), -1, dtype=np.int32)
+    filled = np.zeros(rows, dtype=np.int64)
+    for code, indices in enumerate(sets):
+        codes[indices, filled[indices]] = code
+        filled[indices] += 1
+    return Bags(check_bag_names(names), codes)
+
+
+def _indices(given: Any, rows: int) -> np.ndarray:
+    indices = np.asarray(given)
+    if indices.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        raise ParameterError("an index set must be a list of row numbers.")
+    if indices.min() < 0 or indices.max() >= rows:
+        raise ParameterError(f"row numbers of an index set must lie between 0 and {rows - 1}.")
+    if len(np.unique(indices)) < len(indices):
+        raise ParameterError("an index set names a row twice.")
+    return indices.astype(np.int64)

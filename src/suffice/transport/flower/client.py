@@ -1,0 +1,58 @@
+"""The party's end of Flower: answers a request with its contribution, and with nothing else."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from suffice.errors import ParameterError
+from suffice.transport.flower.settings import QUESTION, RECORD, audience, choice, text
+
+__all__ = ["answer", "client_app"]
+
+
+def client_app() -> Any:
+    """Return Flower's ClientApp of one party.
+
+    What the party holds is named by its own node configuration, never by the server: ``part`` (a
+    file that ``suffice contribute`` wrote), or ``party``, ``records``, ``label`` and ``aux``. The
+    run configuration, which the server's side writes, says ``classes``, ``method`` and ``lam``.
+    """
+    from flwr.app import ConfigRecord, Context, Message, RecordDict
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    @app.query(QUESTION)
+    def contribute(message: Message, context: Context) -> Message:
+        data = answer(context.node_config, context.run_config)
+        content = RecordDict({RECORD: ConfigRecord({RECORD: data})})
+        return Message(content=content, reply_to=message)
+
+    return app
+
+
+def answer(node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
+    """Return the bytes of the party's contribution: of its file, or computed from its records."""
+    from suffice.owner.party import PartyContribution
+    from suffice.owner.party_files import encode_part
+
+    if "part" in node:
+        # Read before it is sent: a file that is no contribution does not leave.
+        return encode_part(PartyContribution.load(Path(text(node, "part"))))
+    missing = [name for name in ("party", "records", "label", "aux") if name not in node]
+    if missing:
+        raise ParameterError(f"the node's configuration lacks {missing[0]!r} (or give a part).")
+    from suffice.owner.aggregate import METHODS
+    from suffice.owner.party_tables import PartyTable
+
+    auxiliary, classes = audience(text(node, "aux"), run)
+    records = PartyTable.read(
+        Path(text(node, "records")),
+        auxiliary,
+        label=text(node, "label"),
+        classes=classes,
+        party=None,
+    )
+    statistic = METHODS[choice(run, "method", METHODS)]
+    lam = float(run.get("lam", 1e-4))
+    return encode_part(records.contribution(text(node, "party"), auxiliary, statistic, lam))

@@ -1,0 +1,104 @@
+"""The aggregator's end of Flower: asks every node once, aggregates, releases, reports."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suffice.errors import ParameterError
+from suffice.transport.flower.settings import QUESTION, RECORD, audience, choice, text
+
+__all__ = ["gather_bytes", "release_of", "server_app"]
+
+_LOG = logging.getLogger("suffice.flower")
+
+
+def server_app() -> Any:
+    """Return Flower's ServerApp of the aggregator.
+
+    The run configuration says ``aux``, ``classes``, ``enrolled``, ``epsilon``, ``delta``,
+    ``method``, ``lam``, ``output``, ``ledger`` with ``dataset`` (or ``no-ledger = true``), how many
+    ``nodes`` to wait for, and ``timeout`` in seconds for waiting and again for answers.
+    """
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        run = context.run_config
+        parts, silent = gather_bytes(grid, int(run["nodes"]), float(run["timeout"]))
+        for node, reason in silent:
+            _LOG.warning("counted as zero: node %s: %s", node, reason)
+        outcome = release_of(parts, run)
+        for rejected in outcome.rejected:
+            _LOG.warning("counted as zero: %s", rejected)
+        _LOG.warning("%s parties counted; %s sent nothing", outcome.accepted, outcome.absent)
+        outcome.release.save(Path(text(run, "output")))
+
+    return app
+
+
+def gather_bytes(
+    grid: Any, nodes: int, timeout: float
+) -> tuple[list[bytes], list[tuple[int, str]]]:
+    """Return what the nodes sent, and which of them sent nothing that could be read.
+
+    Waits until ``nodes`` are there, or for ``timeout`` seconds; then asks each once.
+    """
+    from flwr.app import Message, RecordDict
+
+    until = time.monotonic() + timeout
+    while len(ids := list(grid.get_node_ids())) < nodes and time.monotonic() < until:
+        time.sleep(0.5)
+    asked = [
+        Message(content=RecordDict(), dst_node_id=node, message_type=f"query.{QUESTION}")
+        for node in ids
+    ]
+    replies = list(grid.send_and_receive(asked, timeout=timeout))
+    parts: list[bytes] = []
+    silent: list[tuple[int, str]] = []
+    for reply in replies:
+        found = _bytes_of(reply)
+        if found is None:
+            silent.append((reply.metadata.src_node_id, "it answered with an error, or no bytes"))
+        else:
+            parts.append(found)
+    heard = {reply.metadata.src_node_id for reply in replies}
+    silent += [(node, "it did not answer in time") for node in ids if node not in heard]
+    return parts, silent
+
+
+def _bytes_of(reply: Any) -> bytes | None:
+    """Return the bytes of a reply, or None: what a node sends is not trusted to be well formed."""
+    if reply.has_error() or RECORD not in reply.content.config_records:
+        return None
+    data = reply.content.config_records[RECORD].get(RECORD)
+    return data if isinstance(data, bytes) else None
+
+
+def release_of(parts: Sequence[bytes], run: Mapping[str, Any]) -> Any:
+    """Return the aggregation of contributions as the run's configuration says."""
+    from suffice.owner.aggregate import METHODS, PrivateEnsemble
+    from suffice.owner.ledger import Ledger
+
+    payer = run.get("ledger")
+    if bool(payer) == bool(run.get("no-ledger", False)):
+        raise ParameterError("say who pays: ledger and dataset, or no-ledger = true.")
+    auxiliary, classes = audience(text(run, "aux"), run)
+    ensemble = PrivateEnsemble(
+        epsilon=float(run["epsilon"]),
+        delta=float(run["delta"]),
+        method=choice(run, "method", METHODS),
+        classes=classes,
+        lam=float(run.get("lam", 1e-4)),
+    )
+    return ensemble.aggregate(
+        parts,
+        auxiliary,
+        enrolled=int(run["enrolled"]),
+        ledger=Ledger(text(run, "ledger")) if payer else None,
+        dataset=text(run, "dataset") if payer else None,
+    )

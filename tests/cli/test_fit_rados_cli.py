@@ -1,0 +1,72 @@
+"""``suffice fit`` of rados: a file, no rows, and a model that classifies."""
+
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import labelled_examples
+from suffice.cli.main import run
+from suffice.owner.rados import Rados
+
+pytestmark = pytest.mark.usefixtures("seeded")  # which subsets are drawn decides the accuracy
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch, capsys):
+    """Return the program, in a folder with two owners' rados and a table to score on."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    names = [f"x{k}" for k in range(4)]
+    pipeline = None
+    for seed in range(3):
+        X, y = labelled_examples(300, seed)
+        table = pa.table({**dict(zip(names, X.T, strict=True)), "sick": (y > 0).astype(np.int8)})
+        if seed == 2:
+            pq.write_table(table, "test.parquet")
+            break
+        release = Rados(count=64, pipeline=pipeline).release(
+            table, label="sick", ledger=None, unprotected=True
+        )
+        pipeline = release.pipeline
+        release.save(f"{seed}.suffice")
+
+    def suffice(*words: str, code: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["suffice", *words])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        assert ended.value.code == code
+        printed = capsys.readouterr()
+        return printed.err if code else printed.out
+
+    return suffice
+
+
+@pytest.mark.parametrize(
+    ("words", "kept", "lines"),
+    [
+        ((), {"loss", "lam", "risk", "intercept_only"}, ("penalty", "square loss")),
+        (("--loss", "logistic"), {"loss", "rounds", "rado_risk"}, ("rounds", "rado-risk")),
+    ],
+)
+def test_rados_need_no_rows(program, words, kept, lines):
+    for files in (("0.suffice",), ("0.suffice", "1.suffice")):
+        result = json.loads(program("fit", *files, *words, "-o", "m.suffice", "--json"))
+        assert set(result) == {"written", "classes"} | kept
+        assert result["classes"] == [0, 1]
+        score = program("score", "m.suffice", "test.parquet", "--label", "sick", "--json")
+        assert json.loads(score)["accuracy"] > 0.82
+    program("predict", "m.suffice", "test.parquet", "-o", "p.parquet")
+    shares = pq.read_table("p.parquet")["probability of 1"].to_numpy()
+    assert shares.min() < 0.1
+    assert shares.max() > 0.9
+    printed = program("fit", "0.suffice", *words, "-o", "m.suffice")
+    assert all(line in printed for line in lines)
+
+
+def test_a_loss_that_rados_do_not_stand_for_is_refused(program):
+    error = program("fit", "0.suffice", "--loss", "matsushita", "-o", "m.suffice", code=2)
+    assert error == "suffice: rados are learnt from with loss square or logistic.\n"

@@ -1,0 +1,128 @@
+"""Least squares from the moments of rados: exact where all rados are there, prudent under noise."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from conftest import labelled_examples, rado_release, slow_rados
+from suffice.errors import ParameterError
+from suffice.learner.rados.moments import moments_of
+from suffice.learner.rados.ridge import RadoRidge, _risks
+
+M = 10
+
+
+def small() -> tuple[np.ndarray, np.ndarray]:
+    X, y = labelled_examples(M, seed=4)
+    return np.column_stack([X, np.ones(M)]), y
+
+
+def signatures(support: int | None = None) -> np.ndarray:
+    """Return all signatures, relative to labels: +1 where an edge is in the rado."""
+    taken = np.array(list(product((-1, 1), repeat=M)))
+    return taken if support is None else taken[(taken > 0).sum(axis=1) == support]
+
+
+@pytest.mark.parametrize("support", [None, 2, 5])
+def test_all_rados_have_the_moments_of_the_examples(support):
+    X, y = small()
+    rados = slow_rados(X, y, signatures(support) * y)
+    known = moments_of(rado_release(rados, M, support=support))
+    exact = 1 - 1 / len(rados)  # a sample's covariance is divided by one less
+    edges = y[:, None] * X
+    mean, second = edges.mean(axis=0), X.T @ X / M
+    centred = 0 if support is None else np.outer(mean, mean)
+    np.testing.assert_allclose(known.operator, mean, atol=1e-12)
+    np.testing.assert_allclose(known.second, (second - centred) / exact + centred, atol=1e-12)
+
+
+def test_all_rados_give_the_ridge_regression_of_the_examples():
+    X, y = small()
+    rados = slow_rados(X, y, signatures())
+    model = RadoRidge(lam=0.1).fit_release(rado_release(rados, M))
+    second = X.T @ X / M * len(rados) / (len(rados) - 1)
+    expected = np.linalg.solve(second + 0.1 * np.eye(5), X.T @ y / M)
+    np.testing.assert_allclose(model.coef_, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "support", "variance"),
+    [
+        ("shared", None, 4 / 20),
+        ("matrix", None, 4 / 20 / 50),
+        ("edges", None, 2 / 20),
+        ("matrix", 5, 20 / 25 / 50),
+        ("edges", 5, 20 / 25 / 4),
+    ],
+)
+def test_noise_in_the_mean_is_what_the_mechanism_leaves_of_it(mechanism, support, variance):
+    """Each rado has noise of variance 20; m = 20, n = 50."""
+    rados = np.random.default_rng(0).normal(size=(50, 3))
+    release = rado_release(rados, 20, variance=20.0, mechanism=mechanism, support=support)
+    assert moments_of(release).noise.variance == pytest.approx(variance)
+
+
+def noisy(deviation: float, *, shared: bool, seed: int = 0, count: int = 200):
+    """Return a release with noise, and the seed's own examples to test on."""
+    X, y = labelled_examples(400, seed)
+    rng = np.random.default_rng(seed + 50)
+    rados = slow_rados(np.column_stack([X, np.ones(400)]), y, rng.choice([-1, 1], (count, 400)))
+    rados += deviation * rng.normal(size=5 if shared else rados.shape)
+    mechanism = "shared" if shared else "matrix"
+    return rado_release(rados, 400, variance=deviation**2, mechanism=mechanism)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_more_noise_means_a_stronger_penalty_and_a_model_that_still_works(shared):
+    X, y = labelled_examples(2000, seed=99)
+    truth = np.where(y > 0, "yes", "no")
+    quiet = RadoRidge().fit_release(noisy(1e-6, shared=shared))
+    loud = RadoRidge().fit_release(noisy(30.0, shared=shared))
+    plain = RadoRidge().fit(*labelled_examples(400)).score(X, y)
+    assert loud.lam_ > 3 * quiet.lam_
+    assert np.mean(quiet.predict(X) == truth) > plain - 0.03
+    assert np.mean(loud.predict(X) == truth) > plain - 0.1
+    assert loud.risk_ > quiet.risk_
+
+
+def test_the_risk_is_about_that_on_fresh_examples():
+    """Estimated without labels; over 20 draws the mean error is below a quarter of the risk."""
+    X, y = labelled_examples(4000, seed=99)
+    rows = np.column_stack([X, np.ones(4000)])
+    gaps, fresh = [], []
+    for seed in range(20):
+        model = RadoRidge().fit_release(noisy(10.0, shared=True, seed=seed))
+        fresh.append(np.mean((1 - y * (rows @ model.coef_)) ** 2))
+        gaps.append(model.risk_ - fresh[-1])
+    assert abs(np.mean(gaps)) < np.mean(fresh) / 4
+
+
+def test_held_out_rados_show_what_few_rados_do_not_know():
+    """With as many rados as coordinates a weak penalty fits their accidents, and is seen to."""
+    X, y = labelled_examples(400)
+    wide = np.random.default_rng(1).normal(size=(400, 30))
+    wide[:, :4] = X
+    signs = np.random.default_rng(2).choice([-1, 1], (30, 400))
+    known = moments_of(rado_release(slow_rados(wide, y, signs), 400))
+    risks, _ = _risks(known, np.array([1e-3, 1.0]))
+    assert risks[0] > 1.5
+    assert risks[1] < 1
+
+
+def test_noise_that_hides_every_feature_leaves_a_constant():
+    X, y = labelled_examples(400)
+    y = np.where(np.arange(400) < 360, 1.0, -1.0)
+    rng = np.random.default_rng(3)
+    rados = slow_rados(np.column_stack([X, np.ones(400)]), y, rng.choice([-1, 1], (100, 400)))
+    rados += 40 * rng.normal(size=5)
+    release = rado_release(rados, 400, variance=1600.0, mechanism="shared")
+    model = RadoRidge().fit_release(release)
+    assert model.intercept_only_
+    assert set(model.predict(X)) == {"yes"}
+    assert not RadoRidge(lam=0.1).fit_release(release).intercept_only_
+
+
+def test_one_rado_has_no_covariance():
+    with pytest.raises(ParameterError, match="two rados"):
+        RadoRidge().fit_release(rado_release(np.ones((1, 3)), 10))

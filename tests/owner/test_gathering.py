@@ -1,0 +1,178 @@
+"""Contributions that count, and those that do not: rejected by name, never silently."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conftest import auxiliary_rows, contributions, random_shares
+from suffice.errors import ParameterError
+from suffice.owner.aggregate import PrivateEnsemble
+from suffice.owner.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.gathering import Enrolled, Gathering
+from suffice.owner.party import PartyContribution
+from suffice.owner.party_noise import reach
+from suffice.owner.tally import VoteTally
+
+AUX = auxiliary_rows()
+ROWS = AUX.given
+THREE = (0, 1, 2)
+
+
+def part(party: str, voter, classes: int = 3, auxiliary=AUX, **options) -> PartyContribution:
+    return PartyContribution.of(party, voter, auxiliary, classes=tuple(range(classes)), **options)
+
+
+def gather(sent, enrolled, statistic: str = "operator", classes: int = 3):
+    gathering = Gathering(statistic, AUX, tuple(range(classes)), Enrolled.of(enrolled), 1e-4)
+    return gathering.take(sent).result()
+
+
+def test_the_sum_is_that_of_the_contributions_whatever_they_hold():
+    operators = contributions(6, AUX)
+    votes = contributions(6, AUX, statistic="votes")
+    expected = sum(p.array for p in operators)
+    for sent in (operators, votes, operators[:3] + votes[3:], operators[::-1]):
+        found = gather(sent, 9)
+        assert np.array_equal(found.total, expected)
+        assert (found.accepted, found.absent) == (6, 3)
+    tally = VoteTally(AUX, THREE)
+    codes = np.random.default_rng(6).integers(0, 3, (6, 30))
+    tally.add([f"p{i}" for i in range(4)], codes[:4])
+    tally.add(["p4", "p5"], codes[4:])
+    assert np.array_equal(tally.gathered("operator", Enrolled(9)).total, expected)
+    table = tally.gathered("votes", Enrolled(9)).total
+    assert np.array_equal(table, sum(p.array for p in votes))
+
+
+def least_direction() -> np.ndarray:
+    """Return the furthest that votes can go along the direction in which rows vary least."""
+    values, vectors = np.linalg.eigh(AUX.codes.T @ AUX.codes / 30)
+    return VOTE * 30 * math.sqrt(values[0]) * vectors[:, 0]
+
+
+MALICE = {
+    "huge": lambda p: replace(p, array=p.array * 1000),
+    "huge along a direction that votes hardly move": lambda p: replace(
+        p, array=p.array + np.rint(np.outer([1, -1, 0], 3 * least_direction())).astype(int)
+    ),
+    "beyond 64 bits": lambda p: replace(p, array=np.full(p.array.shape, 2**63 - 1)),
+    "the least integer": lambda p: replace(p, array=np.full(p.array.shape, -(2**63))),
+    "NaN": lambda p: replace(p, array=np.full(p.array.shape, np.nan)),
+    "infinite": lambda p: replace(p, array=np.full(p.array.shape, np.inf)),
+    "no array": lambda p: replace(p, array=[[1, 2]]),
+    "wrong shape": lambda p: replace(p, array=p.array[:, :-1]),
+    "one class more": lambda p: replace(p, array=np.vstack([p.array, p.array[:1]])),
+    "two votes per row": lambda p: replace(p, array=p.array * [[2], [1], [1]]),
+    "wrong auxiliary rows": lambda _: part(
+        "bad", np.zeros(30, int), 3, AuxiliaryRows.read(ROWS + 1)
+    ),
+    "wrong pipeline": lambda _: part(
+        "bad", np.zeros(30, int), 3, AuxiliaryRows.read(ROWS, clip=0.5)
+    ),
+    "wrong grid": lambda p: replace(p, grid="sha256:" + "0" * 64),
+    "wrong classes": lambda p: replace(p, classes=(2, 1, 0)),
+    "other statistic": lambda p: replace(p, statistic="parameters"),
+}
+
+
+@pytest.mark.parametrize("how", MALICE)
+def test_a_malicious_contribution_is_rejected_by_name_and_counts_as_zero(how, tmp_path):
+    good = contributions(3, AUX)
+    bad = MALICE[how](part("bad", np.arange(30) % 3))
+    found = gather([*good[:2], bad, good[2]], 4)
+    assert np.array_equal(found.total, sum(p.array for p in good))
+    assert [r.party for r in found.rejected] == ["bad"]
+    assert found.accepted == 3
+    assert found.rejected[0].reason
+    if how.startswith("huge along"):  # no larger than others in the coordinates of the rows
+        assert np.linalg.norm(bad.array.astype(float)) < VOTE * 30 * reach(AUX.codes, None)
+    if isinstance(bad.array, np.ndarray) and bad.array.dtype.kind == "i":  # files hold no others
+        path = tmp_path / "bad.part"
+        bad.save(path)
+        (rejected,) = gather([*good, path], 4).rejected
+        assert str(rejected).startswith(f"bad ({path}): ")
+
+
+@pytest.mark.parametrize("trouble", ["negative", "more than a vote", "another order"])
+def test_votes_that_are_none_are_rejected(trouble):
+    votes = part("bad", np.arange(30) % 3, statistic="votes")
+    array = votes.array.copy()
+    if trouble == "negative":
+        array[0] = [-VOTE, VOTE, VOTE]
+    if trouble == "more than a vote":
+        array[0] = VOTE
+    reordered = AuxiliaryRows.read(ROWS[::-1].copy(), pipeline=AUX.pipeline)
+    bad = replace(votes, array=array)
+    if trouble == "another order":
+        bad = part("bad", np.arange(30) % 3, 3, reordered, statistic="votes")
+    for statistic in ("votes", "operator"):
+        (rejected,) = gather([bad], 4, statistic).rejected
+        assert rejected.party == "bad"
+
+
+def test_operators_do_not_depend_on_the_order_of_rows():
+    votes = np.arange(30) % 3
+    reordered = AuxiliaryRows.read(ROWS[::-1].copy(), pipeline=AUX.pipeline)
+    one, two = part("a", votes), part("b", votes[::-1], 3, reordered)
+    assert np.array_equal(one.array, two.array)
+    assert one.rows == two.rows
+
+
+def test_unreadable_files_are_reported_by_their_name(tmp_path):
+    (tmp_path / "junk.part").write_bytes(b"junk")
+    missing = tmp_path / "never came.part"
+    found = gather([*contributions(2, AUX), tmp_path / "junk.part", str(missing)], 4)
+    assert found.accepted == 2
+    assert [r.source for r in found.rejected] == [str(tmp_path / "junk.part"), str(missing)]
+    assert {r.party for r in found.rejected} == {"unknown party"}
+
+
+def test_one_party_contributes_once():
+    parts = contributions(3, AUX)
+    with pytest.raises(ParameterError, match=r"'p1' contributed twice"):
+        gather([*parts, parts[1]], 9)
+    with pytest.raises(ParameterError, match="more than the 2 enrolled"):
+        gather(parts, 2)
+    tally = VoteTally(AUX, THREE)
+    tally.add(["a", "a"], np.zeros((2, 30), int))
+    with pytest.raises(ParameterError, match="twice"):
+        tally.gathered("votes", Enrolled(5))
+
+
+def test_enrolled_names_say_who_is_missing_and_who_is_a_stranger():
+    found = gather(contributions(4, AUX), ["p0", "p1", "p2", "late", "later"])
+    assert found.missing == ("late", "later")
+    assert (found.accepted, found.absent) == (3, 2)
+    (stranger,) = found.rejected
+    assert stranger.party == "p3"
+    assert "not enrolled" in stranger.reason
+    for wrong in (0, -1, True, "p0", [], ["a", "a"], [1], None):
+        with pytest.raises(ParameterError):
+            Enrolled.of(wrong)
+
+
+def test_a_missing_party_counts_as_zero():
+    parts = contributions(3, AUX)
+    ensemble = PrivateEnsemble(1e6, 1e-5, classes=THREE)
+    found = [ensemble.aggregate(parts, AUX, enrolled=m, ledger=None).release for m in (3, 300)]
+    few, many = (release.arrays["mean_operator"] for release in found)
+    spread = np.sqrt(found[0].noise.dense(4).diagonal())[:, None] * math.sqrt(2)
+    assert (np.abs(few - 100 * many) < 7 * spread).all()  # twelve of them: once in 3e10 runs
+    assert (np.abs(few - many) > 7 * spread).any()
+
+
+def test_honest_contributions_are_never_rejected():
+    """Votes of any kind, also the extreme ones, keep every limit."""
+    generator = np.random.default_rng(8)
+    for classes in (2, 4):
+        sent = [
+            part(f"{kind} {i}", random_shares(generator, classes, kind), classes, votes="simplex")
+            for i in range(50)
+            for kind in ("hard", "soft")
+        ]
+        towards = AUX.rows @ generator.normal(size=(4, 40))
+        sent += [part(f"e{i}", (t > 0).astype(int), classes) for i, t in enumerate(towards.T)]
+        sent += [part(f"c{k}", np.full(30, k), classes) for k in range(classes)]
+        assert gather(sent, len(sent), classes=classes).rejected == ()

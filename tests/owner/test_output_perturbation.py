@@ -1,0 +1,168 @@
+"""Classifiers that leave with noise: one party moves them by no more than is stated."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conftest import auxiliary_rows, contributions, random_shares
+from suffice.errors import OptimisationError, ParameterError
+from suffice.owner import output_perturbation
+from suffice.owner.aggregate import PrivateEnsemble
+from suffice.owner.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.gathering import Enrolled, Gathering
+from suffice.owner.ledger import Ledger
+from suffice.owner.party import PartyContribution
+from suffice.owner.party_noise import reach
+from suffice.owner.party_releases import Round
+from suffice.owner.votes import from_shares, operator_weights
+from suffice.privacy.guarantee import Budget, Unit
+
+rng = np.random.default_rng(5)
+AUX = auxiliary_rows()
+ROWS = AUX.given
+THREE = (0, 1, 2)
+
+
+def distilled(method: str, classes: int, lam: float, enrolled: int, **options):
+    public = Round(
+        options.pop("auxiliary", AUX), tuple(range(classes)), Enrolled(enrolled), "auto", 1.0, 1e-5
+    )
+    return output_perturbation.Distilled(method, public, lam, private=options.pop("private", False))
+
+
+def stated(way) -> float:
+    """Return the sensitivity of the parameters that the noise was fitted to."""
+    return way.noise.sensitivity.l2 * way._step
+
+
+def totals(generator, method: str, classes: int, *, adversary: bool, parties: int = 3):
+    """Return two sums over parties of which one party differs, in that method's statistic."""
+    rest = [random_shares(generator, classes, "hard") for _ in range(parties - 1)]
+    ends = [random_shares(generator, classes, "hard"), random_shares(generator, classes, "soft")]
+    if adversary:
+        votes = (AUX.rows @ generator.normal(size=4) > 0).astype(int)
+        ends = [np.eye(classes)[votes], np.eye(classes)[1 - votes]]
+        rest = [np.eye(classes)[votes], np.eye(classes)[1 - votes]] * (parties // 2)
+    found = []
+    for end in ends:
+        weights = sum(from_shares(s) for s in [*rest, end])
+        if method == "soft":
+            weights = operator_weights(weights).astype(np.int64) @ AUX.codes.astype(np.int64)
+        found.append(weights)
+    return found
+
+
+@pytest.mark.parametrize("method", ["soft", "vote"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("lam", [0.01, 100.0])
+def test_one_party_moves_the_minimiser_by_no_more_than_is_stated(method, classes, lam):
+    way, generator, largest = distilled(method, classes, lam, 3), np.random.default_rng(4), 0.0
+    for trial in range(12):
+        one, two = totals(generator, method, classes, adversary=trial % 2 == 0)
+        largest = max(largest, float(np.linalg.norm(way._minimiser(one) - way._minimiser(two))))
+    assert largest <= stated(way)
+    if lam == 100.0:  # without curvature the bound is nearly attained, so that it is not too large
+        assert largest > 0.7 * stated(way)
+
+
+def test_the_constants_are_those_of_the_text():
+    """1/(lam M) R, sqrt2/(lam M) R, R/lam and sqrt2 R/lam, plus 2 g/lam and the rounding."""
+    R = reach(AUX.codes, None) * AUX.step
+    for method, classes, constant in (
+        ("soft", 2, 1 / 50),
+        ("soft", 3, math.sqrt(2) / 50),
+        ("vote", 2, 1.0),
+        ("vote", 3, math.sqrt(2)),
+    ):
+        way = distilled(method, classes, 0.01, 50)
+        expected = constant * R / 0.01 + 2 * way.certificate / 0.01
+        assert stated(way) == pytest.approx(expected, rel=1e-6)
+        assert 2 * way.certificate / 0.01 < 0.0011 * stated(way)
+
+
+def test_a_solver_that_stops_short_of_its_certificate_releases_nothing(monkeypatch, tmp_path):
+    ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(2.0, 1e-5)}})
+    monkeypatch.setattr(output_perturbation, "_float_error", lambda *_: 1.0)
+    ensemble = PrivateEnsemble(1.0, 1e-5, "soft", classes=THREE)
+    with pytest.raises(OptimisationError, match="certificate"):
+        ensemble.aggregate(contributions(3, AUX), AUX, enrolled=5, ledger=ledger, dataset="crowd")
+
+
+def test_the_certificate_holds_at_the_released_point():
+    """The gradient in extended precision is within the certificate, floats' own error included."""
+    way = distilled("soft", 3, 1e-3, 40)
+    total = sum(p.array for p in contributions(40, AUX))
+    theta = way._minimiser(total).astype(np.longdouble)
+    rows = (AUX.codes * AUX.step).astype(np.longdouble)
+    scores = rows @ theta
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    operator = total.T.astype(np.longdouble) * AUX.step / (VOTE * 30 * 40)
+    gradient = rows.T @ p / 30 - operator + np.longdouble(1e-3) * theta
+    assert np.linalg.norm(gradient.astype(float)) <= way.certificate
+
+
+def test_private_auxiliary_rows_cost_more_and_only_where_they_can():
+    declared = AuxiliaryRows.read(
+        ROWS, pipeline=AuxiliaryRows.read(rng.normal(size=(50, 3))).pipeline
+    )
+    bound = declared.pipeline.norm_bound + 2 * declared.step / 2
+    for classes, factor in ((2, 1.0), (3, math.sqrt(2))):
+        way = distilled("soft", classes, 0.01, 50, auxiliary=declared, private=True)
+        base = factor * bound * (30 + 2 * 50 - 1) / (30 * 50 * 0.01)
+        assert stated(way) - 2 * way.certificate / 0.01 == pytest.approx(base, rel=1e-6)
+        way = distilled("vote", classes, 0.01, 50, auxiliary=declared, private=True)
+        base = factor * bound * 31 / (30 * 0.01)
+        assert stated(way) - 2 * way.certificate / 0.01 == pytest.approx(base, rel=1e-6)
+    for method in ("operator", "votes", "average"):
+        with pytest.raises(ParameterError, match="auxiliary rows as public"):
+            PrivateEnsemble(1.0, 1e-5, method, private_auxiliary=True).guarantee(AUX, enrolled=5)
+    with pytest.raises(ParameterError, match="fitted on the auxiliary rows"):
+        PrivateEnsemble(1.0, 1e-5, "soft", private_auxiliary=True).guarantee(AUX, enrolled=5)
+    ensemble = PrivateEnsemble(1.0, 1e-5, "soft", classes=THREE, private_auxiliary=True)
+    release = ensemble.aggregate(
+        contributions(3, declared), declared, enrolled=5, ledger=None
+    ).release
+    assert release.parts[0].rows.hash not in declared.hashes
+    assert "each auxiliary row as well" in str(release.guarantee)
+
+
+@pytest.mark.parametrize("method", ["soft", "vote"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_party_and_a_row_together_move_the_minimiser_by_no_more(method, classes):
+    pipeline = AuxiliaryRows.read(rng.normal(size=(50, 3)), intercept=0.5).pipeline
+    generator, largest = np.random.default_rng(9), 0.0
+    for _ in range(10):
+        minimisers = []
+        votes = [random_shares(generator, classes, "hard") for _ in range(3)]
+        for end in (-1.0, 1.0):
+            data = ROWS.copy()
+            data[0] = end * 100
+            here = AuxiliaryRows.read(data, pipeline=pipeline)
+            votes[0] = random_shares(generator, classes, "hard")
+            for v in votes[1:]:
+                v[0] = np.eye(classes)[0]  # all parties may vote otherwise on a changed row
+            weights = sum(from_shares(v) for v in votes)
+            way = distilled(method, classes, 50.0, 3, auxiliary=here, private=True)
+            if method == "soft":
+                weights = here.sums(operator_weights(weights))
+            minimisers.append(way._minimiser(weights))
+        largest = max(largest, float(np.linalg.norm(minimisers[0] - minimisers[1])))
+    assert 0.1 * stated(way) < largest <= stated(way)
+
+
+def test_averaged_parameters_cannot_leave_their_ball():
+    sent = [PartyContribution.of_parameters(f"p{i}", rng.normal(size=4), AUX) for i in range(3)]
+    limit = output_perturbation.largest_parameters(AUX, 2, 1e-4)
+    longest = np.zeros((1, 4), dtype=np.int64)
+    longest[0, 0] = math.floor(limit)
+    inside = replace(sent[0], party="inside", array=longest)
+    outside = replace(sent[0], party="outside", array=longest + np.array([2, 0, 0, 0]))
+    gathering = Gathering("parameters", AUX, (0, 1), Enrolled(9), 1e-4)
+    found = gathering.take([*sent, inside, outside]).result()
+    assert [r.party for r in found.rejected] == ["outside"]
+    public = Round(AUX, (0, 1), Enrolled(9), "auto", 1.0, 1e-5)
+    way = output_perturbation.Averaged(public, 1e-4)
+    assert 2 * np.linalg.norm(inside.array) <= way.noise.sensitivity.l2 < 2 * limit * (1 + 1e-9)

@@ -1,0 +1,81 @@
+"""Parties from one table: each learns from its own records, and votes only for classes it has."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from conftest import auxiliary_rows
+from suffice.errors import TableError
+from suffice.owner.gathering import Enrolled, Gathering
+from suffice.owner.party_tables import PartyTable, predicted
+
+AUX = auxiliary_rows(50)
+
+
+def records(classes: int, parties: int = 6, rows: int = 120) -> pa.Table:
+    rng = np.random.default_rng(classes)
+    X = rng.normal(size=(rows, 3)) * 3
+    labels = np.digitize(X[:, 0] + X[:, 2], [-1.0, 1.0] if classes == 3 else [0.0])
+    who = np.arange(rows) % parties
+    labels[who == 1] = 1  # a party of one class
+    labels[who == 2] = np.minimum(labels[who == 2], 1)  # and one that lacks the last
+    columns = {f"x{j}": X[:, j] for j in range(3)}
+    return pa.table({**columns, "label": labels, "who": [f"w{w}" for w in who]})
+
+
+def read(table: pa.Table, classes: int, party: str | None = "who") -> PartyTable:
+    declared = tuple(range(classes))
+    return PartyTable.read(table, AUX, label="label", classes=declared, party=party)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_party_votes_only_for_classes_that_it_has(classes):
+    own = read(records(classes), classes)
+    votes = predicted(AUX.rows, own.parameters(0.01), own.present())
+    assert votes.shape == (6, 50)
+    assert (votes[1] == 1).all()
+    assert set(np.unique(votes[2])) <= {0, 1}
+    assert len(np.unique(votes[0])) > 1
+    models = own.parameters(0.01)
+    for party in (0, 3):  # slow twin: one party, one row at a time
+        scores = AUX.rows @ models[party]
+        expected = (scores > 0) if classes == 2 else scores.argmax(axis=1)
+        assert np.array_equal(votes[party], expected)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_parties_of_a_table_contribute_what_each_would_alone(classes):
+    table = records(classes)
+    own = read(table, classes)
+    declared, everybody = tuple(range(classes)), Enrolled.of(list(own.names))
+    alone = []
+    for name in own.names:
+        mine = table.filter(pa.compute.equal(table["who"], name)).drop_columns(["who"])
+        alone.append(read(mine, classes, None))
+    for statistic in ("operator", "votes"):
+        parts = [
+            one.contribution(name, AUX, statistic, 0.01)
+            for name, one in zip(own.names, alone, strict=True)
+        ]
+        together = own.tally(AUX, 0.01).gathered(statistic, everybody)
+        single = Gathering(statistic, AUX, declared, everybody).take(parts).result()
+        assert np.array_equal(together.total, single.total)
+        assert single.rejected == together.rejected == ()
+    averaged = list(own.averaged(AUX, 0.01))
+    for name, one, part in zip(own.names, alone, averaged, strict=True):
+        assert np.array_equal(one.contribution(name, AUX, "parameters", 0.01).array, part.array)
+
+
+def test_blocks_of_parties_change_nothing(monkeypatch):
+    own = read(records(3), 3)
+    whole = own.tally(AUX, 0.01).gathered("votes", Enrolled(6))
+    monkeypatch.setattr("suffice.owner.party_tables._CELLS", 50 * 3 * 2)
+    parts = own.tally(AUX, 0.01).gathered("votes", Enrolled(6))
+    assert np.array_equal(whole.total, parts.total)
+
+
+def test_every_record_belongs_to_somebody():
+    table = records(2)
+    who = pa.array([None, *table["who"].to_pylist()[1:]])
+    with pytest.raises(TableError, match="1 records belong to no party"):
+        read(table.set_column(table.schema.get_field_index("who"), "who", who), 2)

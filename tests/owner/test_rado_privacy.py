@@ -1,0 +1,410 @@
+"""What rados promise, from both sides: no pair of neighbours moves further, and some move as far.
+
+Neighbours are compared under the same secret signs, which the seeded stream repeats. Noise comes
+from opendp, which cannot be seeded: bounds on it leave six standard errors.
+"""
+
+import math
+from collections import Counter
+from contextlib import contextmanager
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from suffice.errors import ParameterError
+from suffice.owner.rado_guarantees import most_memberships
+from suffice.owner.rado_signs import ChosenSubsets, binomials
+from suffice.owner.rado_ways import way_of
+from suffice.owner.rados import Rados
+from suffice.privacy import randomness
+from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
+from suffice.privacy.calibrate import gaussian_epsilon
+from suffice.privacy.events import Gaussian
+from suffice.privacy.guarantee import Kind, Scope, Unit
+
+ALARM = 1e-6
+NAMES = ["x0", "x1", "x2"]
+ASKED = {"epsilon": 1.0, "delta": 1e-6, "ranges": (-1, 1), "bound": 1.0}
+
+
+def way_for(X, y, seed, **options):
+    """Return the way of a release with its rows taken, under the signs of this seed."""
+    mechanism = Rados(**{**ASKED, **options})
+    rows = mechanism.private_rows(np.asarray(X, dtype=float))
+    way = way_of(mechanism.task(rows, len(X)))
+    batch = pa.record_batch(list(np.asarray(X, dtype=float).T), NAMES)
+    with randomness._seeded_for_tests(seed):
+        vectors = rows.pipeline.finished(rows.encoded(batch)).T
+        way.take(vectors, np.where(np.asarray(y) == 1, 1.0, -1.0))
+        exact(way)  # the last block is drawn here
+    return way
+
+
+def exact(way) -> np.ndarray:
+    """Return the integers that noise would be added to."""
+    return way._subsets.result()
+
+
+def moved(one, other) -> float:
+    return float(np.linalg.norm((exact(one) - exact(other)).astype(float)))
+
+
+def data(seed: int, rows: int = 40):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-1, 1, (rows, 3)), rng.integers(0, 2, rows)
+
+
+# ------------------------------------------------------------------ labels: one shared vector
+
+
+def test_labels_are_in_the_shared_vector_only():
+    X, y = data(0)
+    one, other = (way_for(X, labels, 1, unit="label", count=8) for labels in (y, 1 - y))
+    np.testing.assert_array_equal(exact(one), exact(other))
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), place=st.integers(0, 39))
+def test_one_label_moves_the_shared_vector_by_its_row_at_most(seed, place):
+    X, y = data(seed)
+    y2 = y.copy()
+    y2[place] = 1 - y[place]
+    one, other = (way_for(X, labels, 1, unit="label", count=4) for labels in (y, y2))
+    step = one._negative.result() - other._negative.result()
+    assert np.linalg.norm(step) <= one._noise.sensitivity.l2
+    assert np.abs(step).sum() <= one._noise.sensitivity.l1
+
+
+def test_a_row_at_the_bound_moves_it_as_far_as_is_paid_for():
+    X, y = data(3)
+    X[5] = (1.0, 1.0, 1.0)  # longer than the bound: clipped to it
+    y2 = y.copy()
+    y2[5] = 1 - y[5]
+    one, other = (way_for(X, labels, 1, unit="label", count=4) for labels in (y, y2))
+    step = np.linalg.norm(one._negative.result() - other._negative.result())
+    assert step == pytest.approx(one._noise.sensitivity.l2, rel=1e-8)
+
+
+def test_all_rados_carry_the_same_noise():
+    X, y = data(4, 200)
+    options = {**ASKED, "unit": "label", "count": 16, "signs": "iid"}
+    with randomness._seeded_for_tests(9):
+        noisy = Rados(**options).release(X, y, ledger=None)
+    plain = way_for(X, y, 9, unit="label", count=16, signs="iid")
+    true = (exact(plain) - plain._negative.result()) * plain.step
+    noise = noisy.arrays["rados"] - true
+    assert np.ptp(noise, axis=0).max() < 1e-9
+    assert (np.abs(noise[0]) > 0).all()
+    assert np.abs(noise).max() < 8 * math.sqrt(noisy.noise.variance)
+
+
+def test_a_label_costs_what_was_asked_pure_or_not():
+    X, y = data(5)
+    for delta, event in ((0.0, None), (1e-6, Gaussian)):
+        release = Rados(**{**ASKED, "delta": delta}, unit="label").release(X, y, ledger=None)
+        guarantee = release.guarantee
+        assert guarantee.unit is Unit.LABEL
+        assert (guarantee.kind, guarantee.scope) == (Kind.GLOBAL, Scope.JOINT)
+        assert 0.99 < guarantee.epsilon <= 1.0
+        if event is not None and guarantee.delta:
+            assert isinstance(guarantee.event, event)
+        assert "nothing is promised about them" in str(guarantee)
+
+
+def test_under_a_fixed_support_shared_noise_would_tell_labels():
+    """Two examples, supports of one: equal and unequal labels have differences that never meet.
+
+    The difference of two rados, in which shared noise cancels, is y_1 x_1 - y_2 x_2 or its negative
+    half of the time.
+    """
+    x = np.array([[1.0, 0.0], [0.0, 1.0]])
+
+    def differences(labels) -> Counter:
+        edges = np.array(labels)[:, None] * x
+        return Counter(tuple(edges[i] - edges[j]) for i in range(2) for j in range(2))
+
+    one, other = differences((1, 1)), differences((1, -1))
+    shared = sum(min(one[d], other[d]) for d in one)
+    assert shared / 4 == 0.5  # only "both rados are the same" has a chance under either
+    with pytest.raises(ParameterError, match="does not protect labels"):
+        way_for(*data(0), 0, unit="label", support=5)
+
+
+# ------------------------------------------------------------------ records: the whole matrix
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 10**6),
+    place=st.integers(0, 39),
+    signs=st.sampled_from(["hadamard", "iid"]),
+    count=st.sampled_from([4, 6, 8, 13]),
+)
+def test_one_record_never_moves_the_matrix_further_than_is_paid_for(seed, place, signs, count):
+    X, y = data(seed)
+    X2, y2 = X.copy(), y.copy()
+    X2[place], y2[place] = np.random.default_rng(seed + 1).normal(size=3) * 9, seed % 2
+    options = {"unit": "record", "signs": signs, "count": count}
+    # The label may change: memberships are coupled, which is what weighting by labels does.
+    one, other = way_for(X, y, 7, **options), way_for(X2, y2, 7, **options)
+    assert moved(one, other) <= one._noise.sensitivity.l2
+
+
+@pytest.mark.parametrize("count", [8, 32])
+@pytest.mark.parametrize("turned", [False, True])
+def test_balanced_signs_attain_sqrt_two_n(count, turned):
+    """A row at the bound against its opposite, or against itself under the other label."""
+    X, y = data(1)
+    X[11] = (3.0, 0.0, 0.0)
+    X2, y2 = X.copy(), y.copy()
+    if turned:
+        y2[11] = 1 - y[11]
+    else:
+        X2[11] = -X[11]
+    options = {"unit": "record", "count": count, "intercept": 0.0}
+    one, other = way_for(X, y, 5, **options), way_for(X2, y2, 5, **options)
+    reach = one._noise.sensitivity.l2
+    assert moved(one, other) == pytest.approx(reach, rel=1e-8)
+    assert reach * one.step == pytest.approx(math.sqrt(2 * count) * 1.0, rel=1e-8)
+
+
+def test_free_signs_come_near_their_bound():
+    """Of three rados an example is in all one time in eight: 2 sqrt(n) max ||x||."""
+    X, y = data(1, 200)
+    X[:] = (1.0, 0.0, 0.0)
+    options = {"unit": "record", "count": 3, "signs": "iid", "intercept": 0.0}
+    reach, largest = math.inf, 0.0
+    for place in range(0, 200, 5):
+        X2 = X.copy()
+        X2[place] = -X[place]
+        one, other = way_for(X, y, 5, **options), way_for(X2, y, 5, **options)
+        reach, largest = one._noise.sensitivity.l2, max(largest, moved(one, other))
+    assert largest == pytest.approx(reach, rel=1e-8)
+
+
+@pytest.mark.parametrize(("count", "most"), [(2, 1), (5, 4), (8, 4), (9, 8), (1000, 512)])
+def test_structured_signs_bound_memberships_by_half_a_block(count, most):
+    assert most_memberships(count, "hadamard") == most
+    assert most_memberships(count, "iid") == count
+
+
+def test_records_have_independent_noise_of_the_stated_size():
+    X, y = data(2, 100)
+    release = Rados(**ASKED, unit="record", count=512).release(X, y, ledger=None)
+    guarantee = release.guarantee
+    assert guarantee.unit is Unit.RECORD
+    assert 0.99 < guarantee.epsilon <= 1.0
+    noise = release.arrays["rados"]  # 100 rows are nothing beside it
+    ratio = float(np.mean(noise**2)) / release.noise.variance
+    assert ratio == pytest.approx(1.0, abs=6 * math.sqrt(2 / noise.size))
+    assert ratio != pytest.approx(1.3, abs=6 * math.sqrt(2 / noise.size))
+    correlation = np.corrcoef(noise[:256].ravel(), noise[256:].ravel())[0, 1]
+    assert abs(correlation) < 6 / math.sqrt(noise.size / 2)
+
+
+def test_edges_have_noise_of_their_own_whatever_the_support():
+    X, y = data(2, 300)
+    options = {**ASKED, "unit": "record", "noise": "edges", "count": 4}
+    release = Rados(**options).release(X, y, ledger=None)
+    (guarantee,) = release.guarantees
+    assert guarantee.unit is Unit.RECORD
+    assert 0.99 < guarantee.epsilon <= 1.0
+    small = Rados(**options, support=3).release(X, y, ledger=None)
+    assert small.guarantee == guarantee
+    assert release.noise.variance == pytest.approx(50 * small.noise.variance)  # 150 edges for 3
+    many = Rados(**{**options, "count": 64}, support=1).release(X, y, ledger=None)
+    noise = many.arrays["rados"]  # an edge is short beside its noise
+    assert float(np.mean(noise**2)) / many.noise.variance == pytest.approx(1, abs=0.6)
+
+
+# ------------------------------------------------------------------ attributes
+
+
+@pytest.mark.parametrize("signs", ["hadamard", "iid"])
+def test_one_value_moves_its_own_coordinates_by_its_range(signs):
+    X, y = data(6)
+    X2 = X.copy()
+    X[4, 1], X2[4, 1] = -5.0, 5.0  # held to -1 and 1
+    options = {"unit": "attribute", "attributes": ["x1"], "bound": None, "signs": signs}
+    one, other = (way_for(rows, y, 3, count=8, **options) for rows in (X, X2))
+    difference = exact(one) - exact(other)
+    assert not difference[:, [0, 2, 3]].any()
+    reach = one._noises["x1"].sensitivity.l2
+    assert np.linalg.norm(difference.astype(float)) <= reach
+    if signs == "hadamard":
+        assert np.linalg.norm(difference.astype(float)) == pytest.approx(reach, rel=1e-8)
+        assert reach * one.step == pytest.approx(2 * math.sqrt(4), rel=1e-8)
+
+
+def test_attributes_have_noise_on_their_coordinates_and_a_promise_each():
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "age": rng.uniform(0, 100, 100),
+            "ward": rng.choice(["a", "b", "c"], 100),
+            "size": rng.uniform(0, 1, 100),
+            "sick": rng.integers(0, 2, 100),
+        }
+    )
+    mechanism = Rados(
+        count=8,
+        epsilon=1.0,
+        delta=1e-6,
+        unit="attribute",
+        attributes=["ward", "age"],
+        ranges={"age": (0, 100), "size": (0, 1)},
+        categories={"ward": ["a", "b", "c"]},
+        standardize="none",
+    )
+    release = mechanism.release(table, label="sick", ledger=None)
+    assert [g.of for g in release.guarantees] == [("ward",), ("age",)]
+    assert all(g.unit is Unit.ATTRIBUTE and 0.99 < g.epsilon <= 1 for g in release.guarantees)
+    assert (release.noise.array > 0).tolist() == [True] * 4 + [False] * 2
+    deviations = np.sqrt(release.noise.variance * release.noise.array)
+    assert deviations[0] / deviations[1] == pytest.approx(100 / math.sqrt(2), rel=1e-6)
+
+
+def test_a_record_may_be_replaced_but_not_its_box():
+    """Rows are never clipped where an attribute is protected: one value would move the others."""
+    X, y = data(6)
+    options = {"unit": "attribute", "attributes": ["x1"], "bound": None, "count": 4}
+    pipeline = way_for(X, y, 3, **options).task.rows.pipeline
+    corners = np.array(list(product((-9, 9), repeat=3)), dtype=float)
+    batch = pa.record_batch(list(np.clip(corners, -1, 1).T), NAMES)
+    np.testing.assert_array_equal(np.abs(pipeline.transform(batch)[:, :3]), 1.0)
+
+
+# ------------------------------------------------------------------ DP-Feat: the marginal
+
+
+def feature_laws(v: np.ndarray) -> Counter:
+    """Return the exact law of a rado's protected coordinate over all signatures, in 2^m-ths."""
+    return Counter(int(np.dot(bits, v)) for bits in product((0, 1), repeat=len(v)))
+
+
+def test_the_protected_coordinate_is_a_binomial_less_a_count():
+    for v in ([1, 1, -1, 1, -1, -1, -1], [-1] * 6, [1, -1, 1]):
+        q = v.count(-1)
+        law = {k - q: math.comb(len(v), k) for k in range(len(v) + 1)}
+        assert feature_laws(np.array(v)) == law
+
+
+@contextmanager
+def protected(rows: int, **options):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=rows), rng.integers(0, 2, rows)])
+    y = rng.integers(0, 2, rows)
+    mechanism = Rados(standardize="none", protect=["x1"], **options)
+    yield mechanism.release(X, y, ledger=None), X, y
+
+
+@pytest.mark.parametrize("truncate", [None, 0.9])
+def test_dp_feat_states_a_marginal_promise_composed_over_all_rados(truncate):
+    with protected(400, count=20, delta=1e-3, truncate=truncate) as (release, _, _):
+        (guarantee,) = release.guarantees
+        low = 0 if truncate is None else truncation(400, truncate)
+        assert guarantee.scope is Scope.MARGINAL
+        assert (guarantee.unit, guarantee.kind, guarantee.of) == (
+            Unit.ATTRIBUTE, Kind.GLOBAL, ("x1",),
+        )  # fmt: skip
+        assert guarantee.epsilon == pytest.approx(shift_epsilon(400, 20, 1e-3, low))
+        assert guarantee.epsilon > gaussian_epsilon(1e-3, 1 / (2 * math.sqrt(20 / 400)))
+        assert "the whole release, read together, is not protected" in str(guarantee)
+        assert release.details["mechanism"] == "dp-feat" + "-truncated" * (truncate is not None)
+        assert release.details["protect"] == ["x1"]
+        sums = release.arrays["rados"][:, 1]
+        np.testing.assert_array_equal(sums, np.rint(sums))
+
+
+def test_requested_is_never_exceeded_and_the_refusal_says_what_fits():
+    with pytest.raises(ParameterError, match=r"20 rados of 400 rows cost .* (\d+) fit"):
+        protected(400, count=20, delta=1e-3, epsilon=0.5).__enter__()
+    with protected(400, count=4, delta=1e-3, epsilon=0.9) as (release, _, _):
+        assert release.guarantee.epsilon <= 0.9
+
+
+def test_edges_that_weigh_more_than_delta_are_refused():
+    assert 1 - (1 - edge_mass(1000, truncation(1000, 0.1))) ** 10 > 0.2
+    with pytest.raises(ParameterError, match="the edges of the truncation"):
+        protected(1000, count=10, delta=0.2, truncate=0.1).__enter__()
+    with pytest.raises(ParameterError, match="no rado is left"):
+        protected(1000, count=10, delta=0.2, truncate=1e-3).__enter__()
+    with pytest.raises(ParameterError, match="too few"):
+        protected(10, count=10, delta=1e-6).__enter__()
+
+
+def allowed(v: np.ndarray, low: int) -> list[tuple[int, ...]]:
+    """Return the memberships whose sum eq. (16) keeps."""
+    m, q = len(v), int((v < 0).sum())
+    return [
+        bits for bits in product((0, 1), repeat=m) if low <= int(np.dot(bits, v)) + q <= m - low
+    ]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_direct_sampling_is_the_law_that_rejection_has():
+    """Six examples, edges 1: memberships are uniform over those that eq. (16) keeps."""
+    v, low, count = np.array([1.0, -1, -1, 1, -1, -1]), 2, 20_000
+    sizes = binomials(6, count, low)
+    subsets = ChosenSubsets(6, sizes, 0.0, 6)
+    subsets.update(np.eye(6), np.ones(6), v < 0)
+    drawn = Counter(map(tuple, subsets.result().astype(int).tolist()))
+    outcomes = allowed(v, low)
+    assert set(drawn) == set(outcomes)
+    assert stats.chisquare([drawn[o] for o in outcomes]).pvalue > ALARM
+    free = np.random.default_rng(0).integers(0, 2, (4 * count, 6))  # the reference: reject
+    sums = free @ v + (v < 0).sum()
+    kept = free[(sums >= low) & (sums <= 6 - low)][:count]
+    rejected = Counter(map(tuple, kept.tolist()))
+    tables = [[table[o] for o in outcomes] for table in (drawn, rejected)]
+    assert stats.chi2_contingency(tables).pvalue > ALARM
+
+
+@pytest.mark.usefixtures("seeded")
+def test_sizes_alone_without_turning_edges_would_be_noticed():
+    v, low, count = np.array([1.0, -1, -1, 1, -1, -1]), 2, 20_000
+    subsets = ChosenSubsets(6, binomials(6, count, low), 0.0, 6)
+    subsets.update(np.eye(6), np.ones(6), None)
+    drawn = Counter(map(tuple, subsets.result().astype(int).tolist()))
+    assert set(drawn) != set(allowed(v, low))
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(("trials", "low"), [(5, 0), (64, 0), (65, 30), (70, 33)])
+def test_counted_bits_are_binomial_and_held(trials, low):
+    drawn = Counter(binomials(trials, 4000, low).tolist())
+    support = range(low, trials - low + 1)
+    weights = np.array([math.comb(trials, k) for k in support], dtype=float)
+    assert set(drawn) <= set(support)
+    expected = 4000 * weights / weights.sum()
+    often = expected > 5
+    seen = np.array([drawn[k] for k in support])
+    pooled = (
+        np.append(seen[often], seen[~often].sum()),
+        np.append(expected[often], expected[~often].sum()),
+    )
+    keep = pooled[1] > 0
+    assert stats.chisquare(pooled[0][keep], pooled[1][keep]).pvalue > ALARM
+
+
+def test_truncated_rados_stay_within_eq_16():
+    with protected(300, count=40, delta=0.5, truncate=0.5) as (release, X, y):
+        v = (2 * X[:, 1] - 1) * (2 * y - 1)
+        K = release.arrays["rados"][:, 1] + (v < 0).sum()
+        low = truncation(300, 0.5)
+        assert (low <= K).all()
+        assert (300 - low >= K).all()
+
+
+def test_several_columns_are_protected_each_on_its_own():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (300, 2)).astype(float)
+    mechanism = Rados(count=4, protect=["x0", "x1"], delta=1e-3, standardize="none")
+    release = mechanism.release(X, rng.integers(0, 2, 300), ledger=None)
+    assert [g.of for g in release.guarantees] == [("x0",), ("x1",)]
+    assert all(g.scope is Scope.MARGINAL for g in release.guarantees)

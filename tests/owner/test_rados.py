@@ -1,0 +1,463 @@
+"""Rados: what is summed, which examples are in which sum, how rows are scaled, what is refused.
+
+An identity matrix of rows shows who is in which rado: coordinate i of a rado is y_i b_si. Signs
+come from our own randomness, which is seeded wherever a law is tested.
+"""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from suffice.engines.rados import default_count
+from suffice.errors import (
+    BudgetError,
+    DataChangedError,
+    ParameterError,
+    TableError,
+    UnprotectedError,
+)
+from suffice.owner.ledger import Ledger
+from suffice.owner.rado_plan import plan_rados
+from suffice.owner.rado_signs import FreeSubsets, HadamardSubsets
+from suffice.owner.rados import Rados
+from suffice.privacy.guarantee import Budget, Kind, Unit
+from suffice.release.codec import decode, encode
+from suffice.release.merge import merge
+
+ALARM = 1e-6
+PLAIN = {"standardize": "none", "intercept": 0.0}
+
+
+def rows(count: int = 200, width: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-1, 1, (count, width)), rng.integers(0, 2, count)
+
+
+def released(X, y, **options):
+    return Rados(**options).release(X, y, ledger=None, unprotected=True)
+
+
+def members(count: int, examples: int, **options) -> np.ndarray:
+    """Return who is in which rado, (count, examples), by rows that each have their coordinate."""
+    y = np.arange(examples) % 2
+    release = released(np.eye(examples), y, count=count, **PLAIN, **options)
+    inside = release.arrays["rados"] * np.where(y == 1, 1, -1)
+    assert set(np.unique(inside)) <= {0.0, 1.0}
+    return inside.astype(int)
+
+
+# ------------------------------------------------------------------ who is in which rado
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 8, 12, 31, 32, 33, 64])
+def test_with_structured_signs_nobody_is_in_all_rados_or_in_none(count):
+    size = 1 << (count - 1).bit_length()
+    inside = members(count, 3 * size + 5, signs="hadamard").sum(axis=0)
+    assert inside.min() >= max(1, count - size // 2)
+    assert inside.max() <= min(count - 1, size // 2)
+    if count == size:
+        assert set(inside) == {count // 2}
+
+
+def test_column_zero_would_break_that():
+    """The same with the all-ones column: its example is in all rados or in none."""
+    from scipy.linalg import hadamard
+
+    assert np.abs(hadamard(8).sum(axis=0)).tolist() == [8, 0, 0, 0, 0, 0, 0, 0]
+
+
+def triple_counts(inside: np.ndarray) -> list[int]:
+    """Return how often each of the eight patterns of three neighbours occurs."""
+    seen = Counter(map(tuple, inside.tolist()))
+    return [seen[pattern] for pattern in product((0, 1), repeat=3)]
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("signs", ["hadamard", "iid"])
+def test_the_signs_of_one_rado_are_uniform(signs):
+    """One rado of each of 40 releases, 120 examples: all patterns of three are equally likely."""
+    drawn = [members(8, 120, signs=signs)[s % 8].reshape(-1, 3) for s in range(40)]
+    assert stats.chisquare(triple_counts(np.vstack(drawn))).pvalue > ALARM
+
+
+@pytest.mark.usefixtures("seeded")
+def test_without_random_signs_on_the_diagonal_that_would_be_noticed(monkeypatch):
+    monkeypatch.setattr("suffice.owner.rado_signs._signs", np.ones)
+    drawn = [members(8, 120, signs="hadamard")[s % 8].reshape(-1, 3) for s in range(40)]
+    assert stats.chisquare(triple_counts(np.vstack(drawn))).pvalue < ALARM
+
+
+def pair_counts() -> list[int]:
+    """Return how often two rados hold each pattern of an example in block 0 and one in block 1."""
+    drawn = [members(4, 6, signs="hadamard")[:2][:, [0, 3]].ravel() for _ in range(300)]
+    seen = Counter(map(tuple, drawn))
+    return [seen[pattern] for pattern in product((0, 1), repeat=4)]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_two_rados_agree_in_one_block_whatever_they_do_in_another(monkeypatch):
+    """Two of four balanced signs are equal with probability 1/3, in each block on its own."""
+    half = {True: 1 / 6, False: 1 / 3}
+    likely = [half[a == c] * half[b == d] for a, b, c, d in product((0, 1), repeat=4)]
+    assert stats.chisquare(pair_counts(), 300 * np.array(likely)).pvalue > ALARM
+    monkeypatch.setattr(HadamardSubsets, "_orders", _same_order)
+    assert stats.chisquare(pair_counts(), 300 * np.array(likely)).pvalue < ALARM
+
+
+def _same_order(self, blocks: int) -> np.ndarray:
+    return np.tile(np.arange(self._size, dtype=np.int32), (blocks, 1))
+
+
+class Ragged:
+    """A table that comes in batches of odd sizes."""
+
+    def __init__(self, table: pa.Table, sizes: list[int]) -> None:
+        self._table, self._sizes, self.schema = table, sizes, table.schema
+
+    def batches(self, columns):
+        start = 0
+        for size in self._sizes:
+            yield from self._table.select(list(columns)).slice(start, size).to_batches()
+            start += size
+
+
+@pytest.mark.parametrize("sizes", [[40], [1] * 40, [7, 9, 2, 22], [16, 24]])
+def test_blocks_are_cut_by_place_and_not_by_batch(sizes):
+    """Columns 1, 2 and 3 of a Sylvester matrix multiply to one.
+
+    So do the signs of a block's first three examples, up to a sign that all rados share.
+    """
+    table = pa.table({f"x{j}": column for j, column in enumerate(np.eye(40))})
+    inside = released(Ragged(table, sizes), np.ones(40, int), count=16, **PLAIN).arrays["rados"]
+    signs = 2 * inside - 1
+    for start in (0, 15, 30):
+        assert len(set(signs[:, start : start + 3].prod(axis=1))) == 1
+    assert len(set(signs[:, 13:16].prod(axis=1))) == 2  # examples 13 to 15 straddle two blocks
+
+
+def test_balanced_signs_make_the_mean_rado_half_the_mean_operator():
+    X, y = rows(500)
+    rados = released(X, y, count=64, **PLAIN).arrays["rados"]
+    np.testing.assert_allclose(rados.mean(axis=0), (2 * y - 1) @ X / 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("support", [1, 7, 39])
+def test_a_fixed_support_is_fixed(support):
+    inside = members(30, 40, support=support)
+    assert set(inside.sum(axis=1)) == {support}
+    assert inside.sum(axis=0).std() > 0
+
+
+def test_free_signs_ignore_how_rows_arrive():
+    """Many rados: bits are drawn part by part, and every row still has its own."""
+
+    class Small(FreeSubsets):
+        _memberships = 64
+
+    subsets = Small(40, 3, 0.0)
+    subsets.update(np.eye(40)[:, :37].copy(), np.ones(37))
+    subsets.update(np.eye(40)[:, 37:].copy(), np.ones(3))
+    assert set(np.unique(subsets.result())) == {0.0, 1.0}
+
+
+# ------------------------------------------------------------------ what is summed
+
+
+def test_a_rado_is_the_sum_of_edges_where_sign_and_label_agree():
+    """Definition 1 beside memberships seen through extra one-hot columns."""
+    X, y = rows(30)
+    both = np.hstack([X, np.eye(30)])
+    for signs in ("hadamard", "iid"):
+        rados = released(both, y, count=16, signs=signs, **PLAIN).arrays["rados"]
+        labels = 2 * y - 1
+        sigma = np.where(rados[:, 4:] != 0, labels, -labels)
+        np.testing.assert_allclose(rados[:, :4], (sigma + labels) @ X / 2, atol=1e-12)
+
+
+def test_rows_scale_themselves_unless_told_otherwise():
+    X, y = rows(400)
+    release = released(50 + 9 * X, y)
+    assert release.arrays["rados"].shape == (200, 5)
+    plain = release.pipeline
+    np.testing.assert_allclose(plain.mean, (50 + 9 * X).mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(plain.scale, (9 * X).std(axis=0), rtol=1e-6)
+    assert (plain.intercept, plain.bound) == (1.0, 2.0**300)
+    assert released(X, y, intercept=0.0).arrays["rados"].shape == (200, 4)
+
+
+def test_the_number_of_rados_is_a_thousand_or_half_the_rows():
+    assert [default_count(m) for m in (1, 10, 1999, 5000)] == [2, 5, 999, 1000]
+
+
+def test_rows_are_named_by_what_leaves():
+    X, y = rows()
+    first, second = released(X, y, count=8), released(X, y, count=8)
+    assert first.parts[0].rows.hash != second.parts[0].rows.hash
+    assert first.parts[0].rows.count == 200
+    assert decode(encode(first)) == first
+
+
+def test_several_owners_add_their_rados_one_by_one():
+    X, y = rows()
+    one = released(X, y, count=8, ranges=(-1, 1))
+    two = released(-X, y, count=8, ranges=(-1, 1))
+    both = merge([one, two])
+    np.testing.assert_array_equal(both.arrays["rados"], one.arrays["rados"] + two.arrays["rados"])
+    assert both.rows == 400
+    assert both.parts == one.parts + two.parts
+    label = {"epsilon": 1.0, "unit": "label", "ranges": (-1, 1), "count": 8}
+    noisy = merge([released(X, y, **label), released(-X, y, **label)])
+    assert noisy.noise.variance == 2 * released(X, y, **label).noise.variance
+    supports = [released(X, y, count=8, support=s, ranges=(-1, 1)) for s in (5, 9)]
+    assert merge(supports).details["support"] == 14
+    for other in (
+        released(X, y, count=4, ranges=(-1, 1)),
+        released(X, y, **label),
+        supports[0],
+    ):
+        with pytest.raises(ParameterError):
+            merge([one, other])
+
+
+# ------------------------------------------------------------------ how private rows are scaled
+
+
+def table(seed: int = 0, count: int = 300) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "age": rng.uniform(0, 100, count),
+            "ward": rng.choice(["north", "south"], count),
+            "hiv": rng.integers(0, 2, count),
+            "sick": rng.choice(["no", "yes"], count),
+        }
+    )
+
+
+DECLARED = {
+    "classes": ("no", "yes"),
+    "ranges": {"age": (0, 100), "hiv": (0, 1)},
+    "categories": {"ward": ["north", "south"]},
+    "count": 8,
+}
+LABEL = {"epsilon": 1.0, "unit": "label"}
+RECORD = {"epsilon": 1.0, "delta": 1e-6, "unit": "record"}
+
+
+def of_table(data=None, *, unprotected=False, ledger=None, dataset=None, **options):
+    return Rados(**{**DECLARED, **options}).release(
+        table() if data is None else data,
+        label="sick",
+        ledger=ledger,
+        dataset=dataset,
+        unprotected=unprotected,
+    )
+
+
+def test_declared_ranges_become_minus_one_to_one_and_bound_the_rows():
+    release = of_table(**LABEL)
+    pipeline = release.pipeline
+    assert pipeline.mean.tolist() == [50.0, 0.5, 0.5, 0.5]
+    assert pipeline.scale.tolist() == [50.0, 0.5, 0.5, 0.5]
+    assert pipeline.bound == pytest.approx(2.0)  # four coordinates of at most one
+    assert pipeline.intercept == pytest.approx(0.5)
+    assert release.guarantee.kind is Kind.GLOBAL
+
+
+def test_numbers_outside_their_range_count_as_its_end():
+    wild = table().set_column(0, "age", pa.array(np.full(300, 1e9)))
+    calm = table().set_column(0, "age", pa.array(np.full(300, 100.0)))
+    first, second = (of_table(t, support=299, unprotected=True) for t in (wild, calm))
+    for release in (first, second):
+        assert np.abs(release.arrays["rados"][:, 0]).max() <= 299
+        assert np.abs(release.arrays["rados"][:, 0]).max() > 1
+
+
+def test_a_public_table_scales_and_clips():
+    release = of_table(ranges=None, categories=None, standardize=table(1), **RECORD)
+    assert release.guarantee.kind is Kind.GLOBAL
+    assert release.pipeline.mean[0] == pytest.approx(50, abs=5)
+    assert release.pipeline.bound < 10
+    assert of_table(ranges=None, standardize=table(1), bound=1.5, **RECORD).pipeline.bound == 1.5
+
+
+def test_scales_read_off_private_rows_are_said_aloud():
+    for promise in (LABEL, RECORD, {"protect": ["hiv"], "delta": 1e-6}):
+        options = {"ranges": None, "standardize": "rows", "categories": None, **promise}
+        with pytest.raises(UnprotectedError):
+            of_table(**options)
+        guarantee = of_table(unprotected=True, **options).guarantee
+        assert guarantee.kind is Kind.DATA_DEPENDENT
+        assert "Not differentially private" in str(guarantee)
+
+
+def test_plain_rados_protect_nothing_and_say_so():
+    with pytest.raises(UnprotectedError):
+        of_table()
+    release = of_table(unprotected=True)
+    assert release.guarantee.kind is Kind.NONE
+    assert release.guarantee.epsilon is None
+    assert str(release.guarantee).startswith("Protects nothing")
+    assert release.details["mechanism"] == "plain"
+
+
+def test_unscaled_rows_need_a_declared_bound_for_a_promise():
+    with pytest.raises(ParameterError, match="norm bound"):
+        of_table(ranges=None, standardize="none", **RECORD)
+    release = of_table(ranges=None, standardize="none", bound=3.0, **RECORD)
+    assert release.pipeline.mean.tolist() == [0.0] * 4
+    assert release.pipeline.norm_bound == pytest.approx(np.hypot(3, 0.75))
+
+
+def test_an_earlier_pipeline_can_be_used_again():
+    first = of_table(**RECORD)
+    again = of_table(table(2), ranges=None, categories=None, pipeline=first.pipeline, **RECORD)
+    assert merge([first, again]).rows == 600
+    plain = of_table(ranges=None, categories=None, standardize="rows", unprotected=True)
+    with pytest.raises(ParameterError, match="clips nothing"):
+        of_table(ranges=None, categories=None, pipeline=plain.pipeline, **RECORD)
+    with pytest.raises(ParameterError, match="-1 and"):
+        of_table(pipeline=first.pipeline, protect=["hiv"], delta=1e-6)
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"signs": "hadamard", "support": 5}, "uniform rados only"),
+        ({"signs": "hadamard", "protect": ["hiv"], "delta": 0.1}, "uniform rados only"),
+        ({"signs": "random"}, "signs must be one of"),
+        ({"signs": "hadamard", "count": 1}, "signs='iid'"),
+        ({"count": 0}, "between 1 and"),
+        ({"support": 300}, "between 1 and 299"),
+        ({"support": 0}, "between 1 and 299"),
+        ({"protect": ["hiv"], **RECORD}, "goes with no noise"),
+        ({"protect": ["hiv"], "delta": 0.1, "noise": "edges"}, "goes with no noise"),
+        ({"protect": ["hiv"], "delta": 0.1, "support": 9}, "exclude each other"),
+        ({"protect": ["hiv"]}, "delta > 0"),
+        ({"protect": ["ward"], "delta": 0.1}, "no feature of numbers"),
+        ({"protect": ["age", "hiv"], "delta": 0.1, "truncate": 1.0}, "one protected column"),
+        ({"epsilon": 1.0}, "say what epsilon protects"),
+        ({"unit": "label"}, "needs an epsilon"),
+        ({"noise": "edges"}, "needs an epsilon"),
+        ({"noise": "local"}, "joint or edges"),
+        ({**LABEL, "noise": "edges"}, "must be 'record'"),
+        ({**LABEL, "support": 5}, "does not protect labels"),
+        ({"epsilon": 1.0, "unit": "record"}, "delta > 0"),
+        ({"epsilon": 1.0, "unit": "party"}, "label, record or attribute"),
+        ({"epsilon": 1.0, "unit": "person"}, "label, record or attribute"),
+        ({**RECORD, "unit": "attribute"}, "name the protected columns"),
+        ({**RECORD, "attributes": ["age"]}, "name the protected columns"),
+        ({**RECORD, "unit": "attribute", "attributes": ["nose"]}, "no column 'nose'"),
+        ({**RECORD, "unit": "attribute", "attributes": ["age"], "bound": 1.0}, "not clipped"),
+        ({**RECORD, "ranges": {"hiv": (0, 1)}}, "'age' has no declared range"),
+        ({**RECORD, "categories": None}, "'ward' has no declared categories"),
+        ({**RECORD, "clip": 0.5}, "declare a bound"),
+        ({**RECORD, "clip": 0.5, "bound": 1.0}, "say once where"),
+        ({"missing": "guess"}, "missing must be one of"),
+        ({"ranges": {"age": (1, 1)}}, "two finite numbers"),
+        ({"ranges": {"age": "x"}}, "two numbers"),
+        ({"ranges": {"nose": (0, 1)}}, "'nose' is declared"),
+        ({"classes": ("no", "yes", "maybe")}, "two classes"),
+        ({"epsilon": -1.0, "unit": "label"}, "epsilon must be"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_a_reason(options, reason):
+    with pytest.raises(ParameterError, match=reason):
+        of_table(unprotected=True, **options)
+
+
+def test_a_protected_column_holds_two_values():
+    with pytest.raises(TableError, match=r"column 'age': \d+ cells are neither 0 nor 100"):
+        of_table(protect=["age"], delta=0.1)
+    odd = {"age": (0, 100), "hiv": (0.1, 0.7)}
+    with pytest.raises(ParameterError, match="as 0 and 1"):
+        of_table(protect=["hiv"], delta=0.1, ranges=odd)
+
+
+def test_labels_are_given_once_and_are_of_their_classes():
+    X, y = rows()
+    with pytest.raises(ParameterError, match="once"):
+        Rados().release(X, ledger=None)
+    with pytest.raises(TableError, match="labels are missing or none"):
+        released(X, y + 1)
+    with pytest.raises(TableError, match="no rows"):
+        released(X[:0], y[:0], ranges=(-1, 1))
+
+
+# ------------------------------------------------------------------ what it costs
+
+
+def test_a_ledger_pays_once_for_the_same_request(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(1.1, 1e-5)}})
+    first = of_table(ledger=ledger, dataset="d", **RECORD)
+    assert encode(of_table(ledger=ledger, dataset="d", **RECORD)) == encode(first)
+    (balance,) = ledger.balances()
+    assert 0.5 < balance.spent <= 1.0
+    with pytest.raises(BudgetError):
+        of_table(ledger=ledger, dataset="d", **{**RECORD, "count": 16})
+    with pytest.raises(DataChangedError):
+        of_table(table(1), ledger=ledger, dataset="d", **RECORD)
+    aged = table().set_column(0, "age", pa.array(np.zeros(300)))
+    with pytest.raises(BudgetError):  # other cells of the same people pay anew
+        of_table(aged, ledger=ledger, dataset="d", **RECORD)
+
+
+def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(0.5, 1e-5)}})
+    drawn = []
+    monkeypatch.setattr("suffice.owner.rado_ways._Edges.take", lambda *_: drawn.append(1))
+    with pytest.raises(BudgetError):
+        of_table(ledger=ledger, dataset="d", noise="edges", **RECORD)
+    assert drawn == []
+
+
+# ------------------------------------------------------------------ the plan
+
+
+def test_the_plan_says_when_noise_drowns_rados_and_what_to_do():
+    plan = plan_rados(table(count=20_000), 1.0, 1e-6, label="sick", **_scaling())
+    label, record, fewer, edges = plan.options
+    assert [o.unit for o in plan.options] == ["label", "record", "record", "record"]
+    assert [o.verdict for o in plan.options] == ["fine", "mean only", "noisy", "drowned"]
+    assert label.noise < fewer.noise < record.noise < edges.noise
+    assert record.mean_noise == pytest.approx(fewer.mean_noise, rel=0.02)  # whatever the count
+    assert "Only the mean is left" in plan.advice[0]
+    assert len(str(plan).splitlines()) == 5 + len(plan.advice)
+    assert plan.to_json()["options"][1]["verdict"] == "mean only"
+
+
+def test_the_plan_forecasts_the_noise_that_is_drawn():
+    plan = plan_rados(table(), 2.0, 1e-5, label="sick", count=8, **_scaling())
+    noise = {(o.unit, o.release): o.noise for o in plan.options if o.count == 8}
+    for unit, way in (("label", "shared noise"), ("record", "noise on the matrix")):
+        release = of_table(epsilon=2.0, delta=1e-5, unit=unit, count=8)
+        assert release.noise.variance == pytest.approx(noise[unit, f"rados, {way}"] ** 2)
+    edges = of_table(epsilon=2.0, delta=1e-5, unit="record", count=8, noise="edges")
+    assert edges.noise.variance == pytest.approx(noise["record", "rados, noise on edges"] ** 2)
+
+
+def test_the_plan_reads_a_public_table_and_no_private_row():
+    class Counted(Ragged):
+        def batches(self, columns):
+            assert list(columns) == ["sick"]
+            return super().batches(columns)
+
+    many = Counted(table(count=20_000), [20_000])
+    settings = {**_scaling(), "ranges": None, "standardize": table(1)}
+    plan = plan_rados(many, 8.0, 1e-5, label="sick", count=4, **settings)
+    assert plan.rows == 20_000
+    assert plan.advice == ("The noise stays within what the rados' own signs make of them.",)
+    drowned = plan_rados(many, 1e-4, 1e-5, label="sick", count=4, **settings)
+    assert "Nothing is left" in drowned.advice[0]
+    assert "wait for more rows" in drowned.advice[1]
+
+
+def _scaling() -> dict:
+    return {"ranges": DECLARED["ranges"], "categories": DECLARED["categories"]}
