@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from harness import claim, machine
 
-from suffice.owner.proportion_noise import Way
-from suffice.owner.proportion_plan import MECHANISMS, best_way, public_sets, way_named
+from suffice.owner.proportions.noise import Way
+from suffice.owner.proportions.plan import MECHANISMS, best_way, public_sets, way_named
 from suffice.privacy.dirichlet import largest_sigma
 from suffice.privacy.guarantee import Kind
 from suffice.release.simplex import nearest_proportions

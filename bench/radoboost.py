@@ -29,7 +29,7 @@ def rows_and_labels() -> tuple[np.ndarray, np.ndarray]:
 
 
 def released(rows: np.ndarray, labels: np.ndarray, signs: str):
-    from suffice.owner.rados import Rados
+    from suffice.owner.rados.mechanism import Rados
 
     rados = Rados(count=COUNT, signs=signs, standardize="rows")
     return rados.release(rows, labels, ledger=None, unprotected=True)

@@ -57,7 +57,7 @@ def mean_operator_pass() -> np.ndarray:
 
 
 def release(folder: Path = FOLDER, **options):
-    from suffice.owner.rados import Rados
+    from suffice.owner.rados.mechanism import Rados
 
     options = {"count": COUNT, "pipeline": pipeline(), **options}
     return Rados(**options).release(folder, label="label", ledger=None, unprotected=True)
@@ -65,7 +65,7 @@ def release(folder: Path = FOLDER, **options):
 
 def structured_in_memory(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Craft rados of rows in memory, secret signs and orders included."""
-    from suffice.owner.rado_signs import HadamardSubsets
+    from suffice.owner.rados.signs import HadamardSubsets
 
     subsets = HadamardSubsets(WIDTH, COUNT, 0.0)
     subsets.update(rows, labels)

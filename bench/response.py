@@ -19,9 +19,9 @@ def draw_bits() -> None:
 
 def digits() -> Any:
     """Return a table of 784 columns of 256 states, read and checked."""
-    from suffice.owner.cells import PrivateCells
-    from suffice.owner.channels import channel_of
-    from suffice.owner.responses import RandomizedResponse
+    from suffice.owner.responses.cells import PrivateCells
+    from suffice.owner.responses.channels import channel_of
+    from suffice.owner.responses.mechanism import RandomizedResponse
     from suffice.owner.statistics import labelled_batches
     from suffice.tables.columns import resolve_roles
     from suffice.tables.sources import open_table

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import settings
 
-from suffice.owner.auxiliary import AuxiliaryRows
 from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.party import PartyContribution
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution
 from suffice.privacy import randomness
 from suffice.release.artifact import Release
 

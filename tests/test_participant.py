@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from suffice import participant
-from suffice.owner.channels import Lattice
+from suffice.owner.responses.channels import Lattice
 from suffice.participant import (
     Choice,
     Memory,

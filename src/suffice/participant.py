@@ -155,7 +155,7 @@ class Number:
     It moves by n steps with probability proportional to e^(-|n| / scale) ("laplace", at a cost of
     epsilon = (reach + 2) / scale, reach = (high - low) / step) or to e^(-n^2 / (2 scale^2))
     ("gaussian", whose epsilon is read at a delta > 0), exactly. Step, scale and cost are those of
-    an owner's records (owner/channels.py, privacy/noise.py).
+    an owner's records (owner/responses/channels.py, privacy/noise.py).
     """
 
     def __init__(self, low: float, high: float, kernel: str, variance: float) -> None:

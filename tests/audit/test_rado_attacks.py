@@ -24,7 +24,7 @@ from suffice.audit.rado_attacks import (
 from suffice.audit.rado_joint import _Binary, joint_attack, joint_success
 from suffice.errors import ParameterError
 from suffice.learner.rados.simulated import rados_of_subsets
-from suffice.owner.rados import Rados
+from suffice.owner.rados.mechanism import Rados
 from suffice.privacy.guarantee import Kind, Scope, Unit
 
 pytestmark = pytest.mark.usefixtures("seeded")

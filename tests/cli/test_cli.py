@@ -169,7 +169,7 @@ def test_wrong_usage_is_explained(desk):
 
 
 def test_shell_completion_is_there(desk, monkeypatch):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # there may be no shell
+    monkeypatch.setitem(ENVIRONMENT, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     assert "completion" in suffice("--show-completion", "bash", cwd=desk).stdout
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import labelled_examples
 from suffice.cli.main import run
-from suffice.owner.rados import Rados
+from suffice.owner.rados.mechanism import Rados
 
 pytestmark = pytest.mark.usefixtures("seeded")  # which subsets are drawn decides the accuracy
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.cli.main import run
-from suffice.owner.party import PartyContribution
+from suffice.owner.parties.contribution import PartyContribution
 from suffice.release.codec import load
 
 CLASSES = ("--classes", "sit,walk,lie")
@@ -101,9 +101,9 @@ def test_one_table_of_all_parties(monkeypatch, capsys, method):
 @pytest.mark.usefixtures("desk")
 def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(monkeypatch, capsys):
     """One party of the table contributes by itself what it contributes there."""
-    from suffice.owner.auxiliary import AuxiliaryRows
-    from suffice.owner.gathering import Enrolled
-    from suffice.owner.party_tables import PartyTable
+    from suffice.owner.parties.auxiliary import AuxiliaryRows
+    from suffice.owner.parties.gathering import Enrolled
+    from suffice.owner.parties.tables import PartyTable
 
     contribute(monkeypatch, capsys, 1)
     aux = AuxiliaryRows.read("aux.parquet")

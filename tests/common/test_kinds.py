@@ -45,7 +45,7 @@ def model(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def responses(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.responses import RandomizedResponse
+    from suffice.owner.responses.mechanism import RandomizedResponse
 
     X, y = labelled(classes, seed)
     half = 1.0 if pipeline is None and seed else 2.0  # an owner of their own has their own range
@@ -63,14 +63,14 @@ def responses(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def rados(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.rados import Rados
+    from suffice.owner.rados.mechanism import Rados
 
     mechanism = Rados(count=8, classes=tuple(range(classes)), pipeline=pipeline)
     return mechanism.release(*labelled(classes, seed), ledger=None, unprotected=True)
 
 
 def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.proportions import LabelProportions
+    from suffice.owner.proportions.mechanism import LabelProportions
 
     mechanism = LabelProportions(
         epsilon=1.0 + seed, mechanism="laplace", classes=tuple(range(classes)), pipeline=pipeline
@@ -80,9 +80,9 @@ def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def votes(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.aggregate import PrivateEnsemble
-    from suffice.owner.auxiliary import AuxiliaryRows
-    from suffice.owner.tally import VoteTally
+    from suffice.owner.parties.aggregate import PrivateEnsemble
+    from suffice.owner.parties.auxiliary import AuxiliaryRows
+    from suffice.owner.parties.tally import VoteTally
 
     X, y = labelled(classes, seed)
     rows = AuxiliaryRows.read(X, pipeline=pipeline)

@@ -19,15 +19,15 @@ from sklearn.naive_bayes import GaussianNB
 from conftest import auxiliary_rows, contributions, random_shares
 from suffice.errors import BudgetError, DataChangedError, ParameterError, UnitError
 from suffice.learner.factored import FactoredClassifier
-from suffice.owner.aggregate import METHODS, PrivateEnsemble
-from suffice.owner.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.gathering import Enrolled
 from suffice.owner.ledger import Ledger
-from suffice.owner.party import PartyContribution
-from suffice.owner.party_noise import operator_sensitivity, reach, whitened_shape
+from suffice.owner.parties.aggregate import METHODS, PrivateEnsemble
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.parties.gathering import Enrolled
+from suffice.owner.parties.noise import operator_sensitivity, reach, whitened_shape
+from suffice.owner.parties.tally import VoteTally
+from suffice.owner.parties.votes import from_shares, operator_weights
 from suffice.owner.shaping import Shape
-from suffice.owner.tally import VoteTally
-from suffice.owner.votes import from_shares, operator_weights
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.codec import decode, encode
 

@@ -8,12 +8,12 @@ import pytest
 
 from conftest import auxiliary_rows, contributions, random_shares
 from suffice.errors import ParameterError
-from suffice.owner.aggregate import PrivateEnsemble
-from suffice.owner.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.gathering import Enrolled, Gathering
-from suffice.owner.party import PartyContribution
-from suffice.owner.party_noise import reach
-from suffice.owner.tally import VoteTally
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.owner.parties.noise import reach
+from suffice.owner.parties.tally import VoteTally
 
 AUX = auxiliary_rows()
 ROWS = AUX.given

@@ -8,15 +8,15 @@ import pytest
 
 from conftest import auxiliary_rows, contributions, random_shares
 from suffice.errors import OptimisationError, ParameterError
-from suffice.owner import output_perturbation
-from suffice.owner.aggregate import PrivateEnsemble
-from suffice.owner.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.gathering import Enrolled, Gathering
 from suffice.owner.ledger import Ledger
-from suffice.owner.party import PartyContribution
-from suffice.owner.party_noise import reach
-from suffice.owner.party_releases import Round
-from suffice.owner.votes import from_shares, operator_weights
+from suffice.owner.parties import output_perturbation
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.owner.parties.noise import reach
+from suffice.owner.parties.releases import Round
+from suffice.owner.parties.votes import from_shares, operator_weights
 from suffice.privacy.guarantee import Budget, Unit
 
 rng = np.random.default_rng(5)

@@ -17,11 +17,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 import suffice
 from suffice.errors import CorruptFileError, ParameterError, TableError, UnsupportedFileError
-from suffice.owner import auxiliary as auxiliary_module
-from suffice.owner.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.party import PartyContribution, parameter_radius, parameter_step
-from suffice.owner.party_files import encode_part
-from suffice.owner.votes import from_codes, from_shares, operator_weights
+from suffice.owner.parties import auxiliary as auxiliary_module
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution, parameter_radius, parameter_step
+from suffice.owner.parties.files import encode_part
+from suffice.owner.parties.votes import from_codes, from_shares, operator_weights
 
 rng = np.random.default_rng(11)
 ROWS = rng.normal(size=(40, 3)) * [4.0, 1.0, 0.2]

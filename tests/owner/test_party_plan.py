@@ -8,8 +8,8 @@ from scipy import stats
 
 from conftest import auxiliary_rows
 from suffice.errors import ParameterError
-from suffice.owner.aggregate import PrivateEnsemble
-from suffice.owner.party_plan import plan_parties, theorem_4
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.plan import plan_parties, theorem_4
 
 
 def printed(parties: int, rows: int, features: int, epsilon: float, lam: float) -> float:

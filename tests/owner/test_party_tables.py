@@ -6,8 +6,8 @@ import pytest
 
 from conftest import auxiliary_rows
 from suffice.errors import TableError
-from suffice.owner.gathering import Enrolled, Gathering
-from suffice.owner.party_tables import PartyTable, predicted
+from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.owner.parties.tables import PartyTable, predicted
 
 AUX = auxiliary_rows(50)
 
@@ -69,7 +69,7 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
 def test_blocks_of_parties_change_nothing(monkeypatch):
     own = read(records(3), 3)
     whole = own.tally(AUX, 0.01).gathered("votes", Enrolled(6))
-    monkeypatch.setattr("suffice.owner.party_tables._CELLS", 50 * 3 * 2)
+    monkeypatch.setattr("suffice.owner.parties.tables._CELLS", 50 * 3 * 2)
     parts = own.tally(AUX, 0.01).gathered("votes", Enrolled(6))
     assert np.array_equal(whole.total, parts.total)
 

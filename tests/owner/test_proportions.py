@@ -15,9 +15,10 @@ from suffice.errors import (
     TableError,
     UnprotectedError,
 )
-from suffice.owner.bag_adviser import assign_bags, plan_skew, skew_epsilon
 from suffice.owner.ledger import Ledger
-from suffice.owner.proportion_plan import (
+from suffice.owner.proportions.adviser import assign_bags, plan_skew, skew_epsilon
+from suffice.owner.proportions.mechanism import LabelProportions
+from suffice.owner.proportions.plan import (
     MECHANISMS,
     Settings,
     best_way,
@@ -25,7 +26,6 @@ from suffice.owner.proportion_plan import (
     public_sets,
     way_named,
 )
-from suffice.owner.proportions import LabelProportions
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta
 from suffice.privacy.events import Approximate, Gaussian, Laplace
 from suffice.privacy.guarantee import Budget, Kind, Unit
@@ -454,7 +454,7 @@ def test_the_trade_between_skew_and_noise_has_a_middle():
 
 def test_counts_over_several_batches_are_those_of_one(monkeypatch):
     """The rows arrive in pieces; sets are found by the position of a row."""
-    from suffice.owner.proportion_counts import ExactCounts
+    from suffice.owner.proportions.counts import ExactCounts
     from suffice.owner.statistics import labelled_batches
     from suffice.tables import sources
     from suffice.tables.bags import read_bags

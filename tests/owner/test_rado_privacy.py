@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.owner.rado_guarantees import most_memberships
-from suffice.owner.rado_signs import ChosenSubsets, binomials
-from suffice.owner.rado_ways import way_of
-from suffice.owner.rados import Rados
+from suffice.owner.rados.guarantees import most_memberships
+from suffice.owner.rados.mechanism import Rados
+from suffice.owner.rados.signs import ChosenSubsets, binomials
+from suffice.owner.rados.ways import way_of
 from suffice.privacy import randomness
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon

@@ -21,9 +21,9 @@ from suffice.errors import (
     UnprotectedError,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.rado_plan import plan_rados
-from suffice.owner.rado_signs import FreeSubsets, HadamardSubsets
-from suffice.owner.rados import Rados
+from suffice.owner.rados.mechanism import Rados
+from suffice.owner.rados.plan import plan_rados
+from suffice.owner.rados.signs import FreeSubsets, HadamardSubsets
 from suffice.privacy.guarantee import Budget, Kind, Unit
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
@@ -86,7 +86,7 @@ def test_the_signs_of_one_rado_are_uniform(signs):
 
 @pytest.mark.usefixtures("seeded")
 def test_without_random_signs_on_the_diagonal_that_would_be_noticed(monkeypatch):
-    monkeypatch.setattr("suffice.owner.rado_signs._signs", np.ones)
+    monkeypatch.setattr("suffice.owner.rados.signs._signs", np.ones)
     drawn = [members(8, 120, signs="hadamard")[s % 8].reshape(-1, 3) for s in range(40)]
     assert stats.chisquare(triple_counts(np.vstack(drawn))).pvalue < ALARM
 
@@ -412,7 +412,7 @@ def test_a_ledger_pays_once_for_the_same_request(tmp_path):
 def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(0.5, 1e-5)}})
     drawn = []
-    monkeypatch.setattr("suffice.owner.rado_ways._Edges.take", lambda *_: drawn.append(1))
+    monkeypatch.setattr("suffice.owner.rados.ways._Edges.take", lambda *_: drawn.append(1))
     with pytest.raises(BudgetError):
         of_table(ledger=ledger, dataset="d", noise="edges", **RECORD)
     assert drawn == []

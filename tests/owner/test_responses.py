@@ -23,9 +23,9 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.learner.spread.posterior import Corrupted, clean_features
-from suffice.owner.channels import Lattice
 from suffice.owner.ledger import Ledger
-from suffice.owner.responses import RandomizedResponse
+from suffice.owner.responses.channels import Lattice
+from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.privacy.calibrate import gaussian_epsilon
 from suffice.privacy.events import Approximate, Gaussian, Laplace
 from suffice.privacy.guarantee import Budget, Unit

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.errors import CorruptFileError, ParameterError
-from suffice.owner.party import PartyContribution
+from suffice.owner.parties.contribution import PartyContribution
 from suffice.release.codec import load
 from suffice.transport.flower.client import answer
 from suffice.transport.flower.server import release_of

@@ -154,11 +154,11 @@ def block_rows(rados: np.ndarray, inside: np.ndarray) -> np.ndarray:
 def labels_from_differences(rados: np.ndarray, rows: np.ndarray) -> Recovered:
     """Recover which labels are equal from rados of a fixed support with shared label noise.
 
-    Why `suffice.owner.rados.Rados` refuses the two together: pi_s - pi_1 carries no shared noise.
-    Known linearly independent ``rows`` (m, d) give its coefficients c_i = (b_si - b_1i) y_i, and
-    equal supports say sum_i y_i c_i = 0: labels span the null space of those coefficients, however
-    large the noise is. Values are y_i y_1. Nothing is claimed where that space is not one line, as
-    with uniform signs, whose differences do not depend on labels at all.
+    Why `Rados` refuses the two together: pi_s - pi_1 carries no shared noise. Linearly independent
+    ``rows`` (m, d), if known, give its coefficients c_i = (b_si - b_1i) y_i, and equal supports say
+    sum_i y_i c_i = 0: labels span the null space of those coefficients, however large the noise.
+    Values are y_i y_1. Nothing is claimed where that space is not one line, as with uniform signs,
+    whose differences do not depend on labels at all.
     """
     if np.linalg.matrix_rank(rows) < len(rows):
         raise ParameterError("this attack needs at least as many coordinates as rows.")

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from suffice.audit.rado_attacks import Recovered, invert
-from suffice.owner.rados import Rados
+from suffice.owner.rados.mechanism import Rados
 from suffice.privacy.guarantee import Scope
 
 __all__ = ["JointSuccess", "joint_attack", "joint_success"]

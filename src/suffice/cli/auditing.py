@@ -15,6 +15,7 @@ __all__ = ["register"]
 
 
 _SHOWN = 6  # of many columns
+_NO_CLIP = 1e30  # a bound that no row of numbers reaches
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +60,8 @@ def _description(release: Any) -> list[tuple[str, str]]:
     lines.append(("coordinates", _coordinates(release.pipeline.outputs)))
     if release.noise.form != "none":
         lines.append(("noise", _noise(release)))
-    lines.append(("clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"))
+    if release.pipeline.norm_bound < _NO_CLIP:
+        lines.append(("clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"))
     lines.append(("written by", release.library))
     signed = "no"
     if release.signature is not None:
@@ -82,9 +84,14 @@ def _noise(release: Any) -> str:
 
 def _detail_lines(release: Any) -> list[tuple[str, str]]:
     hidden = ("classes", "columns", "bags")
-    lines = [(name, str(value)) for name, value in release.details.items() if name not in hidden]
+    told = {name: value for name, value in release.details.items() if name not in hidden}
+    lines = [(name, _plain(value)) for name, value in told.items() if value not in (None, [], 0)]
     lines += _bag_lines(release) if release.kind == "proportions" else []
     return [*lines, *_column_lines(release.details.get("columns", ()))]
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _bag_lines(release: Any) -> list[tuple[str, str]]:

@@ -73,8 +73,8 @@ def contribute(
     json: options.Json = False,
 ) -> None:
     """Write a party's contribution for the aggregator: its votes on public rows, not private."""
-    from suffice.owner.aggregate import METHODS
-    from suffice.owner.party import PartyContribution
+    from suffice.owner.parties.aggregate import METHODS
+    from suffice.owner.parties.contribution import PartyContribution
     from suffice.tables.labels import check_classes
 
     if method not in METHODS:
@@ -117,7 +117,7 @@ def _trained(
     table: Path, label: str | None, name: str, rows: Any, classes: Any, statistic: str, lam: float
 ) -> Any:
     """Return the contribution of a linear classifier of the party's own records."""
-    from suffice.owner.party_tables import PartyTable
+    from suffice.owner.parties.tables import PartyTable
 
     with progress("reading") as tell:
         own = PartyTable.read(
@@ -160,7 +160,7 @@ def aggregate(
     json: options.Json = False,
 ) -> None:
     """Release what enrolled parties contributed; what is missing or wrong counts as zero."""
-    from suffice.owner.aggregate import PrivateEnsemble
+    from suffice.owner.parties.aggregate import PrivateEnsemble
 
     payer = _ledger(ledger, no_ledger=no_ledger)
     rows = _auxiliary(aux, features, categories, feature_map, clip, intercept, missing, like)
@@ -219,8 +219,8 @@ def release_parties(
     json: options.Json = False,
 ) -> None:
     """Train a classifier per party of one table, and release what they say together."""
-    from suffice.owner.aggregate import PrivateEnsemble
-    from suffice.owner.party_tables import PartyTable
+    from suffice.owner.parties.aggregate import PrivateEnsemble
+    from suffice.owner.parties.tables import PartyTable
     from suffice.tables.labels import check_classes
 
     payer = _ledger(ledger, no_ledger=no_ledger)
@@ -269,8 +269,8 @@ def plan_parties(
     json: options.Json = False,
 ) -> None:
     """Predict what parties could learn together, and say whether it is worth it."""
-    from suffice.owner.auxiliary import AuxiliaryRows
-    from suffice.owner.party_plan import plan_parties as make_plan
+    from suffice.owner.parties.auxiliary import AuxiliaryRows
+    from suffice.owner.parties.plan import plan_parties as make_plan
 
     plan = make_plan(
         parties,
@@ -308,7 +308,7 @@ def _auxiliary(
     like: Path | None,
 ) -> Any:
     """Return the public rows, mapped as the options say or as an earlier release does."""
-    from suffice.owner.auxiliary import AuxiliaryRows
+    from suffice.owner.parties.auxiliary import AuxiliaryRows
     from suffice.release.codec import load
 
     return AuxiliaryRows.read(

@@ -71,7 +71,7 @@ def release_proportions(
     json: options.Json = False,
 ) -> None:
     """Release the noisy label proportions of public sets of rows."""
-    from suffice.owner.proportions import LabelProportions
+    from suffice.owner.proportions.mechanism import LabelProportions
     from suffice.release.codec import load
 
     if (not bag) == (sets is None):
@@ -129,7 +129,7 @@ def release_bags(
     json: options.Json = False,
 ) -> None:
     """Form one skewed set per class by randomised response on the labels, at its own cost."""
-    from suffice.owner.bag_adviser import assign_bags
+    from suffice.owner.proportions.adviser import assign_bags
 
     with progress("reading") as tell:
         release = assign_bags(
@@ -198,7 +198,7 @@ def plan_proportions(
     if skew:
         _show_skew(sum(many), number, epsilon, delta, json=json)
         return
-    from suffice.owner.proportion_plan import plan_proportions as make_plan
+    from suffice.owner.proportions.plan import plan_proportions as make_plan
 
     asked = epsilon[0] if len(epsilon) == 1 else epsilon
     plan = make_plan(many, number, asked, delta, overlap=overlap, kappa=kappa)
@@ -214,7 +214,7 @@ def plan_proportions(
 
 
 def _show_skew(rows: int, classes: int, epsilon: list[float], delta: float, *, json: bool) -> None:
-    from suffice.owner.bag_adviser import plan_skew
+    from suffice.owner.proportions.adviser import plan_skew
 
     if len(epsilon) != 1:
         raise ParameterError("--skew shares one epsilon; give --epsilon once.")

@@ -100,7 +100,7 @@ def release_rados(
     json: options.Json = False,
 ) -> None:
     """Release rados: sums of private records over random subsets."""
-    from suffice.owner.rados import Rados
+    from suffice.owner.rados.mechanism import Rados
     from suffice.release.codec import load
 
     chosen, lists = parsing.names(features), parsing.lists_by_column(categories, "--categories")
@@ -153,7 +153,7 @@ def plan_rados(
     json: options.Json = False,
 ) -> None:
     """Say whether noise would drown rados, and what to release instead; reads no row."""
-    from suffice.owner.rado_plan import plan_rados as make_plan
+    from suffice.owner.rados.plan import plan_rados as make_plan
 
     chosen, lists = parsing.names(features), parsing.lists_by_column(categories, "--categories")
     plan = make_plan(

@@ -114,7 +114,7 @@ def release_responses(
     json: options.Json = False,
 ) -> None:
     """Release whole records, every label and every feature randomised."""
-    from suffice.owner.responses import RandomizedResponse
+    from suffice.owner.responses.mechanism import RandomizedResponse
     from suffice.tables.sources import open_table
 
     chosen = parsing.names(features)

@@ -68,7 +68,7 @@ def new(
     json: options.Json = False,
 ) -> None:
     """Write a survey: its questions, their noise, and what they promise in words."""
-    from suffice.owner.survey import new_survey
+    from suffice.owner.responses.survey import new_survey
     from suffice.release.files import write_whole
 
     choices = parsing.by_column(states, parsing.states, "--states")
@@ -141,8 +141,8 @@ def collect(
 ) -> None:
     """Check all answers and write them as one release of randomised records."""
     from suffice.cli.releases import _write
-    from suffice.owner.survey import collect as gather
-    from suffice.owner.survey import load_survey
+    from suffice.owner.responses.survey import collect as gather
+    from suffice.owner.responses.survey import load_survey
 
     _write(gather(load_survey(survey), answers), output, sign, json=json)
 

@@ -1,6 +1,6 @@
 """Exact sums of rows over many random subsets at once: rados before noise.
 
-Whoever draws the subsets (owner/rado_signs.py) passes them in with the rows; nothing is drawn here.
+Whoever draws the subsets (owner/rados/signs.py) passes them in with rows; nothing is drawn here.
 """
 
 import numpy as np

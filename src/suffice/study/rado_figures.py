@@ -11,7 +11,7 @@ from suffice.engines.fitting import default_clip
 from suffice.learner.rados.boosting import boosted
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
-from suffice.owner.rados import Rados
+from suffice.owner.rados.mechanism import Rados
 from suffice.study.comparison import Comparison, comparison_table, comparison_values
 from suffice.study.data_sets import SETS
 from suffice.study.rado_folds import Fold, folds_of, mean_and_deviation

@@ -11,7 +11,7 @@ from suffice.learner.rados.boosting import boosted
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rados.simulated import rados_of_subsets, simulated_rados
-from suffice.owner.rados import Rados
+from suffice.owner.rados.mechanism import Rados
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon
 from suffice.study.data_sets import SETS

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
 from suffice.learner.frequencies import estimate_frequencies
-from suffice.owner.responses import RandomizedResponse
+from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.release.spread import Flips
 from suffice.study.comparison import Comparison, comparison_table, comparison_values
 from suffice.study.data_sets import SETS

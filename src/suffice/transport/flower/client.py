@@ -33,8 +33,8 @@ def client_app() -> Any:
 
 def answer(node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
     """Return the bytes of the party's contribution: of its file, or computed from its records."""
-    from suffice.owner.party import PartyContribution
-    from suffice.owner.party_files import encode_part
+    from suffice.owner.parties.contribution import PartyContribution
+    from suffice.owner.parties.files import encode_part
 
     if "part" in node:
         # Read before it is sent: a file that is no contribution does not leave.
@@ -42,8 +42,8 @@ def answer(node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
     missing = [name for name in ("party", "records", "label", "aux") if name not in node]
     if missing:
         raise ParameterError(f"the node's configuration lacks {missing[0]!r} (or give a part).")
-    from suffice.owner.aggregate import METHODS
-    from suffice.owner.party_tables import PartyTable
+    from suffice.owner.parties.aggregate import METHODS
+    from suffice.owner.parties.tables import PartyTable
 
     auxiliary, classes = audience(text(node, "aux"), run)
     records = PartyTable.read(

@@ -31,7 +31,7 @@ def choice(config: Mapping[str, Any], name: str, known: Iterable[str]) -> str:
 
 def audience(path: str, run: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     """Return the auxiliary rows at ``path`` and the classes, as the run's configuration says."""
-    from suffice.owner.auxiliary import AuxiliaryRows
+    from suffice.owner.parties.auxiliary import AuxiliaryRows
     from suffice.tables.labels import check_classes
 
     listed = [item.strip() for item in text(run, "classes").split(",")]

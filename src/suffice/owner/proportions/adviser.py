@@ -19,7 +19,7 @@ import numpy as np
 from suffice.errors import ForeignRowsError, ParameterError, PrivacyError
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.proportion_plan import FARTHEST, best_way, public_sets
+from suffice.owner.proportions.plan import FARTHEST, best_way, public_sets
 from suffice.privacy.calibrate import check_epsilon
 from suffice.privacy.guarantee import Assumption, Budget
 from suffice.release.artifact import Release

@@ -11,7 +11,7 @@ import numpy as np
 
 from suffice.engines.sums import WeightedSums, lattice_step
 from suffice.errors import ParameterError
-from suffice.owner.rado_guarantees import (
+from suffice.owner.rados.guarantees import (
     attribute_sensitivity,
     feature_guarantees,
     label_sensitivity,
@@ -20,8 +20,8 @@ from suffice.owner.rado_guarantees import (
     noise_guarantee,
     record_sensitivity,
 )
-from suffice.owner.rado_signs import ChosenSubsets, FreeSubsets, binomials
-from suffice.owner.rado_task import Task, check_task
+from suffice.owner.rados.signs import ChosenSubsets, FreeSubsets, binomials
+from suffice.owner.rados.task import Task, check_task
 from suffice.privacy.binomial import truncation
 from suffice.privacy.guarantee import Guarantee, Unit
 from suffice.privacy.noise import (

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.auxiliary import AuxiliaryRows
-from suffice.owner.votes import operator_weights, votes_of
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.votes import operator_weights, votes_of
 from suffice.tables.labels import Classes, check_classes
 
 __all__ = ["STATISTICS", "PartyContribution", "parameter_radius", "parameter_step"]
@@ -127,7 +127,7 @@ class PartyContribution:
 
     def save(self, path: str | Path) -> None:
         """Write a ``*.part`` file, readable by its owner alone: it is not private."""
-        from suffice.owner.party_files import encode_part
+        from suffice.owner.parties.files import encode_part
         from suffice.release.files import write_whole
 
         write_whole(Path(path), encode_part(self), mode=0o600)
@@ -135,7 +135,7 @@ class PartyContribution:
     @classmethod
     def load(cls, source: str | Path | bytes) -> "PartyContribution":
         """Return the contribution in a ``*.part`` file, or raise; its contents are not checked."""
-        from suffice.owner.party_files import read_part
+        from suffice.owner.parties.files import read_part
 
         return read_part(source)
 

@@ -114,7 +114,7 @@ def _corners(
 
 @dataclass(frozen=True)
 class Scaling:
-    """Where the pipeline of private rows comes from; see `suffice.owner.rados.Rados`."""
+    """Where the pipeline of private rows comes from; see `suffice.owner.rados.mechanism.Rados`."""
 
     standardize: Any = None
     ranges: Mapping[str, Range] | Range | None = None

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.rado_pipeline import PrivateRows
-from suffice.owner.rado_signs import ChosenSubsets, FreeSubsets, HadamardSubsets, Subsets
+from suffice.owner.rados.pipeline import PrivateRows
+from suffice.owner.rados.signs import ChosenSubsets, FreeSubsets, HadamardSubsets, Subsets
 from suffice.privacy.guarantee import Unit
 
 __all__ = ["Task", "check_task"]

@@ -20,8 +20,8 @@ import numpy as np
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.owner.auxiliary import AuxiliaryRows
 from suffice.owner.forecast import SIGNALS, PublicMoments, Utility
+from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.privacy.calibrate import check_epsilon, gaussian_multiplier
 
 __all__ = ["PartyForecast", "PartyPlan", "plan_parties", "theorem_4"]

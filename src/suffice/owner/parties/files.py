@@ -21,7 +21,7 @@ import numpy as np
 
 from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
-from suffice.owner.party import STATISTICS, PartyContribution
+from suffice.owner.parties.contribution import STATISTICS, PartyContribution
 from suffice.release.codec import PART_MAGIC
 from suffice.release.files import read_bounded
 from suffice.tables.labels import check_classes

@@ -7,9 +7,9 @@ from typing import Protocol
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.gathering import Enrolled
-from suffice.owner.party_noise import (
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.gathering import Enrolled
+from suffice.owner.parties.noise import (
     mechanism_name,
     operator_sensitivity,
     party_noise,

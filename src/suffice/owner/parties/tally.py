@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.gathering import Enrolled, Gathered
-from suffice.owner.votes import operator_weights
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.gathering import Enrolled, Gathered
+from suffice.owner.parties.votes import operator_weights
 from suffice.tables.labels import Classes
 
 __all__ = ["VoteTally"]

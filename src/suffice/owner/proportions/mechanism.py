@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.bag_adviser import assigned_bags, formed_by_response
 from suffice.owner.ledger import Ledger
-from suffice.owner.proportion_counts import ExactCounts
-from suffice.owner.proportion_noise import Sets, Way
-from suffice.owner.proportion_plan import FARTHEST, Settings, best_way, way_named
+from suffice.owner.proportions.adviser import assigned_bags, formed_by_response
+from suffice.owner.proportions.counts import ExactCounts
+from suffice.owner.proportions.noise import Sets, Way
+from suffice.owner.proportions.plan import FARTHEST, Settings, best_way, way_named
 from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
 from suffice.owner.statistics import labelled_batches

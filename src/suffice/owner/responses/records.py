@@ -1,7 +1,7 @@
 """Records that leave cell by cell: what is declared about them, and the one place that makes them.
 
-An owner's table (`suffice.owner.responses`) and a survey's answers (`suffice.owner.survey`) become
-the same kind of release, with the same promises.
+An owner's table (`mechanism`) and a survey's answers (`survey`) become the same kind of release,
+with the same promises.
 """
 
 import hashlib
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.cell_guarantees import cell_guarantees
-from suffice.owner.channels import Channel
+from suffice.owner.responses.channels import Channel
+from suffice.owner.responses.guarantees import cell_guarantees
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.response import Response
 from suffice.release.artifact import Part, Release, RowSet

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.dirichlet_counts import BoundedCounts, PriorCounts, ScaledCounts
-from suffice.owner.proportion_noise import AdditiveCounts, Sets, Way
+from suffice.owner.proportions.dirichlet import BoundedCounts, PriorCounts, ScaledCounts
+from suffice.owner.proportions.noise import AdditiveCounts, Sets, Way
 from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Kind
 from suffice.tables.labels import check_classes

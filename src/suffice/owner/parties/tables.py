@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from suffice.errors import TableError
 from suffice.learner.local import local_classifiers
-from suffice.owner.auxiliary import AuxiliaryRows
-from suffice.owner.party import PartyContribution
-from suffice.owner.tally import VoteTally
-from suffice.owner.votes import from_codes
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.parties.tally import VoteTally
+from suffice.owner.parties.votes import from_codes
 from suffice.tables.columns import resolve_roles
 from suffice.tables.labels import Classes, label_codes
 from suffice.tables.sources import open_table

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from suffice.errors import ParameterError
-from suffice.owner.auxiliary import AuxiliaryRows
-from suffice.owner.gathering import Enrolled, Gathered, Gathering, Rejection, Sent
 from suffice.owner.ledger import Ledger
-from suffice.owner.party_releases import OperatorWay, Round, VotesWay, Way
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.gathering import Enrolled, Gathered, Gathering, Rejection, Sent
+from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
+from suffice.owner.parties.tally import VoteTally
 from suffice.owner.publish import publish
-from suffice.owner.tally import VoteTally
 from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import LARGEST_SUM, Noise
@@ -62,7 +62,7 @@ class PrivateEnsemble:
       (sqrt2/M for three classes or more): neither the number of rows nor a penalty matters.
     - "votes": the table of mean votes itself; one party moves the counts by at most sqrt(2 N).
     - "soft", "vote", "average": a classifier by output perturbation (Hamm et al. 2016, Algorithms 2
-      and 1, and Pathak et al. 2010), at penalty ``lam`` (owner/output_perturbation.py).
+      and 1, and Pathak et al. 2010), at penalty ``lam`` (owner/parties/output_perturbation.py).
 
     ``mechanism``: "gaussian" (needs ``delta``), "knorm" (pure), or "auto": the first of them that
     delta allows. ``noise`` of the operator: "whitened" or "even", which is never better. Assumes
@@ -158,7 +158,10 @@ class PrivateEnsemble:
             return OperatorWay(public, self.noise)
         if self.method == "votes":
             return VotesWay(public)
-        from suffice.owner.output_perturbation import Averaged, Distilled  # solvers are heavy
+        from suffice.owner.parties.output_perturbation import (  # solvers are heavy
+            Averaged,
+            Distilled,
+        )
 
         if self.method == "average":
             return Averaged(public, self.lam)

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import TableError
-from suffice.owner.channels import Channel, Lattice
 from suffice.owner.fingerprint import LabelFingerprint
+from suffice.owner.responses.channels import Channel, Lattice
 from suffice.owner.statistics import LabelledBatches
 from suffice.privacy.response import Response
 from suffice.release.spread import Added, Flips, SpreadColumn

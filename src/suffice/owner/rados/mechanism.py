@@ -12,9 +12,9 @@ from suffice.errors import ParameterError, TableError
 from suffice.owner.fingerprint import LabelFingerprint
 from suffice.owner.ledger import Ledger
 from suffice.owner.publish import publish
-from suffice.owner.rado_pipeline import PrivateRows, Scaling
-from suffice.owner.rado_task import Task
-from suffice.owner.rado_ways import Way, way_of
+from suffice.owner.rados.pipeline import PrivateRows, Scaling
+from suffice.owner.rados.task import Task
+from suffice.owner.rados.ways import Way, way_of
 from suffice.owner.statistics import labelled_batches
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Part, Release, RowSet
@@ -37,7 +37,7 @@ class Rados:
     the sum of the edges y_i x_i over the examples with sigma_si = y_i. ``count`` of them leave,
     and neither the rows nor their signs sigma do. y = -1 for the first of the two ``classes``.
 
-    ``signs``: "hadamard" (structured, uniform one by one, far faster; owner/rado_signs.py), "iid",
+    ``signs``: "hadamard" (structured, uniform one by one, far faster; owner/rados/signs.py), "iid",
     or "auto". ``support`` fixes how many examples each rado sums (eq. 18). Promises, R the largest
     norm of a row and k how many rados one example is in at most (count/2 if that is a power of two
     and signs are structured, else up to count):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.tables.labels import Classes, label_codes
 
 __all__ = ["FORMS", "from_codes", "from_shares", "operator_weights", "votes_of"]

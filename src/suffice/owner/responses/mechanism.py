@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
-from suffice.owner.cells import PrivateCells
-from suffice.owner.channels import Channel, channel_of, response_of
 from suffice.owner.ledger import Ledger
 from suffice.owner.publish import publish
-from suffice.owner.records import DeclaredRecords
+from suffice.owner.responses.cells import PrivateCells
+from suffice.owner.responses.channels import Channel, channel_of, response_of
+from suffice.owner.responses.records import DeclaredRecords
 from suffice.owner.statistics import labelled_batches
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.response import Response

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.auxiliary import VOTE
+from suffice.owner.parties.auxiliary import VOTE
 from suffice.owner.shaping import Shape, whitening
 from suffice.privacy.noise import GaussianNoise, KNormNoise, Noise, Sensitivity
 

@@ -14,10 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from suffice.errors import ParameterError, SufficeError
-from suffice.owner.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.party import STATISTICS, PartyContribution, parameter_radius, parameter_step
-from suffice.owner.party_noise import reach, whitened_shape
-from suffice.owner.votes import operator_weights
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.contribution import (
+    STATISTICS,
+    PartyContribution,
+    parameter_radius,
+    parameter_step,
+)
+from suffice.owner.parties.noise import reach, whitened_shape
+from suffice.owner.parties.votes import operator_weights
 from suffice.tables.labels import Classes
 
 __all__ = ["Enrolled", "Gathered", "Gathering", "Rejection", "Sent", "largest_parameters"]

@@ -14,10 +14,10 @@ import numpy as np
 
 from suffice import participant, strict_json
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
-from suffice.owner.channels import channel_of, response_of
 from suffice.owner.publish import publish
-from suffice.owner.records import DeclaredRecords
-from suffice.owner.responses import RandomizedResponse
+from suffice.owner.responses.channels import channel_of, response_of
+from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.owner.responses.records import DeclaredRecords
 from suffice.participant import MOST_BYTES, Survey
 from suffice.privacy.guarantee import Assumption
 from suffice.privacy.response import Response

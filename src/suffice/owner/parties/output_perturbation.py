@@ -14,12 +14,12 @@ import numpy as np
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.losses import LOSSES
 from suffice.learner.problem import FactoredProblem
-from suffice.owner.auxiliary import VOTE
-from suffice.owner.gathering import largest_parameters
-from suffice.owner.party import parameter_radius, parameter_step
-from suffice.owner.party_noise import reach
-from suffice.owner.party_releases import Round
-from suffice.owner.votes import from_codes, operator_weights
+from suffice.owner.parties.auxiliary import VOTE
+from suffice.owner.parties.contribution import parameter_radius, parameter_step
+from suffice.owner.parties.gathering import largest_parameters
+from suffice.owner.parties.noise import reach
+from suffice.owner.parties.releases import Round
+from suffice.owner.parties.votes import from_codes, operator_weights
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.noise import Sensitivity
 from suffice.release.artifact import Part, Release, RowSet

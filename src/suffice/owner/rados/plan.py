@@ -18,14 +18,14 @@ from suffice.engines.rados import default_count
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError
 from suffice.owner.public_rows import PublicRows
-from suffice.owner.rado_guarantees import (
+from suffice.owner.rados.guarantees import (
     label_sensitivity,
     most_memberships,
     record_sensitivity,
 )
-from suffice.owner.rado_pipeline import UNCLIPPED, PrivateRows
-from suffice.owner.rado_ways import label_noise
-from suffice.owner.rados import Rados
+from suffice.owner.rados.mechanism import Rados
+from suffice.owner.rados.pipeline import UNCLIPPED, PrivateRows
+from suffice.owner.rados.ways import label_noise
 from suffice.privacy.noise import GaussianNoise
 from suffice.tables.sources import open_table
 

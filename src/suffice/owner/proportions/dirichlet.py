@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betaln, xlogy
 
 from suffice.errors import ParameterError
-from suffice.owner.proportion_noise import AdditiveCounts, Sets, mean_size
+from suffice.owner.proportions.noise import AdditiveCounts, Sets, mean_size
 from suffice.privacy.dirichlet import (
     DELTA_RULES,
     SIGMA_UNIT,

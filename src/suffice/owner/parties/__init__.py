@@ -1,0 +1,1 @@
+"""Many parties: contributions, their private sum, what to expect of it."""

@@ -1,0 +1,1 @@
+"""Label proportions of sets: counted, noised, planned."""

@@ -1,0 +1,1 @@
+"""Rademacher observations: crafted, noised, planned."""

@@ -1,0 +1,1 @@
+"""Randomised records, from one owner or from the participants of a survey."""
