@@ -2,14 +2,14 @@
 
 For owners: `plan_mean_operator` says what a release would be good for, `MeanOperator` makes it,
 `RandomizedResponse` lets records leave randomised, `Rados` sums over random subsets of them,
-`LabelProportions` class counts of sets,
-`Ledger` and `Budget` guard how much is ever lost, `grant` answers a learner under a `Policy`;
-`new_survey` asks people, `collect` gathers.
+`LabelProportions` class counts of sets, `Ledger` and `Budget` guard how much is ever lost, `grant`
+answers a learner under a `Policy`; `new_survey` asks people, `collect` gathers.
 For parties: `PartyContribution` votes on `AuxiliaryRows`, `PrivateEnsemble` releases the sum.
 For participants: `respond` answers a survey, `Randomizer` a question, randomised, once.
 For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
-also from weak supervision (`suffice.learner.weak`), `RadoRidge` and `RadoBoost` from rados;
-`propose` asks an owner, `check_answer` checks.
+also from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from randomised records,
+`RadoRidge` and `RadoBoost` from rados, `ClassRatio` from proportions; `propose` asks an owner,
+`check_answer` checks.
 For everybody: `Guarantee` says what is protected; `errors` holds everything that is raised.
 
 Importing this package loads none of the heavy libraries; a name loads what it needs on first use.
@@ -52,6 +52,7 @@ _HOMES = {
     "verify": "suffice.release.signing",
     # learner
     "AdaBoostLinear": "suffice.learner.rados.adaboost",
+    "ClassRatio": "suffice.learner.ratio.estimator",
     "FactoredClassifier": "suffice.learner.factored",
     "RadoBoost": "suffice.learner.rados.radoboost",
     "RadoRidge": "suffice.learner.rados.ridge",

@@ -6,21 +6,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.errors import ForeignRowsError, ParameterError, TableError
+from suffice.errors import CorruptFileError, ForeignRowsError, ParameterError, TableError
 from suffice.release.artifact import Release, RowSet
 from suffice.release.kinds import kind_named
+from suffice.tables.bags import BagDigest, Bags
 from suffice.tables.columns import resolve_roles
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import Table, open_table
 
-__all__ = ["design_matrix", "matching_rows"]
+__all__ = ["design_matrix", "mapped_batches", "mapped_sets", "matching_rows", "matching_sets"]
+
+
+def mapped_batches(
+    data: Any, pipeline: Pipeline, *, unknown: str = "error"
+) -> Iterator[np.ndarray]:
+    """Yield the mapped rows of ``data`` batch by batch."""
+    table, names = _opened(data, pipeline)
+    for batch in table.batches(names):
+        yield pipeline.transform(batch, unknown=unknown)
 
 
 def design_matrix(data: Any, pipeline: Pipeline, *, unknown: str = "error") -> np.ndarray:
     """Return the mapped rows of ``data``, a C-ordered float64 matrix."""
-    table, names = _opened(data, pipeline)
-    blocks = [pipeline.transform(batch, unknown=unknown) for batch in table.batches(names)]
+    blocks = list(mapped_batches(data, pipeline, unknown=unknown))
     if not blocks:
         raise TableError("the table has no rows.")
     return np.ascontiguousarray(np.vstack(blocks))
@@ -58,6 +67,66 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
     return blocks
 
 
+def mapped_sets(
+    data: Any, pipeline: Pipeline, bags: Bags
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield mapped rows and the code of their set, batch by batch; once for each set of a row."""
+    for batch, codes in _with_sets(*_opened(data, pipeline), bags):
+        yield from _set_by_set(pipeline.transform(batch), codes)
+
+
+def matching_sets(
+    data: Any, release: Release, bags: Bags
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows of a release of sets as `mapped_sets` does, or raise if they are others.
+
+    Sets have names, so that the rows of several owners come in any order. That they are the ones
+    is known, and the error raised, after the last of them.
+    """
+    table, names = _opened(data, release.pipeline)
+    sizes = release.arrays["sizes"]
+    strange = np.flatnonzero(bags.sizes != sizes)
+    if len(strange):
+        k = strange[0]
+        raise ForeignRowsError(
+            f"set {bags.names[k]!r} of the release has {sizes[k]} rows; {bags.sizes[k]} were given."
+        )
+    owners = np.append(_owners(release), -1)  # the code of no set is -1, its owner too
+    digests = [BagDigest(table.schema, names, bags.names) for _ in release.parts]
+    for batch, codes in _with_sets(table, names, bags):
+        for owner, digest in enumerate(digests):
+            digest.update(batch, np.where(owners[codes] == owner, codes, -1))
+        yield from _set_by_set(_mapped(batch, release.pipeline), codes)
+    for digest, part in zip(digests, release.parts, strict=True):
+        _check(digest, part.rows, owners=1)
+
+
+def _with_sets(
+    table: Table, names: tuple[str, ...], bags: Bags
+) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    start = 0
+    for batch in table.batches(names):
+        yield batch, bags.codes[start : start + batch.num_rows]
+        start += batch.num_rows
+
+
+def _set_by_set(rows: np.ndarray, codes: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for column in codes.T:
+        inside = column >= 0
+        if inside.any():
+            yield (rows, column) if inside.all() else (rows[inside], column[inside])
+
+
+def _owners(release: Release) -> np.ndarray:
+    """Return which part each set belongs to: the sets of one owner after those of another."""
+    ends = np.cumsum([part.rows.count for part in release.parts])
+    last = np.cumsum(release.arrays["sizes"])
+    owners = np.searchsorted(ends, last)
+    if not np.isin(ends, last).all():
+        raise CorruptFileError("the sizes of the sets do not add up to the rows of their owners.")
+    return owners
+
+
 def _opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
     table = open_table(data)
     names = tuple(column.name for column in pipeline.columns)
@@ -74,7 +143,7 @@ def _mapped(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
         ) from None
 
 
-def _check(digest: RowDigest, rows: RowSet, owners: int) -> None:
+def _check(digest: RowDigest | BagDigest, rows: RowSet, owners: int) -> None:
     if digest.count != rows.count:
         raise ForeignRowsError(
             f"the release is about {rows.count} rows; {digest.count} were given."

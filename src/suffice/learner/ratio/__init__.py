@@ -1,0 +1,7 @@
+"""Class ratios of unlabelled sets, from sets of rows whose label proportions are known.
+
+After Iyer, Nath & Sarawagi 2016, corrected (docs/errata.md) and completed. `estimator.ClassRatio`
+is what people use; it holds one of two fitted methods: `mean_embedding` (the paper's, by mean
+embeddings and their distance) or `set_likelihood` (by a classifier of the sets). Both read rows
+once, through `reading`; `simplex` holds the two small problems that they solve for the ratios.
+"""

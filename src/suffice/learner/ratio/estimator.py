@@ -1,0 +1,260 @@
+"""Class ratios of unlabelled sets, learnt from sets whose label proportions are known."""
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from suffice.engines.fitting import fit_pipeline
+from suffice.engines.local import fold
+from suffice.engines.summary import PublicSummary
+from suffice.errors import ParameterError
+from suffice.learner.ratio.bounds import ErrorBound
+from suffice.learner.ratio.choosing import choose_level, choose_method
+from suffice.learner.ratio.collecting import Collector
+from suffice.learner.ratio.embeddings import KERNELS
+from suffice.learner.ratio.mean_embedding import MeanEmbedding
+from suffice.learner.ratio.methods import ByEmbedding, resampled_ends
+from suffice.learner.ratio.sets import KnownSets, given_sets, released_sets
+from suffice.learner.rows import mapped_batches, mapped_sets, matching_sets
+from suffice.release.artifact import Release
+from suffice.release.merge import merge
+from suffice.tables.bags import Bags, bag_columns, read_bags
+from suffice.tables.pipeline import Pipeline
+from suffice.tables.sources import Table, open_table
+
+__all__ = ["ClassRatio"]
+
+Batches = Iterable[tuple[np.ndarray, np.ndarray]]
+
+
+class ClassRatio(BaseEstimator):
+    """Computes the share of each class in an unlabelled set, from sets with known proportions.
+
+    rho of U with   p(x | U) = sum_k rho_k p(x | k),   p(x | set i) = sum_k P_ik p(x | k)
+
+    by mean embeddings (Iyer et al. 2016) or by the likelihood of sets. Assumes that classes look
+    alike in all sets and in U, p(x | k, set) = p(x | k), while their shares may differ at will
+    (label shift); that the proportions tell all classes apart (A0), and the rows too (A2): both
+    are checked, and refused with the reason.
+
+    ``fit_release`` learns from private proportions; ``fit_proportions`` from known ones and ``fit``
+    from plain labels, whose sets are the classes; the latter two promise nothing.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "laplace", "linear"}, default="rbf"
+        Of the mean embeddings; "linear" sees class means and nothing else.
+    bandwidth : float or "cv", default="cv"
+        In units of the mapped rows, or the best of 2^-5 to 2^5 times their median distance by
+        cross-validation on rows held back from each set.
+    features : int, "exact" or "auto", default="auto"
+        Number of random Fourier features, or the kernel itself, block by block; "auto": the kernel
+        for up to 4,096 rows, else 1,024 features.
+    constraint : {"rkhs", "euclidean"}, default="rkhs"
+        The nearest mixture of classes in the kernel's metric, or the paper's: the nearest
+        combination of sets, then the nearest proportions (`mean_embedding`).
+    method : {"auto", "mmd", "likelihood"}, default="auto"
+        Mean embeddings, a classifier of the sets, or whichever is nearer on rows held back.
+    random_state : int, RandomState or None, default=0
+        Of Fourier features, folds and resampling.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The classes, in the order of the ratios.
+    sets_ : tuple
+        The names of the sets that it learnt from.
+    method_ : str
+        The method that is used, "mmd" or "likelihood".
+    bandwidth_ : float
+        The bandwidth that was chosen.
+    held_back_error_ : dict
+        The root mean squared L2 error of each method on parts of the sets that were held back.
+    condition_ : float
+        Q(D), the condition number of the sets (Theorem 1).
+    bound_ : float or None
+        Theorem 1's bound on the L2 error for a set as large as the smallest that it learnt from, at
+        95 %; with private proportions their noise is in it (Lemma 4's term). None for "linear" and
+        where the noise is not known; see `error_bound`.
+    pipeline_ : Pipeline
+        What turns raw rows into coordinates.
+    releases_ : tuple of Release
+        The releases that it learnt from.
+    """
+
+    _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
+        "kernel": [StrOptions({*KERNELS, "linear"})],
+        "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"cv"})],
+        "features": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto", "exact"})],
+        "constraint": [StrOptions({"rkhs", "euclidean"})],
+        "method": [StrOptions({"auto", "mmd", "likelihood"})],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(  # noqa: PLR0917  # scikit-learn's convention
+        self,
+        kernel: str = "rbf",
+        bandwidth: float | str = "cv",
+        features: int | str = "auto",
+        constraint: str = "rkhs",
+        method: str = "auto",
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.features = features
+        self.constraint = constraint
+        self.method = method
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> "ClassRatio":
+        """Learn from plain labels, the rows of each class a set; this promises nothing."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ParameterError("the labels hold one class only; ratios need two.")
+        names = range(len(classes))
+        known = given_sets(names, np.bincount(codes), np.eye(len(classes)), names)
+        table = open_table(X)
+        self.classes_ = classes
+        self._plain(table, table.schema.names)
+        bags = Bags(tuple(names), codes.astype(np.int32)[:, None])
+        return self._fit_sets(known, mapped_sets(table, self.pipeline_, bags))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_proportions(self, X: Any, bags: Any, proportions: Any, *, classes: Any) -> "ClassRatio":
+        """Learn from sets whose proportions are known exactly; this promises nothing.
+
+        ``bags`` says which set each row is in (a column of ``X``, or one set per row);
+        ``proportions`` (M, K) are those of the sets in the order of their sorted names.
+        """
+        table = open_table(X)
+        found = read_bags(table, bags)
+        known = given_sets(found.names, found.sizes, proportions, classes)
+        self.classes_ = np.array(known.classes)
+        self._plain(table, [n for n in table.schema.names if n not in bag_columns(bags)])
+        return self._fit_sets(known, mapped_sets(table, self.pipeline_, found))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_release(
+        self, release: Release | Sequence[Release], X: Any, *, bags: Any
+    ) -> "ClassRatio":
+        """Learn from one release of proportions, or several owners', and the rows of their sets.
+
+        ``bags`` says which set each row is in: a column of ``X``, or one set per row.
+        """
+        releases = (release,) if isinstance(release, Release) else tuple(release)
+        whole = merge(releases)
+        known = released_sets(whole)
+        table = open_table(X)
+        found = read_bags(table, bags, known.names)
+        self.releases_, self.pipeline_ = releases, whole.pipeline
+        self.classes_ = np.array(known.classes)
+        self.n_features_in_ = len(self.pipeline_.columns)
+        return self._fit_sets(known, matching_sets(table, whole, found))
+
+    def _plain(self, table: Table, names: Sequence[str]) -> None:
+        """Fit the pipeline to plain rows."""
+        schema, names = table.schema, tuple(names)
+        summary = fold(table.batches(names), PublicSummary(schema)).result()
+        self.pipeline_ = fit_pipeline(
+            summary, names, categories={}, missing="error", clip=1.0, intercept=0.0
+        )
+        self.n_features_in_ = len(names)
+        self.releases_: tuple[Release, ...] = ()
+
+    def _fit_sets(self, known: KnownSets, batches: Batches) -> "ClassRatio":
+        known.check()
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        seen = Collector(known, self.kernel, self.bandwidth, self.features, rng)
+        for rows, codes in batches:
+            seen.update(_without_constant(rows, self.pipeline_), codes)
+        self.sets_ = known.names
+        grams = seen.cell_grams()
+        level, errors = choose_level(known, grams, self.constraint)
+        self.bandwidth_ = float(seen.bandwidths[level])
+        fitted = MeanEmbedding(
+            known, grams[level], np.ones(len(grams[level].counts)), self.constraint
+        )
+        self._bound = ErrorBound.of(fitted.set_gram, known, normed=self.kernel != "linear")
+        self.condition_ = self._bound.condition
+        embedding = ByEmbedding(fitted, seen.sums, level)
+        self._choice = choose_method(self.method, embedding, errors, seen.keeper, rng)
+        self.method_, self.held_back_error_ = self._choice.name, self._choice.errors
+        return self
+
+    @property
+    def bound_(self) -> float | None:
+        """Theorem 1's bound for a set as large as the smallest that it learnt from."""
+        check_is_fitted(self)
+        return self.error_bound(int(self._bound.sizes.min())) if self._bound.known else None
+
+    def error_bound(self, size: int, delta: float = 0.05) -> float:
+        """Return what the L2 error of a set of ``size`` rows stays below, at 1 - delta (Theorem 1).
+
+        It is proved for mean embeddings, whatever the method, for every data set, and is far from
+        what happens on most; `interval` is what to go by.
+        """
+        check_is_fitted(self)
+        return self._bound(size, delta)
+
+    def quantify(self, U: Any) -> np.ndarray:
+        """Return the class ratios of one set (K,), or of a list of sets (n, K)."""
+        check_is_fitted(self)
+        sets, alone = _as_sets(U)
+        found = np.array([self._choice.method.ratios(self._seen(one)) for one in sets])
+        return found[0] if alone else found
+
+    def interval(self, U: Any, level: float = 0.95, *, draws: int = 200) -> np.ndarray:
+        """Return both ends of each ratio's interval, (2, K) of one set or (n, 2, K) of a list.
+
+        For the distribution that U was drawn from (and so a little wide for U itself): rows of the
+        sets and of U are resampled ``draws`` times, and the noise on the proportions is drawn anew
+        as often, where the release states it. That classes look alike in all sets is assumed.
+        """
+        check_is_fitted(self)
+        if not 0 < level < 1 or draws < 2:
+            raise ParameterError("level must lie between 0 and 1, and draws be at least 2.")
+        sets, alone = _as_sets(U)
+        rng = np.random.default_rng(0)
+        method = self._choice.method
+        found = np.stack(
+            [resampled_ends(method, self._seen(one), level, draws, rng) for one in sets]
+        )
+        return found[0] if alone else found
+
+    def _seen(self, one: Any) -> Any:
+        """Return what the method needs of the rows of one set."""
+        if not self.releases_ and isinstance(one, np.ndarray):
+            one = validate_data(self, one, dtype=np.float64, reset=False)
+        batches = mapped_batches(one, self.pipeline_, unknown="zero")
+        plain = (_without_constant(rows, self.pipeline_) for rows in batches)
+        return self._choice.method.read(plain, np.random.default_rng(0))
+
+
+def _without_constant(rows: np.ndarray, pipeline: Pipeline) -> np.ndarray:
+    """Return rows without the intercept's coordinate, which says nothing here."""
+    return rows[:, :-1] if pipeline.intercept else rows
+
+
+def _as_sets(U: Any) -> tuple[list[Any], bool]:
+    """Return a list of sets, and whether there was one alone."""
+    if isinstance(U, np.ndarray) and U.ndim == 3:
+        return list(U), False
+    several = isinstance(U, list | tuple) and len(U) > 0 and all(_is_set(one) for one in U)
+    return (list(U), False) if several else ([U], True)
+
+
+def _is_set(one: Any) -> bool:
+    """Say whether this is a table, or a matrix, rather than a row of one."""
+    return isinstance(one, str | Path) or hasattr(one, "schema") or np.ndim(one) == 2

@@ -1,0 +1,149 @@
+"""Class ratios by mean embeddings: the mixture of class embeddings nearest to a set's.
+
+With Phi_i the mean embedding of set i in the kernel's feature space and P the proportions, class
+embeddings are Psi = A Phi (`KnownSets.solved`), and the ratios of a set U are
+
+    rho = argmin over the simplex of || sum_k rho_k Psi_k - Phi_U ||                    ("rkhs")
+
+Iyer et al. 2016 minimise || sum_i alpha_i Phi_i - Phi_U || over all alpha (eq. 5) and then move
+P^T alpha to the nearest point of the simplex ("euclidean"). For M = K both are the same where the
+answer is inside.
+
+One more thing is ours, in "rkhs": the sampling noise of Phi_i adds (1 - sum_k P_ik ||Psi_k||^2) /
+n_i to ||Phi_i||^2 in mean, which pulls the answer towards the sets' average; it is taken off.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import eigh
+
+from suffice.learner.ratio.sets import KnownSets
+from suffice.learner.ratio.simplex import least_squares_on_simplex
+from suffice.release.simplex import nearest_proportions
+
+__all__ = ["FOLDS", "CellGram", "MeanEmbedding", "held_back_errors"]
+
+FOLDS = 5
+_LEFT = 0.25  # of every direction's energy stays at least, however noisy it looks
+_ROUNDS = 4  # the noise depends on the class norms; each round is n times closer
+
+
+@dataclass(frozen=True, eq=False)
+class CellGram:
+    """Inner products of sums over cells: ``groups`` cells for each of M sets, one set in turn.
+
+    ``products`` (C, C); ``counts`` (C,) rows; ``powers`` (C,) the sums of k(x, x).
+    """
+
+    products: np.ndarray
+    counts: np.ndarray
+    powers: np.ndarray
+    groups: int
+
+    @property
+    def folds(self) -> np.ndarray:
+        """The fold of each cell."""
+        return np.arange(len(self.counts)) % self.groups % FOLDS
+
+    def set_weights(self, times: np.ndarray) -> np.ndarray:
+        """Return W (M, C) with Phi = W sums, every cell counted ``times`` (C,)."""
+        sets = np.arange(len(self.counts)) // self.groups
+        totals = np.bincount(sets, weights=times * self.counts)
+        weights = np.zeros((len(totals), len(sets)))
+        weights[sets, np.arange(len(sets))] = times / totals[sets]
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class MeanEmbedding:
+    """Sets as points of a feature space, each cell of rows counted ``times``."""
+
+    known: KnownSets
+    cells: CellGram
+    times: np.ndarray
+    constraint: str = "rkhs"
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        return self.cells.set_weights(self.times)
+
+    @cached_property
+    def set_gram(self) -> np.ndarray:
+        """The inner products (M, M) of the sets' mean embeddings, noise and all."""
+        return np.asarray(self._weights @ self.cells.products @ self._weights.T)
+
+    @cached_property
+    def class_gram(self) -> np.ndarray:
+        """The inner products (K, K) of the class embeddings, without sampling noise.
+
+        The noise is taken off in full where what is left of the differences of classes is at
+        least a quarter in every direction, and in part where it is not.
+        """
+        whole = self._seen(self.set_gram)
+        noise = self._noise(whole)
+        zero_sum = _zero_sum(len(whole))
+        small, large = (zero_sum.T @ m @ zero_sum for m in (noise, whole))
+        floor = 1e-12 * max(float(np.trace(large)), 1e-300) * np.eye(len(large))
+        share = float(eigh(small, large + floor, eigvals_only=True)[-1])
+        return whole - min(1.0, (1 - _LEFT) / max(share, 1e-300)) * noise
+
+    def _seen(self, sets: np.ndarray) -> np.ndarray:
+        return np.asarray(self.known.solved @ sets @ self.known.solved.T)
+
+    def _noise(self, whole: np.ndarray) -> np.ndarray:
+        """Return what sampling added to the class Gram."""
+        squares = self._weights**2
+        alone, shares = squares @ self.cells.powers, squares @ self.cells.counts
+        noise = np.zeros_like(whole)
+        for _ in range(_ROUNDS):
+            norms = np.maximum(np.diag(whole - noise), 0.0)
+            energy = np.maximum(alone - shares * (self.known.proportions @ norms), 0.0)
+            noise = self._seen(np.diag(energy))
+        return noise
+
+    def ratios(self, across: np.ndarray) -> np.ndarray:
+        """Return rho of a set from the inner products (C,) of its mean with the cells' sums."""
+        near = self._weights @ across
+        if self.constraint == "rkhs":
+            return least_squares_on_simplex(self.class_gram, self.known.solved @ near)
+        alpha = np.linalg.lstsq(self.set_gram, near, rcond=1e-10)[0]  # eq. (5)
+        return nearest_proportions((self.known.proportions.T @ alpha)[None])[0]
+
+    def energy(self, direction: np.ndarray) -> float:
+        """Return || sum_k v_k Psi_k ||^2 without sampling noise, however little is left of it."""
+        whole = self._seen(self.set_gram)
+        return float(direction @ (whole - self._noise(whole)) @ direction)
+
+    def least_told_apart(self) -> np.ndarray:
+        """Return the unit direction of sum zero in which the class embeddings differ least."""
+        zero_sum = _zero_sum(len(self.known.classes))
+        whole = self._seen(self.set_gram)
+        _, vectors = np.linalg.eigh(zero_sum.T @ (whole - self._noise(whole)) @ zero_sum)
+        return np.asarray(zero_sum @ vectors[:, 0])
+
+
+def _zero_sum(classes: int) -> np.ndarray:
+    """Return an orthonormal basis (K, K - 1) of the directions within the simplex."""
+    centred = np.eye(classes) - 1 / classes
+    return np.linalg.svd(centred)[0][:, : classes - 1]
+
+
+def held_back_errors(known: KnownSets, cells: CellGram, constraint: str) -> np.ndarray:
+    """Return squared errors (folds, M + 1) of the ratios of rows that were held back.
+
+    In each fold a part of every set's rows is held back; its ratios are estimated set by set, and
+    of all parts together, from the rest.
+    """
+    errors = []
+    for fold in range(FOLDS):
+        held = cells.folds == fold
+        fitted = MeanEmbedding(known, cells, np.where(held, 0.0, 1.0), constraint)
+        parts = cells.set_weights(np.where(held, 1.0, 0.0))
+        sizes = known.sizes / known.sizes.sum()
+        parts = np.vstack([parts, sizes @ parts])
+        truth = np.vstack([known.proportions, known.prior])
+        found = np.array([fitted.ratios(cells.products @ part) for part in parts])
+        errors.append(((found - truth) ** 2).sum(axis=1))
+    return np.array(errors)

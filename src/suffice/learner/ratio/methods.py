@@ -1,0 +1,121 @@
+"""The two ways to a set's class ratios behind one interface: read its rows once, answer, resample.
+
+A resampled answer is what other rows from the same distributions, in the sets and in U, and another
+draw of the noise on the proportions might have given: rows are drawn again with replacement
+(Efron 1979), in cells of some rows for mean embeddings, and noise is added of the kind that the
+release states. That the classifier of sets itself would differ is left out: its errors cost
+accuracy, and calibration, which is done anew, keeps them from costing truth.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from suffice.errors import TableError
+from suffice.learner.ratio.collecting import balanced_groups
+from suffice.learner.ratio.embeddings import CellSums
+from suffice.learner.ratio.mean_embedding import MeanEmbedding
+from suffice.learner.ratio.set_likelihood import SetLikelihood
+
+__all__ = ["ByEmbedding", "ByLikelihood", "Method", "drawn_again", "resampled_ends"]
+
+_PARTS = 64  # of U
+
+
+class Method(Protocol):
+    """A fitted estimator of class ratios."""
+
+    def read(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> Any:
+        """Return what is needed of a set's rows."""
+
+    def ratios(self, seen: Any) -> np.ndarray:
+        """Return the ratios (K,) of the set."""
+
+    def resampled(self, seen: Any, rng: np.random.Generator) -> np.ndarray:
+        """Return ratios (K,) as they might have come out."""
+
+
+@dataclass(frozen=True, eq=False)
+class ByEmbedding:
+    """Class ratios by mean embeddings at one bandwidth."""
+
+    fitted: MeanEmbedding
+    sums: CellSums
+    level: int
+
+    def read(
+        self, batches: Iterable[np.ndarray], rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the inner products (parts, cells) of the set's parts, and the parts' sizes."""
+        across, counts = np.zeros((_PARTS, len(self.fitted.times))), np.zeros(_PARTS)
+        for rows in batches:
+            parts = balanced_groups(np.zeros(len(rows), dtype=np.int64), _PARTS, rng)
+            across += self.sums.across(rows, parts, _PARTS, self.level)
+            counts += np.bincount(parts, minlength=_PARTS)
+        if not counts.any():
+            raise TableError("the set has no rows.")
+        return across[counts > 0], counts[counts > 0]
+
+    def ratios(self, seen: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Return the ratios of the set."""
+        across, counts = seen
+        return self.fitted.ratios(across.sum(axis=0) / counts.sum())
+
+    def resampled(
+        self, seen: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return ratios as they might have come out."""
+        across, counts = seen
+        cells = self.fitted.cells
+        sets = np.repeat(np.arange(len(self.fitted.known.names)), cells.groups)
+        again = MeanEmbedding(
+            self.fitted.known.redrawn(rng), cells, drawn_again(sets, rng), self.fitted.constraint
+        )
+        times = drawn_again(np.zeros(len(counts), dtype=np.int64), rng)
+        return again.ratios(times @ across / (times @ counts))
+
+
+@dataclass(frozen=True, eq=False)
+class ByLikelihood:
+    """Class ratios by the likelihood of sets."""
+
+    fitted: SetLikelihood
+
+    def read(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Return the scores of the set's rows."""
+        del rng
+        scores = [self.fitted.scores_of(rows) for rows in batches]
+        if not scores:
+            raise TableError("the set has no rows.")
+        return np.vstack(scores)
+
+    def ratios(self, seen: np.ndarray) -> np.ndarray:
+        """Return the ratios of the set."""
+        return self.fitted.ratios(seen)
+
+    def resampled(self, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return ratios as they might have come out."""
+        known = self.fitted.known.redrawn(rng)
+        again = self.fitted.recalibrated(known, drawn_again(self.fitted.codes, rng))
+        return again.ratios(seen, drawn_again(np.zeros(len(seen), dtype=np.int64), rng))
+
+
+def drawn_again(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return how often each member is drawn, as many times per code as it has members."""
+    times = np.empty(len(codes))
+    for code in np.unique(codes):
+        members = np.flatnonzero(codes == code)
+        times[members] = rng.multinomial(len(members), np.full(len(members), 1 / len(members)))
+    return times
+
+
+def resampled_ends(
+    method: Method, seen: Any, level: float, draws: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the two ends (2, K) of an interval for each ratio: quantiles of resampled answers."""
+    drawn = np.array([method.resampled(seen, rng) for _ in range(draws)])
+    ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    found = method.ratios(seen)
+    return np.stack([np.minimum(ends[0], found), np.maximum(ends[1], found)])

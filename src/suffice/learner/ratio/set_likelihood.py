@@ -1,0 +1,206 @@
+"""Class ratios by the likelihood of sets: a classifier of which set a row is in.
+
+A row x of the pooled sets is in set i with probability
+
+    q_i(x) = sum_k T_ik p(k | x),   T_ik = n_i P_ik / sum_j n_j P_jk,
+
+since within a class the set says nothing (assumption A1). So sets are class labels that went
+through a known channel T, and the model of p(k | x) that explains the sets best is found by the
+likelihood of `suffice.learner.spread`, with no label. What T^-1 makes of a free classifier of sets
+can be negative; these class posteriors cannot.
+
+Scores come from models that did not see their row (five folds) and are then calibrated, by one
+slope and one constant per class (Alexandari et al. 2020), again through T. The penalty is the one
+whose calibrated scores explain held-out rows best. The ratios of a set U are the weights of the
+mixture sum_k rho_k p(k | x) / p(k) that explains its rows best.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from suffice.learner.ratio.collecting import balanced_groups
+from suffice.learner.ratio.sets import KnownSets
+from suffice.learner.ratio.simplex import mixture_weights
+from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
+from suffice.learner.spread.selection import maximise
+
+__all__ = ["Calibration", "Coordinates", "SetLikelihood", "calibrated", "fit_set_likelihood"]
+
+_FOLDS = 5
+_LAMS = 10.0 ** np.arange(0.0, -5.01, -1.0)  # coarse: calibration mends the scale of the scores
+_RISES = 2
+_TOL, _MAX_ITER = 3e-4, 500
+_WIDEST = 128  # coordinates; of more, the principal components of the rows
+_SAMPLE = 5000  # rows enough for those
+_PRIOR = 1.0  # weight, in rows, of knowing that scores are calibrated already
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Computes log p(k | x) = log softmax(slope s(x) + shifts)_k from scores s."""
+
+    slope: float
+    shifts: np.ndarray
+
+    def log_posteriors(self, scores: np.ndarray) -> np.ndarray:
+        """Return log p(k | x), (n, K)."""
+        return np.asarray(log_softmax(self.slope * scores + self.shifts, axis=1))
+
+
+def calibrated(
+    scores: np.ndarray,
+    codes: np.ndarray,
+    channel: np.ndarray,
+    counts: np.ndarray | None = None,
+    start: Calibration | None = None,
+) -> Calibration:
+    """Return the slope and shifts that explain the sets of rows best, through their channel.
+
+    ``scores`` (n, K) of rows, ``codes`` of their sets, ``counts`` how often each row counts. A
+    weak prior holds the slope near one and the shifts near zero: classes that are told apart
+    without error would else have no best slope.
+    """
+    weights = np.ones(len(codes)) if counts is None else counts
+    total = weights.sum()
+    chances = channel[codes]
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        slope = np.exp(flat[0])
+        clean = softmax(slope * scores + flat[1:], axis=1)
+        joint = chances * clean
+        chance = np.maximum(joint.sum(axis=1), 1e-300)
+        pull = weights[:, None] * (clean - joint / chance[:, None])
+        by_slope = slope * float(np.vdot(pull, scores))
+        value = _PRIOR / 2 * float(flat @ flat) - float(weights @ np.log(chance))
+        gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR * flat
+        return value / total, gradient / total
+
+    first = np.zeros(scores.shape[1] + 1)
+    if start is not None:
+        first = np.append(np.log(start.slope), start.shifts)
+    found = minimize(objective, first, jac=True, method="BFGS", options={"gtol": 1e-6})
+    return Calibration(float(np.exp(found.x[0])), found.x[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Rows as the classifier sees them: their principal components if they are wide, and a one."""
+
+    axes: np.ndarray | None
+    scale: float
+
+    @classmethod
+    def of(cls, rows: np.ndarray, rng: np.random.Generator) -> "Coordinates":
+        """Return coordinates in which rows have a mean square of one per coordinate."""
+        axes = None
+        if rows.shape[1] > _WIDEST:
+            some = rows[np.sort(rng.permutation(len(rows))[:_SAMPLE])]
+            axes = np.linalg.eigh(some.T @ some)[1][:, ::-1][:, :_WIDEST].copy()
+        seen = rows if axes is None else rows @ axes
+        return cls(axes, float(np.sqrt(np.mean(seen**2))) or 1.0)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return the coordinates of rows."""
+        seen = rows if self.axes is None else rows @ self.axes
+        return np.column_stack([seen / self.scale, np.ones(len(rows))])
+
+
+@dataclass(frozen=True, eq=False)
+class SetLikelihood:
+    """A fitted classifier of sets, and the held-out scores that it was calibrated with.
+
+    ``weights`` (d + 1, K) are the mean of the folds' models; ``scores`` (n, K), ``codes`` and
+    ``folds`` are those of the rows it learnt from; ``gain`` is by how much held-out rows are
+    likelier than under sets that cannot be told apart, with its standard error.
+    """
+
+    known: KnownSets
+    coordinates: Coordinates
+    weights: np.ndarray
+    calibration: Calibration
+    scores: np.ndarray
+    codes: np.ndarray
+    folds: np.ndarray
+    lam: float
+    gain: tuple[float, float]
+
+    def scores_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the scores (n, K) of other rows, before calibration."""
+        return np.asarray(self.coordinates(rows) @ self.weights)
+
+    def likelihoods(self, scores: np.ndarray) -> np.ndarray:
+        """Return p(x | k) up to a factor per row."""
+        log = self.calibration.log_posteriors(scores) - np.log(self.known.prior)
+        return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
+
+    def ratios(self, scores: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+        """Return the ratios of the set whose rows have these scores."""
+        return mixture_weights(self.likelihoods(scores), counts)
+
+    def recalibrated(self, known: KnownSets, counts: np.ndarray) -> "SetLikelihood":
+        """Return what other proportions and other counts of the same rows would have given."""
+        found = calibrated(self.scores, self.codes, known.channel, counts, self.calibration)
+        return replace(self, known=known, calibration=found)
+
+    def held_back_errors(self) -> np.ndarray:
+        """Return squared errors (folds, M + 1), as `mean_embedding.held_back_errors` does."""
+        truth = np.vstack([self.known.proportions, self.known.prior])
+        errors = []
+        for fold in range(_FOLDS):
+            held = self.folds == fold
+            fitted = self.recalibrated(self.known, np.where(held, 0.0, 1.0))
+            parts = [held & (self.codes == i) for i in range(len(self.known.names))]
+            found = np.array([fitted.ratios(self.scores[part]) for part in [*parts, held]])
+            errors.append(((found - truth) ** 2).sum(axis=1))
+        return np.array(errors)
+
+
+def fit_set_likelihood(
+    known: KnownSets, rows: np.ndarray, codes: np.ndarray, rng: np.random.Generator
+) -> SetLikelihood:
+    """Return the classifier of sets with the penalty that explains held-out rows best."""
+    coordinates = Coordinates.of(rows, rng)
+    mapped = coordinates(rows)
+    folds = balanced_groups(codes, _FOLDS, rng)
+    whole = SpreadLikelihood(CleanFeatures(mapped), codes, known.channel)
+    fits = [whole.picked(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
+    models: list[np.ndarray | None] = [None] * _FOLDS
+    best: SetLikelihood | None = None
+    rises = 0
+    for lam in _LAMS:
+        models = [
+            maximise(fit, float(lam), tol=_TOL, max_iter=_MAX_ITER, start=model)[0]
+            for fit, model in zip(fits, models, strict=True)
+        ]
+        weights = np.stack([_by_class(model) for model in models])
+        scores = np.einsum("nd,ndk->nk", mapped, weights[folds])
+        calibration = calibrated(scores, codes, known.channel)
+        gain = _gain(calibration.log_posteriors(scores), codes, known)
+        if best is None or gain[0] > best.gain[0]:
+            mean, rises = weights.mean(axis=0), 0
+            best = SetLikelihood(
+                known, coordinates, mean, calibration, scores, codes, folds, float(lam), gain
+            )
+        else:
+            rises += 1
+        if rises == _RISES:
+            break
+    assert best is not None  # noqa: S101  # for the type checker: there is more than one penalty
+    return best
+
+
+def _by_class(model: np.ndarray | None) -> np.ndarray:
+    """Return weights (d, K); a model of two classes has one score, that of the second."""
+    assert model is not None  # noqa: S101  # for the type checker
+    return model if model.ndim == 2 else np.column_stack([np.zeros(len(model)), model])
+
+
+def _gain(log_posteriors: np.ndarray, codes: np.ndarray, known: KnownSets) -> tuple[float, float]:
+    """Return the mean log likelihood of rows' sets over that of their sizes, and its error."""
+    chance = (known.channel[codes] * np.exp(log_posteriors)).sum(axis=1)
+    sizes = np.bincount(codes, minlength=len(known.names)) / len(codes)
+    gains = np.log(np.maximum(chance, 1e-300)) - np.log(sizes[codes])
+    return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))

@@ -1,0 +1,147 @@
+"""What is known of sets of rows: their sizes and label proportions, and how sure these are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.learner.weak.moments import CONDITION_LIMIT
+from suffice.release.artifact import Release
+from suffice.release.simplex import nearest_proportions
+from suffice.tables.labels import check_classes
+
+__all__ = ["FEWEST_ROWS", "KnownSets", "given_sets", "named_classes", "released_sets"]
+
+FEWEST_ROWS = 10  # of a set: fewer cannot be split for cross-validation
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSets:
+    """Holds M sets: proportions P (M, K), sizes (M,), and the variances of what noise added.
+
+    ``variances`` (M,) are those of one entry of a set's proportions, zero where they are exact and
+    None where the release does not say.
+    """
+
+    classes: tuple[Any, ...]
+    names: tuple[Any, ...]
+    proportions: np.ndarray
+    sizes: np.ndarray
+    variances: np.ndarray | None
+
+    @cached_property
+    def solved(self) -> np.ndarray:
+        """A (K, M) with class = A set: the least squares solution of P class = set, sizes weighed.
+
+        The variance of a set's mean is one over its size. For M = K it is P^-1.
+        """
+        root = np.sqrt(self.sizes / self.sizes.sum())
+        return np.asarray(np.linalg.pinv(root[:, None] * self.proportions) * root)
+
+    @property
+    def prior(self) -> np.ndarray:
+        """The share of each class among the rows of all sets."""
+        return self.sizes @ self.proportions / self.sizes.sum()
+
+    @property
+    def channel(self) -> np.ndarray:
+        """T (M, K): the probability of each set for a row of each class."""
+        joint = self.sizes[:, None] * self.proportions
+        return joint / joint.sum(axis=0)
+
+    def redrawn(self, rng: np.random.Generator) -> "KnownSets":
+        """Return the sets as another draw of the same noise would have left them, were these exact.
+
+        Gaussian noise of the stated variance, whatever the mechanism; the total stays one.
+        """
+        if self.variances is None or not self.variances.any():
+            return self
+        noise = rng.normal(size=self.proportions.shape) * np.sqrt(self.variances)[:, None]
+        noise -= noise.mean(axis=1, keepdims=True)
+        return replace(self, proportions=nearest_proportions(self.proportions + noise))
+
+    def check(self) -> None:
+        """Raise unless the sets are large enough and tell all classes apart (assumption A0).
+
+        A0 asks that the affine hull of the proportions holds the simplex: P has rank K. With noise
+        the smallest singular value must also exceed what noise alone can make (Weyl), at most
+        s (sqrt(M) + sqrt(K - 1)) in mean for entries of deviation s (Gordon).
+        """
+        many, classes = self.proportions.shape
+        small = [n for n, size in zip(self.names, self.sizes, strict=True) if size < FEWEST_ROWS]
+        if small:
+            raise ParameterError(
+                f"{len(small)} of {many} sets have fewer than {FEWEST_ROWS} rows, {small[0]!r}"
+                " among them; join sets or leave these out."
+            )
+        if many < classes:
+            raise ParameterError(
+                f"{many} sets cannot tell {classes} classes apart; at least {classes} are needed."
+            )
+        unseen = [c for c, share in zip(self.classes, self.prior, strict=True) if not share]
+        if unseen:
+            raise ParameterError(
+                f"class {unseen[0]!r} occurs in no set (A0); add a set that has it, or leave the"
+                " class out."
+            )
+        root = np.sqrt(self.sizes * many / self.sizes.sum())[:, None]
+        _, values, axes = np.linalg.svd(root * self.proportions, full_matrices=False)
+        mixed = named_classes(self.classes, axes[-1])
+        if values[-1] * CONDITION_LIMIT <= values[0]:
+            raise ParameterError(
+                f"the proportions do not tell classes {mixed} apart: these appear in the same"
+                " relation in every set (A0). Form sets that differ in them."
+            )
+        noise = 0.0 if self.variances is None else float(np.sqrt(self.variances.mean()))
+        if values[-1] <= noise * (np.sqrt(many) + np.sqrt(classes - 1)):
+            raise ParameterError(
+                f"the noise on the proportions hides how classes {mixed} differ between the sets:"
+                f" smallest singular value {values[-1]:.2g}, noise {noise:.2g} per entry. Larger"
+                " sets, a larger epsilon or sets that differ more are needed."
+            )
+
+
+def named_classes(classes: Sequence[Any], direction: np.ndarray) -> str:
+    """Return the names of the classes that a direction mixes."""
+    size = np.abs(direction)
+    return ", ".join(str(c) for c, s in zip(classes, size, strict=True) if s >= size.max() / 4)
+
+
+def released_sets(release: Release) -> KnownSets:
+    """Return the sets of a release of proportions, of one owner or merged."""
+    if release.kind != "proportions":
+        raise ParameterError(f"a {release.kind} release holds no label proportions of sets.")
+    sizes = release.arrays["sizes"].astype(np.float64)
+    variances = None
+    if release.noise.form != "none":
+        variances = np.diag(release.noise.dense(len(sizes))) / sizes**2
+    return KnownSets(
+        release.classes,
+        tuple(release.details["bags"]),
+        release.arrays["proportions"],
+        sizes,
+        variances,
+    )
+
+
+def given_sets(
+    names: Sequence[Any], sizes: np.ndarray, proportions: Any, classes: Any
+) -> KnownSets:
+    """Return sets whose proportions are known exactly, one line per name; checked."""
+    labels = check_classes(classes)
+    try:
+        shares = np.asarray(proportions, dtype=np.float64)
+    except (TypeError, ValueError):
+        shares = np.empty(0)
+    if shares.shape != (len(names), len(labels)):
+        raise ParameterError(
+            f"proportions must be a matrix of {len(names)} sets times {len(labels)} classes."
+        )
+    inside = ((shares >= 0) & (shares <= 1)).all()
+    if not (inside and np.allclose(shares.sum(axis=1), 1, atol=1e-6)):
+        raise ParameterError("proportions must be between 0 and 1 and sum to one in every set.")
+    many = np.asarray(sizes, dtype=np.float64)
+    return KnownSets(labels, tuple(names), shares, many, np.zeros(len(many)))
