@@ -48,9 +48,7 @@ def test_ratios_of_new_sets_are_found_whatever_their_shift(method, proportions, 
 def test_classify_and_count_would_be_further_off(rng):
     """The best classifier of overlapping classes counts the errors of the majority."""
     rows, bags, labels = sets(rng, [[0.9, 0.1], [0.1, 0.9]])
-    model = ClassRatio().fit_proportions(
-        rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1]
-    )
+    model = ClassRatio().fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])
     new, truth = drawn(rng, 2000, [0.95, 0.05])
     counts = np.mean(new[:, 0] > 1.25)  # Bayes' rule at even shares
     assert abs(model.quantify(new)[1] - truth.mean()) < abs(counts - truth.mean()) / 2
