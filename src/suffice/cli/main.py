@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from suffice._version import __version__
-from suffice.cli import auditing, learner, owner, protocol, ratio, study, survey
+from suffice.cli import auditing, learner, owner, protocol, ratio, simulate, study, survey
 from suffice.errors import SufficeError
 
 __all__ = ["app", "run"]
@@ -35,7 +35,7 @@ def main(
     del version
 
 
-for _role in (owner, auditing, learner, ratio, protocol, study, survey):
+for _role in (owner, auditing, learner, ratio, protocol, study, simulate, survey):
     _role.register(app)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
-from suffice.cli.output import show_json, show_table
+from suffice.cli.output import show_json, show_pairs, show_table
 
 __all__ = ["register"]
 
@@ -17,10 +17,19 @@ def register(app: typer.Typer) -> None:
 
 
 def ratio(
-    releases: Annotated[list[Path], typer.Argument(help="Releases of proportions, then one set.")],
-    rows: Annotated[Path, typer.Option(help="The public rows of the released sets.")],
-    bag: Annotated[str, typer.Option(help="The column that says which set a row is in.")],
-    method: Annotated[str, typer.Option(help="auto, mmd or likelihood.")] = "auto",
+    files: Annotated[
+        list[Path], typer.Argument(help="Releases of proportions, several owners', then one set.")
+    ],
+    rows: Annotated[
+        list[Path], typer.Option(help="The public rows of the released sets; repeat it for more.")
+    ],
+    bag: Annotated[
+        list[str], typer.Option(help="The column of sets; several, as they were released.")
+    ],
+    method: Annotated[
+        str, typer.Option(help="mmd, likelihood; auto: the better one on rows held back.")
+    ] = "auto",
+    kernel: Annotated[str, typer.Option(help="Of mmd: rbf, laplace or linear.")] = "rbf",
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     plot: Annotated[Path | None, typer.Option(help="Draw it: an SVG, PNG or PDF file.")] = None,
     json: options.Json = False,
@@ -29,14 +38,20 @@ def ratio(
     from suffice.errors import ParameterError
     from suffice.learner.ratio.estimator import ClassRatio
     from suffice.release.codec import load
+    from suffice.tables.sources import concatenated, open_table
 
-    *files, unlabelled = releases
-    if not files:
+    *releases, unlabelled = files
+    if not releases:
         raise ParameterError("give one release or more, and the unlabelled set last.")
-    model = ClassRatio(method=method)
-    model.fit_release([load(path) for path in files], str(rows), bags=bag)
-    shares = model.quantify(str(unlabelled))
-    low, high = model.interval(str(unlabelled), level)
+    tables = [open_table(path) for path in rows]
+    model = ClassRatio(method=method, kernel=kernel)
+    model.fit_release(
+        [load(path) for path in releases],
+        tables[0] if len(tables) == 1 else concatenated(tables),
+        bags=bag[0] if len(bag) == 1 else tuple(bag),
+    )
+    shares = model.quantify(unlabelled)
+    low, high = model.interval(unlabelled, level)
     if plot is not None:
         _draw(model.classes_, shares, low, high, plot)
     if json:
@@ -48,6 +63,9 @@ def ratio(
                 "high": high.tolist(),
                 "level": level,
                 "method": model.method_,
+                "held_back_error": model.held_back_error_,
+                "condition": model.condition_,
+                "bound": model.bound_,
             }
         )
         return
@@ -56,6 +74,13 @@ def ratio(
         f"share of each class, with {100 * level:g} % intervals (method: {model.method_})",
         ("class", "share", "from", "to"),
         [(str(name), *(f"{value:.4f}" for value in values)) for name, *values in lines],
+    )
+    errors = ", ".join(f"{name} {error:.3f}" for name, error in model.held_back_error_.items())
+    show_pairs(
+        [
+            ("error", f"{errors} (L2, root mean square on parts of the sets held back)"),
+            ("condition", f"{model.condition_:.3g}, of the sets (Q in Theorem 1)"),
+        ]
     )
 
 

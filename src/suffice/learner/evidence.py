@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from suffice.errors import ParameterError
 from suffice.learner.bounds import NoiseBounds, noise_bounds
 from suffice.learner.problem import FactoredProblem
+from suffice.learner.shrinking import Shrinkage
 from suffice.learner.tuning import Optimism, labels_behind
 from suffice.release.covariance import Covariance
 
@@ -21,13 +22,16 @@ _LARGEST = 2000  # entries of a model whose Hessian is inverted
 class Evidence:
     """Holds what a model was fitted on: one problem, or one per class, and the operator's noise.
 
-    The problems have the operator as it was released, whether or not it was projected.
+    The problems have the operator as it was released, whether or not it was projected or shrunk.
+    Where it was shrunk, in white coordinates, ``shrinkage`` says to what share, and how models of
+    them become models of the pipeline's coordinates.
     """
 
     problems: Sequence[FactoredProblem]
     models: Sequence[np.ndarray]
     lam: float
     noise: Covariance
+    shrinkage: Shrinkage | None = None
 
     def risk(self) -> tuple[float, float]:
         """Return the estimated risk on fresh labels of the same rows, and its standard deviation.
@@ -37,11 +41,16 @@ class Evidence:
         the noise than is taken off here: its risk is estimated too large rather than too small.
         """
         self._check_noise()
-        optimism = Optimism(self.problems[0], self.noise, labels_behind(self.problems[0]))
+        count = labels_behind(self.problems[0])
+        optimism = Optimism(self.problems[0], self.noise, count, kept=self._kept)
         pairs = list(zip(self.problems, self.models, strict=True))
         risks = [p.risk(theta)[0] + optimism.of(p, theta, self.lam) for p, theta in pairs]
         deviations = [optimism.error(p, theta, self.lam) for p, theta in pairs]
         return float(np.mean(risks)), float(np.mean(deviations))
+
+    @property
+    def _kept(self) -> np.ndarray | None:
+        return None if self.shrinkage is None else self.shrinkage.kept
 
     def _check_noise(self) -> None:
         if self.noise.form == "none":
@@ -49,8 +58,11 @@ class Evidence:
 
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
         """Return what the mechanism's noise can have done to the model (`learner.bounds`)."""
-        if len(self.problems) > 1 or self.problems[0].penalty.name != "l2":
-            raise ParameterError("bounds are known for one problem with the l2 penalty only.")
+        penalty = self.problems[0].penalty.name
+        if len(self.problems) > 1 or penalty != "l2" or self.shrinkage is not None:
+            raise ParameterError(
+                "bounds are known for one problem with the l2 penalty only, and shrink=False."
+            )
         problem = self.problems[0]
         a = 2 * problem.operator_weight
         return noise_bounds(self.noise, mechanism, self.models[0], a=a, lam=self.lam, delta=delta)
@@ -81,8 +93,20 @@ class Evidence:
             vary = Covariance("factor", 1 / labels, _root(problem.moment))
             noise = noise + vary if noise.variance else vary
         blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
+        if self.shrinkage is not None:
+            blocks = self._turned(blocks)
         variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
-        return problem.operator_weight * np.sqrt(variances).reshape(model.shape)
+        return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
+
+    def _turned(self, blocks: np.ndarray) -> np.ndarray:
+        """Return how the pipeline's coefficients follow the noise, of how white ones follow it.
+
+        The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
+        """
+        width, columns, _ = blocks.shape
+        parts = (self.shrinkage.kept * blocks.T).T.reshape(width, columns, width, columns)
+        turned = np.einsum("wkvc,dv->wkdc", parts, self.shrinkage.basis)
+        return turned.reshape(width, columns, -1)
 
 
 def _root(moment: np.ndarray) -> np.ndarray:

@@ -20,9 +20,11 @@ from suffice.learner.linear import FIGURES, LinearModel
 from suffice.learner.losses import LOSSES, LinearOddLoss, loss_named
 from suffice.learner.penalties import PENALTIES, Penalty, penalty_named
 from suffice.learner.problem import FactoredProblem, Solution
+from suffice.learner.shrinking import Shrinkage
 from suffice.learner.tuning import choose_lam, intercept_alone
 from suffice.learner.weak import ExactLabels, Source, estimate_mean_operator
 from suffice.learner.zonotope import project
+from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 
@@ -53,6 +55,10 @@ class FactoredClassifier(LinearModel):
         falls back to the intercept where no model does better.
     project : bool, default=True
         Whether a noisy operator is first moved to the nearest one that labels can have.
+    shrink : bool or "auto", default="auto"
+        Whether what noise left of the operator is estimated first, and the penalty taken in
+        coordinates in which the rows are white (`learner.shrinking`, which also chooses lam), in
+        the place of ``project``. "auto": of releases that protect parties, with the l2 penalty.
     tol : float, default=1e-6
         The gradient's largest entry at which the solver may stop; reaching it is checked.
     max_iter : int, default=1000
@@ -85,6 +91,7 @@ class FactoredClassifier(LinearModel):
         "penalty": [StrOptions(set(PENALTIES)), Penalty],
         "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "project": ["boolean"],
+        "shrink": ["boolean", StrOptions({"auto"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
@@ -95,6 +102,7 @@ class FactoredClassifier(LinearModel):
         penalty: Any = "l2",
         lam: float | str = "auto",
         project: bool = True,  # noqa: FBT001, FBT002
+        shrink: bool | str = "auto",  # noqa: FBT001
         tol: float = 1e-6,
         max_iter: int = 1000,
     ) -> None:
@@ -102,6 +110,7 @@ class FactoredClassifier(LinearModel):
         self.penalty = penalty
         self.lam = lam
         self.project = project
+        self.shrink = shrink
         self.tol = tol
         self.max_iter = max_iter
 
@@ -130,25 +139,51 @@ class FactoredClassifier(LinearModel):
 
     def _fit_operator(self, known: Supervised) -> "FactoredClassifier":
         """Choose the penalty if asked to, then minimise every factored problem there is."""
-        problems = self._problems(known)
-        noise = known.estimate.noise.scaled(4.0 if len(problems) > 1 else 1.0)  # 2 M_k - mean x
-        self.lam_, self.intercept_only_ = self._penalty(problems, noise)
-        nearer = [_projected(p, noise) for p in problems] if self.project else problems
+        turned = self._shrinkage(known)
+        seen = known if turned is None else turned.released
+        problems = self._problems(seen)
+        noise = seen.estimate.noise.scaled(4.0 if len(problems) > 1 else 1.0)  # 2 M_k - mean x
+        self.lam_, self.intercept_only_ = self._penalty(problems, noise, turned)
+        if turned is not None:
+            nearer = self._problems(turned.shrunk)
+        else:
+            nearer = [_projected(p, noise) for p in problems] if self.project else problems
         found = [self._solve(problem) for problem in nearer]
         self.n_iter_ = max(solution.iterations for solution in found)
         self.gradient_norm_ = max(solution.gradient for solution in found)
-        self.coef_ = _side_by_side([solution.parameters for solution in found])
-        self._evidence = self._evidence_of(problems, [s.parameters for s in found], noise)
+        models = [solution.parameters for solution in found]
+        self.coef_ = _side_by_side(models if turned is None else [turned.basis @ m for m in models])
+        self._evidence = self._evidence_of(problems, models, noise, turned)
         return self
 
+    def _shrinkage(self, known: Supervised) -> Shrinkage | None:
+        """Return what noise left of the operator, where that is asked for."""
+        parties = bool(self.releases_) and all(
+            guarantee.unit is Unit.PARTY
+            for release in self.releases_
+            for guarantee in release.guarantees
+        )
+        squared = penalty_named(self.penalty).name == "l2"
+        wanted = parties and squared if self.shrink == "auto" else self.shrink
+        if not wanted or known.estimate.noise.form == "none":
+            return None
+        if not squared:
+            raise ParameterError("an operator is shrunk with the l2 penalty only.")
+        return Shrinkage.of(known, intercept=self.pipeline_.intercept > 0)
+
     def _evidence_of(
-        self, problems: list[FactoredProblem], models: list[np.ndarray], noise: Covariance
+        self,
+        problems: list[FactoredProblem],
+        models: list[np.ndarray],
+        noise: Covariance,
+        turned: Shrinkage | None,
     ) -> Evidence:
         """Return what the model was fitted on; a constant was fitted on one coordinate alone."""
         if not self.intercept_only_:
-            return Evidence(problems, models, self.lam_, noise)
+            return Evidence(problems, models, self.lam_, noise, turned)
         alone = [intercept_alone(problem) for problem in problems]
-        return Evidence(alone, [model[-1:] for model in models], self.lam_, noise.last())
+        last = None if turned is None else turned.last()
+        return Evidence(alone, [model[-1:] for model in models], self.lam_, noise.last(), last)
 
     def _problems(self, known: Supervised) -> list[FactoredProblem]:
         """Return one problem, or one per class where a binary loss meets three or more."""
@@ -169,11 +204,16 @@ class FactoredClassifier(LinearModel):
             return [make(operator=operator, loss=None)]
         return [make(operator=2 * column - mean, loss=loss) for column in operator.T]
 
-    def _penalty(self, problems: list[FactoredProblem], noise: Covariance) -> tuple[float, bool]:
+    def _penalty(
+        self, problems: list[FactoredProblem], noise: Covariance, turned: Shrinkage | None
+    ) -> tuple[float, bool]:
         if self.lam != "auto":
             return float(self.lam), False
         if problems[0].penalty.name == "none":
             return 0.0, False
+        if turned is not None:
+            weight = problems[0].operator_weight * (2.0 if len(problems) > 1 else 1.0)
+            return turned.lam(weight), problems[0].intercept and turned.nothing_left
         choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
         return choice.lam, choice.intercept_only
 

@@ -15,13 +15,22 @@ from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
+from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 
-__all__ = ["FIGURES", "LinearModel"]
+__all__ = ["FIGURES", "LinearModel", "plain_pipeline"]
 
 # What a model file says of its quality: the estimated risk, its interval at 95 %, and how far the
 # noise has moved the parameters at most, with probability 95 %.
 FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
+
+
+def plain_pipeline(X: np.ndarray) -> Pipeline:
+    """Return the pipeline of plain rows, as an owner without options would fit it."""
+    table = open_table(X)
+    names = tuple(table.schema.names)
+    summary = fold(table.batches(names), PublicSummary(table.schema)).result()
+    return fit_pipeline(summary, names, categories={}, missing="error")
 
 
 class LinearModel(ClassifierMixin, BaseEstimator):
@@ -42,12 +51,9 @@ class LinearModel(ClassifierMixin, BaseEstimator):
 
     def _plain_rows(self, X: np.ndarray) -> np.ndarray:
         """Fit the pipeline to plain rows and return them mapped."""
-        table = open_table(X)
-        names = tuple(table.schema.names)
-        summary = fold(table.batches(names), PublicSummary(table.schema)).result()
-        self.pipeline_ = fit_pipeline(summary, names, categories={}, missing="error")
+        self.pipeline_ = plain_pipeline(X)
         self.releases_: tuple[Release, ...] = ()
-        return design_matrix(table, self.pipeline_)
+        return design_matrix(X, self.pipeline_)
 
     def _learn_from(self, releases: tuple[Release, ...]) -> None:
         """Take over what releases say about rows and classes."""

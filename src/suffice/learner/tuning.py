@@ -58,18 +58,25 @@ class Optimism:
 
     ``noise`` is C per column of the operator, ``count`` the number of labels behind it
     (`labels_behind`), ``charge`` how many deviations a model is charged. Of softmax the Hessian
-    between two classes is taken, averaged over the pairs; K - 1 columns are free.
+    between two classes is taken, averaged over the pairs; K - 1 columns are free. ``kept`` is the
+    share of C that the model was fitted with, where its operator was shrunk (`learner.shrinking`).
     """
 
     def __init__(
-        self, problem: FactoredProblem, noise: Covariance, count: float, charge: float = 1.0
+        self,
+        problem: FactoredProblem,
+        noise: Covariance,
+        count: float,
+        charge: float = 1.0,
+        kept: np.ndarray | None = None,
     ) -> None:
         self._noise, self._charge = noise, charge
         classes = problem.operator.shape[1] if problem.operator.ndim > 1 else 1
         self._columns = max(classes - 1, 1)
         # A label is in one of K columns: between them its variance is about 1/K of S/m.
         self._sampling = problem.moment / (count * classes)
-        self._spread = noise.dense(len(problem.operator)) + self._sampling
+        felt = noise.dense(len(problem.operator))
+        self._spread = (felt if kept is None else kept[:, None] * felt) + self._sampling
 
     def of(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> float:
         """Return weight^2 tr(Q H^-1) at a model of ``problem``, over the coordinates it uses."""

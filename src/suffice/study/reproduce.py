@@ -11,6 +11,7 @@ from suffice.errors import ParameterError
 from suffice.release.files import write_whole
 from suffice.study import (
     mean_operator_figures,
+    party_figures,
     rado_figures,
     rado_private_figures,
     spread_accuracy,
@@ -30,6 +31,7 @@ REPRODUCTIONS: Mapping[str, Reproduction] = {
         spread_accuracy,
         rado_figures,
         rado_private_figures,
+        party_figures,
     )
     for entry in figures.ENTRIES
 }

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
-from suffice.errors import ParameterError
 from suffice.learner.ratio.collecting import RowKeeper
 from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding, held_back_errors
-from suffice.learner.ratio.methods import ByEmbedding, ByLikelihood, Method, drawn_again
+from suffice.learner.ratio.methods import ByEmbedding, ByLikelihood, Method
 from suffice.learner.ratio.set_likelihood import fit_set_likelihood
 from suffice.learner.ratio.sets import KnownSets, named_classes
 
@@ -21,11 +20,22 @@ _SURE = 1.0  # standard errors by which classes must differ: one in six passes b
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The method that was taken, and the root mean squared error of each on rows held back."""
+    """The method that was taken, and the root mean squared error of each on rows held back.
+
+    ``mixed`` says which classes the rows do not tell apart, None if they do.
+    """
 
     name: str
     method: Method
     errors: dict[str, float]
+    mixed: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    method: Method
+    errors: np.ndarray
+    distinct: bool
 
 
 def choose_level(
@@ -50,39 +60,42 @@ def choose_method(
 
     ``errors`` are those of the embedding there. It is taken where it is nearer by more than two
     standard errors: on few sets the errors say little, and likelihood is the more efficient.
-    A method whose rows do not tell the classes apart is left out, and if none is left, refused.
+    A method whose rows do not tell the classes apart is left out if the other's do.
     """
-    known = embedding.fitted.known
-    found: dict[str, Method] = {}
-    held: dict[str, np.ndarray] = {}
+    found: dict[str, _Candidate] = {}
     if name in ("auto", "likelihood"):
-        rows, codes = keeper.result()
-        kept = replace(known, sizes=np.bincount(codes).astype(np.float64))
-        classifier = fit_set_likelihood(kept, rows, codes, rng)
-        if classifier.gain[0] > _SURE * classifier.gain[1]:
-            found["likelihood"] = ByLikelihood(classifier)
-            held["likelihood"] = classifier.held_back_errors().ravel()
-    if name in ("auto", "mmd") and _told_apart(embedding.fitted, rng):
-        found["mmd"], held["mmd"] = embedding, errors
-    if not found:
-        mixed = named_classes(known.classes, embedding.fitted.least_told_apart())
-        raise ParameterError(
-            f"the rows do not tell classes {mixed} apart better than chance would (A2). More rows,"
-            " other features or another kernel are needed."
-        )
-    best = next(iter(found))
-    if len(found) == 2:
-        doubt = np.sqrt(sum(e.var() / len(e) for e in held.values()))
-        clear = held["mmd"].mean() + _CLEARLY * doubt < held["likelihood"].mean()
-        best = "mmd" if clear else "likelihood"
-    measured = {name: float(np.sqrt(e.mean())) for name, e in held.items()}
-    return Choice(best, found[best], measured)
+        found["likelihood"] = _by_likelihood(embedding.fitted.known, keeper, rng)
+    if name in ("auto", "mmd"):
+        found["mmd"] = _Candidate(embedding, errors, _told_apart(embedding.fitted, rng))
+    distinct = {key: one for key, one in found.items() if one.distinct}
+    mixed = None
+    if not distinct:
+        direction = embedding.fitted.least_told_apart()
+        mixed = named_classes(embedding.fitted.known.classes, direction)
+    best = _best(distinct or found)
+    measured = {key: float(np.sqrt(one.errors.mean())) for key, one in found.items()}
+    return Choice(best, found[best].method, measured, mixed)
+
+
+def _best(found: dict[str, _Candidate]) -> str:
+    if len(found) == 1:
+        return next(iter(found))
+    near, far = found["mmd"].errors, found["likelihood"].errors
+    doubt = np.sqrt(near.var() / len(near) + far.var() / len(far))
+    return "mmd" if near.mean() + _CLEARLY * doubt < far.mean() else "likelihood"
+
+
+def _by_likelihood(known: KnownSets, keeper: RowKeeper, rng: Generator) -> _Candidate:
+    rows, codes = keeper.result()
+    kept = replace(known, sizes=np.bincount(codes).astype(np.float64))
+    fitted = fit_set_likelihood(kept, rows, codes, rng)
+    distinct = fitted.gain[0] > _SURE * fitted.gain[1]
+    return _Candidate(ByLikelihood(fitted), fitted.held_back_errors().ravel(), distinct)
 
 
 def _told_apart(fitted: MeanEmbedding, rng: Generator) -> bool:
     """Say whether class embeddings differ in every direction beyond their standard error."""
     direction = fitted.least_told_apart()
-    sets = np.repeat(np.arange(len(fitted.known.names)), fitted.cells.groups)
-    again = [replace(fitted, times=drawn_again(sets, rng)) for _ in range(_DRAWS)]
+    again = [replace(fitted, times=fitted.cells.drawn(rng)) for _ in range(_DRAWS)]
     doubt = np.std([other.energy(direction) for other in again])
     return fitted.energy(direction) > _SURE * float(doubt)

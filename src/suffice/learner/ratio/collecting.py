@@ -10,17 +10,18 @@ from suffice.learner.ratio.embeddings import (
     LinearSums,
 )
 from suffice.learner.ratio.mean_embedding import FOLDS, CellGram
+from suffice.learner.ratio.resampling import balanced_groups
 from suffice.learner.ratio.sets import KnownSets
 
-__all__ = ["Collector", "RowKeeper", "balanced_groups"]
+__all__ = ["Collector", "RowKeeper"]
 
-_EXACT = 4096  # rows of all sets up to which the kernel itself costs less than its features
+_EXACT = 2048  # rows of all sets up to which the kernel itself costs less than its features
 _FEATURES = 1024
 _LADDER = 2.0 ** np.arange(5, -6, -1)  # Section 4.2: bandwidths 2^-5 to 2^5, times the median
 _GROUPS = 32  # cells of a set: enough to resample
 _GROUP_ROWS = 4
 _MOST_BYTES = 1 << 28  # of the sums of Fourier features
-_MEDIAN_ROWS = 500
+_MEDIAN_ROWS = 300
 _MOST_ROWS = 32_768  # of all sets together, for the classifier
 
 
@@ -115,13 +116,3 @@ class Collector:
         powers = self.sums.powers()
         grams = self.sums.grams()
         return [CellGram(gram, self._counts, powers, self.groups) for gram in grams]
-
-
-def balanced_groups(codes: np.ndarray, groups: int, rng: np.random.Generator) -> np.ndarray:
-    """Return a random group for each row, of equal size within each code up to one row."""
-    order = rng.permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]
-    found = np.empty(len(codes), dtype=np.int64)
-    starts = np.searchsorted(codes[order], codes[order])
-    found[order] = (np.arange(len(codes)) - starts) % groups
-    return found

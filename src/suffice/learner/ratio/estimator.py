@@ -1,11 +1,13 @@
 """Class ratios of unlabelled sets, learnt from sets whose label proportions are known."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -22,11 +24,12 @@ from suffice.learner.ratio.collecting import Collector
 from suffice.learner.ratio.embeddings import KERNELS
 from suffice.learner.ratio.mean_embedding import MeanEmbedding
 from suffice.learner.ratio.methods import ByEmbedding, resampled_ends
-from suffice.learner.ratio.sets import KnownSets, given_sets, released_sets
+from suffice.learner.ratio.sets import FEWEST_ROWS, KnownSets, given_sets, released_sets
 from suffice.learner.rows import mapped_batches, mapped_sets, matching_sets
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.tables.bags import Bags, bag_columns, read_bags
+from suffice.tables.columns import resolve_roles
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import Table, open_table
 
@@ -57,7 +60,7 @@ class ClassRatio(BaseEstimator):
         cross-validation on rows held back from each set.
     features : int, "exact" or "auto", default="auto"
         Number of random Fourier features, or the kernel itself, block by block; "auto": the kernel
-        for up to 4,096 rows, else 1,024 features.
+        for up to 2,048 rows, else 1,024 features.
     constraint : {"rkhs", "euclidean"}, default="rkhs"
         The nearest mixture of classes in the kernel's metric, or the paper's: the nearest
         combination of sets, then the nearest proportions (`mean_embedding`).
@@ -129,7 +132,7 @@ class ClassRatio(BaseEstimator):
         self.classes_ = classes
         self._plain(table, table.schema.names)
         bags = Bags(tuple(names), codes.astype(np.int32)[:, None])
-        return self._fit_sets(known, mapped_sets(table, self.pipeline_, bags))
+        return self._fit_sets(known, mapped_sets(table, self.pipeline_, bags), strict=False)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_proportions(self, X: Any, bags: Any, proportions: Any, *, classes: Any) -> "ClassRatio":
@@ -165,7 +168,8 @@ class ClassRatio(BaseEstimator):
 
     def _plain(self, table: Table, names: Sequence[str]) -> None:
         """Fit the pipeline to plain rows."""
-        schema, names = table.schema, tuple(names)
+        names = resolve_roles(table.schema, features=names).features
+        schema = pa.schema([table.schema.field(name) for name in names])
         summary = fold(table.batches(names), PublicSummary(schema)).result()
         self.pipeline_ = fit_pipeline(
             summary, names, categories={}, missing="error", clip=1.0, intercept=0.0
@@ -173,8 +177,9 @@ class ClassRatio(BaseEstimator):
         self.n_features_in_ = len(names)
         self.releases_: tuple[Release, ...] = ()
 
-    def _fit_sets(self, known: KnownSets, batches: Batches) -> "ClassRatio":
-        known.check()
+    def _fit_sets(self, known: KnownSets, batches: Batches, *, strict: bool = True) -> "ClassRatio":
+        """Learn, or refuse what cannot be learnt from; not ``strict``: warn."""
+        known.check(FEWEST_ROWS if strict else 2)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         seen = Collector(known, self.kernel, self.bandwidth, self.features, rng)
         for rows, codes in batches:
@@ -189,8 +194,17 @@ class ClassRatio(BaseEstimator):
         self._bound = ErrorBound.of(fitted.set_gram, known, normed=self.kernel != "linear")
         self.condition_ = self._bound.condition
         embedding = ByEmbedding(fitted, seen.sums, level)
-        self._choice = choose_method(self.method, embedding, errors, seen.keeper, rng)
-        self.method_, self.held_back_error_ = self._choice.name, self._choice.errors
+        choice = choose_method(self.method, embedding, errors, seen.keeper, rng)
+        if choice.mixed:
+            trouble = (
+                f"the rows do not tell classes {choice.mixed} apart better than chance would (A2);"
+                " more rows, other features or another kernel are needed."
+            )
+            if strict:
+                raise ParameterError(trouble)
+            warnings.warn(trouble, stacklevel=4)  # plain labels are the caller's own
+        self._choice = choice
+        self.method_, self.held_back_error_ = choice.name, choice.errors
         return self
 
     @property

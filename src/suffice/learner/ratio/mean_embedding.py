@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import eigh
 
+from suffice.learner.ratio.resampling import drawn_again
 from suffice.learner.ratio.sets import KnownSets
 from suffice.learner.ratio.simplex import least_squares_on_simplex
 from suffice.release.simplex import nearest_proportions
@@ -47,9 +48,25 @@ class CellGram:
         """The fold of each cell."""
         return np.arange(len(self.counts)) % self.groups % FOLDS
 
+    @property
+    def set_sizes(self) -> np.ndarray:
+        """The number of rows of each set."""
+        return self.counts.reshape(-1, self.groups).sum(axis=1)
+
+    @property
+    def _sets(self) -> np.ndarray:
+        return np.arange(len(self.counts)) // self.groups
+
+    def drawn(self, rng: np.random.Generator) -> np.ndarray:
+        """Return how often each cell is drawn when every set's cells are, with replacement."""
+        times = np.zeros(len(self.counts))
+        filled = np.flatnonzero(self.counts)
+        times[filled] = drawn_again(self._sets[filled], rng)
+        return times
+
     def set_weights(self, times: np.ndarray) -> np.ndarray:
         """Return W (M, C) with Phi = W sums, every cell counted ``times`` (C,)."""
-        sets = np.arange(len(self.counts)) // self.groups
+        sets = self._sets
         totals = np.bincount(sets, weights=times * self.counts)
         weights = np.zeros((len(totals), len(sets)))
         weights[sets, np.arange(len(sets))] = times / totals[sets]
@@ -134,10 +151,11 @@ def held_back_errors(known: KnownSets, cells: CellGram, constraint: str) -> np.n
     """Return squared errors (folds, M + 1) of the ratios of rows that were held back.
 
     In each fold a part of every set's rows is held back; its ratios are estimated set by set, and
-    of all parts together, from the rest.
+    of all parts together, from the rest. Sets of fewer rows than folds have fewer folds.
     """
     errors = []
-    for fold in range(FOLDS):
+    fewest = int(cells.set_sizes.min())
+    for fold in range(min(FOLDS, fewest)):
         held = cells.folds == fold
         fitted = MeanEmbedding(known, cells, np.where(held, 0.0, 1.0), constraint)
         parts = cells.set_weights(np.where(held, 1.0, 0.0))

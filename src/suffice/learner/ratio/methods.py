@@ -8,18 +8,18 @@ accuracy, and calibration, which is done anew, keeps them from costing truth.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from suffice.errors import TableError
-from suffice.learner.ratio.collecting import balanced_groups
 from suffice.learner.ratio.embeddings import CellSums
 from suffice.learner.ratio.mean_embedding import MeanEmbedding
+from suffice.learner.ratio.resampling import balanced_groups, drawn_again
 from suffice.learner.ratio.set_likelihood import SetLikelihood
 
-__all__ = ["ByEmbedding", "ByLikelihood", "Method", "drawn_again", "resampled_ends"]
+__all__ = ["ByEmbedding", "ByLikelihood", "Method", "resampled_ends"]
 
 _PARTS = 64  # of U
 
@@ -68,11 +68,8 @@ class ByEmbedding:
     ) -> np.ndarray:
         """Return ratios as they might have come out."""
         across, counts = seen
-        cells = self.fitted.cells
-        sets = np.repeat(np.arange(len(self.fitted.known.names)), cells.groups)
-        again = MeanEmbedding(
-            self.fitted.known.redrawn(rng), cells, drawn_again(sets, rng), self.fitted.constraint
-        )
+        known = self.fitted.known.redrawn(rng)
+        again = replace(self.fitted, known=known, times=self.fitted.cells.drawn(rng))
         times = drawn_again(np.zeros(len(counts), dtype=np.int64), rng)
         return again.ratios(times @ across / (times @ counts))
 
@@ -100,15 +97,6 @@ class ByLikelihood:
         known = self.fitted.known.redrawn(rng)
         again = self.fitted.recalibrated(known, drawn_again(self.fitted.codes, rng))
         return again.ratios(seen, drawn_again(np.zeros(len(seen), dtype=np.int64), rng))
-
-
-def drawn_again(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return how often each member is drawn, as many times per code as it has members."""
-    times = np.empty(len(codes))
-    for code in np.unique(codes):
-        members = np.flatnonzero(codes == code)
-        times[members] = rng.multinomial(len(members), np.full(len(members), 1 / len(members)))
-    return times
 
 
 def resampled_ends(

@@ -1,4 +1,4 @@
-"""Errors of class ratios under the names and conventions of QuaPy (0.2)."""
+"""Errors of class ratios under the names and conventions of QuaPy 0.2."""
 
 from typing import Any
 
@@ -10,23 +10,23 @@ __all__ = ["ae", "nkld", "rae"]
 
 
 def ae(true: Any, estimated: Any) -> Any:
-    """Return the absolute error: the mean over classes of |p - p^|; a K-th of the L1 distance."""
+    """Return the absolute error: the mean over classes of |p - p^|, a K-th of the L1 distance."""
     p, q = _pair(true, estimated)
     return np.abs(q - p).mean(axis=-1)
 
 
-def rae(true: Any, estimated: Any, size: int) -> Any:
+def rae(true: Any, estimated: Any, eps: float) -> Any:
     """Return the relative absolute error: the mean over classes of |p - p^| / p.
 
-    Both are first smoothed by 1 / (2 size), ``size`` the number of rows that p is known from.
+    Both are first smoothed by ``eps``, as a rule 1 / (2 rows of the set).
     """
-    p, q = (_smooth(value, size) for value in _pair(true, estimated))
+    p, q = (_smooth(value, eps) for value in _pair(true, estimated))
     return (np.abs(q - p) / p).mean(axis=-1)
 
 
-def nkld(true: Any, estimated: Any, size: int) -> Any:
+def nkld(true: Any, estimated: Any, eps: float) -> Any:
     """Return the normalised divergence 2 e^d / (1 + e^d) - 1, d = sum p log(p / p^), smoothed."""
-    p, q = (_smooth(value, size) for value in _pair(true, estimated))
+    p, q = (_smooth(value, eps) for value in _pair(true, estimated))
     return np.tanh((p * np.log(p / q)).sum(axis=-1) / 2)  # the same, and e^d cannot overflow
 
 
@@ -37,8 +37,7 @@ def _pair(true: Any, estimated: Any) -> tuple[np.ndarray, np.ndarray]:
     return p, q
 
 
-def _smooth(ratios: np.ndarray, size: int) -> np.ndarray:
-    if not size >= 1:
-        raise ParameterError("size must be the positive number of rows.")
-    added = ratios + 1 / (2 * size)
-    return added / added.sum(axis=-1, keepdims=True)
+def _smooth(ratios: np.ndarray, eps: float) -> np.ndarray:
+    if not eps > 0:
+        raise ParameterError("eps must be a positive number.")
+    return (ratios + eps) / (eps * ratios.shape[-1] + 1)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from suffice.learner.ratio.collecting import balanced_groups
+from suffice.learner.ratio.resampling import balanced_groups
 from suffice.learner.ratio.sets import KnownSets
 from suffice.learner.ratio.simplex import mixture_weights
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
@@ -81,7 +81,7 @@ def calibrated(
     first = np.zeros(scores.shape[1] + 1)
     if start is not None:
         first = np.append(np.log(start.slope), start.shifts)
-    found = minimize(objective, first, jac=True, method="BFGS", options={"gtol": 1e-6})
+    found = minimize(objective, first, jac=True, method="BFGS", options={"gtol": 1e-5})
     return Calibration(float(np.exp(found.x[0])), found.x[1:])
 
 
@@ -149,7 +149,7 @@ class SetLikelihood:
         """Return squared errors (folds, M + 1), as `mean_embedding.held_back_errors` does."""
         truth = np.vstack([self.known.proportions, self.known.prior])
         errors = []
-        for fold in range(_FOLDS):
+        for fold in range(min(_FOLDS, int(self.known.sizes.min()))):
             held = self.folds == fold
             fitted = self.recalibrated(self.known, np.where(held, 0.0, 1.0))
             parts = [held & (self.codes == i) for i in range(len(self.known.names))]
@@ -161,40 +161,43 @@ class SetLikelihood:
 def fit_set_likelihood(
     known: KnownSets, rows: np.ndarray, codes: np.ndarray, rng: np.random.Generator
 ) -> SetLikelihood:
-    """Return the classifier of sets with the penalty that explains held-out rows best."""
+    """Return the classifier of sets with the penalty that explains held-out rows best.
+
+    From the strongest penalty on, each solution where the next search starts, until two in a row
+    are no better. ``known`` has the sizes of these rows' sets.
+    """
     coordinates = Coordinates.of(rows, rng)
     mapped = coordinates(rows)
     folds = balanced_groups(codes, _FOLDS, rng)
     whole = SpreadLikelihood(CleanFeatures(mapped), codes, known.channel)
-    fits = [whole.picked(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
-    models: list[np.ndarray | None] = [None] * _FOLDS
-    best: SetLikelihood | None = None
-    rises = 0
+    parts = [whole.picked(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
+    models = [np.zeros(part.shape) for part in parts]
+    tried: list[SetLikelihood] = []
     for lam in _LAMS:
         models = [
-            maximise(fit, float(lam), tol=_TOL, max_iter=_MAX_ITER, start=model)[0]
-            for fit, model in zip(fits, models, strict=True)
+            maximise(part, float(lam), tol=_TOL, max_iter=_MAX_ITER, start=model)[0]
+            for part, model in zip(parts, models, strict=True)
         ]
-        weights = np.stack([_by_class(model) for model in models])
-        scores = np.einsum("nd,ndk->nk", mapped, weights[folds])
+        weights = [_by_class(model) for model in models]
+        scores = np.empty((len(codes), len(known.classes)))
+        for fold, model in enumerate(weights):
+            scores[folds == fold] = mapped[folds == fold] @ model
         calibration = calibrated(scores, codes, known.channel)
         gain = _gain(calibration.log_posteriors(scores), codes, known)
-        if best is None or gain[0] > best.gain[0]:
-            mean, rises = weights.mean(axis=0), 0
-            best = SetLikelihood(
+        mean = np.mean(weights, axis=0)
+        tried.append(
+            SetLikelihood(
                 known, coordinates, mean, calibration, scores, codes, folds, float(lam), gain
             )
-        else:
-            rises += 1
-        if rises == _RISES:
+        )
+        best = int(np.argmax([one.gain[0] for one in tried]))
+        if len(tried) - 1 - best == _RISES:
             break
-    assert best is not None  # noqa: S101  # for the type checker: there is more than one penalty
-    return best
+    return tried[best]
 
 
-def _by_class(model: np.ndarray | None) -> np.ndarray:
+def _by_class(model: np.ndarray) -> np.ndarray:
     """Return weights (d, K); a model of two classes has one score, that of the second."""
-    assert model is not None  # noqa: S101  # for the type checker
     return model if model.ndim == 2 else np.column_stack([np.zeros(len(model)), model])
 
 

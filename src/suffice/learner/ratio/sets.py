@@ -63,18 +63,18 @@ class KnownSets:
         noise -= noise.mean(axis=1, keepdims=True)
         return replace(self, proportions=nearest_proportions(self.proportions + noise))
 
-    def check(self) -> None:
-        """Raise unless the sets are large enough and tell all classes apart (assumption A0).
+    def check(self, fewest: int = FEWEST_ROWS) -> None:
+        """Raise unless the sets have enough rows and tell all classes apart (assumption A0).
 
         A0 asks that the affine hull of the proportions holds the simplex: P has rank K. With noise
         the smallest singular value must also exceed what noise alone can make (Weyl), at most
         s (sqrt(M) + sqrt(K - 1)) in mean for entries of deviation s (Gordon).
         """
         many, classes = self.proportions.shape
-        small = [n for n, size in zip(self.names, self.sizes, strict=True) if size < FEWEST_ROWS]
+        small = [n for n, size in zip(self.names, self.sizes, strict=True) if size < fewest]
         if small:
             raise ParameterError(
-                f"{len(small)} of {many} sets have fewer than {FEWEST_ROWS} rows, {small[0]!r}"
+                f"{len(small)} of {many} sets have fewer than {fewest} rows, {small[0]!r}"
                 " among them; join sets or leave these out."
             )
         if many < classes:

@@ -1,0 +1,143 @@
+"""Simulated crowds: who holds which records of a public table, and what everybody sees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.errors import ParameterError
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.tables import PartyTable
+from suffice.tables.columns import resolve_roles
+from suffice.tables.labels import Classes, check_classes, label_codes
+
+__all__ = ["Crowd", "Shares", "auxiliary_of_unit_norm", "crowd_of_parts", "crowd_of_table", "dealt"]
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Holds public auxiliary rows, the records of many parties, and test records.
+
+    Test rows are mapped by the pipeline of the auxiliary ones, as the parties' are.
+    """
+
+    auxiliary: AuxiliaryRows
+    parties: PartyTable
+    test_rows: np.ndarray
+    test_codes: np.ndarray
+
+    @property
+    def classes(self) -> Classes:
+        """The declared classes."""
+        return self.parties.classes
+
+    @property
+    def count(self) -> int:
+        """M, the number of parties."""
+        return len(self.parties.names)
+
+    def first(self, count: int) -> "Crowd":
+        """Return the crowd of the first ``count`` parties."""
+        own = self.parties.index < count
+        fewer = replace(
+            self.parties,
+            rows=self.parties.rows[own],
+            codes=self.parties.codes[own],
+            index=self.parties.index[own],
+            names=self.parties.names[:count],
+        )
+        return replace(self, parties=fewer)
+
+    def accuracy(self, coefficients: np.ndarray) -> float:
+        """Return the test accuracy of a linear classifier, (d,) or (d, K)."""
+        scores = self.test_rows @ coefficients
+        best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
+        return float(np.mean(best == self.test_codes))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Which shares of a table's rows become auxiliary and test rows; parties have the others."""
+
+    auxiliary: float = 0.1
+    test: float = 0.25
+
+    def cut(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        """Return the places of auxiliary, test and private rows, drawn at random."""
+        if not (self.auxiliary > 0 and self.test > 0 and self.auxiliary + self.test < 1):
+            raise ParameterError("the shares of auxiliary and test rows must leave private ones.")
+        order = rng.permutation(rows)
+        first = max(1, round(self.auxiliary * rows))
+        second = first + max(1, round(self.test * rows))
+        return order[:first], order[first:second], order[second:]
+
+
+def crowd_of_table(
+    table: pa.Table,
+    rng: np.random.Generator,
+    *,
+    label: str,
+    classes: Sequence[Any],
+    party: str | None = None,
+    parties: int | None = None,
+    shares: Shares = Shares(),  # noqa: B008  # frozen
+    **pipeline: Any,
+) -> Crowd:
+    """Return a crowd of ``table``: its parties by a column, or ``parties`` of them at random.
+
+    ``pipeline`` holds what `AuxiliaryRows.read` takes.
+    """
+    if (party is None) == (parties is None):
+        raise ParameterError("parties come from a column, or are a number of them at random.")
+    declared = check_classes(classes)
+    roles = resolve_roles(table.schema, label=label, party=party)
+    for_auxiliary, for_test, private = shares.cut(len(table), rng)
+    public = table.select(roles.features).take(for_auxiliary)
+    auxiliary = auxiliary_of_unit_norm(public, **pipeline)
+    records = table.take(private)
+    if parties is not None:
+        if not 1 <= parties <= len(records):
+            raise ParameterError("there must be a party, and a record for each.")
+        records, party = dealt(records, parties)
+    return crowd_of_parts(
+        auxiliary, records, table.take(for_test), label=label, classes=declared, party=party
+    )
+
+
+def auxiliary_of_unit_norm(public: pa.Table, **pipeline: Any) -> AuxiliaryRows:
+    """Return public rows whose norms, but for the intercept, are at most one.
+
+    Hamm et al. 2016, Section 2.2, assume it, and their penalty means something only with it.
+    """
+    fitted = AuxiliaryRows.read(public, **pipeline).pipeline
+    scale, intercept = fitted.scale * fitted.bound, fitted.intercept / fitted.bound
+    return AuxiliaryRows.read(
+        public, pipeline=replace(fitted, scale=scale, bound=1.0, intercept=intercept)
+    )
+
+
+def crowd_of_parts(
+    auxiliary: AuxiliaryRows,
+    records: pa.Table,
+    held: pa.Table,
+    *,
+    label: str,
+    classes: Classes,
+    party: str,
+) -> Crowd:
+    """Return the crowd of parties' ``records``, tested on the rows that were ``held`` out."""
+    own = PartyTable.read(records, auxiliary, label=label, classes=classes, party=party)
+    codes = label_codes(held[label].combine_chunks(), classes)
+    return Crowd(auxiliary, own, auxiliary.transform(held), codes)
+
+
+def dealt(records: pa.Table, parties: int) -> tuple[pa.Table, str]:
+    """Return the records with a column that deals them out in turn, and the column's name."""
+    name = "party"
+    while name in records.column_names:
+        name += "_"
+    width = len(str(parties))  # so that names sort as numbers do
+    owners = [f"{place % parties:0{width}d}" for place in range(len(records))]
+    return records.append_column(name, pa.array(owners)), name

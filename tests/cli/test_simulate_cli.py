@@ -1,0 +1,60 @@
+"""The command ``suffice simulate parties``."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import clinic_table
+from suffice.cli.main import app
+from suffice.errors import ParameterError
+
+
+@pytest.fixture
+def records(tmp_path):
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "clinic.parquet"
+    pq.write_table(clinic_table(rows=400), path)
+    return path
+
+
+def run(*words: object):
+    return CliRunner().invoke(app, [str(word) for word in ("simulate", "parties", *words)])
+
+
+def test_a_table_is_simulated_drawn_and_told(records, tmp_path):
+    page = tmp_path / "page.html"
+    shown = ["--label", "sick", "--parties", 20, "--trials", 1, "--epsilons", "50,1", "-o", page]
+    told = run(records, *shown, "--methods", "operator,soft")
+    assert told.exit_code == 0, told.output
+    for word in ("operator", "soft", "batch", "indiv", "epsilon 50"):
+        assert word in told.output
+    assert "1 / epsilon" in page.read_text()
+    found = run(records, *shown, "--methods", "operator", "--json")
+    values = json.loads(found.stdout)
+    assert values["epsilons"] == [50.0, 1.0]
+    assert values["parties"] == [20]
+    assert values["accuracies"]["operator"][0][0] > 0.6
+
+
+def test_parties_may_come_from_a_column(records, tmp_path):
+    page = tmp_path / "page.html"
+    words = ["--label", "sick", "--party", "ward", "--trials", 1, "--epsilons", 5, "-o", page]
+    found = run(records, *words, "--methods", "average", "--json")
+    assert json.loads(found.stdout)["parties"] == [3]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--parties", 5, "--epsilons", "1,x"], "numbers with commas"),
+        (["--parties", 5, "--methods", "magic"], "some of"),
+        ([], "column, or"),
+        (["--parties", 5, "--aux-share", 0.9, "--test-share", 0.2], "leave private ones"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(records, tmp_path, words, message):
+    told = run(records, "--label", "sick", *words, "-o", tmp_path / "page.html")
+    assert isinstance(told.exception, ParameterError)
+    assert message in str(told.exception)

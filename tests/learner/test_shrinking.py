@@ -1,0 +1,316 @@
+"""What noise left of an operator: the likeliest prior, less error, and models that know of it.
+
+Seeds are fixed, so that nothing here fails by chance; a mean is called equal to its goal within 4.9
+standard errors (a p-value of 1e-6 for a fresh seed), and a broken twin must miss by more.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from suffice.errors import ParameterError
+from suffice.learner import shrinking
+from suffice.learner.combining import Supervised
+from suffice.learner.estimate import OperatorEstimate
+from suffice.learner.evidence import Evidence
+from suffice.learner.factored import FactoredClassifier
+from suffice.learner.losses import LOSSES
+from suffice.learner.problem import FactoredProblem
+from suffice.learner.shrinking import Shrinkage
+from suffice.learner.tuning import Optimism
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.tally import VoteTally
+from suffice.release.covariance import Covariance
+
+EQUAL = 4.9
+PARTIES = 60
+
+
+def rows_of(rng: np.random.Generator, count: int = 80, width: int = 6) -> np.ndarray:
+    """Return correlated rows of uneven variances, an intercept of one half last."""
+    rows = rng.normal(size=(count, width)) * 2.0 ** -np.arange(width) + 1.0
+    rows[:, 1] += rows[:, 0]
+    rows[:, -1] = 0.5
+    return rows
+
+
+def released(
+    rng: np.random.Generator, classes: int, variance: float, weights: np.ndarray | None = None
+) -> Supervised:
+    """Return rows and the noisy operator of labels that depend on them."""
+    rows = rows_of(rng)
+    noise = Covariance("factor", variance, np.linalg.cholesky(rows.T @ rows / len(rows)))
+    columns = 1 if classes == 2 else classes
+    labels = np.tanh(rows @ rng.normal(size=(6, columns)))
+    if classes > 2:
+        labels = np.eye(classes)[labels.argmax(axis=1)]
+    shares = np.full(len(rows), 1 / len(rows)) if weights is None else weights
+    operator = rows.T @ (shares[:, None] * labels)
+    operator += noise.array @ rng.normal(size=operator.shape) * math.sqrt(variance)
+    operator = operator[:, 0] if classes == 2 else operator
+    estimate = OperatorEstimate(operator, noise, tuple(range(classes)))
+    return Supervised(rows, estimate, weights)
+
+
+# --- the coordinates
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_rows_are_white_and_models_mean_the_same(rng, classes, intercept):
+    weights = rng.dirichlet(np.ones(80))
+    known = released(rng, classes, 1e-3, weights)
+    turned = Shrinkage.of(known, intercept=intercept)
+    white = turned.released.rows
+    assert (white * weights[:, None]).T @ white == pytest.approx(np.eye(white.shape[1]), abs=1e-9)
+    if intercept:
+        assert white[:, -1] == pytest.approx(1.0)
+    model = rng.normal(size=(white.shape[1], 3))
+    assert white @ model == pytest.approx(known.rows @ (turned.basis @ model))
+    expected = turned.basis.T @ known.estimate.operator
+    assert turned.released.estimate.operator == pytest.approx(expected)
+
+
+def test_noise_is_stated_along_the_new_coordinates(rng):
+    known = released(rng, 2, 0.02)
+    turned = Shrinkage.of(known, intercept=True)
+    dense = turned.basis.T @ known.estimate.noise.dense(6) @ turned.basis
+    assert turned.released.estimate.noise.array == pytest.approx(dense.diagonal())
+    assert dense == pytest.approx(0.02 * np.eye(6), abs=1e-9)  # noise like the rows is even there
+
+
+def test_directions_in_which_no_row_varies_are_left_out(rng):
+    known = released(rng, 2, 1e-3)
+    doubled = np.column_stack([known.rows[:, :1], known.rows])
+    estimate = OperatorEstimate(np.ones(7), Covariance("identity", 1.0), (0, 1))
+    turned = Shrinkage.of(Supervised(doubled, estimate), intercept=True)
+    assert turned.basis.shape == (7, 6)
+    assert np.isfinite(turned.basis).all()
+
+
+# --- the prior
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_the_prior_is_the_likeliest_of_all_that_are_tried(rng, columns):
+    variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.5, 2, 5)
+    signal = rng.normal(size=(5, columns)) * np.sqrt(3 * variances + noise)[:, None]
+    energy = np.mean(signal**2, axis=1)
+    exponent, kept = shrinking._most_likely(variances, energy, noise, columns)
+    best = (-np.inf, 0.0, 0.0)
+    for q in shrinking._EXPONENTS:
+        for scale in shrinking._SCALES * energy.max():
+            total = scale * (variances / variances.max()) ** q + noise
+            likely = stats.norm.logpdf(signal, scale=np.sqrt(total)[:, None]).sum()
+            best = max(best, (likely, q, scale))
+    prior = best[2] * (variances / variances.max()) ** best[1]
+    assert exponent == best[1]
+    assert kept == pytest.approx(prior / (prior + noise))
+
+
+def test_everything_is_kept_without_noise_and_nothing_of_noise_alone(rng):
+    exact = Shrinkage.of(released(rng, 3, 1e-14), intercept=True)
+    assert exact.kept == pytest.approx(1.0, abs=1e-6)
+    silent = Covariance("identity", 0.0)
+    estimate = OperatorEstimate(np.ones(6), silent, (0, 1))
+    assert Shrinkage.of(Supervised(rows_of(rng), estimate), intercept=True).kept == pytest.approx(1)
+    drowned = [Shrinkage.of(released(rng, 3, 1e4), intercept=True).kept[:-1] for _ in range(30)]
+    assert np.median([kept.mean() for kept in drowned]) < 0.1
+    nothing = OperatorEstimate(np.zeros(6), Covariance("identity", 1.0), (0, 1))
+    empty = Shrinkage.of(Supervised(rows_of(rng), nothing), intercept=True)
+    assert not empty.kept.any()
+    assert empty.nothing_left
+
+
+def test_the_intercept_keeps_its_own_share(rng):
+    """Signal of the features does not say that the classes differ in size."""
+    known = released(rng, 2, 1e-4)
+    turned = Shrinkage.of(known, intercept=True)
+    level = np.sqrt(turned.released.estimate.noise.array[-1])
+    even = turned.released.estimate.operator.copy()
+    for size, share in ((0.5, 0.0), (2.0, 0.75), (10.0, 0.99)):
+        even[-1] = size * level
+        inverse = np.linalg.inv(turned.basis)
+        moved = OperatorEstimate(inverse.T @ even, known.estimate.noise, (0, 1))
+        again = Shrinkage.of(Supervised(known.rows, moved), intercept=True)
+        assert again.kept[-1] == pytest.approx(share, abs=1e-6)
+        assert again.kept[:-1] == pytest.approx(turned.kept[:-1])
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0])
+def test_shrinking_is_near_the_best_where_the_prior_is_right(exponent):
+    """A fixed share that is a third wrong must be worse than what is estimated."""
+    generator = np.random.default_rng(3)
+    width, variances = 60, 2.0 ** -np.linspace(0, 8, 60)
+    true, noise = variances**exponent, np.full(width, 0.3)
+    errors = {"estimated": [], "best": [], "too little": [], "too much": [], "raw": []}
+    for _ in range(200):
+        signal = generator.normal(size=width) * np.sqrt(true)
+        noisy = signal + generator.normal(size=width) * np.sqrt(noise)
+        _, kept = shrinking._most_likely(variances, noisy**2, noise, 1)
+        best = true / (true + noise)
+        shares = {"estimated": kept, "best": best, "raw": 1.0}
+        shares |= {"too little": np.minimum(best * 4 / 3, 1), "too much": best * 2 / 3}
+        for name, share in shares.items():
+            errors[name].append(np.sum((share * noisy - signal) ** 2))
+    means = {name: np.mean(values) for name, values in errors.items()}
+    assert means["estimated"] < 1.1 * means["best"]  # two numbers learnt from sixty
+    assert means["estimated"] < min(means["too little"], means["too much"], means["raw"])
+
+
+def test_the_shrunk_operator_is_nearer_to_the_truth_and_its_noise_stated(rng):
+    for classes in (2, 4):
+        known = released(rng, classes, 1.0)
+        turned = Shrinkage.of(known, intercept=True)
+        before, after = turned.released.estimate, turned.shrunk.estimate
+        signal = shrinking._around_centre(before.operator)
+        expected = before.operator - ((1 - turned.kept) * signal.T).T.reshape(before.operator.shape)
+        assert after.operator == pytest.approx(expected)
+        assert after.noise.array == pytest.approx(turned.kept**2 * before.noise.array)
+        if classes > 2:  # what all classes share stays
+            assert after.operator.sum(axis=1) == pytest.approx(before.operator.sum(axis=1))
+
+
+def test_the_ridge_bounds_what_noise_adds_to_a_score(rng):
+    """With H = lam I the noise of a margin is the bound itself, whatever the loss."""
+    for classes, columns in ((2, 1), (4, 2)):
+        turned = Shrinkage.of(released(rng, classes, 1e-3), intercept=True)
+        lam = turned.lam(0.5)
+        white = turned.released.rows
+        spread = columns * 0.25 * np.mean(white**2 @ turned.shrunk.estimate.noise.array) / lam**2
+        assert spread == pytest.approx(shrinking._MARGIN_NOISE)
+        assert turned.lam(1.0) == pytest.approx(2 * lam)
+
+
+# --- models
+
+
+def test_steins_term_of_a_shrunk_operator_is_unbiased():
+    """The same without ``kept`` is far off."""
+    generator = np.random.default_rng(11)
+    known = released(generator, 2, 1e-12)
+    turned = Shrinkage.of(known, intercept=True)
+    white, truth = turned.released.rows, turned.released.estimate.operator
+    noise = Covariance("diagonal", 1.0, np.full(6, 0.05))
+    kept = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.5])
+    problem = FactoredProblem(white, truth, LOSSES["logistic"], intercept=True)
+    right, wrong = (Optimism(problem, noise, np.inf, kept=k) for k in (kept, None))
+    gaps, errors = [], []
+    for _ in range(400):
+        noisy = truth + generator.normal(size=6) * math.sqrt(0.05)
+        theta = problem.with_operator(kept * noisy).solve(0.3, tol=1e-8, max_iter=500).parameters
+        seen = problem.with_operator(noisy)
+        gap = problem.risk(theta)[0] - seen.risk(theta)[0]
+        gaps.append(gap - right.of(seen, theta, 0.3))
+        errors.append(gap - wrong.of(seen, theta, 0.3))
+    assert abs(np.mean(gaps)) < EQUAL * np.std(gaps) / math.sqrt(400)
+    assert abs(np.mean(errors)) > EQUAL * np.std(errors) / math.sqrt(400)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_intervals_follow_the_noise_through_shrinking_and_back(rng, classes):
+    """Against numerical derivatives of the whole way, from released operator to coefficients.
+
+    What all classes share is shrunk here as well; the classifier knows it and takes it from the
+    rows, so that its intervals are a little wide for three classes or more.
+    """
+    known = released(rng, classes, 1e-4)
+    turned = Shrinkage.of(known, intercept=True)
+    loss, lam = (LOSSES["logistic"] if classes == 2 else None), 0.2
+    seen = turned.released.estimate.operator
+    problem = FactoredProblem(turned.released.rows, seen, loss, intercept=True)
+
+    def minimiser(operator: np.ndarray) -> np.ndarray:
+        nearer = problem.with_operator((turned.kept * operator.T).T)
+        return nearer.solve(lam, tol=1e-11, max_iter=2000).parameters
+
+    model, step = minimiser(seen), 1e-5
+    variances = np.zeros((len(turned.basis), *seen.shape[1:]))
+    for place in np.ndindex(seen.shape):
+        moved = np.zeros_like(seen)
+        moved[place] = step
+        slope = turned.basis @ (minimiser(seen + moved) - model) / step
+        variances += slope**2 * turned.released.estimate.noise.array[place[0]]
+    evidence = Evidence([problem], [model], lam, turned.released.estimate.noise, turned)
+    assert evidence.deviations(sampling=False) == pytest.approx(np.sqrt(variances), rel=1e-3)
+    assert (evidence.deviations(sampling=True) > np.sqrt(variances)).all()
+
+
+def party_release(rng: np.random.Generator, classes: int = 2, method: str = "operator"):
+    """Return auxiliary rows and a release of parties that vote by a noisy linear rule."""
+    X = rng.normal(size=(90, 3))
+    auxiliary, declared = AuxiliaryRows.read(X), tuple(range(classes))
+    tally = VoteTally(auxiliary, declared)
+    rules = rng.normal(size=(PARTIES, 3, classes)) * 0.5 + np.eye(3, classes)
+    votes = np.array([(X @ rule).argmax(axis=1) for rule in rules])
+    tally.add([f"p{i}" for i in range(PARTIES)], votes)
+    ensemble = PrivateEnsemble(20.0, 1e-5, method, classes=declared)
+    made = ensemble.aggregate(tally, auxiliary, enrolled=PARTIES, ledger=None)
+    return X, made.release
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", ["operator", "votes"])
+def test_releases_of_parties_are_shrunk_unless_told_otherwise(rng, classes, method):
+    X, release = party_release(rng, classes, method)
+    automatic = FactoredClassifier().fit_release(release, X)
+    forced = FactoredClassifier(shrink=True).fit_release(release, X)
+    plain = FactoredClassifier(shrink=False).fit_release(release, X)
+    assert automatic.coef_ == pytest.approx(forced.coef_)
+    assert automatic.coef_ != pytest.approx(plain.coef_, rel=1e-3)
+    truth = (X @ np.eye(3, classes)).argmax(axis=1)
+    assert np.mean(automatic.predict(X) == truth) > 0.75
+    low, high = automatic.coef_interval_
+    assert (low < automatic.coef_).all()
+    assert (automatic.coef_ < high).all()
+    assert low.shape == automatic.coef_.shape
+    assert automatic.risk_interval_[0] < automatic.risk_ < automatic.risk_interval_[1]
+    assert automatic.to_release().details["parameter_bound"] is None
+    with pytest.raises(ParameterError, match="shrink=False"):
+        automatic.noise_bounds()
+
+
+def test_releases_of_labels_are_not_shrunk_unless_told_so(rng):
+    X = rng.normal(size=(200, 3))
+    release = MeanOperator(1.0, 1e-6, "gaussian").release(X, (X[:, 0] > 0) * 1, ledger=None)
+    automatic, plain, forced = (
+        FactoredClassifier(shrink=shrink).fit_release(release, X)
+        for shrink in ("auto", False, True)
+    )
+    assert automatic.coef_.tolist() == plain.coef_.tolist()
+    assert forced.coef_.tolist() != plain.coef_.tolist()
+
+
+@pytest.mark.parametrize("loss", ["square", "matsushita"])
+def test_other_losses_learn_from_a_shrunk_operator_too(rng, loss):
+    X, release = party_release(rng, 3)
+    model = FactoredClassifier(loss=loss).fit_release(release, X)
+    assert np.mean(model.predict(X) == (X @ np.eye(3)).argmax(axis=1)) > 0.75
+
+
+def test_a_penalty_of_ones_own_and_other_penalties(rng):
+    X, release = party_release(rng)
+    assert FactoredClassifier(lam=0.3).fit_release(release, X).lam_ == 0.3
+    sparse = FactoredClassifier(penalty="l1").fit_release(release, X)
+    plain = FactoredClassifier(penalty="l1", shrink=False).fit_release(release, X)
+    assert sparse.coef_ == pytest.approx(plain.coef_)
+    with pytest.raises(ParameterError, match="l2 penalty only"):
+        FactoredClassifier(penalty="l1", shrink=True).fit_release(release, X)
+
+
+def test_where_noise_hides_every_feature_a_constant_is_left(rng):
+    X, release = party_release(rng)
+    drowned = release.arrays["mean_operator"] * 0.0
+    drowned[-1] = 1.0  # every party votes for the second class
+    empty = release.__class__(**{**vars(release), "arrays": {"mean_operator": drowned}})
+    model = FactoredClassifier().fit_release(empty, X)
+    assert model.intercept_only_
+    assert (model.predict(X) == 1).all()
+    assert not model.coef_[:-1].any()
+    low, high = model.coef_interval_
+    assert low[-1] < model.coef_[-1] < high[-1]
+    assert low[:-1].tolist() == high[:-1].tolist() == [0.0] * 3
