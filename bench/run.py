@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("mean_operator", "response", "learner", "radoboost", "rados")
+BENCHMARKS = ("mean_operator", "response", "learner", "spread_solver", "radoboost", "rados")
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ For parties: `PartyContribution` votes on `AuxiliaryRows`, `PrivateEnsemble` rel
 For participants: `respond` answers a survey, `Randomizer` a question, randomised, once.
 For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
 also from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from randomised records,
-`RadoRidge` and `RadoBoost` from rados, `ClassRatio` from proportions; `propose` asks an owner,
-`check_answer` checks.
+`RadoRidge` and `RadoBoost` from rados, `ClassRatio` from proportions, `VoteClassifier` from votes;
+`propose` asks an owner, `check_answer` checks.
 For everybody: `Guarantee` says what is protected; `errors` holds everything that is raised.
 
 Importing this package loads none of the heavy libraries; a name loads what it needs on first use.
@@ -57,6 +57,7 @@ _HOMES = {
     "RadoBoost": "suffice.learner.rados.radoboost",
     "RadoRidge": "suffice.learner.rados.ridge",
     "SpreadClassifier": "suffice.learner.spread.classifier",
+    "VoteClassifier": "suffice.learner.votes",
     "estimate_frequencies": "suffice.learner.frequencies",
     "estimate_mean_operator": "suffice.learner.weak",
     "exponential_rado_risk": "suffice.learner.rados.risks",

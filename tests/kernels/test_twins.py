@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import digests, mapping, margins, response, sums, urn
+from suffice.kernels import digests, local, mapping, margins, response, sums, urn
 from suffice.kernels.mapping import TILE
 
 SIZES = (0, 1, TILE - 1, TILE, TILE + 1, 5 * TILE + 3)
@@ -49,7 +49,7 @@ def exact_sums(codes: list[list[int]], weights: np.ndarray) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    "module", [mapping, sums, digests, response, margins, urn], ids=lambda m: m.__name__
+    "module", [mapping, sums, digests, response, margins, urn, local], ids=lambda m: m.__name__
 )
 def test_no_cached_kernel_builds_on_a_kernel_of_another_file(module):
     """Numba dates one file per cached kernel: a change in the other file would go unnoticed."""

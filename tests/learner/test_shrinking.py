@@ -20,6 +20,7 @@ from suffice.learner.losses import LOSSES
 from suffice.learner.problem import FactoredProblem
 from suffice.learner.shrinking import Shrinkage
 from suffice.learner.tuning import Optimism
+from suffice.learner.weak import LabelProportions
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
@@ -300,6 +301,11 @@ def test_a_penalty_of_ones_own_and_other_penalties(rng):
     assert sparse.coef_ == pytest.approx(plain.coef_)
     with pytest.raises(ParameterError, match="l2 penalty only"):
         FactoredClassifier(penalty="l1", shrink=True).fit_release(release, X)
+    bags = np.arange(90) % 3
+    shares = np.array([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    unknown = LabelProportions(bags, shares, (0, 1), "alternating-min")
+    with pytest.raises(ParameterError, match="noise is known"):
+        FactoredClassifier(shrink=True).fit_weak(X, unknown)
 
 
 def test_where_noise_hides_every_feature_a_constant_is_left(rng):

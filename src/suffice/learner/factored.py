@@ -165,10 +165,12 @@ class FactoredClassifier(LinearModel):
         )
         squared = penalty_named(self.penalty).name == "l2"
         wanted = parties and squared if self.shrink == "auto" else self.shrink
-        if not wanted or known.estimate.noise.form == "none":
+        if not wanted:
             return None
-        if not squared:
-            raise ParameterError("an operator is shrunk with the l2 penalty only.")
+        if not squared or known.estimate.noise.form == "none":
+            raise ParameterError(
+                "an operator is shrunk where its noise is known, and with the l2 penalty only."
+            )
         return Shrinkage.of(known, intercept=self.pipeline_.intercept > 0)
 
     def _evidence_of(

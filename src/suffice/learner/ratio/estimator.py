@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,7 @@ class ClassRatio(BaseEstimator):
             raise ParameterError("the labels hold one class only; ratios need two.")
         names = range(len(classes))
         known = given_sets(names, np.bincount(codes), np.eye(len(classes)), names)
+        known = replace(known, classes=tuple(classes), names=tuple(classes))
         table = open_table(X)
         self.classes_ = classes
         self._plain(table, table.schema.names)
@@ -180,7 +182,7 @@ class ClassRatio(BaseEstimator):
     def _fit_sets(self, known: KnownSets, batches: Batches, *, strict: bool = True) -> "ClassRatio":
         """Learn, or refuse what cannot be learnt from; not ``strict``: warn."""
         known.check(FEWEST_ROWS if strict else 2)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = self._generator()
         seen = Collector(known, self.kernel, self.bandwidth, self.features, rng)
         for rows, codes in batches:
             seen.update(_without_constant(rows, self.pipeline_), codes)
@@ -240,7 +242,7 @@ class ClassRatio(BaseEstimator):
         if not 0 < level < 1 or draws < 2:
             raise ParameterError("level must lie between 0 and 1, and draws be at least 2.")
         sets, alone = _as_sets(U)
-        rng = np.random.default_rng(0)
+        rng = self._generator()
         method = self._choice.method
         found = np.stack(
             [resampled_ends(method, self._seen(one), level, draws, rng) for one in sets]
@@ -253,7 +255,10 @@ class ClassRatio(BaseEstimator):
             one = validate_data(self, one, dtype=np.float64, reset=False)
         batches = mapped_batches(one, self.pipeline_, unknown="zero")
         plain = (_without_constant(rows, self.pipeline_) for rows in batches)
-        return self._choice.method.read(plain, np.random.default_rng(0))
+        return self._choice.method.read(plain, self._generator())
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
 
 
 def _without_constant(rows: np.ndarray, pipeline: Pipeline) -> np.ndarray:

@@ -1,0 +1,340 @@
+"""The parts of class ratios: exact identities, each fast path against a slow one, refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+from suffice.errors import ParameterError
+from suffice.learner.ratio.bounds import ErrorBound, lemma4, proportion_noise
+from suffice.learner.ratio.collecting import Collector, RowKeeper
+from suffice.learner.ratio.embeddings import KERNELS, ExactSums, FourierSums, LinearSums
+from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding
+from suffice.learner.ratio.resampling import balanced_groups, drawn_again
+from suffice.learner.ratio.scores import ae, nkld, rae
+from suffice.learner.ratio.set_likelihood import calibrated, fit_set_likelihood
+from suffice.learner.ratio.sets import KnownSets, given_sets
+from suffice.learner.ratio.simplex import least_squares_on_simplex, mixture_weights
+from suffice.release.simplex import nearest_proportions
+
+SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])
+
+
+def known_sets(proportions, size: int = 100, variance: float = 0.0) -> KnownSets:
+    shares = np.asarray(proportions, dtype=float)
+    many, classes = shares.shape
+    exact = given_sets(range(many), np.full(many, size), shares, tuple(range(classes)))
+    return replace(exact, variances=np.full(many, variance))
+
+
+@given(st.integers(2, 7), st.integers(0, 2**32 - 1))
+def test_least_squares_on_the_simplex_meets_its_optimality_conditions(classes, seed):
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=(classes + 2, classes))
+    gram, target = factor.T @ factor, rng.normal(size=classes) * rng.choice([0.1, 1, 10])
+    rho = least_squares_on_simplex(gram, target)
+    slope = 2 * (gram @ rho - target)
+    assert rho.sum() == pytest.approx(1)
+    assert rho.min() >= 0
+    assert (slope - slope @ rho).min() >= -1e-6 * (1 + np.abs(slope).max())
+
+
+def test_least_squares_finds_a_mixture_that_is_one(rng):
+    points, truth = rng.normal(size=(6, 4)), np.array([0.5, 0.0, 0.2, 0.3])
+    found = least_squares_on_simplex(points.T @ points, points.T @ (points @ truth))
+    assert np.allclose(found, truth, atol=1e-8)
+
+
+@given(st.integers(2, 6), st.integers(0, 2**32 - 1))
+def test_mixture_weights_meet_their_optimality_conditions(classes, seed):
+    """No class would gain by more weight: the mean of l_k / (l rho) is at most one for each."""
+    rng = np.random.default_rng(seed)
+    likelihoods = rng.dirichlet(np.ones(classes), size=200) * rng.random((200, 1))
+    counts = rng.integers(0, 4, 200).astype(float)
+    rho = mixture_weights(likelihoods, counts)
+    slopes = counts @ (likelihoods / (likelihoods @ rho)[:, None]) / counts.sum()
+    assert rho.sum() == pytest.approx(1)
+    assert rho.min() >= -1e-12
+    assert slopes.max() <= 1 + 1e-5
+
+
+def test_newtons_mixture_weights_are_where_em_climbs_to(rng):
+    likelihoods, rho = rng.dirichlet(np.ones(4), size=300), np.full(4, 0.25)
+    for _ in range(5000):  # Saerens et al. 2002, eq. 2.9
+        posterior = likelihoods * rho
+        rho = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
+    assert np.allclose(mixture_weights(likelihoods), rho, atol=1e-4)
+
+
+def naive_gram(kernel, rows, cells, count, bandwidth):
+    values = kernel.values(rows, rows, bandwidth)
+    member = np.eye(count)[cells]
+    return member.T @ values @ member
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplace"])
+def test_exact_sums_are_those_of_all_pairs(name, rng):
+    rows, cells, bandwidths = (
+        rng.normal(size=(70, 3)),
+        rng.integers(0, 5, 70),
+        np.array([4.0, 2, 1]),
+    )
+    kernel = KERNELS[name]
+    sums = ExactSums(kernel, bandwidths, 5)
+    sums.update(rows[:30], cells[:30])
+    sums.update(rows[30:], cells[30:])
+    new, parts = rng.normal(size=(20, 3)), rng.integers(0, 2, 20)
+    for level, bandwidth in enumerate(bandwidths):
+        naive = naive_gram(kernel, rows, cells, 5, bandwidth)
+        assert np.allclose(sums.grams()[level], naive, rtol=1e-8)
+        across = np.eye(2)[parts].T @ kernel.values(new, rows, bandwidth) @ np.eye(5)[cells]
+        assert np.allclose(sums.across(new, parts, 2, level), across)
+    assert np.allclose(sums.powers(), np.bincount(cells, minlength=5))
+
+
+def test_kernels_are_what_their_names_say():
+    rows = np.array([[0.0, 0.0], [3.0, 4.0]])
+    assert KERNELS["rbf"].values(rows, rows, 5.0)[0, 1] == pytest.approx(np.exp(-0.5))
+    assert KERNELS["laplace"].values(rows, rows, 7.0)[0, 1] == pytest.approx(np.exp(-1.0))
+    assert KERNELS["rbf"].distance(rows) == pytest.approx(5)
+    assert KERNELS["laplace"].distance(rows) == pytest.approx(7)
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplace"])
+def test_fourier_sums_come_near_the_kernel(name, rng):
+    """With 40,000 frequencies the mean error of a kernel value is about .005."""
+    rows, cells = rng.normal(size=(40, 2)), rng.integers(0, 4, 40)
+    bandwidths = np.array([8.0, 4.0, 2.0])
+    kernel = KERNELS[name]
+    sums = FourierSums(kernel.draw(rng, (2, 40_000)), bandwidths, 4)
+    sums.update(rows[:25], cells[:25])
+    sums.update(rows[25:], cells[25:])
+    new, parts = rng.normal(size=(10, 2)), np.zeros(10, dtype=int)
+    for level, bandwidth in enumerate(bandwidths):
+        naive = naive_gram(kernel, rows, cells, 4, bandwidth)
+        assert np.allclose(sums.grams()[level], naive, atol=0.03 * 100)
+        across = kernel.values(new, rows, bandwidth).sum(axis=0) @ np.eye(4)[cells]
+        assert np.allclose(sums.across(new, parts, 1, level)[0], across, atol=0.03 * 100)
+        diagonal = np.diag(sums.grams()[level]) / np.bincount(cells) ** 2
+        assert np.all(diagonal <= 1 + 1e-9)
+
+
+def test_linear_sums_are_products_of_sums(rng):
+    rows, cells = rng.normal(size=(30, 3)), rng.integers(0, 3, 30)
+    sums = LinearSums(3)
+    sums.update(rows, cells)
+    totals = np.eye(3)[cells].T @ rows
+    assert np.allclose(sums.grams()[0], totals @ totals.T)
+    assert np.allclose(sums.powers(), np.eye(3)[cells].T @ (rows**2).sum(axis=1))
+    assert np.allclose(sums.across(rows[:4], np.zeros(4, int), 1, 0), rows[:4].sum(0) @ totals.T)
+
+
+def embedded(known: KnownSets, rows, codes, rng, **options) -> MeanEmbedding:
+    groups = 10
+    cells = codes * groups + balanced_groups(codes, groups, rng)
+    count = groups * len(known.names)
+    sums = LinearSums(count)
+    sums.update(rows, cells)
+    gram = CellGram(sums.grams()[0], np.bincount(cells, minlength=count), sums.powers(), groups)
+    return MeanEmbedding(known, gram, np.ones(count), **options)
+
+
+def test_the_noise_that_is_taken_off_the_class_gram_is_what_sampling_adds():
+    """Over 400 draws the mean class Gram is the true one; with the noise left in it is not."""
+    means, rng = np.array([[0.0, 0.0, 0.0], [1.0, 0.5, 0.0]]), np.random.default_rng(1)
+    known = known_sets(SKEWED, size=40)
+    grams, raw = [], []
+    for _ in range(400):
+        labels = np.concatenate([np.repeat([0, 1], [36, 4]), np.repeat([0, 1], [4, 36])])
+        rows = means[labels] + rng.normal(size=(80, 3))
+        fitted = embedded(known, rows, np.repeat([0, 1], 40), rng)
+        direction = np.array([-1.0, 1.0])
+        grams.append(fitted.energy(direction))
+        raw.append(direction @ known.solved @ fitted.set_gram @ known.solved.T @ direction)
+    error = np.std(grams) / np.sqrt(len(grams))
+    assert abs(np.mean(grams) - 1.25) < 4 * error
+    assert np.mean(raw) - 1.25 > 6 * error
+
+
+def test_both_constraints_agree_where_the_answer_is_inside(rng):
+    """For M = K without sampling noise to take off, P^T alpha is the answer of either."""
+    known = known_sets(SKEWED, size=10**6)
+    rows, codes = rng.normal(size=(400, 3)), np.repeat([0, 1], 200)
+    rows[200:, 0] += 2.0
+    across = embedded(known, rows, codes, rng).cells.products.sum(axis=1) / 400
+    paper = embedded(known, rows, codes, np.random.default_rng(7), constraint="euclidean")
+    ours = replace(paper, constraint="rkhs")
+    object.__setattr__(ours, "class_gram", ours._seen(ours.set_gram))  # noise left in
+    assert np.allclose(paper.ratios(across), ours.ratios(across), atol=1e-8)
+
+
+def test_more_sets_than_classes_are_solved_by_weighted_least_squares(rng):
+    shares = rng.dirichlet(np.ones(3), size=7)
+    sizes = rng.integers(50, 500, 7)
+    known = replace(known_sets(shares), sizes=sizes.astype(float))
+    classes = rng.normal(size=(3, 4))
+    assert np.allclose(known.solved @ (shares @ classes), classes)
+    moved = shares @ classes + rng.normal(size=(7, 4))
+    root = np.sqrt(sizes)[:, None]
+    direct = np.linalg.lstsq(root * shares, root * moved, rcond=None)[0]
+    assert np.allclose(known.solved @ moved, direct)
+
+
+def test_the_channel_is_the_probability_of_sets_given_classes():
+    known = replace(known_sets([[0.5, 0.5], [0.25, 0.75]]), sizes=np.array([200.0, 400.0]))
+    assert np.allclose(known.channel.sum(axis=0), 1)
+    assert np.allclose(known.channel, [[0.5, 0.25], [0.5, 0.75]])
+    assert np.allclose(known.prior, [200 / 600, 400 / 600])
+
+
+@pytest.mark.parametrize(
+    ("shares", "match"),
+    [
+        ([[0.5, 0.25, 0.25], [0.2, 0.4, 0.4], [0.8, 0.1, 0.1]], "do not tell classes 1, 2 apart"),
+        ([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.8, 0.2, 0.0]], "class 2 occurs in no set"),
+        ([[0.5, 0.3, 0.2], [0.2, 0.8, 0.0]], "2 sets cannot tell 3 classes apart"),
+        ([[0.5, 0.5], [0.5, 0.5]], "do not tell classes 0, 1 apart"),
+    ],
+)
+def test_proportions_that_do_not_identify_the_classes_are_refused(shares, match):
+    with pytest.raises(ParameterError, match=match):
+        known_sets(shares).check()
+
+
+def test_noise_that_hides_the_difference_of_sets_is_refused():
+    close = [[0.52, 0.48], [0.48, 0.52]]
+    known_sets(close).check()
+    known_sets(close, variance=1e-5).check()
+    with pytest.raises(ParameterError, match="the noise on the proportions hides"):
+        known_sets(close, variance=1e-3).check()
+    with pytest.raises(ParameterError, match="fewer than 10 rows"):
+        known_sets(SKEWED, size=9).check()
+
+
+def test_redrawn_proportions_have_the_stated_noise_and_stay_proportions(rng):
+    known = known_sets([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], variance=1e-4)
+    drawn = np.array([known.redrawn(rng).proportions for _ in range(1500)])
+    assert np.allclose(drawn.sum(axis=2), 1)
+    assert drawn.min() >= 0
+    spread = drawn.var(axis=0) / (1e-4 * 2 / 3)  # a third goes with the total
+    assert np.abs(spread - 1).max() < 6 * np.sqrt(2 / 1500)
+    exact = known_sets(SKEWED)
+    assert exact.redrawn(rng) is exact
+
+
+def test_calibration_finds_slope_and_shifts_through_the_channel():
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(20_000, 3))
+    labels = (softmax(2.0 * scores + [0.0, 0.5, -0.5], axis=1).cumsum(axis=1)
+              < rng.random((20_000, 1))).sum(axis=1)  # fmt: skip
+    channel = np.array([[0.8, 0.1, 0.2], [0.1, 0.7, 0.2], [0.1, 0.2, 0.6]])
+    codes = (channel.T[labels].cumsum(axis=1) < rng.random((20_000, 1))).sum(axis=1)
+    found = calibrated(scores, codes, channel)
+    assert found.slope == pytest.approx(2.0, abs=0.2)
+    assert found.shifts[1] - found.shifts[0] == pytest.approx(0.5, abs=0.2)
+    assert found.shifts[2] - found.shifts[0] == pytest.approx(-0.5, abs=0.2)
+    half = rng.random(20_000) < 0.5
+    weighted = calibrated(scores, codes, channel, half.astype(float))
+    alone = calibrated(scores[half], codes[half], channel)
+    assert weighted.slope == pytest.approx(alone.slope, rel=1e-3)
+
+
+def test_a_classifier_of_sets_finds_the_posterior_of_classes(rng):
+    """Without one label: two Gaussian classes a distance of 2 apart have slope 2."""
+    size = 1500
+    labels = np.concatenate([rng.random(size) < 0.1, rng.random(size) < 0.9]).astype(int)
+    rows = rng.normal(size=(2 * size, 2)) + 2.0 * labels[:, None] * [1, 0]
+    codes = np.repeat([0, 1], size)
+    known = known_sets(SKEWED, size=size)
+    fitted = fit_set_likelihood(known, rows, codes, rng)
+    log = fitted.calibration.log_posteriors(fitted.scores_of(np.array([[0.0, 0], [1, 0], [2, 0]])))
+    odds = log[:, 1] - log[:, 0]
+    assert np.allclose(odds, [-2, 0, 2], atol=0.6)
+    assert fitted.gain[0] > 10 * fitted.gain[1]
+    wide = np.hstack([rows, 0.01 * rng.normal(size=(2 * size, 200))])
+    assert fit_set_likelihood(known, wide, codes, rng).weights.shape == (129, 2)
+
+
+def test_groups_are_even_and_draws_keep_their_number(rng):
+    codes = np.repeat([0, 1, 2], [40, 7, 103])
+    groups = balanced_groups(codes, 10, rng)
+    for code, size in ((0, 40), (1, 7), (2, 103)):
+        counts = np.bincount(groups[codes == code], minlength=10)
+        assert counts.max() - counts.min() <= 1
+        assert drawn_again(codes, rng)[codes == code].sum() == size
+
+
+def test_a_keeper_samples_evenly_and_keeps_small_sets_whole(rng):
+    keeper = RowKeeper(2, 500, rng)
+    for first in range(0, 20_000, 1000):
+        numbers = np.arange(first, first + 1000, dtype=float)[:, None]
+        keeper.update(numbers, (numbers[:, 0] % 100 == 0).astype(int))
+    rows, codes = keeper.result()
+    assert np.array_equal(rows[codes == 1, 0], np.arange(0, 20_000, 100))
+    kept = rows[codes == 0, 0]
+    assert len(kept) == 500
+    assert abs(kept.mean() - 10_000) < 5 * 20_000 / np.sqrt(12 * 500)
+
+
+def test_memory_of_sums_is_bounded_by_fewer_features(rng):
+    rows = rng.normal(size=(50, 2))
+    few = Collector(known_sets(SKEWED, size=5000), "rbf", "cv", "auto", rng)
+    many = Collector(known_sets(np.tile(SKEWED, (150, 1)), size=5000), "rbf", "cv", "auto", rng)
+    assert few._empty_sums(rows)._sums.shape[-1] == 512
+    assert many._empty_sums(rows)._sums.nbytes <= 1 << 28
+
+
+def test_the_bound_is_theorem_1():
+    known = known_sets(SKEWED, size=900)
+    gram = np.array([[0.5, 0.2], [0.2, 0.4]])
+    bound = ErrorBound.of(gram, known)
+    s = np.sqrt(np.linalg.eigvalsh(gram)[0])
+    c = 2 / 30 + np.sqrt(np.log(2 * 5 / 0.05) / 1800)
+    q = np.linalg.norm(SKEWED, 2) / s
+    assert bound.condition == pytest.approx(q)
+    assert bound(900) == pytest.approx(np.sqrt(2) * c / s * (1 + q) + q * c)
+    noisy = ErrorBound.of(gram, replace(known, variances=np.full(2, 1e-4)))
+    assert noisy(900) > bound(900)
+    unknown = ErrorBound.of(gram, replace(known, variances=None))
+    with pytest.raises(ParameterError, match="noise that the release states"):
+        unknown(900)
+
+
+def test_the_noise_of_proportions_stays_below_its_bound_and_lemma_4_above_it(rng):
+    variances = np.full((4, 3), 1e-4)
+    ours, printed = proportion_noise(variances, 0.1), lemma4(variances, 0.1)
+    noise = rng.normal(size=(20_000, 12)) * 1e-2
+    norms = np.linalg.norm(noise, axis=1)
+    assert np.mean(norms > ours) < 0.1
+    assert printed >= np.sqrt(12) * ours * (1 - 1e-12)
+    centre = np.array([0.5, 0.3, 0.2])
+    moved = nearest_proportions(centre + 0.3 * rng.normal(size=(500, 3)))
+    assert moved.min() >= 0
+
+
+def test_errors_are_those_of_quapy():
+    """Values computed with QuaPy 0.2.3."""
+    p, q = [0.1, 0.2, 0.7], [0.2, 0.3, 0.5]
+    assert ae(p, q) == pytest.approx(0.13333333333333333)
+    assert rae(p, q, eps=0.005) == pytest.approx(0.5746245912307146)
+    assert nkld(p, q, eps=0.005) == pytest.approx(0.04111900847588901)
+    assert np.shape(ae([p, p], [q, p])) == (2,)
+    with pytest.raises(ParameterError, match="same shape"):
+        ae([0.5, 0.5], [1.0])
+    with pytest.raises(ParameterError, match="eps"):
+        rae(p, q, eps=0)
+
+
+def test_least_squares_agree_with_a_general_solver(rng):
+    factor = rng.normal(size=(5, 4))
+    gram, target = factor.T @ factor, rng.normal(size=4)
+    general = minimize(
+        lambda r: r @ gram @ r - 2 * target @ r, np.full(4, 0.25), method="SLSQP",
+        bounds=[(0, 1)] * 4, constraints={"type": "eq", "fun": lambda r: r.sum() - 1},
+        options={"ftol": 1e-14},
+    ).x  # fmt: skip
+    assert np.allclose(least_squares_on_simplex(gram, target), general, atol=1e-5)
