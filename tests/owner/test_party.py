@@ -138,11 +138,20 @@ def test_rows_reach_a_classifier_as_they_were_given():
     one = PartyContribution.of("a", tree, given, classes=(0, 1, 2))
     two = PartyContribution.of("a", tree.predict(given.given), arrow, classes=(0, 1, 2))
     assert np.array_equal(one.array, two.array)
+    turned = DecisionTreeClassifier(random_state=0).fit(frame[["c", "a", "b"]], Y)
+    by_name = PartyContribution.of("a", turned, arrow, classes=(0, 1, 2))
+    cast = turned.predict(given.given[["c", "a", "b"]])
+    assert np.array_equal(
+        by_name.array, PartyContribution.of("a", cast, arrow, classes=(0, 1, 2)).array
+    )
+    stranger = DecisionTreeClassifier().fit(frame.rename(columns={"a": "age"}), Y)
+    with pytest.raises(ParameterError, match="do not have: age"):
+        PartyContribution.of("a", stranger, arrow, classes=(0, 1, 2))
     assert (one.rows, one.pipeline, one.grid) == (two.rows, two.pipeline, two.grid)
     assert np.array_equal(arrow.raw(), ROWS)
     words = AuxiliaryRows.read(pa.table({"x": ROWS[:, 0], "w": ["a", "b"] * 20}))
     with pytest.raises(ParameterError, match="categories"):
-        PartyContribution.of("a", tree, words, classes=(0, 1, 2))
+        PartyContribution.of("a", DecisionTreeClassifier().fit(X, Y), words, classes=(0, 1, 2))
 
 
 def test_votes_that_do_not_fit_are_refused_before_they_leave():

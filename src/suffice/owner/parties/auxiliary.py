@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError, TableError
@@ -136,20 +137,32 @@ class AuxiliaryRows:
             raise TableError("the table has no rows.")
         return np.ascontiguousarray(np.vstack(blocks))
 
-    def raw(self) -> Any:
+    def raw(self, named: Sequence[str] | None = None) -> Any:
         """Return the rows as a classifier of one's own expects them: as they were given.
 
-        Of a file or an Arrow table it is the matrix of its feature columns, which must be numbers.
+        Of a file or an Arrow table it is the matrix of its feature columns, which must be numbers;
+        with ``named``, a pandas table of those columns in that order, whatever they hold.
         """
         names = [column.name for column in self.pipeline.columns]
         if isinstance(self.given, np.ndarray):
             return self.given
+        if named is not None:
+            lacking = sorted(set(named) - set(names))
+            if lacking:
+                raise ParameterError(
+                    f"the classifier learnt from columns that the auxiliary rows do not have:"
+                    f" {', '.join(lacking)}."
+                )
+            names = list(named)
         if hasattr(self.given, "iloc"):  # pandas
             return self.given[names]
+        if named is not None:
+            batches = list(self.table.batches(names))
+            return pa.Table.from_batches(batches).to_pandas()
         if any(is_categorical(self.table.schema.field(name).type) for name in names):
             raise ParameterError(
-                "these auxiliary rows hold categories: pass a function of the mapped rows"
-                " (mapped=True), a pandas table, or the votes themselves."
+                "these auxiliary rows hold categories: pass a classifier that learnt from named"
+                " columns, a function of the mapped rows (mapped=True), or the votes themselves."
             )
         columns = [
             np.concatenate([b.column(name).to_numpy(zero_copy_only=False) for b in parts])

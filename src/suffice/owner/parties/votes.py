@@ -23,12 +23,13 @@ def votes_of(
     ``voter`` is a scikit-learn classifier, a function of the rows that returns labels or shares, a
     column of labels or a matrix of shares (N, K) in the order of ``classes``. A classifier may lack
     classes: it gives them no vote. It and a function see the rows as they were given, or ``mapped``
-    by the public pipeline.
+    by the public pipeline; a classifier that learnt from named columns sees those, by their names.
     """
     if form not in FORMS:
         raise ParameterError(f"votes must be one of {', '.join(FORMS)}; got {form!r}.")
     if hasattr(voter, "predict"):
-        rows = auxiliary.rows if mapped else auxiliary.raw()
+        named = getattr(voter, "feature_names_in_", None)
+        rows = auxiliary.rows if mapped else auxiliary.raw(named)
         if form == "hard":
             return from_codes(_codes(voter.predict(rows), auxiliary, classes), len(classes))
         return from_shares(_aligned(voter, rows, classes))
