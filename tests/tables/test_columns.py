@@ -43,6 +43,12 @@ def test_features_are_all_columns_without_another_role():
     assert roles == Roles(("age", "ward"), label="sick", bag="bag")
 
 
+def test_the_row_numbers_of_pandas_are_no_feature_unless_named():
+    schema = pa.schema([("age", pa.float64()), ("__index_level_0__", pa.int64())])
+    assert resolve_roles(schema).features == ("age",)
+    assert resolve_roles(schema, features=["__index_level_0__"]).features == ("__index_level_0__",)
+
+
 def test_named_features_keep_the_order_in_which_they_were_named():
     assert resolve_roles(SCHEMA, features=["ward", "age"]).features == ("ward", "age")
 

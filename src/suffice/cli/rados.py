@@ -191,10 +191,10 @@ def _ranges(
         return named or None
     if not named:
         return parsing.pair(for_all[0])
-    from suffice.tables.columns import is_categorical
+    from suffice.tables.columns import feature_names, is_categorical
     from suffice.tables.sources import open_table
 
     schema = open_table(table).schema
-    others = [n for n in features or schema.names if n in schema.names and n not in but]
+    others = [n for n in features or feature_names(schema) if n in schema.names and n not in but]
     numbers = [n for n in others if not is_categorical(schema.field(n).type)]
     return {**dict.fromkeys(numbers, parsing.pair(for_all[0])), **named}

@@ -115,10 +115,11 @@ def release_responses(
 ) -> None:
     """Release whole records, every label and every feature randomised."""
     from suffice.owner.responses.mechanism import RandomizedResponse
+    from suffice.tables.columns import feature_names
     from suffice.tables.sources import open_table
 
     chosen = parsing.names(features)
-    columns = chosen or [name for name in open_table(table).schema.names if name != label]
+    columns = chosen or feature_names(open_table(table).schema, [label])
     discrete, continuous = _domains(columns, states, all_states, limits)
     mechanism = RandomizedResponse(
         classes=parsing.values(classes),

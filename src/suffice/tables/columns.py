@@ -1,6 +1,7 @@
 """Columns by role and type, and how their cells become numbers."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from suffice.errors import TableError
 __all__ = [
     "Roles",
     "category_codes",
+    "feature_names",
     "is_categorical",
     "numeric_column",
     "numeric_columns",
@@ -20,9 +22,15 @@ __all__ = [
 ]
 
 
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names its row numbers in Parquet
+
+
 @dataclass(frozen=True)
 class Roles:
-    """Which column is what; ``features`` are all the others unless they were named."""
+    """Which column is what; ``features`` are all the others unless they were named.
+
+    The row numbers that pandas writes beside a table are no feature unless they are named.
+    """
 
     features: tuple[str, ...]
     label: str | None = None
@@ -43,6 +51,11 @@ def is_categorical(kind: pa.DataType) -> bool:
     )
 
 
+def feature_names(schema: pa.Schema, without: Collection[str | None] = ()) -> list[str]:
+    """Return the columns that are features unless others are named: all but ``without``."""
+    return [n for n in schema.names if n not in without and not _PANDAS_INDEX.fullmatch(n)]
+
+
 def resolve_roles(
     schema: pa.Schema,
     *,
@@ -54,7 +67,7 @@ def resolve_roles(
     """Return the roles of a table's columns; every name must exist once and have one role."""
     names = list(schema.names)
     special = [name for name in (label, bag, party) if name is not None]
-    chosen = list(features) if features is not None else [n for n in names if n not in special]
+    chosen = list(features) if features is not None else feature_names(schema, special)
     for name in [*special, *chosen]:
         if names.count(name) != 1:
             trouble = "has no column" if name not in names else "has more than one column"

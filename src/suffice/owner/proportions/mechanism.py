@@ -22,7 +22,7 @@ from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.simplex import nearest_proportions
 from suffice.strict_json import canonical
 from suffice.tables.bags import Bags, bag_columns, read_bags
-from suffice.tables.columns import resolve_roles
+from suffice.tables.columns import feature_names, resolve_roles
 from suffice.tables.labels import Classes, check_classes
 from suffice.tables.pipeline import Missing, Pipeline
 from suffice.tables.sources import Table, open_table
@@ -173,7 +173,7 @@ class LabelProportions:
     ) -> PublicRows:
         sets = bag_columns(bags)
         if features is None and self.pipeline is None:
-            features = [name for name in table.schema.names if name not in {*sets, label}]
+            features = feature_names(table.schema, {*sets, label})
         for column in sets:  # a set is no feature, and least of all the label
             resolve_roles(table.schema, label=label, features=features, bag=column)
         return read_public_rows(

@@ -21,7 +21,7 @@ from suffice.privacy.response import Response
 from suffice.release.artifact import Release
 from suffice.release.spread import Added, Flips, SpreadColumn
 from suffice.strict_json import canonical
-from suffice.tables.columns import Roles, resolve_roles
+from suffice.tables.columns import Roles, feature_names, resolve_roles
 from suffice.tables.labels import check_classes
 from suffice.tables.sources import Table, open_table
 
@@ -178,7 +178,7 @@ class RandomizedResponse:
 
 def _roles(schema: pa.Schema, label: str | None, features: Sequence[str] | None) -> Roles:
     """Return label and features; with a label there need be no features."""
-    others = [n for n in schema.names if n != label] if features is None else features
+    others = feature_names(schema, [label]) if features is None else features
     if label is None or others:
         return resolve_roles(schema, label=label, features=features)
     resolve_roles(schema, features=[label])  # it must be there, once
