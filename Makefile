@@ -14,7 +14,7 @@ help:        ## this list
 
 env: .venv/made  ## make the virtual environment .venv
 
-demo: .venv/made  ## one release end to end; writes suffice-demo.html
+demo: .venv/made  ## all five releases end to end; writes suffice-demo.html
 	$(PY) -m suffice demo
 
 # Two workers already fill two cores: more threads would only wait for each other.

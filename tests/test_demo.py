@@ -1,17 +1,45 @@
-"""The demo runs, tells the truth about what it did, and writes a page that stands alone."""
+"""The demo runs, tells the truth about what it did, and can be repeated by hand."""
 
-from suffice.study import demo
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from suffice.cli.main import app
+from suffice.study.chapters import CHAPTERS
+from suffice.study.demo import Story, run_demo
 
 
-def test_the_demo_ends_with_a_table_and_a_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "_REPEATS", 2)
-    monkeypatch.setattr(demo, "_EPSILONS", (0.5, 20.0))
-    page = tmp_path / "demo.html"
-    story = demo.run_demo(page)
-    text = page.read_text()
-    assert "<svg" in text
-    assert "Protects each label" in text
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> tuple[Story, str, object]:
+    folder = tmp_path_factory.mktemp("demo")
+    story = run_demo(folder / "demo.html", files=folder / "clinic", repeats=1, smaller=3)
+    return story, (folder / "demo.html").read_text(), folder / "clinic"
+
+
+def test_the_page_stands_alone_and_states_every_promise(told):
+    story, text, _ = told
+    assert text.count("<svg") == len(CHAPTERS) + 1
     assert "src=" not in text
-    assert len(story.table.rows) == 2
-    at_large_epsilon = [float(cell.split()[0]) for cell in story.table.rows[-1][1:]]
-    assert min(at_large_epsilon) > 0.85
+    for unit in ("label", "attribute", "record", "party"):
+        assert f"Protects each {unit}" in text
+    assert len(story.tables[0].rows) == len(CHAPTERS)
+
+
+def test_every_release_taught_something(told):
+    for chapter in told[0].chapters:
+        measure = chapter.measure
+        way = measure.plain - measure.ignorant
+        assert (measure.found[0] - measure.ignorant) / way > 0.6, chapter.name
+
+
+@pytest.mark.parametrize("number", range(len(CHAPTERS)), ids=lambda n: CHAPTERS[n].__name__)
+def test_what_it_says_to_do_by_hand_can_be_done(told, monkeypatch, number):
+    story, _, folder = told
+    monkeypatch.chdir(folder)
+    commands = story.chapters[number].by_hand.replace("\\\n", " ").strip().splitlines()
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert program == "suffice"
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert result.exit_code == 0, (command, result.output)

@@ -22,15 +22,24 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The HTML report to write.")
     ] = Path("suffice-demo.html"),
+    files: Annotated[
+        Path | None, typer.Option(help="A folder for its tables, to do everything by hand.")
+    ] = None,
 ) -> None:
-    """Release, inspect and learn, end to end, on data that ship with scikit-learn."""
+    """Play all five releases end to end, on invented patients; writes a report with plots."""
     from suffice.study.demo import run_demo
 
-    story = run_demo(output)
+    with steps() as tell:
+        story = run_demo(output, files=files, progress=tell)
     for paragraph in story.paragraphs:
         typer.echo(paragraph + "\n")
-    show_table(story.table.title, story.table.columns, story.table.rows)
-    typer.echo(f"\nThe report with a plot: {output}")
+    for number, chapter in enumerate(story.chapters, start=1):
+        typer.echo(f"{number}. {chapter.title}. {' '.join(chapter.told)}\n")
+    for table in story.tables:
+        show_table(table.title, table.columns, table.rows)
+    typer.echo(f"\nThe report with plots: {output}")
+    if files is not None:
+        typer.echo(f"Its tables, as CSV: {files}")
 
 
 def reproduce(

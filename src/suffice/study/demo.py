@@ -1,129 +1,152 @@
-"""The demo: a clinic's private diagnoses, public measurements, one release, one classifier."""
+"""The demo: a network of clinics, five releases of five kinds, and what became of them."""
 
+import html
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import train_test_split
 
-from suffice.learner.factored import FactoredClassifier
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import MECHANISMS, MeanOperator
-from suffice.privacy.guarantee import Budget
-from suffice.release.artifact import Release
-from suffice.release.codec import load
+from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.files import write_whole
-from suffice.study.curves import draw_utility
-from suffice.study.report import Table, figure_svg, page, paragraphs, prose, spread, table_html
+from suffice.study.chapters import CHAPTERS, Chapter, Measure
+from suffice.study.network import clinic_network, write_tables
+from suffice.study.report import Table, figure_svg, page, paragraphs, prose, table_html
+from suffice.study.reproduction import Progress, Steps
 
 __all__ = ["Story", "run_demo"]
 
-_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-_REPEATS = 10
-_DELTA = 1e-6
+_BUDGETS = {
+    "diagnoses": Budget(2.0, 1e-5),
+    "answers": Budget(2.0),
+    "records": {Unit.RECORD: Budget(2.0, 1e-5)},
+    "wards": Budget(0.5, 1e-5),
+    "practices": {Unit.PARTY: Budget(2.0, 1e-5)},
+}
+_OPENING = """
+A network of clinics wants to learn from what its members may not show. Five of them release
+something small, each under a promise that stands in the file; learners work with the files alone.
+Nobody in these tables exists: they are drawn after the Wisconsin breast cancer data that ship with
+scikit-learn."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """What the demo has to tell: paragraphs, then a table."""
+    """What the demo has to tell: paragraphs, tables, and chapters for the page."""
 
     paragraphs: tuple[str, ...]
-    table: Table
+    tables: tuple[Table, ...]
+    chapters: tuple[Chapter, ...]
 
 
-@dataclass(frozen=True)
-class _Data:
-    train: np.ndarray
-    labels: np.ndarray
-    test: np.ndarray
-    truth: np.ndarray
+def run_demo(
+    output: Path,
+    *,
+    files: Path | None = None,
+    repeats: int = 4,
+    smaller: int = 1,
+    progress: Progress = lambda *_: None,
+) -> Story:
+    """Release, load and learn, five times over; write the report to ``output``.
 
-    def accuracy(self, release: Release) -> float:
-        """Return the test accuracy of what a learner makes of a release and the public rows."""
-        model = FactoredClassifier().fit_release(release, self.train)
-        return float(model.score(self.test, self.truth))
-
-
-def run_demo(output: Path) -> Story:
-    """Release, load and learn once; then again at many epsilons; write the report to ``output``."""
-    X, y = load_breast_cancer(return_X_y=True)
-    train, test, labels, truth = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
-    data = _Data(train, labels, test, truth)
-    told, release = _one_release(data)
-    plain = float(FactoredClassifier().fit(train, labels).score(test, truth))
-    majority = float(max(np.mean(truth), 1 - np.mean(truth)))
-    accuracies = {name: _curve(data, name) for name in MECHANISMS}
-    rows = tuple(
-        (f"{epsilon:g}", *(spread(accuracies[name][i]) for name in accuracies))
-        for i, epsilon in enumerate(_EPSILONS)
-    )
-    title = (
-        f"Test accuracy, mean and range of {_REPEATS} releases"
-        f" (without privacy {plain:.3f}, always the larger class {majority:.3f})"
-    )
-    story = Story(told, Table(title, ("epsilon", *accuracies), rows))
-    write_whole(output, _report(story, release, accuracies, plain, majority).encode())
+    ``files`` is a folder for the tables, to repeat everything by hand; ``repeats`` the number of
+    further releases that show how much luck was in the first; ``smaller`` shrinks all tables.
+    """
+    steps = Steps(progress, len(CHAPTERS) + 1)
+    network = clinic_network(smaller=smaller)
+    if files is not None:
+        write_tables(network, files)
+    chapters = []
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder) / "network.ledger", _BUDGETS)
+        for chapter in CHAPTERS:
+            steps.begin(chapter.__name__)
+            chapters.append(chapter(network, ledger, repeats))
+        spent = _spent(ledger)
+    steps.begin("the page")
+    story = Story(paragraphs(_OPENING), (_outcome(chapters), spent), tuple(chapters))
+    write_whole(output, _report(story).encode())
     return story
 
 
-def _one_release(data: _Data) -> tuple[tuple[str, ...], Release]:
-    """Play owner and learner once, with a ledger and a file between them."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "diagnosis.suffice"
-        ledger = Ledger(Path(folder) / "clinic.ledger", {"diagnosis": Budget(2.0, 1e-5)})
-        mechanism = MeanOperator(epsilon=1.0, delta=_DELTA, mechanism="gaussian")
-        mechanism.release(data.train, data.labels, ledger=ledger, dataset="diagnosis").save(path)
-        balance = ledger.balances()[0]
-        release = load(path)
-        size = path.stat().st_size
-    numbers = release.arrays["mean_operator"].size
-    story = f"""
-A clinic holds {len(data.labels)} diagnoses that must not leave; the {data.train.shape[1]}
-measurements of each sample are public.
-
-It released one vector of {numbers} numbers, a file of {size:,} bytes. {release.guarantee}
-
-Its ledger allows {balance.budget} per {balance.unit}; {balance.spent:.3f} is spent.
-
-A learner with the file and the public rows, and no diagnosis, reached a test accuracy of
-{data.accuracy(release):.3f}."""
-    return paragraphs(story), release
-
-
-def _curve(data: _Data, mechanism: str) -> list[list[float]]:
-    """Return the accuracies of several releases at every epsilon."""
-    return [
-        [
-            data.accuracy(
-                MeanOperator(epsilon=epsilon, delta=_DELTA, mechanism=mechanism).release(
-                    data.train, data.labels, ledger=None
-                )
+def _outcome(chapters: Sequence[Chapter]) -> Table:
+    """Return one line per release: what it protects, at which price."""
+    rows = []
+    for chapter in chapters:
+        guarantee, measure = chapter.release.guarantees[0], chapter.measure  # the narrowest
+        rows.append(
+            (
+                chapter.name,
+                str(guarantee.unit),
+                f"{guarantee.epsilon:.3g}",
+                measure.what,
+                f"{np.mean(measure.found):.3f}",
+                f"{measure.plain:.3f}",
+                f"{measure.ignorant:.3f}",
             )
-            for _ in range(_REPEATS)
-        ]
-        for epsilon in _EPSILONS
-    ]
-
-
-def _report(
-    story: Story,
-    release: Release,
-    accuracies: dict[str, list[list[float]]],
-    plain: float,
-    majority: float,
-) -> str:
-    def draw(axes: Any) -> None:
-        draw_utility(axes, _EPSILONS, accuracies, plain=plain, majority=majority)
-
-    noise = (
-        f"Noise at epsilon 1: standard deviation {release.noise.variance**0.5:.3f} on each"
-        " coordinate. The intervals show the mechanism's randomness on one split of the data."
+        )
+    columns = ("release", "protects", "epsilon", "measured", "learnt")
+    return Table(
+        "Five releases: what was learnt from each, from open data, and without any",
+        (*columns, "open data", "blind"),
+        tuple(rows),
     )
+
+
+def _spent(ledger: Ledger) -> Table:
+    rows = tuple(
+        (one.dataset, f"per {one.unit}", str(one.budget), f"{one.spent:.3f}")
+        for one in ledger.balances()
+    )
+    return Table("The ledger afterwards", ("data", "unit", "allowed", "epsilon spent"), rows)
+
+
+def _report(story: Story) -> str:
+    body = "".join(
+        _section(number, chapter) for number, chapter in enumerate(story.chapters, start=1)
+    )
+    outcome, *others = map(table_html, story.tables)
     return page(
-        "suffice: one release, end to end",
-        f"{prose(story.paragraphs)}<h2>Utility against epsilon</h2>{figure_svg(draw)}"
-        f"{table_html(story.table)}{prose([noise])}",
+        "suffice: learning from what clinics are willing to release",
+        f"{prose(story.paragraphs)}{figure_svg(_ladder(story.chapters))}{outcome}{body}"
+        f"<h2>What it cost</h2>{''.join(others)}",
     )
+
+
+def _section(number: int, chapter: Chapter) -> str:
+    promises = "<br><br>".join(html.escape(str(one)) for one in chapter.release.guarantees)
+    return (
+        f"<h2>{number}. {html.escape(chapter.title)}</h2>{prose(chapter.told)}"
+        f"<blockquote>{promises}</blockquote>"
+        f"<figure>{figure_svg(chapter.draw)}"
+        f"<figcaption>{html.escape(chapter.caption)}</figcaption></figure>"
+        f"<details><summary>The same by hand (suffice demo --files DIR writes the tables)</summary>"
+        f"<pre>{html.escape(chapter.by_hand.strip())}</pre></details>"
+    )
+
+
+def _ladder(chapters: Sequence[Chapter]) -> Any:
+    """Return how to draw where each release lies between knowing nothing and no privacy."""
+
+    def reached(measure: Measure) -> list[float]:
+        way = measure.plain - measure.ignorant
+        return [(value - measure.ignorant) / way for value in measure.found]
+
+    def draw(axes: Any) -> None:
+        places = np.arange(len(chapters))[::-1]
+        for place, chapter in zip(places, chapters, strict=True):
+            values = reached(chapter.measure)
+            axes.plot(
+                [0, np.mean(values)], [place, place], color="tab:blue", linewidth=9, alpha=0.3
+            )
+            axes.plot(values, [place] * len(values), "o", color="tab:blue", markersize=5)
+        axes.axvline(1, color="black", linestyle="--", linewidth=1, label="without privacy")
+        axes.axvline(0, color="grey", linestyle=":", linewidth=1.2, label="without the release")
+        axes.set_yticks(places, [chapter.name for chapter in chapters])
+        axes.set(xlabel="how much of what could be learnt was learnt", xlim=(-0.05, 1.1))
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+
+    return draw

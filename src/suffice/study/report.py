@@ -20,6 +20,10 @@ caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
 th, td { text-align: left; padding: .35rem .5rem; border-bottom: 1px solid #d8dee6; }
 figure { margin: 1.5rem 0; } figcaption { font-size: .9rem; color: #4a5666; }
 svg { width: 100%; height: auto; }
+blockquote { margin: 1rem 0; padding: .6rem 1rem; border-left: 4px solid #3b7dd8;
+             background: #f3f7fc; font-size: .92rem; }
+pre { background: #f6f7f9; padding: .8rem; font-size: .8rem; white-space: pre-wrap; }
+summary { cursor: pointer; font-size: .9rem; color: #3b5a80; }
 """
 _WIDTH, _ALONE, _PANEL = 7.2, 4.2, 2.6  # inches: a figure, the height of one panel, of many
 _ACROSS = 2

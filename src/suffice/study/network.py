@@ -1,0 +1,145 @@
+"""The demo's network of clinics: tables of nobody, drawn after data that ship with scikit-learn."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+from sklearn.datasets import load_breast_cancer
+
+from suffice.release.files import write_whole
+
+__all__ = ["ANSWERS", "MEASURED", "Network", "clinic_network", "write_tables"]
+
+MEASURED = (
+    "radius", "texture", "perimeter", "area", "smoothness",
+    "compactness", "concavity", "indentations", "symmetry", "roughness",
+)  # fmt: skip
+ANSWERS = {
+    "sleep": ("good", "poor"),
+    "smokes": ("never", "sometimes", "daily"),
+    "sport": ("no", "yes"),
+    "pills": ("all", "some", "none"),
+}  # what participants may say, question by question
+_TENDS = {
+    "sleep": (0.0, 1.0),
+    "smokes": (0.0, 0.6, 1.6),
+    "sport": (0.8, -0.4),
+    "pills": (-1.0, 0.8, 2.0),
+}  # log-odds of a relapse
+_COMMON = {
+    "sleep": (0.6, 0.4),
+    "smokes": (0.55, 0.2, 0.25),
+    "sport": (0.6, 0.4),
+    "pills": (0.6, 0.3, 0.1),
+}
+_WARDS = {"north": 0.15, "south": 0.45, "west": 0.75}  # shares of malignant samples
+_NEW_WARD, _WHOLE = 0.30, 0.37  # those of the ward that asks, and of everybody
+_ROWS, _TEST, _WARD, _NEW, _AUXILIARY, _PARTICIPANTS = 3000, 3000, 1000, 800, 500, 4000
+_PRACTICES, _EACH = 1000, 6
+_BASE = -1.3
+
+
+@dataclass(frozen=True)
+class Network:
+    """The tables of the story. ``diagnosis``: 1 is malignant; ``relapse``: 1 is yes.
+
+    ``biopsies``, ``records`` and ``test`` have a diagnosis, ``wards`` the ward too, ``practices``
+    the practice; ``new`` and ``auxiliary`` are measurements alone, the share of malignant samples
+    in the former being ``share``; ``answers`` are what participants would say if they hid
+    nothing, ``later`` those of other people.
+    """
+
+    biopsies: pa.Table
+    records: pa.Table
+    test: pa.Table
+    wards: pa.Table
+    new: pa.Table
+    share: float
+    practices: pa.Table
+    auxiliary: pa.Table
+    answers: pa.Table
+    later: pa.Table
+
+
+def clinic_network(seed: int = 0, *, smaller: int = 1) -> Network:
+    """Return the tables of the demo, ``smaller`` times smaller; the same seed gives the same ones.
+
+    Measurements are lognormal, with the means and covariances of benign and malignant samples in
+    the Wisconsin breast cancer data (Street et al. 1993).
+    """
+    rng = np.random.default_rng(seed)
+
+    def patients(count: int, share: float | np.ndarray = _WHOLE, **more: np.ndarray) -> pa.Table:
+        sick = rng.random(count) < share
+        table = _measured(sick, rng)
+        for name, column in more.items():
+            table = table.append_column(name, pa.array(column))
+        return table.append_column("diagnosis", pa.array(sick.astype(np.int64)))
+
+    wards = np.repeat(list(_WARDS), _WARD // smaller)
+    shares = np.repeat(list(_WARDS.values()), _WARD // smaller)
+    practices = np.repeat([f"p{n:04}" for n in range(_PRACTICES // smaller)], _EACH)
+    new = patients(_NEW, _NEW_WARD)
+    return Network(
+        biopsies=patients(_ROWS // smaller),
+        records=patients(_ROWS // smaller),
+        test=patients(_TEST),
+        wards=patients(len(wards), shares, ward=wards),
+        new=new.select(MEASURED),
+        share=float(new["diagnosis"].to_numpy().mean()),
+        practices=patients(len(practices), practice=practices),
+        auxiliary=patients(_AUXILIARY).select(MEASURED),
+        answers=_answered(_PARTICIPANTS // smaller, rng),
+        later=_answered(_TEST, rng),
+    )
+
+
+def _measured(sick: np.ndarray, rng: np.random.Generator) -> pa.Table:
+    """Return measurements of benign and malignant samples."""
+    known = load_breast_cancer()
+    logs = np.log(known.data[:, : len(MEASURED)] + 0.01)  # some concavities are zero
+    rows = np.empty((len(sick), len(MEASURED)))
+    for malignant in (False, True):
+        of = logs[known.target == (0 if malignant else 1)]
+        here = sick == malignant
+        rows[here] = rng.multivariate_normal(of.mean(axis=0), np.cov(of.T), size=int(here.sum()))
+    return pa.table({name: np.exp(rows[:, j]).round(4) for j, name in enumerate(MEASURED)})
+
+
+def _answered(people: int, rng: np.random.Generator) -> pa.Table:
+    """Return what participants know about themselves, and whether they relapsed."""
+    odds = np.full(people, _BASE)
+    columns: dict[str, np.ndarray] = {}
+    for name, states in ANSWERS.items():
+        codes = rng.choice(len(states), size=people, p=_COMMON[name])
+        odds += np.array(_TENDS[name])[codes]
+        columns[name] = np.array(states)[codes]
+    columns["relapse"] = (rng.random(people) < 1 / (1 + np.exp(-odds))).astype(np.int64)
+    return pa.table(columns)
+
+
+def write_tables(network: Network, folder: Path) -> tuple[Path, ...]:
+    """Write every table as CSV into ``folder``, and the biopsies without diagnoses beside them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {
+        "biopsies": network.biopsies,
+        "public": network.biopsies.drop_columns(["diagnosis"]),
+        "records": network.records,
+        "test": network.test,
+        "wards": network.wards,
+        "new_ward": network.new,
+        "practices": network.practices,
+        "auxiliary": network.auxiliary,
+        "answers": network.answers,
+        "later": network.later,
+    }
+    written = []
+    for name, table in tables.items():
+        sink = pa.BufferOutputStream()
+        csv.write_csv(table, sink)
+        path = folder / f"{name}.csv"
+        write_whole(path, sink.getvalue().to_pybytes())
+        written.append(path)
+    return tuple(written)
