@@ -1,0 +1,54 @@
+"""Replaying a ledger: the same request, other names for it, an old copy of the file.
+
+The attacker wants the noise averaged away. The first two must fail; the third succeeds, and is
+why a ledger must never be restored from a copy.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from run import Rate
+
+from suffice.errors import BudgetError
+from suffice.owner.ledger import Ledger
+from suffice.owner.mean_operator import MeanOperator
+from suffice.privacy.guarantee import Budget
+from suffice.release.codec import encode
+
+_AFFORDABLE = 2
+_ROWS = np.random.default_rng(0).normal(size=(50, 3))
+_LABELS = (_ROWS[:, 0] > 0).astype(int)
+
+
+def _ask(path: Path, request: str | None = None) -> bytes | None:
+    mechanism = MeanOperator(1.0, mechanism="laplace")
+    try:
+        release = mechanism.release(
+            _ROWS, _LABELS, ledger=Ledger(path), dataset="d", request=request
+        )
+    except BudgetError:
+        return None
+    return encode(release)
+
+
+def rates(trials: int) -> Iterator[Rate]:
+    """Yield how many fresh draws of noise came out beyond what the budget pays for."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.ledger"
+        Ledger(path, {"d": Budget(float(_AFFORDABLE))})
+        seen = {_ask(path) for _ in range(trials)}
+        yield Rate("the same request again: a second draw", len(seen) - 1, trials, "0")
+        many = {_ask(path, f"request {k}") for k in range(trials)} - {None}
+        beyond = len(seen | many) - _AFFORDABLE
+        yield Rate("other names: draws beyond the budget", beyond, trials, "0")
+        fresh = Path(folder) / "b.ledger"
+        Ledger(fresh, {"d": Budget(float(_AFFORDABLE))})
+        copy = shutil.copy(fresh, Path(folder) / "copy")
+        drawn = set()
+        for _ in range(trials):
+            shutil.copy(copy, fresh)
+            drawn.add(_ask(fresh))
+        yield Rate("an old copy put back: a fresh draw", len(drawn), trials, "1: a known hole")

@@ -1,0 +1,51 @@
+"""Run attacks on releases made as any owner makes them, and print how often each succeeds.
+
+    python attacks/run.py [NAME ...] [--trials N]
+
+Every attack is a module beside this one with ``rates(trials)``: lines of what was attacked, how
+often it succeeded, and what was to be expected. Where something sound stands against an attack,
+it is attacked the same way. docs/known-holes.md says what follows from each.
+"""
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ATTACKS = {
+    "averaged_responses": 400,
+    "rado_records": 40,
+    "dp_feat_joint": 10,
+    "dirichlet_sigma": 300,
+    "ledger_replay": 30,
+    "swapped_release": 400,
+}  # and how often each is tried
+
+
+class Rate(NamedTuple):
+    """How often an attack succeeded; ``expected`` says in words what should come out."""
+
+    target: str
+    successes: int
+    trials: int
+    expected: str
+
+
+def main() -> None:
+    """Print one table per attack."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(ATTACKS)}; default: all")
+    parser.add_argument("--trials", type=int, help="how often each is tried")
+    asked = parser.parse_args()
+    for name in asked.names or ATTACKS:
+        attack = importlib.import_module(name)
+        print(f"{name}: {attack.__doc__.partition(chr(10))[0]}")
+        for rate in attack.rates(asked.trials or ATTACKS[name]):
+            share = rate.successes / rate.trials
+            print(f"  {share:7.3f}  of {rate.trials:5d}  {rate.target} ({rate.expected})")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    main()
