@@ -185,17 +185,20 @@ def score(
 
     classifier = FactoredClassifier.from_release(load(model))
     source = open_table(table)
-    resolve_roles(source.schema, label=label)
+    used = [column.name for column in classifier.pipeline_.columns]
+    resolve_roles(source.schema, label=label, features=used)
     classes = tuple(classifier.classes_.tolist())
     truth = np.concatenate(
         [label_codes(batch.column(label), classes) for batch in source.batches([label])]
     )
     right = classifier.predict(source) == classifier.classes_[truth]
-    result = {"accuracy": float(right.mean()), "rows": len(right)}
+    larger = float(np.bincount(truth).max() / len(truth))
+    result = {"accuracy": float(right.mean()), "rows": len(right), "larger_class": larger}
     if json:
         show_json(result)
     else:
-        typer.echo(f"accuracy {result['accuracy']:.4f} on {result['rows']:,} rows")
+        alone = f"always the larger class: {larger:.4f}"
+        typer.echo(f"accuracy {result['accuracy']:.4f} on {result['rows']:,} rows ({alone})")
 
 
 def frequencies(

@@ -47,7 +47,8 @@ def is_categorical(kind: pa.DataType) -> bool:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return False
     raise TableError(
-        f"a column of type {kind} is neither numbers nor categories; convert or drop it."
+        f"a column of type {kind} is neither numbers nor categories; convert it, or leave it out"
+        " by naming the features (features=..., --features)."
     )
 
 
