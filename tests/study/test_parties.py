@@ -225,7 +225,10 @@ def test_both_figures_are_computed_and_written(small):
     har = results["parties-har"].values
     assert set(har["crowds"]) == {"30"}
     assert har["crowds"]["30"]["accuracies"]["operator"][0][0] > 0.8
-    assert {one["what"] for one in har["printed"]} > {"soft, no noise", "batch, no noise"}
+    assert {one.what for one in results["parties-har"].compared} > {
+        "soft, no noise",
+        "batch, no noise",
+    }
     kdd = results["parties-kdd99"].values["crowds"]
     assert list(kdd) == ["10", "20"]
     assert kdd["20"]["accuracies"]["operator"][0][0] > 0.8

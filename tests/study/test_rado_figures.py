@@ -87,7 +87,7 @@ def test_table_one_sets_ours_beside_the_printed_errors(folder, tmp_path):
         assert all(0 <= np.mean(errors) < 45 for errors in found["errors"].values())
         assert np.mean(found["errors"]["RadoRidge, our options"]) < 30
     assert [step[0] for step in told] == list(range(8))
-    printed = {one["what"]: one["printed"] for one in result.values["printed"]}
+    printed = {one.what: one.printed for one in result.compared}
     assert printed["magic, RadoBoost"] == 22.75
     assert len(printed) == 3  # of transfusion nothing is printed
     write_report(results, tmp_path / "page.html")
@@ -105,7 +105,7 @@ def test_the_mechanisms_of_the_paper_say_what_they_cost(folder, tmp_path):
     assert rows["epsilon 0.3"][2:] == ("1", "none")  # the edge is hit for certain
     assert float(rows["plain rados"][3]) > 1
     noisy = {row[0]: row for row in result.tables[2].rows}
-    assert noisy["0"][1] == "-"
+    assert noisy["0"][1] == "no promise"
     assert float(noisy["2"][1]) > 1
     write_report(results, tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text().count("<svg") == 1

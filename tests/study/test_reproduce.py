@@ -12,9 +12,17 @@ from suffice.cli.main import run
 from suffice.errors import ParameterError, StorageError, TableError
 from suffice.study import mean_operator_figures
 from suffice.study.data_sets import SETS, split
-from suffice.study.reproduce import REPRODUCTIONS, document, reproduce, write_report
+from suffice.study.left_out import left_out_table
+from suffice.study.reproduce import REPRODUCTIONS, document, overview, reproduce, write_report
+from suffice.study.reproduction import Result
 
 ROWS = 160
+OTHERS = {
+    "kddcup99": "kddcup99_10pct.parquet",
+    "mnist": "mnist.parquet",
+    "covertype": "covertype.parquet",
+    "twitter": "twitter_sentiment.parquet",
+}
 
 
 def small_table(labels: tuple[int, int], **extra) -> pa.Table:
@@ -62,7 +70,7 @@ def test_every_entry_declares_its_paper_and_files():
         assert entry.seeds >= 1
         assert "20" in entry.paper
         for data_set, file in entry.files.items():
-            assert file == (SETS[data_set].file if data_set in SETS else "kddcup99_10pct.parquet")
+            assert file == (SETS[data_set].file if data_set in SETS else OTHERS[data_set])
 
 
 def test_only_the_hinge_does_not_factor(factored):
@@ -177,3 +185,27 @@ def test_the_command_lists_writes_and_names_a_missing_file(tmp_path, monkeypatch
     code, _, error = suffice()
     assert code == 2
     assert "--list" in error
+
+
+def test_every_entry_compares_or_says_why_not():
+    """An empty cell of the overview needs a reason; what is not run at all has one, too."""
+    quick = ["factorisation", "voting"]
+    results = reproduce(quick)
+    assert all(result.compared for result in results.values())
+    alone = {name for name, entry in REPRODUCTIONS.items() if entry.uncompared}
+    assert alone == {"label-privacy", "rados-dp", "rados-units"}
+    nothing = dict.fromkeys(REPRODUCTIONS, Result((), (), ("none",), {}))
+    for row in overview({**nothing, **results}).rows:
+        if row[0] in quick or row[0] in alone:
+            assert all(row), row
+    for row in left_out_table().rows:
+        assert all(row)
+
+
+def test_the_page_of_everything_has_the_overview_first(tmp_path):
+    results = dict.fromkeys(REPRODUCTIONS, Result((), (), ("none",), {}))
+    write_report(results, tmp_path / "all.html")
+    text = (tmp_path / "all.html").read_text()
+    assert 0 < text.index("All that was compared") < text.index("Not computed anew")
+    write_report({"voting": results["voting"]}, tmp_path / "one.html")
+    assert "All that was compared" not in (tmp_path / "one.html").read_text()

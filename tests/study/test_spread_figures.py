@@ -49,13 +49,13 @@ def small(monkeypatch):
 
 
 def test_the_printed_estimate_of_a_vote_is_wrong_and_ours_is_right():
-    found = reproduce(["voting"])["voting"].values["comparisons"]
-    assert [one["printed"] for one in found] == pytest.approx([0.967, 0.633], abs=0.005)
+    found = reproduce(["voting"])["voting"].compared
+    assert [one.printed for one in found] == pytest.approx([0.967, 0.633], abs=0.005)
     for one in found:
-        assert one["ours"] == pytest.approx(0.3, abs=0.005)  # six standard errors
-        assert one["difference"] == one["ours"] - one["printed"]
-        assert "print wrong, ours right" in one["verdict"]
-        assert "holds the truth" in one["verdict"]
+        assert one.ours == pytest.approx(0.3, abs=0.005)  # six standard errors
+        assert one.difference == one.ours - one.printed
+        assert "print wrong, ours right" in one.verdict
+        assert "holds the truth" in one.verdict
 
 
 @given(theta=shares, true=shares, p=flips)
@@ -89,8 +89,9 @@ def test_without_noise_the_reconstruction_is_the_plain_likelihood(true):
 
 
 def test_figure_1_is_straight_without_noise_only():
-    values = reproduce(["spread-reconstruction"])["spread-reconstruction"].values
-    assert [one["verdict"] for one in values["comparisons"]] == [
+    result = reproduce(["spread-reconstruction"])["spread-reconstruction"]
+    values = result.values
+    assert [one.verdict for one in result.compared] == [
         "straight, as the paper says",
         *["not straight, as the paper says"] * 5,
     ]
@@ -140,7 +141,7 @@ def test_pictures_come_with_what_each_pixel_and_each_picture_is_promised(tmp_pat
     result = reproduce(["spread-pictures"], folder=tmp_path)["spread-pictures"]
     assert len(result.figures) == 2
     assert all("data:image/png;base64," in figure.svg for figure in result.figures)
-    assert len(result.values["comparisons"]) == 6
+    assert len(result.compared) == 6
     promises = {name: found for name, *found in result.values["promises"]}
     pixel, picture = promises["p_f = 0.2"]
     assert float(pixel) == pytest.approx(np.log(0.8 * 255 / 0.2), abs=0.01)
@@ -172,7 +173,7 @@ def test_figure_3_measures_every_method_and_judges_the_paper_s_sentences(folder,
     assert np.mean(values["accuracies"]["clean"]) > 0.95  # the classes are far apart
     assert np.mean(values["accuracies"]["naive"][0]) > 0.9
     verdicts = {"holds", "does not hold", "too close to tell"}
-    assert {one["verdict"] for one in values["comparisons"]} <= verdicts
+    assert {one.verdict for one in results["spread-mnist"].compared} <= verdicts
     assert [done for done, _, _ in told] == [0, 1, 2, 3]
     write_report(results, tmp_path / "page.html")
     assert json.loads((tmp_path / "page.json").read_text()) == document(results)
@@ -183,7 +184,7 @@ def test_figure_3_measures_every_method_and_judges_the_paper_s_sentences(folder,
 def test_section_6_1_measures_every_method_beside_what_is_printed(folder):
     result = reproduce(["spread-gaussian"], folder=folder, seeds=1)["spread-gaussian"]
     assert list(result.values["accuracies"]) == [name for name in METHODS if name != "true"]
-    printed = [one["printed"] for one in result.values["comparisons"]]
+    printed = [one.printed for one in result.compared]
     assert printed == [95.7, 94.4, 93.0, 94.4, 93.0]
     assert result.values["accuracies"]["learned"][0][0] > 0.8
     assert "One seed shows luck" in result.notes[-1]
@@ -228,7 +229,7 @@ def test_comparisons_show_both_numbers_and_their_difference():
     rows = comparison_table("both", found).rows
     assert rows == (
         ("share", "0.300", "0.300", "+0.000", "fine"),
-        ("gap", "-", "0.5", "-", "holds"),
+        ("gap", "in words", "0.5", "see verdict", "holds"),
     )
     assert comparison_values(found)[1] == {
         "what": "gap",

@@ -52,6 +52,9 @@ def reproduce(
     show_list: Annotated[
         bool, typer.Option("--list", help="List every name, and what it needs.")
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every one, with an overview; about half an hour.")
+    ] = False,
     sets: Annotated[
         str | None, typer.Option(help="Only these data sets, with commas; default: all.")
     ] = None,
@@ -60,7 +63,7 @@ def reproduce(
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The HTML page; its values go beside it, .json.")
-    ] = Path("suffice-reproduce.html"),
+    ] = Path("reproduction.html"),
     json: options.Json = False,
 ) -> None:
     """Compute tables and figures of the papers anew, on public data; writes a page and JSON."""
@@ -69,8 +72,10 @@ def reproduce(
     if show_list:
         _list(json=json)
         return
+    if everything:
+        names = list(study.REPRODUCTIONS)
     if not names:
-        raise ParameterError("name a table or figure to reproduce; suffice reproduce --list.")
+        raise ParameterError("name a table or figure, or say --all; suffice reproduce --list.")
     wanted = sets.split(",") if sets else None
     with steps() as tell:
         results = study.reproduce(names, folder=data, sets=wanted, seeds=seeds, progress=tell)
@@ -79,7 +84,7 @@ def reproduce(
         show_json(study.document(results))
         return
     for result in results.values():
-        for table in result.tables:
+        for table in result.shown:
             show_table(table.title, table.columns, table.rows)
         for note in result.notes:
             typer.echo(note)

@@ -6,7 +6,9 @@ from typing import Any
 
 from suffice.study.report import Table
 
-__all__ = ["Comparison", "comparison_table", "comparison_values"]
+__all__ = ["COLUMNS", "Comparison", "comparison_table", "comparison_values"]
+
+COLUMNS = ("printed", "ours", "difference", "verdict")
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,16 @@ class Comparison:
     digits: int = 3
 
     @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """What stands under `COLUMNS`; a sentence has no number to differ from."""
+        printed = "in words" if self.printed is None else self._text(self.printed)
+        difference = "see verdict" if self.difference is None else self._text(self.difference, "+")
+        return printed, self._text(self.ours), difference, self.verdict
+
+    def _text(self, value: float, sign: str = "") -> str:
+        return f"{round(value, self.digits) + 0.0:{sign}.{self.digits}f}"
+
+    @property
     def difference(self) -> float | None:
         """Ours less the printed one."""
         return None if self.printed is None else self.ours - self.printed
@@ -27,21 +39,7 @@ class Comparison:
 
 def comparison_table(title: str, found: Sequence[Comparison]) -> Table:
     """Return the statements as rows of text."""
-
-    def cell(value: float | None, digits: int, sign: str = "") -> str:
-        return "-" if value is None else f"{round(value, digits) + 0.0:{sign}.{digits}f}"
-
-    rows = tuple(
-        (
-            one.what,
-            cell(one.printed, one.digits),
-            cell(one.ours, one.digits),
-            cell(one.difference, one.digits, "+"),
-            one.verdict,
-        )
-        for one in found
-    )
-    return Table(title, ("what", "printed", "ours", "difference", "verdict"), rows)
+    return Table(title, ("what", *COLUMNS), tuple((one.what, *one.cells) for one in found))
 
 
 def comparison_values(found: Sequence[Comparison]) -> list[dict[str, Any]]:

@@ -259,11 +259,15 @@ def outcome_table(title: str, found: Mapping[str, Any]) -> Table:
     columns = ("method", "no noise", *(f"epsilon {epsilon:g}" for epsilon in found["epsilons"]))
     plain, runs = found["without_noise"], found["accuracies"]
     named = [
-        (name, spread(plain[name]) if name in plain else "-", *(spread(cell) for cell in cells))
+        (
+            name,
+            spread(plain[name]) if name in plain else "not run",
+            *(spread(cell) for cell in cells),
+        )
         for name, cells in runs.items()
     ]
     others = [name for name in plain if name not in runs]
-    blank = ("-",) * len(found["epsilons"])
+    blank = ("no noise",) * len(found["epsilons"])
     return Table(title, columns, (*named, *((n, spread(plain[n]), *blank) for n in others)))
 
 

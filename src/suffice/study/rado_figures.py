@@ -12,7 +12,7 @@ from suffice.learner.rados.boosting import boosted
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.owner.rados.mechanism import Rados
-from suffice.study.comparison import Comparison, comparison_table, comparison_values
+from suffice.study.comparison import Comparison
 from suffice.study.data_sets import SETS
 from suffice.study.rado_folds import Fold, folds_of, mean_and_deviation
 from suffice.study.report import Table, paragraphs
@@ -74,14 +74,15 @@ def table_one(setting: Setting) -> Result:
     tables = (
         Table("Test error in per cent", _columns(), tuple(map(_row, found, found.values()))),
         Table("From rados alone", ("data set", *_OURS), tuple(map(_own, found, found.values()))),
-        comparison_table("Printed errors and ours, in per cent", compared),
     )
     values = {"rounds": _ROUNDS, "folds": _FOLDS, "seeds": setting.seeds, "sets": found}
     return Result(
-        tables if compared else tables[:-1],
+        tables,
         (),
         paragraphs(_NOTES),
-        {**values, "printed": comparison_values(compared)},
+        values,
+        compared=tuple(compared),
+        compared_as="Printed errors and ours, in per cent",
     )
 
 
@@ -144,10 +145,10 @@ def _row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     printed = _PRINTED.get(name, (None,) * len(_WAYS))
     cells = []
     for way, figures in zip(_WAYS, printed, strict=True):
-        there = "-" if figures is None else f"{figures[0]:.2f} ± {figures[1]:.2f}"
+        there = "not printed" if figures is None else f"{figures[0]:.2f} ± {figures[1]:.2f}"
         cells += [mean_and_deviation(found["errors"][way]), there]
     tests = (
-        "-" if p is None else "< 0.01" if p < 0.01 else f"{p:.2f}" for p in found["p"].values()
+        "equal" if p is None else "< 0.01" if p < 0.01 else f"{p:.2f}" for p in found["p"].values()
     )
     return (name, f"{found['rows']:,}", str(found["features"]), *cells, *tests)
 

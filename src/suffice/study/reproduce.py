@@ -12,16 +12,21 @@ from suffice.release.files import write_whole
 from suffice.study import (
     mean_operator_figures,
     party_figures,
+    proportion_figures,
     rado_figures,
     rado_private_figures,
+    ratio_figures,
+    ratio_private_figures,
     spread_accuracy,
     spread_figures,
 )
+from suffice.study.comparison import COLUMNS, comparison_values
 from suffice.study.data_sets import require_files
-from suffice.study.report import page, prose, table_html
+from suffice.study.left_out import left_out_table
+from suffice.study.report import Table, page, prose, table_html
 from suffice.study.reproduction import Progress, Reproduction, Result, Setting
 
-__all__ = ["REPRODUCTIONS", "document", "reproduce", "write_report"]
+__all__ = ["REPRODUCTIONS", "document", "overview", "reproduce", "write_report"]
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {
     entry.name: entry
@@ -31,6 +36,9 @@ REPRODUCTIONS: Mapping[str, Reproduction] = {
         spread_accuracy,
         rado_figures,
         rado_private_figures,
+        proportion_figures,
+        ratio_figures,
+        ratio_private_figures,
         party_figures,
     )
     for entry in figures.ENTRIES
@@ -95,6 +103,8 @@ def document(results: Mapping[str, Result]) -> dict[str, Any]:
                 "title": REPRODUCTIONS[name].title,
                 "paper": REPRODUCTIONS[name].paper,
                 "notes": list(result.notes),
+                "compared": comparison_values(result.compared),
+                "uncompared": "" if result.compared else REPRODUCTIONS[name].uncompared,
                 "values": dict(result.values),
             }
             for name, result in results.items()
@@ -108,10 +118,25 @@ def write_report(results: Mapping[str, Result], output: Path) -> Path:
     if beside == output:
         raise ParameterError(f"{output} is where the values go: name the page .html.")
     body = "".join(_section(REPRODUCTIONS[name], result) for name, result in results.items())
-    write_whole(output, page("suffice: reproductions", body).encode())
+    if set(results) == set(REPRODUCTIONS):
+        body = f"{table_html(overview(results))}{table_html(left_out_table())}{body}"
+    write_whole(output, page("suffice: the papers, computed anew", body).encode())
     values = json.dumps(document(results), indent=2, allow_nan=False)
     write_whole(beside, (values + "\n").encode())
     return beside
+
+
+def overview(results: Mapping[str, Result]) -> Table:
+    """Return every statement of the papers beside our number, or why there is none."""
+    rows = []
+    for name, result in results.items():
+        entry = REPRODUCTIONS[name]
+        if not result.compared:
+            nothing = ("nothing to compare", "see its tables", "none", entry.uncompared)
+            rows.append((name, entry.paper, entry.title, *nothing))
+        rows += [(name, entry.paper, one.what, *one.cells) for one in result.compared]
+    columns = ("reproduction", "paper", "what", *COLUMNS)
+    return Table("All that was compared", columns, tuple(rows))
 
 
 def _section(entry: Reproduction, result: Result) -> str:
@@ -121,6 +146,6 @@ def _section(entry: Reproduction, result: Result) -> str:
     )
     return (
         f"<h2>{html.escape(entry.title)}</h2>{prose([f'After {entry.paper}.'])}{figures}"
-        f"{''.join(map(table_html, result.tables))}"
+        f"{''.join(map(table_html, result.shown))}"
         f"<h3>Beside the paper</h3>{prose(result.notes)}"
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from suffice.study.comparison import Comparison, comparison_table
 from suffice.study.report import Table
 
 __all__ = ["Figure", "Progress", "Reproduction", "Result", "Setting", "Steps"]
@@ -49,12 +50,22 @@ class Result:
     """What came out: tables and figures for people, ``values`` for programs (plain JSON).
 
     ``notes`` say how this differs from the paper; there is always one, if only that it does not.
+    ``compared`` are its statements with our numbers, under the title ``compared_as``.
     """
 
     tables: tuple[Table, ...]
     figures: tuple[Figure, ...]
     notes: tuple[str, ...]
     values: Mapping[str, Any]
+    compared: tuple[Comparison, ...] = ()
+    compared_as: str = "Beside the paper"
+
+    @property
+    def shown(self) -> tuple[Table, ...]:
+        """All tables, the comparison last."""
+        if not self.compared:
+            return self.tables
+        return (*self.tables, comparison_table(self.compared_as, self.compared))
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,8 @@ class Reproduction:
     """Computes one table or figure of a paper anew.
 
     ``paper`` says which one; ``files`` names the Parquet file of each data set that it needs in the
-    folder of --data, empty for none; ``seeds`` is how often it repeats unless told otherwise.
+    folder of --data, empty for none; ``seeds`` is how often it repeats unless told otherwise;
+    ``uncompared`` says why there is nothing to compare with, where there is not.
     """
 
     name: str
@@ -71,3 +83,4 @@ class Reproduction:
     run: Callable[[Setting], Result]
     files: Mapping[str, str] = field(default_factory=dict)
     seeds: int = 1
+    uncompared: str = ""

@@ -16,7 +16,7 @@ from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.posterior import Corrupted, Prior
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.release.spread import Flips, declared_pipeline
-from suffice.study.comparison import Comparison, comparison_table, comparison_values
+from suffice.study.comparison import Comparison
 from suffice.study.data_sets import SETS
 from suffice.study.digits import STATES, Digits, Sample, flipped, read_digits
 from suffice.study.report import Table, figure_svg, paragraphs
@@ -164,16 +164,12 @@ def mnist_accuracy(setting: Setting) -> Result:
     figure = figure_svg(lambda axes: _draw(axes, _PF, found["accuracies"], "flip probability p_f"))
     caption = "Accuracy on clean digits against the share of flipped labels and pixels."
     return Result(
-        (
-            _table(found, levels),
-            _gap_table(mean),
-            comparison_table(
-                "Sentences of Section 6 (means, and their errors over repetitions)", said
-            ),
-        ),
+        (_table(found, levels), _gap_table(mean)),
         (Figure(f"{caption} {_repeats(setting.seeds)}.", figure),),
         paragraphs(_MNIST_NOTES) + ((_ONE_SEED,) if setting.seeds == 1 else ()),
-        {"p_f": list(_PF), **found, "comparisons": comparison_values(said)},
+        {"p_f": list(_PF), **found},
+        compared=tuple(said),
+        compared_as="Sentences of Section 6 (means, and their errors over repetitions)",
     )
 
 
@@ -247,13 +243,12 @@ def gaussian_accuracy(setting: Setting) -> Result:
     )
     caption = f"Accuracy on clean digits; labels are flipped with probability {_LABEL_FLIP}."
     return Result(
-        (
-            _table(found, levels),
-            comparison_table("Percent right on clean digits (Section 6.1)", said),
-        ),
+        (_table(found, levels),),
         (Figure(f"{caption} {_repeats(setting.seeds)}.", figure),),
         paragraphs(_GAUSSIAN_NOTES) + ((_ONE_SEED,) if setting.seeds == 1 else ()),
-        {"variances": list(_VARIANCES), **found, "comparisons": comparison_values(said)},
+        {"variances": list(_VARIANCES), **found},
+        compared=tuple(said),
+        compared_as="Percent right on clean digits (Section 6.1)",
     )
 
 

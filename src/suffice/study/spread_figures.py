@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from suffice.learner.frequencies import estimate_frequencies
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.release.spread import Flips
-from suffice.study.comparison import Comparison, comparison_table, comparison_values
+from suffice.study.comparison import Comparison
 from suffice.study.data_sets import SETS
 from suffice.study.digits import STATES, Digits, flipped, read_digits
 from suffice.study.report import Table, figure_svg, paragraphs
@@ -88,10 +88,12 @@ def voting(setting: Setting) -> Result:
         " Only the corrected one is on the diagonal."
     )
     return Result(
-        (comparison_table(f"{_VOTES:,} votes, true share {_SHARE}", found),),
+        (),
         (Figure(caption, figure_svg(_draw_votes)),),
         paragraphs(_VOTING_NOTES),
-        {"votes": _VOTES, "share": _SHARE, "comparisons": comparison_values(found)},
+        {"votes": _VOTES, "share": _SHARE},
+        compared=tuple(found),
+        compared_as=f"{_VOTES:,} votes, true share {_SHARE}",
     )
 
 
@@ -168,17 +170,15 @@ def reconstruction(setting: Setting) -> Result:
         " inside) and the spread likelihood (line), against the true one."
     )
     return Result(
-        (
-            comparison_table("How far the largest J is from the truth, at most", found),
-            _local_table(curves),
-        ),
+        (_local_table(curves),),
         (Figure(caption, figure),),
         paragraphs(_RECONSTRUCTION_NOTES),
         {
             "true": _TRUTHS.tolist(),
             "curves": {f"{p:g}": curve for p, curve in curves.items()},
-            "comparisons": comparison_values(found),
         },
+        compared=tuple(found),
+        compared_as="How far the largest J is from the truth, at most",
     )
 
 
@@ -251,13 +251,15 @@ def pictures(setting: Setting) -> Result:
         found.append(_agrees("variance of the noise", variance, float(noise.var()), float(error)))
     promises = _promises(digits)
     return Result(
-        (comparison_table("What was drawn", found), promises),
+        (promises,),
         (
             _picture("Figure 2: flipped pixels.", flips, "p_f = ", _FLIPS, shape),
             _picture("Figure 4: Gaussian noise.", added, "variance ", _VARIANCES, shape),
         ),
         paragraphs(_PICTURE_NOTES),
-        {"comparisons": comparison_values(found), "promises": [list(row) for row in promises.rows]},
+        {"promises": [list(row) for row in promises.rows]},
+        compared=tuple(found),
+        compared_as="What was drawn",
     )
 
 

@@ -8,7 +8,9 @@ from suffice.errors import OptimisationError
 __all__ = ["least_squares_on_simplex", "mixture_weights"]
 
 _TOL = 1e-9
-_MOST = 100
+_NEARLY, _ROUNDING = 1e-6, 1e-13  # the gap, and the promised rise, that are as good as none
+_INSIDE = 0.99  # of the way to an edge
+_MOST = 1000
 _LEAST = 1e-300
 _ALMOST_NONE = 1e-12  # of the largest eigenvalue: a matrix of less is not told from a singular one
 
@@ -39,7 +41,9 @@ def mixture_weights(
     ``likelihoods`` (n, K) need be known up to a factor per row; ``counts`` w are weights of rows,
     one each unless given. What EM climbs to (Saerens et al. 2002, eq. 2.9), by Newton's steps: with
     r = l / (l rho), g = mean r and H = mean r r^T one has H rho = g, so that a step is the least
-    squares problem of H and 2g (Kim et al. 2020). Steps are halved until the likelihood rises.
+    squares problem of H and 2g (Kim et al. 2020). Steps stop short of zero shares, from which
+    nothing returns once a row becomes nearly impossible without them, and are halved until the
+    likelihood rises; where none does, EM's own step is taken.
     """
     weights = np.full(len(likelihoods), 1.0) if counts is None else counts
     weights = weights / weights.sum()
@@ -48,17 +52,29 @@ def mixture_weights(
     for _ in range(_MOST):
         ratios = likelihoods / mixed[:, None]
         slope = weights @ ratios
-        if slope.max() <= 1 + _TOL:  # the gap to the optimum is at most log of the largest slope
+        gap = slope.max() - 1  # the likelihood is within log(1 + gap) of the largest
+        if gap <= _TOL:
             return rho
-        towards = least_squares_on_simplex((ratios * weights[:, None]).T @ ratios, 2 * slope) - rho
-        step, before = 1.0, float(weights @ np.log(mixed))
+        hessian = (ratios * weights[:, None]).T @ ratios
+        towards = least_squares_on_simplex(hessian, 2 * slope) - rho
         rise = float(slope @ towards)
-        while True:
-            tried = np.maximum(likelihoods @ (rho + step * towards), _LEAST)
-            if float(weights @ np.log(tried)) >= before + 1e-4 * step * rise or step < _TOL:
-                break
-            step /= 2
-        if step < _TOL or rise < _TOL**1.5:  # rounding is all that is left
+        if gap <= _NEARLY and rise <= _ROUNDING:
             return rho
-        rho, mixed = rho + step * towards, tried
+        step = _rising(likelihoods, weights, rho, towards, rise)
+        rho = rho + step * towards if step else rho * slope / (rho @ slope)
+        mixed = np.maximum(likelihoods @ rho, _LEAST)
     raise OptimisationError("the class ratios did not converge; some class hides another.")
+
+
+def _rising(
+    likelihoods: np.ndarray, weights: np.ndarray, rho: np.ndarray, towards: np.ndarray, rise: float
+) -> float:
+    """Return how far to go: nearly all the way, or a part that rises as promised, or zero."""
+    here = float(weights @ np.log(np.maximum(likelihoods @ rho, _LEAST)))
+    step = _INSIDE
+    while rise > 0 and step > _TOL:
+        there = np.maximum(likelihoods @ (rho + step * towards), _LEAST)
+        if float(weights @ np.log(there)) >= here + 1e-4 * step * rise:
+            return step
+        step /= 2
+    return 0.0

@@ -1,0 +1,288 @@
+"""Figure 1 about private label proportions (Iyer, Nath & Sarawagi 2016): how far they move."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.owner.proportions.mechanism import LabelProportions
+from suffice.release.simplex import nearest_proportions
+from suffice.study.comparison import Comparison
+from suffice.study.report import Table, figure_svg, paragraphs
+from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
+
+__all__ = ["ENTRIES", "Point", "distortion"]
+
+_PAPER = "Iyer, Nath & Sarawagi 2016"
+_SIZE = 1000
+_DELTA = 0.05
+_DRAWS = 20  # per repetition
+_MORE = 5  # times as many at the setting for which numbers are printed
+
+# What each curve is released by; sigma of Scaled Dirichlet by eq. (9), or by its exact delta.
+_WAYS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "Laplace": {"mechanism": "laplace"},
+        "Laplace prior": {"mechanism": "laplace-prior"},
+        "Dirichlet, eq. 9": {"mechanism": "scaled-dirichlet", "sigma_rule": "tail"},
+        "Dirichlet, exact": {"mechanism": "scaled-dirichlet"},
+        "Dirichlet, sound": {"mechanism": "scaled-dirichlet-bounded"},
+        "Gaussian, analytic": {"mechanism": "gaussian"},
+    }
+)
+_CLASSICAL, _BEST = "Gaussian, classical", "Gaussian, analytic"
+_SURE = 3.5  # standard errors: one alarm in fifty runs, over a hundred points
+_SHOWN = (_CLASSICAL, *_WAYS)
+_MARKERS = dict(zip(_SHOWN, "v^PsDXo", strict=True))
+_UNSOUND = tuple(name for name in _WAYS if name.endswith(("eq. 9", "exact")))
+
+_NOTES = f"""
+The paper's own setting: sets of {_SIZE:,} labels, five classes, all but the last with a share of
+rho_1 = .05, epsilon = delta = .05, one of them varied per panel. Its figure is a picture without
+numbers; printed are .06 for its Scaled Dirichlet and .15 for the best other one, in the
+introduction. Where its axis of classes ends is not printed either.
+
+The .06 cannot be reproduced. Equation 9, by which the paper says it searched, gives .31: it counts
+all outputs that break the ratio towards delta, and so asks for more noise than is needed. With the
+exact delta it is .036. A distortion of .06 needs sigma = .28, at which equation 9 is .34 and the
+exact delta .023: neither is .05. Equation 10 (Chebyshev) finds no sigma here at all. That its
+distortion is "the lowest under all settings" holds against Laplace with the exact delta; by
+equation 9 it is above Laplace unless classes are nearly even.
+
+Scaled Dirichlet is not differentially private with either: its sigma is computed from the private
+counts (docs/errata.md). Here it leaves unprotected, to be compared with. The sound variant adds a
+public kappa to every count. Where a curve is missing, no sigma exists.
+
+"Gaussian provides no advantage over Laplace" is so for the classical constant,
+sqrt(2 ln(1.25/delta)) sqrt(2)/epsilon, which we simulate; with the analytic one (Balle & Wang 2018)
+no curve is clearly below that of the same noise in any panel, and its promise is global.
+
+Everything but the classical Gaussian is released by LabelProportions itself, {_DRAWS} sets per
+repetition at once (the paper: 20 samples), and {_MORE} times as many at the setting above. With two
+classes our Laplace noise is drawn once per set, for one count says both: that is less than in the
+paper. Noise comes from the operating system, so figures move a little from run to run.
+"""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting: the number of classes, the share of all but the last one, epsilon."""
+
+    classes: int = 5
+    rare: float = 0.05
+    epsilon: float = 0.05
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The class counts of a set."""
+        counts = np.full(self.classes, round(self.rare * _SIZE))
+        counts[-1] = _SIZE - counts[:-1].sum()
+        return counts
+
+
+_DEFAULT = Point()
+_PANELS: Mapping[str, tuple[Point, ...]] = MappingProxyType(
+    {
+        "classes": tuple(Point(classes=c) for c in (2, 5, 8, 12, 16)),
+        "rare": tuple(Point(rare=r) for r in (0.025, 0.05, 0.1, 0.15, 0.2)),
+        "epsilon": tuple(Point(epsilon=e) for e in (0.01, 0.02, 0.05, 0.1, 0.2)),
+    }
+)
+_AXES = {
+    "classes": "number of classes",
+    "rare": "rho_1, the share of every class but one",
+    "epsilon": "epsilon",
+}
+
+
+def distortion(setting: Setting) -> Result:
+    """Return the L1 distance of released proportions from the true ones, mechanism by mechanism."""
+    points = list(dict.fromkeys(point for line in _PANELS.values() for point in line))
+    steps = Steps(setting.progress, len(points))
+    found = {}
+    for point in points:
+        steps.begin(f"{point.classes} classes, rho_1 {point.rare:g}, epsilon {point.epsilon:g}")
+        more = _MORE if point == _DEFAULT else 1
+        found[point] = _measured(point, _DRAWS * setting.seeds * more)
+    compared = _compared(found)
+    tables = [_default_table(found[_DEFAULT])]
+    tables += [_panel_table(name, found) for name in _PANELS]
+    draws = [partial(_draw, name, found) for name in _PANELS]
+    caption = (
+        "Mean L1 distance of released proportions from the true ones, on a logarithmic scale, with"
+        " the standard deviation of a draw as a bar. Dirichlet is the paper's Scaled Dirichlet: by"
+        " eq. 9 and by the exact delta it has no global guarantee; all others have one."
+    )
+    return Result(
+        tuple(tables),
+        (Figure(caption, figure_svg(*draws)),),
+        paragraphs(_NOTES),
+        {
+            "draws": _DRAWS * setting.seeds,
+            "panels": {
+                name: [
+                    {name: getattr(point, name), "distortion": _means(found[point])}
+                    for point in line
+                ]
+                for name, line in _PANELS.items()
+            },
+        },
+        compared=tuple(compared),
+    )
+
+
+Drawn = Mapping[str, np.ndarray | None]  # the distortion of every draw; None where it is refused
+
+
+def _measured(point: Point, draws: int) -> Drawn:
+    found: dict[str, np.ndarray | None] = {_CLASSICAL: _classical(point, draws)}
+    for name, options in _WAYS.items():
+        found[name] = _released(point, draws, options, unprotected=name in _UNSOUND)
+    return found
+
+
+def _released(
+    point: Point, draws: int, options: Mapping[str, str], *, unprotected: bool
+) -> np.ndarray | None:
+    """Return the distortion of many equal sets in one release, None if it is refused."""
+    labels = np.tile(np.repeat(np.arange(point.classes), point.counts), draws)
+    bags = np.repeat(np.arange(draws), _SIZE)
+    owner = LabelProportions(
+        point.epsilon,
+        _DELTA,
+        classes=tuple(range(point.classes)),
+        names=tuple(range(draws)),
+        **options,  # type: ignore[arg-type]
+    )
+    rows = np.zeros((len(labels), 1))  # the noise depends on no feature
+    try:
+        release = owner.release(rows, labels, bags, ledger=None, unprotected=unprotected)
+    except ParameterError:
+        return None
+    return _l1(release.arrays["proportions"], point)
+
+
+def _classical(point: Point, draws: int) -> np.ndarray:
+    """Return the distortion with the constant of Dwork & Roth 2014, Theorem A.1, simulated."""
+    scale = math.sqrt(2 * math.log(1.25 / _DELTA)) * math.sqrt(2) / point.epsilon
+    noise = np.random.default_rng(0).normal(0, scale, (draws, point.classes))
+    return _l1(nearest_proportions((point.counts + noise) / _SIZE), point)
+
+
+def _l1(proportions: np.ndarray, point: Point) -> np.ndarray:
+    return np.asarray(np.abs(proportions - point.counts / _SIZE).sum(axis=1))
+
+
+def _means(drawn: Drawn) -> dict[str, float | None]:
+    return {name: None if one is None else float(one.mean()) for name, one in drawn.items()}
+
+
+def _compared(found: Mapping[Point, Drawn]) -> list[Comparison]:
+    """Return the two printed numbers and three sentences, ours beside them."""
+    means = {point: _means(drawn) for point, drawn in found.items()}
+    here = {name: value or math.nan for name, value in means[_DEFAULT].items()}
+    laplace = found[_DEFAULT]["Laplace"]
+    assert laplace is not None  # noqa: S101  # for the type checker: it always exists
+    # The printed mean is itself one of twenty draws.
+    doubt = float(laplace.std()) * math.sqrt(1 / 20 + 1 / len(laplace))
+    near = abs(here["Laplace"] - 0.15) <= 2 * doubt
+    return [
+        Comparison("Scaled Dirichlet, eq. 9", 0.06, here["Dirichlet, eq. 9"], _NOT_SAME),
+        Comparison("the same, exact delta", 0.06, here["Dirichlet, exact"], _NOT_SAME),
+        Comparison(
+            "best existing one: Laplace",
+            0.15,
+            here["Laplace"],
+            "the same, to the noise of 20 draws" if near else "not the same",
+        ),
+        Comparison(
+            "Gaussian, classical, over Laplace",
+            None,
+            here[_CLASSICAL] / here["Laplace"],
+            "no advantage, as the paper says" if here[_CLASSICAL] > here["Laplace"] else "better",
+            2,
+        ),
+        _best_everywhere(found),
+    ]
+
+
+def _best_everywhere(found: Mapping[Point, Drawn]) -> Comparison:
+    """Return by how many standard errors any other curve is below the analytic Gaussian's."""
+    below = []
+    for drawn in found.values():
+        best = drawn[_BEST]
+        assert best is not None  # noqa: S101  # for the type checker: it always exists
+        for one in (one for name, one in drawn.items() if name != _BEST and one is not None):
+            doubt = math.sqrt(best.var() / len(best) + one.var() / len(one))
+            below.append(float((best.mean() - one.mean()) / doubt))
+    verdict = "no curve is below it" if max(below) <= _SURE else "some curve is below it"
+    what = "most that a curve is below analytic Gaussian, in standard errors"
+    return Comparison(what, None, max(below), f"{verdict}, to {_SURE:g} standard errors", 1)
+
+
+_NOT_SAME = "not reproducible: see below"
+
+
+def _default_table(drawn: Drawn) -> Table:
+    rows = []
+    for name in _SHOWN:
+        one = drawn[name]
+        promise = "data-dependent" if name in _UNSOUND else "global"
+        cells = ("refused",) * 3 if one is None else tuple(map(_number, _summary(one)))
+        rows.append((name, promise, *cells))
+    title = f"m = {_SIZE:,}, c = 5, rho_1 = .05, epsilon = delta = .05: L1 distortion"
+    columns = ("mechanism", "guarantee", "mean", "standard error", "deviation of a draw")
+    return Table(title, columns, tuple(rows))
+
+
+def _summary(one: np.ndarray) -> tuple[float, float, float]:
+    deviation = float(one.std())
+    return float(one.mean()), deviation / math.sqrt(len(one)), deviation
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}"
+
+
+def _panel_table(name: str, found: Mapping[Point, Drawn]) -> Table:
+    means = [_means(found[point]) for point in _PANELS[name]]
+    rows = tuple((way, *(_number(one[way]) for one in means)) for way in _SHOWN)
+    columns = ("mechanism", *(f"{getattr(point, name):g}" for point in _PANELS[name]))
+    return Table(f"L1 distortion by {_AXES[name]}", columns, rows)
+
+
+def _draw(name: str, found: Mapping[Point, Drawn], axes: Any) -> None:
+    values = [getattr(point, name) for point in _PANELS[name]]
+    for way, marker in _MARKERS.items():
+        there = [
+            (x, drawn.mean(), drawn.std())
+            for x, point in zip(values, _PANELS[name], strict=True)
+            if (drawn := found[point][way]) is not None
+        ]
+        x, mean, deviation = zip(*there, strict=True) if there else ((), (), ())
+        ours = way == _BEST
+        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if ours else {"linewidth": 1.2}
+        axes.errorbar(
+            x, mean, deviation, marker=marker, markersize=4, elinewidth=0.6, label=way, **style
+        )
+    axes.set(xlabel=_AXES[name], ylabel="L1 distortion", yscale="log", ylim=(4e-3, 2))
+    if name != "classes":
+        axes.set(xscale="log")
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.set_xticks([], minor=True)
+
+
+ENTRIES = (
+    Reproduction(
+        "proportions-distortion",
+        "How far private label proportions move",
+        f"{_PAPER}, Figure 1",
+        distortion,
+        seeds=3,
+    ),
+)

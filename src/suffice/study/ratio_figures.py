@@ -1,0 +1,188 @@
+"""Figure 2 about class ratios from set-labelled data (Iyer, Nath & Sarawagi 2016): two classes."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.learner.ratio.baselines import ProportionSVM, classify_and_count, mean_map_classifier
+from suffice.learner.ratio.estimator import ClassRatio
+from suffice.learner.rows import design_matrix
+from suffice.study.comparison import Comparison
+from suffice.study.data_sets import SETS, split
+from suffice.study.ratio_sets import SkewedSets, draw_sets, l1_errors
+from suffice.study.report import Table, figure_svg, paragraphs
+from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
+
+__all__ = ["ENTRIES", "binary"]
+
+_PAPER = "Iyer, Nath & Sarawagi 2016"
+_SIZE = 600
+_RARE = 0.1
+_RATIOS = tuple(k / 10 for k in range(1, 10))  # of class 1, in the test sets
+_SLOW_REPEATS = 4  # of the proportion SVM
+
+_NAMES = ("adult", "higgs", "spambase")
+_OURS, _MMD, _COUNT, _SVM = "ours", "MMD", "classify and count", "pSVM"
+
+_NOTES = f"""
+As in the paper: sets of {_SIZE} rows at 10/90 and 90/10, test sets of {_SIZE} rows with 10 to 90 %
+of class 1, exact proportions. Two sets are learnt from: the paper's further two, for choosing a
+kernel, are not needed here, since rows inside each set are split. Test sets of one repetition are
+drawn from the same remaining rows. Figure 2 is a picture without numbers; printed is that MMD
+errs by as much as 70 % less than pSVM on skewed test sets.
+
+Adult is the paper's Census. Higgs is a sample of 11 thousand rows in the place of 11 million.
+Spambase stands for the comments on YouTube, which we do not have: spam as well, told by the
+frequencies of words.
+
+MMD is the paper's estimator (nearest combination of sets, then nearest proportions), its bandwidth
+cross-validated. ours is ClassRatio as it comes: the likelihood of sets or mean embeddings, as
+held-back rows say. classify and count takes the classifier that the mean map learns from the two
+sets. All see the same coordinates: columns standardised, one per category.
+
+pSVM is alter-pSVM with an RBF kernel of scikit-learn's default bandwidth and C = 1, not
+cross-validated as in the paper, for time; at C = .1 and 10 one trial gave about the same or worse.
+It runs on the first {_SLOW_REPEATS} repetitions only.
+"""
+
+
+def binary(setting: Setting) -> Result:
+    """Return the L1 error of every method against the share of class 1 in the test set."""
+    steps = Steps(setting.progress, len(setting.sets) * setting.seeds)
+    found = {name: _over_repeats(name, setting, steps) for name in setting.sets}
+    tables = [_table(name, one) for name, one in found.items()]
+    compared = _compared(found)
+    caption = (
+        "L1 error of the estimated ratios against the true share of class 1: means, and for ours"
+        " the range between quartiles of the repetitions. Counting what a classifier says is right"
+        " only near the ratio where it learnt."
+    )
+    figure = figure_svg(*(partial(_draw, name, one) for name, one in found.items()))
+    values = {"ratios": list(_RATIOS), "seeds": setting.seeds, "sets": found}
+    return Result(
+        tuple(tables),
+        (Figure(caption, figure),),
+        paragraphs(_NOTES),
+        values,
+        compared=tuple(compared),
+    )
+
+
+Errors = dict[str, list[list[float]]]  # by method and repetition, one per test ratio
+
+
+def _over_repeats(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
+    errors: Errors = {method: [] for method in _METHODS}
+    taken = []
+    data = split(name, 0, setting.folder)
+    rows = pa.concat_tables([data.rows, data.test_rows])
+    labels = np.concatenate([data.labels, data.test_labels])
+    positive = np.array(_RATIOS)
+    shares = np.column_stack([1 - positive, positive])
+    for seed in range(setting.seeds):
+        steps.begin(f"{name}, repetition {seed + 1}")
+        rng = np.random.default_rng(seed)
+        sets = draw_sets(rows, labels, size=_SIZE, rare=_RARE, shares=shares, rng=rng)
+        ours = ClassRatio().fit_proportions(
+            sets.rows, sets.bags, sets.proportions, classes=sets.classes
+        )
+        taken.append(ours.method_)
+        for method, answer in _METHODS.items():
+            if method != _SVM or seed < _SLOW_REPEATS:
+                errors[method].append(l1_errors(answer(sets, ours), sets))
+    return {"errors": errors, "ours_took": {one: taken.count(one) for one in sorted(set(taken))}}
+
+
+def _mmd(sets: SkewedSets, _: ClassRatio) -> np.ndarray:
+    paper = ClassRatio(method="mmd", constraint="euclidean")
+    paper.fit_proportions(sets.rows, sets.bags, sets.proportions, classes=sets.classes)
+    return paper.quantify(list(sets.tests))
+
+
+def _counted(learn: Callable[..., Any], sets: SkewedSets, ours: ClassRatio) -> np.ndarray:
+    """Return the shares that a classifier counts, on the coordinates that ``ours`` has."""
+    rows = design_matrix(sets.rows, ours.pipeline_)
+    classifier = learn(rows, sets.bags, sets.proportions)
+    return np.array(
+        [
+            classify_and_count(
+                classifier, design_matrix(one, ours.pipeline_, unknown="zero"), sets.classes
+            )
+            for one in sets.tests
+        ]
+    )
+
+
+_METHODS: Mapping[str, Callable[[SkewedSets, ClassRatio], np.ndarray]] = MappingProxyType(
+    {
+        _OURS: lambda sets, ours: ours.quantify(list(sets.tests)),
+        _MMD: _mmd,
+        _COUNT: partial(_counted, partial(mean_map_classifier, classes=(0, 1))),
+        _SVM: partial(_counted, lambda *known: ProportionSVM().fit(*known)),
+    }
+)
+
+
+def _compared(found: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+    """Return by how much counting errs more at the two skewed ends, set by set."""
+    compared = []
+    for name, one in found.items():
+        ends = {
+            method: np.mean(np.array(runs)[:, [0, -1]], axis=0)
+            for method, runs in one["errors"].items()
+        }
+        less = float((1 - ends[_MMD] / ends[_SVM]).max())
+        says = "as much as printed" if less >= 0.7 else "less than printed"
+        compared.append(Comparison(f"{name}: MMD below pSVM, at most", 0.7, less, says, 2))
+        ratio = float(ends[_OURS].mean() / ends[_COUNT].mean())
+        half = "at most half" if ratio <= 0.5 else "more than half"
+        what = f"{name}: ours over classify and count, at 10 and 90 %"
+        compared.append(Comparison(what, None, ratio, half, 2))
+    return compared
+
+
+def _table(name: str, found: Mapping[str, Any]) -> Table:
+    means = np.array([np.mean(runs, axis=0) for runs in found["errors"].values()]).T
+    lines = zip(
+        (*(f"{ratio:g}" for ratio in _RATIOS), "mean"), [*means, means.mean(axis=0)], strict=True
+    )
+    rows = tuple((share, *(f"{error:.3f}" for error in line)) for share, line in lines)
+    counts = ("repetitions", *(str(len(runs)) for runs in found["errors"].values()))
+    took = ", ".join(f"{method} in {times}" for method, times in found["ours_took"].items())
+    title = f"{name}: mean L1 error (ours took {took})"
+    return Table(title, ("share of class 1", *found["errors"]), (*rows, counts))
+
+
+_LINES: Mapping[str, Mapping[str, Any]] = {
+    _OURS: {"color": "black", "marker": "o", "linewidth": 2.2, "zorder": 3},
+    _MMD: {"color": "C0", "marker": "s"},
+    _COUNT: {"color": "C1", "marker": "^"},
+    _SVM: {"color": "C3", "marker": "D", "linestyle": "--"},
+}
+
+
+def _draw(name: str, found: Mapping[str, Any], axes: Any) -> None:
+    for method, line in _LINES.items():
+        runs = np.array(found["errors"][method])
+        axes.plot(_RATIOS, runs.mean(axis=0), markersize=4, label=method, **line)
+        if method == _OURS:
+            low, high = np.quantile(runs, [0.25, 0.75], axis=0)
+            axes.fill_between(_RATIOS, low, high, color="black", alpha=0.12, linewidth=0)
+    axes.set(title=name, xlabel="share of class 1 in the test set", ylabel="L1 error")
+    axes.set_ylim(bottom=0)
+
+
+ENTRIES = (
+    Reproduction(
+        "ratio-binary",
+        "Class ratios of two classes from two labelled sets",
+        f"{_PAPER}, Figure 2",
+        binary,
+        files={name: SETS[name].file for name in _NAMES},
+        seeds=20,
+    ),
+)
