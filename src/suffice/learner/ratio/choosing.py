@@ -88,7 +88,8 @@ def _best(found: dict[str, _Candidate]) -> str:
 def _by_likelihood(known: KnownSets, keeper: RowKeeper, rng: Generator) -> _Candidate:
     rows, codes = keeper.result()
     kept = replace(known, sizes=np.bincount(codes).astype(np.float64))
-    fitted = fit_set_likelihood(kept, rows, codes, rng)
+    whole = np.array_equal(kept.sizes, known.sizes)
+    fitted = fit_set_likelihood(kept, rows, codes, rng, whole=whole)
     distinct = fitted.gain[0] > _SURE * fitted.gain[1]
     return _Candidate(ByLikelihood(fitted), fitted.held_back_errors().ravel(), distinct)
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from suffice.engines.fitting import fit_pipeline
 from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, TableError
 from suffice.learner.ratio.bounds import ErrorBound
 from suffice.learner.ratio.choosing import choose_level, choose_method
 from suffice.learner.ratio.collecting import Collector
@@ -129,7 +129,8 @@ class ClassRatio(BaseEstimator):
             raise ParameterError("the labels hold one class only; ratios need two.")
         names = range(len(classes))
         known = given_sets(names, np.bincount(codes), np.eye(len(classes)), names)
-        known = replace(known, classes=tuple(classes), names=tuple(classes))
+        plain = tuple(classes.tolist())
+        known = replace(known, classes=plain, names=plain)
         table = open_table(X)
         self.classes_ = classes
         self._plain(table, table.schema.names)
@@ -173,6 +174,12 @@ class ClassRatio(BaseEstimator):
         names = resolve_roles(table.schema, features=names).features
         schema = pa.schema([table.schema.field(name) for name in names])
         summary = fold(table.batches(names), PublicSummary(schema)).result()
+        lacking = [name for name in names if summary.missing[name]]
+        if lacking:
+            raise TableError(
+                f"{len(lacking)} of {len(names)} columns have missing values, {lacking[0]!r} among"
+                " them; fill these, or leave out columns or rows."
+            )
         self.pipeline_ = fit_pipeline(
             summary, names, categories={}, missing="error", clip=1.0, intercept=0.0
         )
@@ -242,11 +249,8 @@ class ClassRatio(BaseEstimator):
         if not 0 < level < 1 or draws < 2:
             raise ParameterError("level must lie between 0 and 1, and draws be at least 2.")
         sets, alone = _as_sets(U)
-        rng = self._generator()
-        method = self._choice.method
-        found = np.stack(
-            [resampled_ends(method, self._seen(one), level, draws, rng) for one in sets]
-        )
+        seen = [self._seen(one) for one in sets]
+        found = resampled_ends(self._choice.method, seen, level, draws, self._generator())
         return found[0] if alone else found
 
     def _seen(self, one: Any) -> Any:

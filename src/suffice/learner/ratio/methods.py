@@ -7,7 +7,7 @@ release states. That the classifier of sets itself would differ is left out: its
 accuracy, and calibration, which is done anew, keeps them from costing truth.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -33,8 +33,11 @@ class Method(Protocol):
     def ratios(self, seen: Any) -> np.ndarray:
         """Return the ratios (K,) of the set."""
 
+    def redrawn(self, rng: np.random.Generator) -> "Method":
+        """Return the method as other rows of the sets, and other noise, might have left it."""
+
     def resampled(self, seen: Any, rng: np.random.Generator) -> np.ndarray:
-        """Return ratios (K,) as they might have come out."""
+        """Return the ratios (K,) of rows of the set drawn again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +66,19 @@ class ByEmbedding:
         across, counts = seen
         return self.fitted.ratios(across.sum(axis=0) / counts.sum())
 
+    def redrawn(self, rng: np.random.Generator) -> "ByEmbedding":
+        """Return the method as other rows of the sets, and other noise, might have left it."""
+        known = self.fitted.known.redrawn(rng)
+        again = replace(self.fitted, known=known, times=self.fitted.cells.drawn(rng))
+        return replace(self, fitted=again)
+
     def resampled(
         self, seen: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
-        """Return ratios as they might have come out."""
+        """Return the ratios of parts of the set drawn again."""
         across, counts = seen
-        known = self.fitted.known.redrawn(rng)
-        again = replace(self.fitted, known=known, times=self.fitted.cells.drawn(rng))
         times = drawn_again(np.zeros(len(counts), dtype=np.int64), rng)
-        return again.ratios(times @ across / (times @ counts))
+        return self.fitted.ratios(times @ across / (times @ counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +99,29 @@ class ByLikelihood:
         """Return the ratios of the set."""
         return self.fitted.ratios(seen)
 
-    def resampled(self, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return ratios as they might have come out."""
+    def redrawn(self, rng: np.random.Generator) -> "ByLikelihood":
+        """Return the method as other rows of the sets, and other noise, might have left it."""
         known = self.fitted.known.redrawn(rng)
-        again = self.fitted.recalibrated(known, drawn_again(self.fitted.codes, rng))
-        return again.ratios(seen, drawn_again(np.zeros(len(seen), dtype=np.int64), rng))
+        return replace(
+            self, fitted=self.fitted.recalibrated(known, drawn_again(self.fitted.codes, rng))
+        )
+
+    def resampled(self, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the ratios of rows of the set drawn again."""
+        return self.fitted.ratios(seen, drawn_again(np.zeros(len(seen), dtype=np.int64), rng))
 
 
 def resampled_ends(
-    method: Method, seen: Any, level: float, draws: int, rng: np.random.Generator
+    method: Method, seen: Sequence[Any], level: float, draws: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the two ends (2, K) of an interval for each ratio: quantiles of resampled answers."""
-    drawn = np.array([method.resampled(seen, rng) for _ in range(draws)])
-    ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    found = method.ratios(seen)
-    return np.stack([np.minimum(ends[0], found), np.maximum(ends[1], found)])
+    """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
+
+    All sets are asked of the same redrawn methods, which cost more than the answers do.
+    """
+    drawn = []
+    for _ in range(draws):
+        again = method.redrawn(rng)
+        drawn.append([again.resampled(one, rng) for one in seen])
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    found = np.array([method.ratios(one) for one in seen])
+    return np.stack([np.minimum(low, found), np.maximum(high, found)], axis=1)

@@ -10,79 +10,30 @@ likelihood of `suffice.learner.spread`, with no label. What T^-1 makes of a free
 can be negative; these class posteriors cannot.
 
 Scores come from models that did not see their row (five folds) and are then calibrated, by one
-slope and one constant per class (Alexandari et al. 2020), again through T. The penalty is the one
-whose calibrated scores explain held-out rows best. The ratios of a set U are the weights of the
+slope and one constant per class (Alexandari et al. 2020), again through T. Calibration uses one
+thing more that is known: how many rows of each class a set has (`calibration`). The penalty is the
+one whose calibrated scores explain held-out rows best. The ratios of a set U are the weights of the
 mixture sum_k rho_k p(k | x) / p(k) that explains its rows best.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
 
+from suffice.learner.ratio.calibration import Calibration, calibrated, calibrated_by_sets
 from suffice.learner.ratio.resampling import balanced_groups
 from suffice.learner.ratio.sets import KnownSets
 from suffice.learner.ratio.simplex import mixture_weights
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
 from suffice.learner.spread.selection import maximise
 
-__all__ = ["Calibration", "Coordinates", "SetLikelihood", "calibrated", "fit_set_likelihood"]
+__all__ = ["Coordinates", "SetLikelihood", "fit_set_likelihood"]
 
 _FOLDS = 5
 _LAMS = 10.0 ** np.arange(0.0, -5.01, -1.0)  # coarse: calibration mends the scale of the scores
-_RISES = 2
 _TOL, _MAX_ITER = 3e-4, 500
 _WIDEST = 128  # coordinates; of more, the principal components of the rows
 _SAMPLE = 5000  # rows enough for those
-_PRIOR = 1.0  # weight, in rows, of knowing that scores are calibrated already
-
-
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """Computes log p(k | x) = log softmax(slope s(x) + shifts)_k from scores s."""
-
-    slope: float
-    shifts: np.ndarray
-
-    def log_posteriors(self, scores: np.ndarray) -> np.ndarray:
-        """Return log p(k | x), (n, K)."""
-        return np.asarray(log_softmax(self.slope * scores + self.shifts, axis=1))
-
-
-def calibrated(
-    scores: np.ndarray,
-    codes: np.ndarray,
-    channel: np.ndarray,
-    counts: np.ndarray | None = None,
-    start: Calibration | None = None,
-) -> Calibration:
-    """Return the slope and shifts that explain the sets of rows best, through their channel.
-
-    ``scores`` (n, K) of rows, ``codes`` of their sets, ``counts`` how often each row counts. A
-    weak prior holds the slope near one and the shifts near zero: classes that are told apart
-    without error would else have no best slope.
-    """
-    weights = np.ones(len(codes)) if counts is None else counts
-    total = weights.sum()
-    chances = channel[codes]
-
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        slope = np.exp(flat[0])
-        clean = softmax(slope * scores + flat[1:], axis=1)
-        joint = chances * clean
-        chance = np.maximum(joint.sum(axis=1), 1e-300)
-        pull = weights[:, None] * (clean - joint / chance[:, None])
-        by_slope = slope * float(np.vdot(pull, scores))
-        value = _PRIOR / 2 * float(flat @ flat) - float(weights @ np.log(chance))
-        gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR * flat
-        return value / total, gradient / total
-
-    first = np.zeros(scores.shape[1] + 1)
-    if start is not None:
-        first = np.append(np.log(start.slope), start.shifts)
-    found = minimize(objective, first, jac=True, method="BFGS", options={"gtol": 1e-5})
-    return Calibration(float(np.exp(found.x[0])), found.x[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +93,7 @@ class SetLikelihood:
 
     def recalibrated(self, known: KnownSets, counts: np.ndarray) -> "SetLikelihood":
         """Return what other proportions and other counts of the same rows would have given."""
-        found = calibrated(self.scores, self.codes, known.channel, counts, self.calibration)
+        found = calibrated(known, self.scores, self.codes, self.calibration, counts=counts)
         return replace(self, known=known, calibration=found)
 
     def held_back_errors(self) -> np.ndarray:
@@ -159,12 +110,18 @@ class SetLikelihood:
 
 
 def fit_set_likelihood(
-    known: KnownSets, rows: np.ndarray, codes: np.ndarray, rng: np.random.Generator
+    known: KnownSets,
+    rows: np.ndarray,
+    codes: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    whole: bool = True,
 ) -> SetLikelihood:
     """Return the classifier of sets with the penalty that explains held-out rows best.
 
-    From the strongest penalty on, each solution where the next search starts, until two in a row
-    are no better. ``known`` has the sizes of these rows' sets.
+    From the strongest penalty on, each solution where the next search starts, until one is no
+    better. ``known`` has the sizes of these rows' sets; ``whole`` says that the proportions
+    are those of these rows, and not of more of which they are a sample.
     """
     coordinates = Coordinates.of(rows, rng)
     mapped = coordinates(rows)
@@ -173,6 +130,7 @@ def fit_set_likelihood(
     parts = [whole.picked(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
     models = [np.zeros(part.shape) for part in parts]
     tried: list[SetLikelihood] = []
+    calibration: Calibration | None = None
     for lam in _LAMS:
         models = [
             maximise(part, float(lam), tol=_TOL, max_iter=_MAX_ITER, start=model)[0]
@@ -182,7 +140,7 @@ def fit_set_likelihood(
         scores = np.empty((len(codes), len(known.classes)))
         for fold, model in enumerate(weights):
             scores[folds == fold] = mapped[folds == fold] @ model
-        calibration = calibrated(scores, codes, known.channel)
+        calibration = calibrated_by_sets(known, scores, codes, calibration)
         gain = _gain(calibration.log_posteriors(scores), codes, known)
         mean = np.mean(weights, axis=0)
         tried.append(
@@ -191,9 +149,11 @@ def fit_set_likelihood(
             )
         )
         best = int(np.argmax([one.gain[0] for one in tried]))
-        if len(tried) - 1 - best == _RISES:
+        if best < len(tried) - 1:
             break
-    return tried[best]
+    found = tried[best]
+    final = calibrated(known, found.scores, codes, found.calibration, whole=whole)
+    return replace(found, calibration=final)
 
 
 def _by_class(model: np.ndarray) -> np.ndarray:

@@ -1,0 +1,167 @@
+"""Our class ratios beside QuaPy's EMQ and KDEyML, which see the label of every row.
+
+    OMP_NUM_THREADS=1 python bench/peers/compare_quapy.py --data ../shared/data
+
+ratios: the sets and tests of bench/class_ratio.py on Adult. Ours learns from two proportions,
+    theirs from 1200 labels, on rows in the usual form: columns standardised, categories one-hot as
+    0 and 1 (on rows as our pipeline scales them both are worse).
+speed: ten sets of 3000 MNIST rows, and of 300, and a test of 3000; processor seconds of one thread,
+    one run. KDEyML on pixels between 0 and 1 and with scikit-learn's logistic regression as it
+    comes, which stops at 100 iterations and is the faster for it.
+adapter: QuaPyClassRatio in QuaPy's evaluation and model selection; our scores against QuaPy's.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+PEER = HERE / "quapy"
+ENVIRONMENT = HERE / ".envs" / "quapy"
+RESULT = HERE.parent / "results" / "quapy.json"
+sys.path.insert(0, str(HERE.parent))
+
+from class_ratio import METHODS, SHARES, Case, adult, mnist, recorded  # noqa: E402
+from harness import claim  # noqa: E402
+
+from suffice.learner.ratio.estimator import ClassRatio  # noqa: E402
+from suffice.learner.rows import design_matrix  # noqa: E402
+
+
+def environment() -> Path:
+    """Return the peer's own interpreter; the first call installs its environment."""
+    python = ENVIRONMENT / "bin" / "python"
+    if not (ENVIRONMENT / "made").exists():
+        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+        install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        ours = ("--editable", HERE.parents[1])  # for the adapter
+        subprocess.run([python, *install, "-r", PEER / "requirements.txt", *ours], check=True)
+        (ENVIRONMENT / "made").touch()
+    return python
+
+
+def theirs(task: str, sets: dict[str, Any]) -> dict[str, Any]:
+    """Return what the peer's process makes of a task."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, output = Path(folder) / "sets.npz", Path(folder) / "found.json"
+        np.savez(path, **sets)
+        alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        command = [environment(), PEER / "fit.py", task, path, output]
+        subprocess.run(command, check=True, env=alone)
+        return json.loads(output.read_text())
+
+
+def plain(rows: Any, model: ClassRatio) -> np.ndarray:
+    """Return rows with standardised numbers, and categories as 0 and 1 up to a constant."""
+    pipeline = model.pipeline_
+    number = [c.categories is None for c in pipeline.columns for _ in c.categories or (None,)]
+    mapped = design_matrix(rows, pipeline, unknown="zero")
+    return mapped * np.where(number, 1.0, pipeline.scale)
+
+
+def ratios(folder: Path, repeats: int) -> tuple[dict, list[dict]]:
+    """Return the mean error of every method at every share."""
+    cases = list(adult(folder, repeats))
+    errors: dict[str, list] = {}
+    sets: dict[str, Any] = {"cases": len(cases)}
+    for i, case in enumerate(cases):
+        for method in METHODS:
+            model = case.known(method)
+            errors.setdefault(method, []).append(case.errors(model.quantify(case.tests)))
+        tests = np.stack([plain(one, model) for one in case.tests])
+        sets |= {f"rows{i}": plain(case.rows, model), f"labels{i}": case.labels}
+        sets[f"tests{i}"] = tests
+    for name, found in theirs("ratios", sets).items():
+        errors[name] = [case.errors(np.array(one)) for case, one in zip(cases, found, strict=True)]
+    means = {name: np.mean(one, axis=0) for name, one in errors.items()}
+    for name, one in means.items():
+        cells = " ".join(f"{value:.4f}" for value in one)
+        print(f"Adult, L1 at shares {SHARES}: {name:15s} {cells}  mean {one.mean():.4f}")
+    over = {name: float(means["auto"].mean() / one.mean()) for name, one in means.items()}
+    claims = [
+        claim(f"Adult: auto / {name} with all labels", ratio, 1.2)
+        for name, ratio in over.items()
+        if name not in METHODS
+    ]
+    return {name: one.tolist() for name, one in means.items()}, claims
+
+
+def speed(folder: Path) -> tuple[dict, list[dict]]:
+    """Return processor seconds of fit and quantify."""
+    warm = np.random.default_rng(0).random((200, 4)) + np.arange(200)[:, None] % 2
+    ClassRatio(features=64).fit(warm, np.arange(200) % 2)  # compiles
+    whole = next(iter(mnist(folder, 1)))
+    found, claims = {}, []
+    for every in (10, 1):
+        part = slice(None, None, every)
+        case = replace(
+            whole, rows=whole.rows[part], bags=whole.bags[part], labels=whole.labels[part]
+        )
+        found[len(case.rows)], ratio = timed(case)
+        claims.append(claim(f"MNIST, {len(case.rows)} rows: our time / KDEyML's", ratio, 1.0))
+    return found, claims
+
+
+def timed(case: Case) -> tuple[dict, float]:
+    """Return seconds and errors of either side, and the ratio of seconds."""
+    start = time.process_time()
+    model = case.known()
+    fitted = time.process_time()
+    answer = model.quantify(case.tests[0])
+    ours = {"fit": fitted - start, "quantify": time.process_time() - fitted}
+    sets = {"rows": case.rows / 255, "labels": case.labels, "test": case.tests[0] / 255}
+    peer = theirs("speed", sets)
+    answers = {"ours": answer, "KDEyML": np.array(peer.pop("ratios"))}
+    errors = {name: float(np.abs(one - case.truth[0]).sum()) for name, one in answers.items()}
+    found = {"ours": ours, "KDEyML": peer, "L1": errors}
+    print(f"MNIST, {len(case.rows)} rows, seconds:", json.dumps(found))
+    return found, sum(ours.values()) / sum(peer.values())
+
+
+def adapter(folder: Path) -> tuple[dict, list[dict]]:
+    """Return what QuaPy says of our quantifier."""
+    case = next(iter(adult(folder, 1)))
+    model = case.known("mmd")
+    tests = np.vstack([plain(one, model) for one in case.tests])
+    labels = np.concatenate(
+        [np.repeat([0, 1], np.rint(600 * one).astype(int)) for one in case.truth]
+    )
+    sets = {"rows": plain(case.rows, model), "labels": case.labels}
+    found = theirs("adapter", {**sets, "test": tests, "test_labels": labels})
+    print("adapter in QuaPy's evaluation:", found)
+    claims = [
+        claim("our scores less QuaPy's", found["scores differ by"], 1e-12),
+        claim(
+            "ours / KDEyML in QuaPy's evaluation, all labels", found["ours"] / found["KDEyML"], 1.2
+        ),
+    ]
+    return found, claims
+
+
+def main() -> list[dict]:
+    """Print every claim and write bench/results/quapy.json."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--parts", default="ratios,speed,adapter")
+    asked = parser.parse_args()
+    parts = {
+        "ratios": lambda: ratios(asked.data, asked.repeats),
+        "speed": lambda: speed(asked.data),
+        "adapter": lambda: adapter(asked.data),
+    }
+    return [one for part in asked.parts.split(",") for one in recorded(part, parts[part], RESULT)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Calibration of scores by the sets that rows are in, and by how many of each class a set has.
+
+Scores become class posteriors by one slope and one constant per class (Alexandari et al. 2020),
+those that explain the sets of rows best through the channel T of `set_likelihood`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from suffice.learner.ratio.sets import KnownSets
+from suffice.learner.weak.moments import group_sums
+
+__all__ = ["Calibration", "LabelCounts", "calibrated", "calibrated_by_sets"]
+
+_LEAST = 1e-300
+_TOL = 4e-3  # of a gradient whose standard deviation is some .2 / sqrt(rows)
+_PRIOR = 1.0  # weight, in rows, of knowing that scores are calibrated already
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Computes log p(k | x) = log softmax(slope s(x) + shifts)_k from scores s.
+
+    ``bend`` is the inverse Hessian where it was found, with which a search nearby starts.
+    """
+
+    slope: float
+    shifts: np.ndarray
+    bend: np.ndarray | None = None
+
+    def log_posteriors(self, scores: np.ndarray) -> np.ndarray:
+        """Return log p(k | x), (n, K)."""
+        return np.asarray(log_softmax(self.slope * scores + self.shifts, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts:
+    """What the proportions P say of how many rows of each class a set has.
+
+    Given a set's rows, row x is of class k with probability r_k(x), and so the counts N_i have the
+    mean sum_x r(x) and the covariance sum_x (diag r - r r^T), to which noise on P adds n_i^2 v_i.
+    The likelihood of sets takes rows for independent draws; that the counts came out as n_i P_i is
+    the factor it leaves out, here by its normal approximation with the covariance held fixed:
+
+        1/2 sum_i (sum_x r(x) - n_i P_i)^T C_i^-1 (sum_x r(x) - n_i P_i)
+
+    ``expected`` (M, K) is n P; ``precisions`` (M, K, K) are C^-1.
+    """
+
+    expected: np.ndarray
+    precisions: np.ndarray
+
+    @classmethod
+    def of(
+        cls, known: KnownSets, codes: np.ndarray, weights: np.ndarray, within: np.ndarray | None
+    ) -> "LabelCounts | None":
+        """Return the counts of rows of these sets; None where their noise is not known.
+
+        ``within`` (n, K) is r of all rows of the sets. None for a sample of them, whose counts are
+        those of n_i independent draws: C_i = n_i (diag P_i - P_i P_i^T).
+        """
+        if known.variances is None:
+            return None
+        sizes = np.bincount(codes, weights=weights, minlength=len(known.names))
+        expected = sizes[:, None] * known.proportions
+        means, seconds = expected, expected[:, :, None] * known.proportions[:, None, :]
+        if within is not None:
+            sets = [within[codes == i] for i in range(len(sizes))]
+            means = np.stack([one.sum(axis=0) for one in sets])
+            seconds = np.stack([one.T @ one for one in sets])
+        noise = 1.0 + known.variances * sizes**2  # one row is as near as counts need be
+        diagonal = np.eye(len(known.classes)) * (means + noise[:, None])[:, None, :]
+        return cls(expected, np.linalg.inv(diagonal - seconds))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Scores of rows of sets, and how likely their sets are when these are calibrated."""
+
+    scores: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    channel: np.ndarray
+
+    def within(self, calibration: Calibration) -> np.ndarray:
+        """Return the probability of each class given row and set, (n, K)."""
+        joint = self.channel[self.codes] * np.exp(calibration.log_posteriors(self.scores))
+        return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), _LEAST))
+
+    def fitted(self, start: Calibration, labels: LabelCounts | None) -> Calibration:
+        """Return the calibration that explains sets best, and what is known of their labels."""
+        total, chances = self.weights.sum(), self.channel[self.codes]
+        weights = self.weights[:, None]
+
+        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            slope = np.exp(flat[0])
+            clean = softmax(slope * self.scores + flat[1:], axis=1)
+            joint = chances * clean
+            chance = np.maximum(joint.sum(axis=1), _LEAST)
+            within = joint / chance[:, None]
+            value = _PRIOR / 2 * float(flat @ flat) - float(self.weights @ np.log(chance))
+            pull = weights * (clean - within)
+            if labels is not None:
+                off = group_sums(weights * within, self.codes, len(self.channel)) - labels.expected
+                force = np.einsum("ijk,ik->ij", labels.precisions, off)
+                value += float(np.vdot(force, off)) / 2
+                each = force[self.codes]
+                each -= (within * each).sum(axis=1, keepdims=True)
+                pull += weights * within * each
+            by_slope = slope * float(np.vdot(pull, self.scores))
+            gradient = np.append(by_slope, pull.sum(axis=0)) + _PRIOR * flat
+            return value / total, gradient / total
+
+        first = np.append(np.log(start.slope), start.shifts)
+        options = {"gtol": _TOL / np.sqrt(total), "hess_inv0": start.bend}
+        found = minimize(objective, first, jac=True, method="BFGS", options=options)
+        bend = (found.hess_inv + found.hess_inv.T) / 2
+        return Calibration(float(np.exp(found.x[0])), found.x[1:], bend)
+
+
+def calibrated_by_sets(
+    known: KnownSets, scores: np.ndarray, codes: np.ndarray, start: Calibration | None = None
+) -> Calibration:
+    """Return the slope and shifts that explain the sets of rows best, through their channel.
+
+    ``scores`` (n, K) of rows, ``codes`` of their sets. A weak prior holds the slope near one and
+    the shifts near zero: classes that are told apart without error would else have no best slope.
+    """
+    first = start or Calibration(1.0, np.zeros(scores.shape[1]))
+    return _Rows(scores, codes, np.ones(len(codes)), known.channel).fitted(first, None)
+
+
+def calibrated(
+    known: KnownSets,
+    scores: np.ndarray,
+    codes: np.ndarray,
+    start: Calibration,
+    *,
+    counts: np.ndarray | None = None,
+    whole: bool = False,
+) -> Calibration:
+    """Return the same with what is known of the labels, from ``start``, that of sets alone.
+
+    ``counts`` says how often each row counts, ``whole`` that these are all rows of the sets, and
+    not a sample.
+    """
+    weights = np.ones(len(codes)) if counts is None else counts
+    rows = _Rows(scores, codes, weights, known.channel)
+    within = rows.within(start) if whole else None
+    return rows.fitted(start, LabelCounts.of(known, codes, weights, within))
