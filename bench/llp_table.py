@@ -5,7 +5,7 @@ homogeneous case that the mean map assumes). Four folds; penalties, graph weight
 chosen by cross-validation over bags from the risk of held-out bags under the labels that fit the
 model best among those with the bags' proportions, so that no method but the oracle sees a label.
 Claims: LMM and AMM-min beat the mean map and training on bag majorities, on average. Run as
-`SUFFICE_DATA=DIR python bench/run.py llp_table`, or this file.
+`python bench/run.py llp_table --data DIR`, or this file with SUFFICE_DATA=DIR.
 """
 
 import json

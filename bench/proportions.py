@@ -10,7 +10,8 @@ a global guarantee.
 
 import argparse
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -91,11 +92,11 @@ def compared(size: int, classes: int, price: tuple, draws: int, *, even: bool) -
     return {"auto": chosen, "best": best, "ratio": ratio, "unsound": unsound, "distortion": found}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> list[dict]:
     """Print both parts and write bench/results/proportions.json."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=2000)
-    draws = parser.parse_args().draws
+    draws = parser.parse_args(arguments).draws
     counts = counts_of(1000, 5, even=False)
     own = {n: library_distortion(n, counts, (0.05, 0.05), min(draws, 400)) for n in MECHANISMS}
     own["gaussian"] = library_distortion("gaussian", counts, (0.05, 0.05), 5 * draws)
@@ -118,7 +119,8 @@ def main() -> None:
     output = Path(__file__).parent / "results" / "proportions.json"
     output.parent.mkdir(exist_ok=True)
     output.write_text(json.dumps({"machine": machine(), "draws": draws, **results}))
+    return results["claims"]
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,27 +1,95 @@
-"""Run every benchmark; print ratios measured in this run and write them to bench/results/."""
+"""Run every benchmark; print ratios measured in this run and write them to bench/results/.
 
+    python bench/run.py [NAME ...] [--data DIR] [--against OLD.json]
+
+Benchmarks that need data sets are left out without --data. Peers run in environments of their own,
+which the first run makes (bench/peers/). --against prints what changed since another run.
+"""
+
+import argparse
 import importlib
 import json
+import os
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("mean_operator", "response", "learner", "spread_solver", "radoboost", "rados")
+
+
+class Bench(NamedTuple):
+    """A module with ``main``, the words it is called with, and whether it needs --data."""
+
+    module: str
+    words: tuple[str, ...] | None = None
+    data: bool = False
+
+
+BENCHMARKS = {
+    "mean_operator": Bench("mean_operator"),
+    "response": Bench("response"),
+    "learner": Bench("learner"),
+    "spread_solver": Bench("spread_solver"),
+    "radoboost": Bench("radoboost"),
+    "rados": Bench("rados"),
+    "proportions": Bench("proportions", ("--draws", "400")),
+    "local_training": Bench("parties", ("--parts", "training")),
+    "ratio_memory": Bench("class_ratio", ("--parts", "memory")),
+    "multi_freq_ldpy": Bench("compare_multi_freq_ldpy"),
+    "ratio": Bench("class_ratio", ("--parts", "adult,intervals,mnist"), data=True),
+    "quapy": Bench("compare_quapy", (), data=True),
+    "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
+    "llp_table": Bench("llp_table", data=True),
+    "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
+}
+
+
+def run(bench: Bench, data: Path | None) -> list[dict]:
+    """Return the claims of one benchmark."""
+    main = importlib.import_module(bench.module).main
+    if bench.words is None:
+        return main()
+    return main((*bench.words, *(("--data", str(data)) if bench.data else ())))
+
+
+def changes(now: dict, then: dict) -> Iterator[str]:
+    """Yield one line per claim that both runs measured."""
+    before = {one["name"]: one["value"] for claims in then.values() for one in claims}
+    for claims in now.values():
+        for one in claims:
+            if one["name"] in before:
+                yield f"{before[one['name']]:10.3f} -> {one['value']:10.3f}  {one['name']}"
 
 
 def main() -> None:
-    sys.path.insert(0, str(HERE))
+    """Measure, print and write."""
+    sys.path[:0] = [str(HERE), str(HERE / "peers")]
     from harness import machine
 
-    used = machine()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--data", type=Path, help="the folder with the public data sets")
+    parser.add_argument("--against", type=Path, help="the JSON of another run")
+    asked = parser.parse_args()
+    if asked.data is not None:  # for those that use real rows where there are some
+        os.environ["SUFFICE_DATA"] = str(asked.data)
+    used, results = machine(), {}
     print(", ".join(f"{name} {value}" for name, value in used.items()))
-    wanted = sys.argv[1:] or BENCHMARKS
-    results = {name: importlib.import_module(name).main() for name in wanted}
+    for name in asked.names or BENCHMARKS:
+        if BENCHMARKS[name].data and asked.data is None:
+            print(f"left out: {name} (it needs --data DIR)")
+            continue
+        print(f"{name}:", flush=True)
+        results[name] = run(BENCHMARKS[name], asked.data)
     path = HERE / "results" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"machine": used, "results": results}, indent=2) + "\n")
-    print(f"written to {path}")
+    if asked.against is not None:
+        print(*changes(results, json.loads(asked.against.read_text())["results"]), sep="\n")
+    missed = sum(not one["met"] for claims in results.values() for one in claims)
+    print(f"{missed} claims missed; written to {path}")
 
 
 if __name__ == "__main__":

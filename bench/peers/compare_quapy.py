@@ -13,12 +13,9 @@ adapter: QuaPyClassRatio in QuaPy's evaluation and model selection; our scores a
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
-import venv
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,39 +23,20 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-PEER = HERE / "quapy"
-ENVIRONMENT = HERE / ".envs" / "quapy"
 RESULT = HERE.parent / "results" / "quapy.json"
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from class_ratio import METHODS, SHARES, Case, adult, mnist, recorded  # noqa: E402
+from environments import asked  # noqa: E402
 from harness import claim  # noqa: E402
 
 from suffice.learner.ratio.estimator import ClassRatio  # noqa: E402
 from suffice.learner.rows import design_matrix  # noqa: E402
 
 
-def environment() -> Path:
-    """Return the peer's own interpreter; the first call installs its environment."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not (ENVIRONMENT / "made").exists():
-        venv.create(ENVIRONMENT, with_pip=True, clear=True)
-        install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        ours = ("--editable", HERE.parents[1])  # for the adapter
-        subprocess.run([python, *install, "-r", PEER / "requirements.txt", *ours], check=True)
-        (ENVIRONMENT / "made").touch()
-    return python
-
-
 def theirs(task: str, sets: dict[str, Any]) -> dict[str, Any]:
-    """Return what the peer's process makes of a task."""
-    with tempfile.TemporaryDirectory() as folder:
-        path, output = Path(folder) / "sets.npz", Path(folder) / "found.json"
-        np.savez(path, **sets)
-        alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        command = [environment(), PEER / "fit.py", task, path, output]
-        subprocess.run(command, check=True, env=alone)
-        return json.loads(output.read_text())
+    """Return what the peer's process makes of a task; suffice is there for the adapter."""
+    return asked("quapy", task, with_us=True, **sets)
 
 
 def plain(rows: Any, model: ClassRatio) -> np.ndarray:
@@ -148,20 +126,20 @@ def adapter(folder: Path) -> tuple[dict, list[dict]]:
     return found, claims
 
 
-def main() -> list[dict]:
+def main(arguments: Sequence[str] = ()) -> list[dict]:
     """Print every claim and write bench/results/quapy.json."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--parts", default="ratios,speed,adapter")
-    asked = parser.parse_args()
+    wanted = parser.parse_args(arguments)
     parts = {
-        "ratios": lambda: ratios(asked.data, asked.repeats),
-        "speed": lambda: speed(asked.data),
-        "adapter": lambda: adapter(asked.data),
+        "ratios": lambda: ratios(wanted.data, wanted.repeats),
+        "speed": lambda: speed(wanted.data),
+        "adapter": lambda: adapter(wanted.data),
     }
-    return [one for part in asked.parts.split(",") for one in recorded(part, parts[part], RESULT)]
+    return [one for part in wanted.parts.split(",") for one in recorded(part, parts[part], RESULT)]
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
