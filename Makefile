@@ -32,11 +32,13 @@ format: .venv/made  ## let ruff rewrite the layout
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-docs: .venv/made  ## write docs/cli.md anew from the program
+docs: .venv/made  ## write docs/cli.md anew, and the site into build/docs; warnings are errors
 	$(PY) -m suffice.cli.reference > docs/cli.md
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
+	@echo build/docs/index.html
 
 audit: .venv/made  ## the full-size checks: 20,000 mutated files, 200 spenders with kills
 	$(PY) -m pytest -m audit
 
-bench: .venv/made  ## every performance claim, as ratios measured in one run
-	$(PY) bench/run.py
+bench: .venv/made  ## every performance claim, as ratios measured in one run; DATA=DIR for all of them
+	$(PY) bench/run.py $(if $(DATA),--data $(DATA))

@@ -69,6 +69,11 @@ def study_outside_cli(path: str, tree: ast.Module) -> list[str]:
     return [] if free else imports_any(tree, ("suffice.study",))
 
 
+def audit_reached_from_a_release(path: str, tree: ast.Module) -> list[str]:
+    free = folder(path) in ("cli", "study", "audit")
+    return [] if free else imports_any(tree, ("suffice.audit",))
+
+
 def release_made_outside_owner(path: str, tree: ast.Module) -> list[str]:
     if folder(path) in ("owner", "release"):
         return []
@@ -78,7 +83,8 @@ def release_made_outside_owner(path: str, tree: ast.Module) -> list[str]:
 
 def stray_randomness(path: str, tree: ast.Module) -> list[str]:
     private, public = ("privacy/randomness.py", "participant.py"), ("tables/maps.py",)
-    simulation = folder(path) in ("study", "learner")  # after a release, and never into one
+    # After a release, and never into one; the audit's broken twins are no releases.
+    simulation = folder(path) in ("study", "learner", "audit")
     if path in private + public or simulation:
         return []
     used = [n for n in names_used(tree) if n.endswith(("urandom", "getrandom")) or "np.random" in n]
@@ -106,6 +112,7 @@ RULES = {
     samplers_outside_owner: ("learner/x.py", "from suffice.privacy.noise import LaplaceNoise"),
     owner_from_neutral_ground: ("tables/x.py", "def f():\n    import suffice.owner.ledger"),
     study_outside_cli: ("owner/x.py", "from suffice.study import demo"),
+    audit_reached_from_a_release: ("owner/x.py", "from suffice.audit.cases import half"),
     release_made_outside_owner: ("learner/x.py", "artifact.Release(kind='model')"),
     stray_randomness: ("owner/x.py", "import numpy as np\nnp.random.normal()"),
     impure_kernels_and_engines: ("engines/x.py", "print(batch)"),

@@ -51,7 +51,7 @@ def test_the_commands_of_the_readme_exist():
 
 def test_every_make_target_that_is_promised_is_there():
     makefile = (ROOT / "Makefile").read_text()
-    for target in ("env", "demo", "test", "lint", "audit", "bench"):
+    for target in ("env", "demo", "test", "lint", "docs", "audit", "bench"):
         assert re.search(rf"^{target}: .*##", makefile, re.MULTILINE), target
     assert "make test" in (ROOT / ".ci" / "run").read_text()
 

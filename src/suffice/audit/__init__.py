@@ -1,4 +1,6 @@
-"""The auditor's side: attacks on what leaves, each with a success rate that is measured.
+"""The auditor's side: what leaves is attacked, and what attacks find is measured.
 
-`rado_attacks` and `rado_joint` hold what Rademacher observations give away.
+`auditor` holds every mechanism, and broken twins of each, against its own claim: a lower bound on
+epsilon from outputs alone. `rado_attacks` and `rado_joint` hold what Rademacher observations give
+away. Nothing here is ever part of a release.
 """

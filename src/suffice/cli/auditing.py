@@ -1,4 +1,4 @@
-"""Commands of those who want to know what they have before them: inspect, verify."""
+"""Commands of those who want to know what they have before them: inspect, verify, audit."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
-from suffice.cli.output import show_json, show_pairs
+from suffice.cli.output import show_json, show_pairs, show_table
 from suffice.cli.protocol import show_message
 from suffice.errors import ParameterError
 
@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(inspect)
     app.command()(verify)
+    app.command()(audit)
 
 
 def inspect(
@@ -161,3 +162,62 @@ def verify(
 
         check_answer(Proposal.load(proposal), Answer.load(answer), path)
         typer.echo(f"{path}: unaltered, and what {answer} grants to {proposal}.")
+
+
+def audit(
+    kinds: Annotated[
+        list[str] | None, typer.Argument(help="Kinds of release, as inspect names them.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every kind.")] = False,
+    thorough: Annotated[
+        bool, typer.Option(help="Five times the outputs: tighter bounds, for patient people.")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(help="Where the search for neighbours starts; noise has no seed.")
+    ] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write a page with plots, HTML.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Attack mechanisms, and broken twins of them: say what each gives away at least.
+
+    Exit code 1 if a mechanism is found to break its promise, or if a twin is not found out.
+    """
+    from suffice.audit import auditor
+    from suffice.audit.cases import selected
+
+    if bool(kinds) == everything:
+        raise ParameterError("say what to audit: kinds of release, or --all.")
+    names = list(selected(tuple(kinds or ())))
+
+    def told(done: int, total: int, finding: Any) -> None:
+        typer.echo(f"{done}/{total} {finding.name}: {finding.verdict}", err=True)
+
+    findings = auditor.audit(names, seed=seed, effort=5.0 if thorough else 1.0, progress=told)
+    if output is not None:
+        from suffice.study.audit_page import audit_page
+
+        output.write_text(audit_page(findings, auditor.FAILURE), encoding="utf-8")
+    if json:
+        show_json({"results": [finding.to_json() for finding in findings]})
+    else:
+        _show_findings(findings, auditor.FAILURE)
+    if not all(finding.expected for finding in findings):
+        raise typer.Exit(1)
+
+
+def _show_findings(findings: Sequence[Any], failure: float) -> None:
+    from suffice.audit.auditor import COLUMNS
+
+    for broken, title in ((False, "Mechanisms"), (True, "Broken twins, which must be found out")):
+        rows = [finding.cells() for finding in findings if finding.broken == broken]
+        if rows:
+            show_table(title, COLUMNS, rows)
+    strange = [finding.name for finding in findings if not finding.expected]
+    typer.echo(
+        f"All bounds hold together but for a probability of {failure:g}. A bound below a claim is"
+        " no proof of the claim."
+    )
+    if strange:
+        typer.echo(f"Not as it should be: {'; '.join(strange)}.", err=True)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parties, proportions, rados
+from suffice.cli.groups import MappedRows, grouped
 from suffice.cli.output import show_json, show_table
-from suffice.cli.parsing import lists_by_column, names, values
+from suffice.cli.parsing import values
 from suffice.cli.releases import release_app
 from suffice.errors import ParameterError
 
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 @plan_app.command("mean-operator")
+@grouped
 def plan_mean_operator(
     table: options.TablePath,
     label: options.Label,
@@ -39,15 +41,11 @@ def plan_mean_operator(
     ],
     delta: options.Delta = 0.0,
     mechanism: options.Mechanism = "auto",
-    features: options.Features = None,
     classes: options.Classes = "0,1",
-    categories: options.Categories = None,
-    feature_map: options.FeatureMap = None,
-    clip: options.Clip = None,
-    intercept: options.Intercept = None,
-    missing: options.Missing = "error",
     plot: Annotated[Path | None, typer.Option(help="Draw it: an SVG, PNG or PDF file.")] = None,
     json: options.Json = False,
+    *,
+    rows: MappedRows,
 ) -> None:
     """Predict noise and accuracy of each mechanism from public rows; the label is never read."""
     from suffice.owner.plan import plan_mean_operator as make_plan
@@ -57,14 +55,10 @@ def plan_mean_operator(
         epsilon[0] if len(epsilon) == 1 else epsilon,
         delta,
         label=label,
-        features=names(features),
+        features=rows.names,
         mechanism=mechanism,
         classes=values(classes),
-        categories=lists_by_column(categories, "--categories"),
-        map=feature_map,
-        clip=clip,
-        intercept=intercept,
-        missing=missing,
+        **rows.pipeline,
     )
     if plot is not None:
         from suffice.study.plan_figure import draw_plan

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.groups import Leaving, MappedRows, grouped
 from suffice.cli.output import progress, show_json, show_pairs, show_table
-from suffice.cli.releases import _ledger
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
@@ -45,6 +45,7 @@ def register(app: typer.Typer, plan: typer.Typer, release: typer.Typer) -> None:
     release.command("parties")(release_parties)
 
 
+@grouped
 def contribute(
     table: Annotated[Path, typer.Argument(help="The party's private records.")],
     aux: Auxiliary,
@@ -62,15 +63,11 @@ def contribute(
     ] = None,
     method: Method = "operator",
     lam: Penalty = 1e-4,
-    features: options.Features = None,
     classes: options.Classes = "0,1",
-    categories: options.Categories = None,
-    feature_map: options.FeatureMap = None,
-    clip: options.Clip = None,
-    intercept: options.Intercept = None,
-    missing: options.Missing = "error",
     like: Like = None,
     json: options.Json = False,
+    *,
+    mapped: MappedRows,
 ) -> None:
     """Write a party's contribution for the aggregator: its votes on public rows, not private."""
     from suffice.owner.parties.aggregate import METHODS
@@ -81,7 +78,7 @@ def contribute(
         raise ParameterError(f"--method must be one of {', '.join(METHODS)}.")
     if (label is None) == (cast is None):
         raise ParameterError("say what votes: records with a --label, or a column (--cast).")
-    rows = _auxiliary(aux, features, categories, feature_map, clip, intercept, missing, like)
+    rows = _auxiliary(aux, mapped, like)
     declared, name = check_classes(parsing.values(classes)), party or output.stem
     if cast is not None:
         part = _cast(PartyContribution, table, cast, name, rows, declared, METHODS[method])
@@ -126,6 +123,7 @@ def _trained(
     return own.contribution(name, rows, statistic, lam)
 
 
+@grouped
 def aggregate(
     parts: Annotated[list[Path], typer.Argument(help="*.part files, or folders of them.")],
     aux: Auxiliary,
@@ -143,27 +141,18 @@ def aggregate(
     noise: Form = "whitened",
     lam: Penalty = 1e-4,
     private_aux: PrivateRows = False,
-    features: options.Features = None,
     classes: options.Classes = "0,1",
-    categories: options.Categories = None,
-    feature_map: options.FeatureMap = None,
-    clip: options.Clip = None,
-    intercept: options.Intercept = None,
-    missing: options.Missing = "error",
     like: Like = None,
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_ledger: options.NoLedger = False,
-    request: options.Request = None,
     found_at: options.FoundAt = None,
-    sign: options.SigningKey = None,
-    json: options.Json = False,
+    *,
+    mapped: MappedRows,
+    leaving: Leaving,
 ) -> None:
     """Release what enrolled parties contributed; what is missing or wrong counts as zero."""
     from suffice.owner.parties.aggregate import PrivateEnsemble
 
-    payer = _ledger(ledger, no_ledger=no_ledger)
-    rows = _auxiliary(aux, features, categories, feature_map, clip, intercept, missing, like)
+    paid = leaving.paid()
+    rows = _auxiliary(aux, mapped, like)
     ensemble = PrivateEnsemble(
         epsilon=epsilon,
         delta=delta,
@@ -178,14 +167,13 @@ def aggregate(
         _files(parts),
         rows,
         enrolled=_enrolled(enrolled),
-        ledger=payer,
-        dataset=dataset,
-        request=request,
         found_at=found_at,
+        **paid,
     )
-    _report(outcome, output, sign, json=json)
+    _report(outcome, output, leaving)
 
 
+@grouped
 def release_parties(
     table: Annotated[Path, typer.Argument(help="Private records of all parties in one table.")],
     label: options.Label,
@@ -202,29 +190,20 @@ def release_parties(
         int | None,
         typer.Option(help="How many parties are enrolled; default: those of the table. Public."),
     ] = None,
-    features: options.Features = None,
     classes: options.Classes = "0,1",
-    categories: options.Categories = None,
-    feature_map: options.FeatureMap = None,
-    clip: options.Clip = None,
-    intercept: options.Intercept = None,
-    missing: options.Missing = "error",
     like: Like = None,
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_ledger: options.NoLedger = False,
-    request: options.Request = None,
     found_at: options.FoundAt = None,
-    sign: options.SigningKey = None,
-    json: options.Json = False,
+    *,
+    mapped: MappedRows,
+    leaving: Leaving,
 ) -> None:
     """Train a classifier per party of one table, and release what they say together."""
     from suffice.owner.parties.aggregate import PrivateEnsemble
     from suffice.owner.parties.tables import PartyTable
     from suffice.tables.labels import check_classes
 
-    payer = _ledger(ledger, no_ledger=no_ledger)
-    rows = _auxiliary(aux, features, categories, feature_map, clip, intercept, missing, like)
+    paid = leaving.paid()
+    rows = _auxiliary(aux, mapped, like)
     declared = check_classes(parsing.values(classes))
     ensemble = PrivateEnsemble(
         epsilon=epsilon,
@@ -244,12 +223,10 @@ def release_parties(
         sent,
         rows,
         enrolled=len(own.names) if enrolled is None else enrolled,
-        ledger=payer,
-        dataset=dataset,
-        request=request,
         found_at=found_at,
+        **paid,
     )
-    _report(outcome, output, sign, json=json)
+    _report(outcome, output, leaving)
 
 
 def plan_parties(
@@ -297,30 +274,13 @@ def plan_parties(
         typer.echo(verdict)
 
 
-def _auxiliary(
-    table: Path,
-    features: str | None,
-    categories: list[str] | None,
-    feature_map: str | None,
-    clip: float | None,
-    intercept: float | None,
-    missing: str,
-    like: Path | None,
-) -> Any:
+def _auxiliary(table: Path, mapped: MappedRows, like: Path | None) -> Any:
     """Return the public rows, mapped as the options say or as an earlier release does."""
     from suffice.owner.parties.auxiliary import AuxiliaryRows
     from suffice.release.codec import load
 
-    return AuxiliaryRows.read(
-        table,
-        pipeline=load(like).pipeline if like else None,
-        features=parsing.names(features),
-        categories=parsing.lists_by_column(categories, "--categories"),
-        missing=missing,  # type: ignore[arg-type]  # checked where it is used
-        clip=clip,
-        intercept=intercept,
-        map=feature_map,
-    )
+    pipeline = load(like).pipeline if like else None
+    return AuxiliaryRows.read(table, pipeline=pipeline, features=mapped.names, **mapped.pipeline)
 
 
 def _files(parts: list[Path]) -> list[Path]:
@@ -341,38 +301,23 @@ def _enrolled(text: str) -> int | list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _report(outcome: Any, output: Path, key: Path | None, *, json: bool) -> None:
+def _report(outcome: Any, output: Path, leaving: Leaving) -> None:
     """Write the release; say on stderr whose contribution counted as zero, and why."""
-    from suffice.release.signing import sign
-
-    release = outcome.release if key is None else sign(outcome.release, key)
-    release.save(output)
-    if json:
-        show_json(
-            {
-                "written": str(output),
-                "kind": release.kind,
-                "accepted": outcome.accepted,
-                "absent": outcome.absent,
-                "missing": list(outcome.missing),
-                "rejected": [
-                    {"party": r.party, "source": r.source, "reason": r.reason}
-                    for r in outcome.rejected
-                ],
-                "guarantees": [guarantee.to_json() for guarantee in release.guarantees],
-            }
-        )
-        return
-    for rejected in outcome.rejected:
-        typer.echo(f"suffice: counted as zero: {rejected}", err=True)
-    if outcome.absent:
-        names = f": {', '.join(outcome.missing[:8])}" if outcome.missing else ""
-        more = ", ..." if len(outcome.missing) > 8 else ""
-        typer.echo(f"suffice: nothing came from {outcome.absent} parties{names}{more}", err=True)
-    show_pairs(
-        [
-            ("written", str(output)),
-            ("parties", f"{outcome.accepted:,} counted"),
-            *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
-        ]
-    )
+    told = {
+        "kind": outcome.release.kind,
+        "accepted": outcome.accepted,
+        "absent": outcome.absent,
+        "missing": list(outcome.missing),
+        "rejected": [
+            {"party": r.party, "source": r.source, "reason": r.reason} for r in outcome.rejected
+        ],
+    }
+    if not leaving.json:
+        for rejected in outcome.rejected:
+            typer.echo(f"suffice: counted as zero: {rejected}", err=True)
+        if outcome.absent:
+            names = f": {', '.join(outcome.missing[:8])}" if outcome.missing else ""
+            more = ", ..." if len(outcome.missing) > 8 else ""
+            text = f"suffice: nothing came from {outcome.absent} parties{names}{more}"
+            typer.echo(text, err=True)
+    leaving.write(outcome.release, output, told, shown=f"{outcome.accepted:,} counted")

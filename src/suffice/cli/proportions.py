@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.groups import Leaving, grouped
 from suffice.cli.output import progress, show_json, show_table
-from suffice.cli.releases import _ledger, _write
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
@@ -28,6 +28,7 @@ def register(plan: typer.Typer, release: typer.Typer) -> None:
     release.command("bags")(release_bags)
 
 
+@grouped
 def release_proportions(
     table: options.TablePath,
     label: options.Label,
@@ -62,13 +63,9 @@ def release_proportions(
     feature_map: options.FeatureMap = None,
     missing: options.Missing = "error",
     like: options.Like = None,
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_ledger: options.NoLedger = False,
-    request: options.Request = None,
     found_at: options.FoundAt = None,
-    sign: options.SigningKey = None,
-    json: options.Json = False,
+    *,
+    leaving: Leaving,
 ) -> None:
     """Release the noisy label proportions of public sets of rows."""
     from suffice.owner.proportions.mechanism import LabelProportions
@@ -93,18 +90,17 @@ def release_proportions(
         release = mechanism_of_counts.release(
             table,
             bags=_columns(bag) if sets is None else load(sets),
-            ledger=_ledger(ledger, no_ledger=no_ledger),
-            dataset=dataset,
+            **leaving.paid(),
             label=label,
             features=parsing.names(features),
-            request=request,
             found_at=found_at,
             unprotected=unprotected,
             progress=tell,
         )
-    _write(release, output, sign, json=json)
+    leaving.write(release, output)
 
 
+@grouped
 def release_bags(
     table: options.TablePath,
     label: options.Label,
@@ -121,12 +117,8 @@ def release_bags(
     ] = None,
     features: options.Features = None,
     classes: options.Classes = "0,1",
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_ledger: options.NoLedger = False,
-    request: options.Request = None,
-    sign: options.SigningKey = None,
-    json: options.Json = False,
+    *,
+    leaving: Leaving,
 ) -> None:
     """Form one skewed set per class by randomised response on the labels, at its own cost."""
     from suffice.owner.proportions.adviser import assign_bags
@@ -137,16 +129,14 @@ def release_bags(
             skew=skew,
             epsilon=epsilon,
             classes=parsing.values(classes),
-            ledger=_ledger(ledger, no_ledger=no_ledger),
-            dataset=dataset,
+            **leaving.paid(),
             label=label,
             features=parsing.names(features),
-            request=request,
             progress=tell,
         )
     if rows is not None:
         _write_rows(table, release, rows)
-    _write(release, output, sign, json=json)
+    leaving.write(release, output)
 
 
 def _write_rows(table: Path, release: Any, path: Path) -> None:

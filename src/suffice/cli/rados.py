@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.groups import Leaving, grouped
 from suffice.cli.output import progress, show_json, show_table
-from suffice.cli.releases import _ledger, _write
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
@@ -40,6 +40,7 @@ def register(plan: typer.Typer, release: typer.Typer) -> None:
     release.command("rados")(release_rados)
 
 
+@grouped
 def release_rados(
     table: options.TablePath,
     label: options.Label,
@@ -92,12 +93,8 @@ def release_rados(
         bool,
         typer.Option("--unprotected", help="Let it leave without a global guarantee, knowingly."),
     ] = False,
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_ledger: options.NoLedger = False,
-    request: options.Request = None,
-    sign: options.SigningKey = None,
-    json: options.Json = False,
+    *,
+    leaving: Leaving,
 ) -> None:
     """Release rados: sums of private records over random subsets."""
     from suffice.owner.rados.mechanism import Rados
@@ -128,15 +125,13 @@ def release_rados(
     with progress("reading") as tell:
         release = mechanism.release(
             table,
-            ledger=_ledger(ledger, no_ledger=no_ledger),
-            dataset=dataset,
+            **leaving.paid(),
             label=label,
             features=chosen,
-            request=request,
             unprotected=unprotected,
             progress=tell,
         )
-    _write(release, output, sign, json=json)
+    leaving.write(release, output)
 
 
 def plan_rados(

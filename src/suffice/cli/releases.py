@@ -1,12 +1,12 @@
 """The owner's release commands: one per kind of release."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from suffice.cli import options, parsing
-from suffice.cli.output import progress, show_json, show_pairs
+from suffice.cli.groups import Leaving, MappedRows, grouped
+from suffice.cli.output import progress
 from suffice.errors import ParameterError
 
 __all__ = ["release_app"]
@@ -15,6 +15,7 @@ release_app = typer.Typer(help="Publish a sanitised statistic, paid for from a l
 
 
 @release_app.command("mean-operator")
+@grouped
 def release_mean_operator(
     table: options.TablePath,
     label: options.Label,
@@ -22,21 +23,12 @@ def release_mean_operator(
     output: options.Output,
     delta: options.Delta = 0.0,
     mechanism: options.Mechanism = "auto",
-    features: options.Features = None,
     classes: options.Classes = "0,1",
-    categories: options.Categories = None,
-    feature_map: options.FeatureMap = None,
-    clip: options.Clip = None,
-    intercept: options.Intercept = None,
-    missing: options.Missing = "error",
     like: options.Like = None,
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_ledger: options.NoLedger = False,
-    request: options.Request = None,
     found_at: options.FoundAt = None,
-    sign: options.SigningKey = None,
-    json: options.Json = False,
+    *,
+    rows: MappedRows,
+    leaving: Leaving,
 ) -> None:
     """Release the noisy mean operator of private labels and public rows."""
     from suffice.owner.mean_operator import MeanOperator
@@ -47,28 +39,23 @@ def release_mean_operator(
         delta=delta,
         mechanism=mechanism,
         classes=parsing.values(classes),
-        clip=clip,
-        intercept=intercept,
-        missing=missing,  # type: ignore[arg-type]  # checked where it is used
-        categories=parsing.lists_by_column(categories, "--categories"),
-        map=feature_map,
         pipeline=load(like).pipeline if like else None,
+        **rows.pipeline,
     )
     with progress("reading") as tell:
         release = operator.release(
             table,
-            ledger=_ledger(ledger, no_ledger=no_ledger),
-            dataset=dataset,
+            **leaving.paid(),
             label=label,
-            features=parsing.names(features),
-            request=request,
+            features=rows.names,
             found_at=found_at,
             progress=tell,
         )
-    _write(release, output, sign, json=json)
+    leaving.write(release, output)
 
 
 @release_app.command("responses")
+@grouped
 def release_responses(
     table: options.TablePath,
     label: options.Label,
@@ -106,12 +93,8 @@ def release_responses(
     ),
     features: options.Features = None,
     classes: options.Classes = "0,1",
-    ledger: options.LedgerFile = None,
-    dataset: options.Dataset = None,
-    no_ledger: options.NoLedger = False,
-    request: options.Request = None,
-    sign: options.SigningKey = None,
-    json: options.Json = False,
+    *,
+    leaving: Leaving,
 ) -> None:
     """Release whole records, every label and every feature randomised."""
     from suffice.owner.responses.mechanism import RandomizedResponse
@@ -135,14 +118,12 @@ def release_responses(
     with progress("reading") as tell:
         release = mechanism.release(
             table,
-            ledger=_ledger(ledger, no_ledger=no_ledger),
-            dataset=dataset,
+            **leaving.paid(),
             label=label,
             features=chosen,
-            request=request,
             progress=tell,
         )
-    _write(release, output, sign, json=json)
+    leaving.write(release, output)
 
 
 def _domains(
@@ -161,32 +142,3 @@ def _domains(
     for text in for_all:
         continuous |= dict.fromkeys(rest, parsing.pair(text))
     return discrete, continuous
-
-
-def _ledger(path: Path | None, *, no_ledger: bool) -> Any:
-    """Return the ledger, or None if that was said aloud."""
-    from suffice.owner.ledger import Ledger
-
-    if (path is None) != no_ledger:
-        raise ParameterError(
-            "say who pays: --ledger FILE --dataset NAME, or --no-ledger for a release without one."
-        )
-    return None if path is None else Ledger(path)
-
-
-def _write(release: Any, output: Path, key: Path | None, *, json: bool) -> None:
-    from suffice.release.signing import sign
-
-    if key is not None:
-        release = sign(release, key)
-    release.save(output)
-    if json:
-        promises = [guarantee.to_json() for guarantee in release.guarantees]
-        show_json({"written": str(output), "rows": release.rows, "guarantees": promises})
-        return
-    show_pairs(
-        [
-            ("written", str(output)),
-            *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
-        ]
-    )

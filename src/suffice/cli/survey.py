@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.groups import write_release
 from suffice.cli.output import show_json, show_pairs
 from suffice.errors import CorruptFileError, ParameterError, StorageError
 
@@ -140,11 +141,10 @@ def collect(
     json: options.Json = False,
 ) -> None:
     """Check all answers and write them as one release of randomised records."""
-    from suffice.cli.releases import _write
     from suffice.owner.responses.survey import collect as gather
     from suffice.owner.responses.survey import load_survey
 
-    _write(gather(load_survey(survey), answers), output, sign, json=json)
+    write_release(gather(load_survey(survey), answers), output, sign, json=json)
 
 
 def _table(path: str) -> Any:

@@ -137,13 +137,16 @@ class ExactSums(PrivatePass):
         """What one lattice step is worth in the mean."""
         return self.step / self.count
 
+    def integers(self) -> np.ndarray:
+        """Return the exact sums that noise is added to, shaped where there is a shape: private."""
+        exact = self._sums.result()
+        return exact if self.shape is None else self.shape.apply(exact)
+
     def noisy(self, noise: Noise) -> np.ndarray:
         """Return the statistic per row with noise: (width,) or (width, classes)."""
-        exact = self._sums.result()
-        if self.shape is None:
-            return np.ascontiguousarray(_squeezed(noise.add(exact)) * self.unit)
-        drawn = noise.add(self.shape.apply(exact))
-        return np.ascontiguousarray(_squeezed(drawn @ self.shape.back().T) * self.unit)
+        drawn = noise.add(self.integers())
+        back = drawn if self.shape is None else drawn @ self.shape.back().T
+        return np.ascontiguousarray(_squeezed(back) * self.unit)
 
 
 def _squeezed(sums: np.ndarray) -> np.ndarray:

@@ -10,6 +10,8 @@ phi(a) (R(-a) - R(-b)) with R the Mills ratio: no overflow, and relative accurac
 """
 
 import math
+import threading
+from functools import lru_cache
 from typing import Any
 
 from scipy.optimize import brentq
@@ -27,6 +29,7 @@ __all__ = [
 
 # A root is moved this far (relative) to the safe side: wide of brentq's tolerance, short of 1e-9.
 _SAFETY = 1e-11
+_own = threading.local()  # each thread's numbers of many digits, which are slow to set up
 
 
 def check_epsilon(epsilon: float) -> float:
@@ -61,6 +64,7 @@ def gaussian_delta(epsilon: float, multiplier: float) -> float:
     return math.exp(_log_delta(float(epsilon), float(multiplier)))
 
 
+@lru_cache(maxsize=256)
 def gaussian_epsilon(delta: float, multiplier: float) -> float:
     """Return the smallest epsilon at which the Gaussian has this ``delta``, rounded up."""
     target = math.log(check_delta(delta, positive=True))
@@ -73,6 +77,7 @@ def gaussian_epsilon(delta: float, multiplier: float) -> float:
     return float(root) * (1 + _SAFETY) + 1e-15
 
 
+@lru_cache(maxsize=256)
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
     """Return the smallest noise multiplier that gives (epsilon, delta), to 1e-9 and rounded up."""
     check_epsilon(epsilon)
@@ -93,7 +98,9 @@ def _exact_delta(epsilon: float, multiplier: float) -> Any:
     """Return delta(epsilon) with 60 digits."""
     from mpmath import MPContext
 
-    mp = MPContext()
-    mp.dps = 60
+    if not hasattr(_own, "digits"):
+        _own.digits = MPContext()
+        _own.digits.dps = 60
+    mp = _own.digits
     half, shift = 1 / (2 * mp.mpf(multiplier)), mp.mpf(epsilon) * mp.mpf(multiplier)
     return mp.ncdf(half - shift) - mp.exp(epsilon) * mp.ncdf(-half - shift)

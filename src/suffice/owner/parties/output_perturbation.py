@@ -79,10 +79,13 @@ class Distilled:
         """Return the covariance of the noise on the parameters."""
         return Covariance("identity", self.noise.variance * self._step**2)
 
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+        return np.rint(self._minimiser(total) / self._step).astype(np.int64)
+
     def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
         """Return the model, with fresh noise."""
-        theta = self._minimiser(total)
-        released = self.noise.add(np.rint(theta / self._step).astype(np.int64)) * self._step
+        released = self.noise.add(self.integers(total)) * self._step
         part = Part(self._rows(released, found_at), (guarantee,))
         return _model(self._public, released, self._lam, part, self.covariance())
 
@@ -157,9 +160,13 @@ class Averaged:
         """Return the covariance of the noise on the parameters."""
         return Covariance("identity", self.noise.variance * self._unit**2)
 
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+        return total
+
     def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
         """Return the model, with fresh noise."""
-        mean = self.noise.add(total) * self._unit
+        mean = self.noise.add(self.integers(total)) * self._unit
         released = np.ascontiguousarray(mean[0] if self._public.columns == 1 else mean.T)
         rows = self._public.auxiliary.row_set(ordered=False, found_at=found_at)
         part = Part(rows, (guarantee,))

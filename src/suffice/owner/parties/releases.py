@@ -60,6 +60,9 @@ class Way(Protocol):
     def covariance(self) -> Covariance:
         """Return the covariance of the noise on each column."""
 
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+
     def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
         """Return the release, with fresh noise."""
 
@@ -85,13 +88,14 @@ class OperatorWay:
             return Covariance("identity", variance)
         return Covariance("factor", variance, np.ascontiguousarray(self._shape.back()))
 
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+        return total if self._shape is None else self._shape.apply(total)
+
     def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
         """Return the release, with fresh noise."""
-        if self._shape is None:
-            sums = self.noise.add(total) * self._unit
-        else:
-            noisy = self.noise.add(self._shape.apply(total))
-            sums = noisy @ self._shape.back().T * self._unit
+        noisy = self.noise.add(self.integers(total))
+        sums = (noisy if self._shape is None else noisy @ self._shape.back().T) * self._unit
         operator = sums[0] if len(sums) == 1 else sums.T
         auxiliary = self._public.auxiliary
         return Release(
@@ -126,12 +130,16 @@ class VotesWay:
         """Return the covariance of the noise on each vote."""
         return Covariance("identity", self.noise.variance * self._unit**2)
 
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+        return total * _VOTE_STEPS
+
     def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
         """Return the release, with fresh noise."""
         auxiliary = self._public.auxiliary
         return Release(
             kind="votes",
-            arrays={"votes": self.noise.add(total * _VOTE_STEPS) * self._unit},
+            arrays={"votes": self.noise.add(self.integers(total)) * self._unit},
             details={
                 "classes": list(self._public.classes),
                 "mechanism": mechanism_name(self.noise),

@@ -1,0 +1,112 @@
+"""What is audited, as data: one case per mechanism and per broken twin, one loop for all."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from suffice.audit.scores import Score
+from suffice.audit.search import Pair
+from suffice.errors import ParameterError
+from suffice.privacy.events import Event, Gaussian
+from suffice.privacy.noise import CellNoise, Noise
+
+__all__ = ["Case", "all_cases", "as_it_is", "claim", "half", "named", "repeated", "selected"]
+
+CHEAP, SOME, FEW = 100_000, 20_000, 4_000  # outputs per data set, by what one costs
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mechanism with its claim, the neighbours it is tried on, and how its outputs come about.
+
+    ``claimed`` and ``delta`` are what the mechanism itself states, and ``mu`` the parameter of its
+    Gaussian curve where it states one. ``pairs(rng)`` looks for the worst neighbours;
+    ``sample(data set, n)`` returns n outputs (n, numbers) of the code that makes releases;
+    ``score(pair)`` is the exact loss, or None where it is unknown. A ``broken`` twin differs from a
+    mechanism in ``what`` alone, states the same, and has to be found out.
+    """
+
+    name: str
+    kind: str
+    claimed: float
+    delta: float
+    pairs: Callable[[np.random.Generator], list[Pair]]
+    sample: Callable[[Any, int], np.ndarray]
+    score: Callable[[Pair], Score] | None
+    samples: int = CHEAP
+    mu: float | None = None
+    broken: bool = False
+    what: str = ""
+
+    def twin(self, name: str, what: str, **changed: Any) -> "Case":
+        """Return a broken twin: the same claim about something that does not keep it."""
+        return replace(self, name=f"{self.name} / {name}", what=what, broken=True, **changed)
+
+
+def claim(event: Event, delta: float) -> dict[str, Any]:
+    """Return what an event states at ``delta``, as the fields of a case."""
+    mu = 1 / event.multiplier if isinstance(event, Gaussian) else None
+    return {"claimed": event.epsilon(delta), "delta": delta, "mu": mu}
+
+
+def repeated(noise: Noise, exact: np.ndarray, times: int) -> np.ndarray:
+    """Return ``times`` independent noisy copies of a statistic, (times, numbers).
+
+    It is the sampler and the scale of a release. Noise that is drawn cell by cell is drawn for all
+    copies in one call.
+    """
+    flat = exact.ravel()
+    if isinstance(noise, CellNoise):
+        many = replace(noise.sensitivity, dimension=flat.size * times)
+        return replace(noise, sensitivity=many).add(np.tile(flat, times)).reshape(times, -1)
+    return np.array([noise.add(flat) for _ in range(times)])
+
+
+def as_it_is(noise: Noise) -> Noise:
+    """Return the noise of a release."""
+    return noise
+
+
+def half(noise: Noise) -> Noise:
+    """Return half of the noise under the claim of the whole."""
+    return replace(noise, scale=noise.scale / 2)
+
+
+@lru_cache(maxsize=1)
+def all_cases() -> dict[str, Case]:
+    """Return every case by its name, a twin after what it is a twin of."""
+    from suffice.audit import (
+        cases_mean_operator,
+        cases_parties,
+        cases_proportions,
+        cases_rados,
+        cases_responses,
+    )
+
+    families = (
+        cases_mean_operator,
+        cases_responses,
+        cases_rados,
+        cases_proportions,
+        cases_parties,
+    )
+    return {case.name: case for family in families for case in family.cases()}
+
+
+def named(name: str) -> Case:
+    """Return one case."""
+    return all_cases()[name]
+
+
+def selected(kinds: tuple[str, ...]) -> Iterator[str]:
+    """Yield the names of the cases of some kinds of release, of all kinds if none are given."""
+    known = {case.kind for case in all_cases().values()}
+    strange = [kind for kind in kinds if kind not in known]
+    if strange:
+        raise ParameterError(f"there is no kind {strange[0]!r}; kinds: {', '.join(sorted(known))}.")
+    for name, case in all_cases().items():
+        if not kinds or case.kind in kinds:
+            yield name

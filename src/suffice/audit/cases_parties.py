@@ -1,0 +1,227 @@
+"""Many parties, one release: the operator of their votes, the votes, and three kinds of model."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from suffice.audit.cases import FEW, SOME, Case, as_it_is, claim, repeated
+from suffice.audit.scores import Score, shift_score
+from suffice.audit.search import Pair, Space, worst_pairs
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.owner.parties.output_perturbation import Averaged, Distilled
+from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
+from suffice.owner.parties.tally import VoteTally
+from suffice.privacy.noise import Noise
+
+__all__ = ["cases"]
+
+_PARTIES = 2
+_LAM = 20.0  # far above the curvature of the loss: then a bound by strong convexity is nearly met
+# The corners of a square: votes along an axis move the operator as far as votes can.
+_SQUARE = ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0))
+
+
+@lru_cache
+def _auxiliary(method: str) -> AuxiliaryRows:
+    """Return the auxiliary rows: two for a table of votes, which has a number per row and class."""
+    rows = _SQUARE[1:3] if method == "votes" else _SQUARE
+    return AuxiliaryRows.read(np.array(rows), intercept=0.0, clip=1.0)
+
+
+@dataclass(frozen=True)
+class _Ensemble:
+    """An aggregation of few parties: the sum of a release, the noise of a release.
+
+    A data set is how every party votes, or, for ``average``, which parameters it sends.
+    """
+
+    ensemble: PrivateEnsemble
+    spoil: Callable[[Noise], Noise] = as_it_is
+
+    @property
+    def auxiliary(self) -> AuxiliaryRows:
+        """The public rows that are voted on."""
+        return _auxiliary(self.ensemble.method)
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The declared classes."""
+        return tuple(self.ensemble.classes)
+
+    @lru_cache  # noqa: B019  # frozen, few, and as long-lived as the process
+    def way(self) -> Way:
+        """Return the way of a release, calibrated before anything is seen."""
+        e = self.ensemble
+        enrolled = Enrolled.of(_PARTIES)
+        public = Round(self.auxiliary, self.classes, enrolled, e.mechanism, e.epsilon, e.delta)
+        if e.method == "operator":
+            return OperatorWay(public, e.noise)
+        if e.method == "votes":
+            return VotesWay(public)
+        if e.method == "average":
+            return Averaged(public, e.lam)
+        return Distilled(e.method, public, e.lam, private=False)
+
+    @lru_cache  # noqa: B019
+    def integers(self, data: tuple[Any, ...]) -> np.ndarray:
+        """Return what noise is added to."""
+        names, enrolled = [f"party {i}" for i in range(len(data))], Enrolled.of(_PARTIES)
+        if self.ensemble.method == "average":
+            sent = [
+                PartyContribution.of_parameters(
+                    name, theta, self.auxiliary, classes=self.classes, lam=self.ensemble.lam
+                )
+                for name, theta in zip(names, data, strict=True)
+            ]
+            gathering = Gathering(
+                "parameters", self.auxiliary, self.classes, enrolled, self.ensemble.lam
+            )
+            total = gathering.take(sent).result().total
+        else:
+            tally = VoteTally(self.auxiliary, self.classes)
+            tally.add(names, np.array(data))
+            needed = "votes" if self.ensemble.method in ("votes", "vote") else "operator"
+            total = tally.gathered(needed, enrolled).total
+        return self.way().integers(total)
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return the votes, or parameters, that move the statistic most."""
+
+        def distance(one: tuple[Any, ...], two: tuple[Any, ...]) -> float:
+            return float(np.linalg.norm(self.integers(one) - self.integers(two)))
+
+        if self.ensemble.method == "average":
+            far = 2 * self.auxiliary.pipeline.norm_bound / self.ensemble.lam  # held to half of that
+            angles = np.linspace(0, 2 * math.pi, 8, endpoint=False)
+            choices: list[Any] = [(far * math.cos(t), far * math.sin(t)) for t in angles]
+        else:
+            choices = list(product(range(len(self.classes)), repeat=self.auxiliary.count))
+        return worst_pairs(Space((choices,) * _PARTIES), distance, rng, 1)
+
+    def sample(self, data: tuple[Any, ...], times: int) -> np.ndarray:
+        """Return noisy statistics."""
+        return repeated(self.spoil(self.way().noise), self.integers(data), times)
+
+    def score(self, pair: Pair) -> Score:
+        """Return the exact loss."""
+        noise = self.spoil(self.way().noise)
+        return shift_score(noise, self.integers(pair.one), self.integers(pair.two))
+
+    def case(self, name: str, kind: str, samples: int) -> Case:
+        """Return the case of the mechanism as it is."""
+        return Case(
+            name, kind, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
+            **claim(self.way().noise.event, self.ensemble.delta),
+        )  # fmt: skip
+
+    def twin(self, case: Case, name: str, what: str, factor: float) -> Case:
+        """Return the case with ``factor`` of the noise."""
+        broken = replace(self, spoil=lambda noise: replace(noise, scale=noise.scale * factor))
+        return case.twin(name, what, sample=broken.sample, score=broken.score)
+
+
+_HALF = ("half the noise", "the scale is half of what it must be", 0.5)
+_GAUSSIAN = {"epsilon": 4.0, "delta": 0.01, "lam": _LAM}
+_PURE = {"epsilon": 1.0, "lam": _LAM}
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases of this family."""
+    yield from _operators()
+    yield from _votes()
+    yield from _models()
+    yield from _whole()
+
+
+def _operators() -> Iterator[Case]:
+    kind = "mean-operator"
+    whitened = _Ensemble(PrivateEnsemble(**_GAUSSIAN))
+    case = whitened.case("parties, operator, gaussian", kind, SOME)
+    yield case
+    yield whitened.twin(
+        case, "norm for diameter", "two votes are said to be one vote apart, not two", 0.5
+    )
+    many = _Ensemble(PrivateEnsemble(classes=(0, 1, 2), noise="even", **_GAUSSIAN))
+    case = many.case("parties, operator, gaussian, 3 classes", kind, SOME // 2)
+    yield case
+    yield many.twin(
+        case, "factor 1 for sqrt 2", "two votes are said to be one apart, not sqrt 2", 0.5**0.5
+    )
+    pure = _Ensemble(PrivateEnsemble(**_PURE))
+    case = pure.case("parties, operator, knorm", kind, FEW // 2)
+    yield case
+    yield pure.twin(case, *_HALF)
+
+
+def _votes() -> Iterator[Case]:
+    gaussian = _Ensemble(PrivateEnsemble(method="votes", **_GAUSSIAN))
+    case = gaussian.case("parties, votes, gaussian", "votes", SOME // 2)
+    yield case
+    yield gaussian.twin(
+        case, "sqrt(N) for sqrt(2 N)", "a changed vote is said to move one count", 0.5**0.5
+    )
+    pure = _Ensemble(PrivateEnsemble(method="votes", **{**_PURE, "epsilon": 2.0}))
+    case = pure.case("parties, votes, knorm", "votes", FEW // 2)
+    yield case
+    yield pure.twin(case, "a third of the noise", "the scale is a third of what it must be", 1 / 3)
+
+
+def _models() -> Iterator[Case]:
+    kind = "model"
+    soft = _Ensemble(PrivateEnsemble(method="soft", **_GAUSSIAN))
+    case = soft.case("parties, soft, gaussian", kind, SOME)
+    yield case
+    yield soft.twin(case, *_HALF)
+    pure = _Ensemble(PrivateEnsemble(method="soft", **_PURE))
+    case = pure.case("parties, soft, knorm", kind, FEW // 2)
+    yield case
+    yield pure.twin(case, *_HALF)
+    vote = _Ensemble(PrivateEnsemble(method="vote", **_GAUSSIAN))
+    case = vote.case("parties, vote, gaussian", kind, SOME)
+    yield case
+    yield vote.twin(
+        case, "averaged over parties", "a majority is said to move by 1/M of what it does",
+        1 / _PARTIES,
+    )  # fmt: skip
+    average = _Ensemble(PrivateEnsemble(method="average", **_GAUSSIAN))
+    case = average.case("parties, average, gaussian", kind, SOME)
+    yield case
+    yield average.twin(
+        case, "radius for diameter", "parameters are said to be one radius apart, not two", 0.5
+    )
+    pure = _Ensemble(PrivateEnsemble(method="average", **_PURE))
+    case = pure.case("parties, average, knorm", kind, FEW // 2)
+    yield case
+    yield pure.twin(case, *_HALF)
+
+
+def _whole() -> Iterator[Case]:
+    """Yield aggregations from end to end, as floats, about which the auditor is told nothing."""
+    stated = _Ensemble(PrivateEnsemble(**{**_GAUSSIAN, "epsilon": 8.0}))
+
+    def through(ensemble: PrivateEnsemble) -> Callable[[Any, int], np.ndarray]:
+        def sample(data: tuple[Any, ...], times: int) -> np.ndarray:
+            tally = VoteTally(stated.auxiliary, (0, 1))
+            tally.add([f"party {i}" for i in range(len(data))], np.array(data))
+            asked = {"enrolled": _PARTIES, "ledger": None}
+            drawn = (ensemble.aggregate(tally, stated.auxiliary, **asked) for _ in range(times))
+            return np.array([one.release.arrays["mean_operator"] for one in drawn])
+
+        return sample
+
+    case = stated.case("parties, operator, whole releases", "mean-operator", FEW // 4)
+    case = replace(case, sample=through(stated.ensemble), score=None)
+    yield case
+    yield case.twin(
+        "epsilon tripled",
+        "the noise of three times the epsilon that is stated",
+        sample=through(replace(stated.ensemble, epsilon=24.0)),
+    )

@@ -1,0 +1,366 @@
+"""Label proportions of sets: noisy counts, Dirichlet draws, and sets formed by response."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln, gammaln, log_expit
+
+from suffice.audit.cases import CHEAP, FEW, SOME, Case, claim
+from suffice.audit.scores import Score, shift_score
+from suffice.audit.search import Pair, Space, worst_pairs
+from suffice.errors import ParameterError
+from suffice.owner.proportions.adviser import assign_bags, skew_epsilon
+from suffice.owner.proportions.dirichlet import BoundedCounts, PriorCounts, ScaledCounts
+from suffice.owner.proportions.mechanism import LabelProportions
+from suffice.owner.proportions.noise import AdditiveCounts, Sets
+from suffice.owner.proportions.plan import way_named
+from suffice.privacy.dirichlet import bounded_sigma, largest_sigma, pair_delta
+from suffice.privacy.urn import enough_balls
+
+__all__ = ["cases"]
+
+_KIND = "proportions"
+Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """The counts of one set (or of ``overlap`` sets that hold the same row), many times over.
+
+    Disjoint sets cost what one of them costs, so that one draw for n equal sets is n outputs.
+    """
+
+    mechanism: str
+    size: int
+    classes: int
+    epsilon: float
+    delta: float = 0.0
+    overlap: int = 1
+    shrink: float = 1.0  # of the noise
+
+    def way(self, times: int = 1) -> AdditiveCounts:
+        """Return the mechanism of a release about this many sets."""
+        sets = Sets(np.full(times * self.overlap, self.size), self.classes, self.overlap)
+        way = way_named(self.mechanism, sets, self.epsilon, self.delta)
+        assert isinstance(way, AdditiveCounts)  # noqa: S101  # for the type checker
+        return replace(way, noise=replace(way.noise, scale=way.noise.scale * self.shrink))
+
+    def counts(self, labels: tuple[int, ...]) -> np.ndarray:
+        """Return the exact counts of every set."""
+        return np.tile(np.bincount(labels, minlength=self.classes), (self.overlap, 1))
+
+    def sample(self, labels: tuple[int, ...], times: int) -> np.ndarray:
+        """Return noisy counts."""
+        exact = np.tile(self.counts(labels), (times, 1))
+        return self.way(times).draw(exact).reshape(times, -1)
+
+    def score(self, pair: Pair) -> Score:
+        """Return the exact loss; of two counts the first says all."""
+        way = self.way()
+        cut = 1 if way.once else self.classes
+        one, two = (self.counts(labels)[:, :cut] for labels in (pair.one, pair.two))
+        steps = way.noise.scale / way.scale
+        shift = shift_score(way.noise, one * steps, two * steps, 1 / steps)
+
+        def loss(outputs: np.ndarray) -> np.ndarray:
+            kept = outputs.reshape(len(outputs), self.overlap, self.classes)[:, :, :cut]
+            return shift(kept.reshape(len(outputs), -1))
+
+        return loss
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return labels whose counts are farthest apart."""
+
+        def distance(one: tuple[int, ...], two: tuple[int, ...]) -> float:
+            return float(np.abs(self.counts(one) - self.counts(two)).sum())
+
+        return worst_pairs(Space((tuple(range(self.classes)),) * self.size), distance, rng)
+
+    def case(self, name: str, samples: int) -> Case:
+        """Return the case of the mechanism as it is."""
+        return Case(
+            name, _KIND, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
+            **claim(self.way().event, self.delta),
+        )  # fmt: skip
+
+    def twin(self, case: Case, name: str, what: str, shrink: float) -> Case:
+        """Return the case with less noise."""
+        broken = replace(self, shrink=shrink)
+        return case.twin(name, what, sample=broken.sample, score=broken.score, samples=SOME)
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases of this family."""
+    yield from _additive()
+    yield from _whole_release()
+    yield from _drawn()
+    yield from _printed()
+    yield from _formed()
+
+
+def _additive() -> Iterator[Case]:
+    two = _Counts("laplace", 6, 2, 1.0)
+    case = two.case("proportions laplace, 2 classes", CHEAP)
+    yield case
+    yield two.twin(case, "half the noise", "the scale is half of what it must be", 0.5)
+    rng = np.random.default_rng(0)
+
+    def in_floats(labels: tuple[int, ...], times: int) -> np.ndarray:
+        return np.asarray(labels.count(0) + rng.laplace(size=(times, 1)) / two.epsilon)
+
+    yield case.twin(
+        "noise in floating point",
+        "numpy's Laplace noise: which floats come out tells what it was added to (Mironov 2012)",
+        pairs=lambda rng: worst_pairs(
+            Space(((0, 1),) * 2), lambda a, b: float(a.count(0) * b.count(0) == 0), rng
+        ),
+        sample=in_floats,
+        score=lambda _: lambda outputs: outputs[:, 0],
+    )
+    three = _Counts("laplace", 6, 3, 1.0)
+    case = three.case("proportions laplace, 3 classes", CHEAP)
+    yield case
+    yield three.twin(case, "sensitivity 1", "a changed label is said to move one count", 0.5)
+    shared = _Counts("laplace", 6, 2, 1.0, overlap=2)
+    case = shared.case("proportions laplace, overlapping sets", CHEAP)
+    yield case
+    yield shared.twin(
+        case, "sets taken for disjoint", "a row in two sets is paid for as if it were in one", 0.5
+    )
+    gaussian = _Counts("gaussian", 6, 3, 4.0, 0.01)
+    case = gaussian.case("proportions gaussian", SOME)
+    yield case
+    yield gaussian.twin(
+        case, "factor 1 for sqrt 2", "the 2-norm of a change is said to be 1", 0.5**0.5
+    )
+
+
+def _whole_release() -> Iterator[Case]:
+    """Yield one release about many equal sets, from end to end."""
+    plain = _Counts("laplace", 6, 2, 1.0)
+
+    def through(mechanism: LabelProportions) -> Callable[[Any, int], np.ndarray]:
+        def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
+            y = np.tile(np.array(labels), times)
+            rows = np.arange(len(y), dtype=np.float64)[:, None] % 5
+            bags = np.repeat(np.arange(times), len(labels))
+            return mechanism.release(rows, y, bags, ledger=None).arrays["counts"]
+
+        return sample
+
+    case = replace(
+        plain.case("proportions laplace, a whole release", SOME),
+        sample=through(LabelProportions(1.0, mechanism="laplace")),
+    )
+    yield case
+    yield case.twin(
+        "epsilon doubled",
+        "the noise of twice the epsilon that is stated",
+        sample=through(LabelProportions(2.0, mechanism="laplace")),
+    )
+
+
+def _log_urn(balls: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return ln p of balls drawn from the urn of Dir(weights), up to what is the same for all."""
+    total, drawn = weights.sum(), balls.sum(axis=1)
+    parts = (gammaln(balls + weights) - gammaln(weights)).sum(axis=1)
+    return np.asarray(parts + gammaln(total) - gammaln(total + drawn))
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Counts that leave as balls of an urn whose parameters are ``weights(counts)``."""
+
+    sample: Callable[[Counts, int], np.ndarray]
+    weights: Callable[[Counts], np.ndarray]
+    shares: Callable[[np.ndarray], np.ndarray]
+
+    def score(self, pair: Pair) -> Score:
+        """Return the exact loss of a Dirichlet-multinomial draw."""
+        one, two = (self.weights(data[0]) for data in (pair.one, pair.two))
+        number = enough_balls(float(one.sum())), enough_balls(float(two.sum()))
+
+        def loss(outputs: np.ndarray) -> np.ndarray:
+            logs = [
+                _log_urn(np.rint(self.shares(outputs) * n), w)
+                for n, w in zip(number, (one, two), strict=True)
+            ]
+            return np.asarray(logs[0] - logs[1])
+
+        return loss
+
+
+def _neighbours(
+    distance: Callable[[Counts, Counts], float], counts: list[Counts], total: int
+) -> Callable[[np.random.Generator], list[Pair]]:
+    """Return a search over counts of which one label was moved; a data set is one such tuple."""
+
+    def apart(one: tuple[Counts], two: tuple[Counts]) -> float:
+        moved = np.abs(np.subtract(one[0], two[0])).sum()
+        fits = moved == 2 and sum(one[0]) == sum(two[0]) == total
+        return distance(one[0], two[0]) if fits else -1.0
+
+    return lambda rng: worst_pairs(Space((counts,)), apart, rng, 1)
+
+
+def _drawn() -> Iterator[Case]:
+    """Yield the sound Dirichlet mechanisms, which draw in an urn."""
+    yield from _prior()
+    size, epsilon, delta = 1, 1.0, 0.01  # the worst pair of counts is that of one row
+    bounded = BoundedCounts(Sets(np.array([size]), 2), epsilon, delta, 3)
+
+    def distance(one: Counts, two: Counts) -> float:
+        i, j = (int(np.argmax(np.subtract(*pair))) for pair in ((one, two), (two, one)))
+        padded = one[i] + bounded.kappa, one[j] + bounded.kappa
+        return float(pair_delta(*padded, bounded.sigma, epsilon))
+
+    def of(way: BoundedCounts) -> _Drawn:
+        def sample(data: tuple[Counts], times: int) -> np.ndarray:
+            many = replace(way, sets=Sets(np.full(times, size), 2))
+            return many.draw(np.tile(np.array(data[0]), (times, 1)))
+
+        return _Drawn(
+            sample,
+            lambda counts: way.sigma * (np.array(counts) + way.kappa),
+            lambda outputs: (outputs + way.kappa) / (size + 2 * way.kappa),
+        )
+
+    sound = of(bounded)
+    case = Case(
+        "proportions scaled-dirichlet-bounded", _KIND,
+        pairs=_neighbours(distance, [(k, size - k) for k in range(size + 1)], size),
+        sample=sound.sample, score=sound.score, samples=FEW, claimed=epsilon, delta=delta,
+    )  # fmt: skip
+    yield case
+    bare = of(_Unpadded(bounded.sets, epsilon, delta, 3))
+    yield case.twin(
+        "kappa left out", "sigma is that of counts plus kappa, and the draw is from the counts",
+        sample=bare.sample, score=lambda _: lambda outputs: outputs[:, 0], samples=FEW // 4,
+    )  # fmt: skip
+
+
+def _prior() -> Iterator[Case]:
+    """Yield proportions drawn from noisy counts: where one is cut off at zero, nothing is drawn."""
+    laplace = _Counts("laplace", 6, 2, 2.0)
+
+    def cut_off(one: tuple[int, ...], two: tuple[int, ...]) -> float:
+        rare = [np.exp(-laplace.epsilon * laplace.counts(labels)[0]) for labels in (one, two)]
+        return float(np.abs(rare[0] - rare[1]).max())
+
+    def drawn(counts: _Counts) -> Callable[[Any, int], np.ndarray]:
+        def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
+            exact = np.tile(counts.counts(labels), (times, 1))
+            return PriorCounts(counts.way(times)).draw(exact)
+
+        return sample
+
+    case = replace(
+        laplace.case("proportions laplace-prior", FEW),
+        pairs=lambda rng: worst_pairs(Space(((0, 1),) * 6), cut_off, rng, 1),
+        sample=drawn(laplace),
+        score=lambda _: lambda outputs: outputs[:, 0],
+    )
+    yield case
+    yield case.twin(
+        "half the noise",
+        "the counts behind the draw have too little noise",
+        sample=drawn(replace(laplace, shrink=0.5)),
+        samples=FEW // 2,
+    )
+
+
+class _Unpadded(BoundedCounts):
+    """A broken twin: the sigma of a kappa that is not there."""
+
+    @cached_property
+    def _chosen(self) -> tuple[int, float]:
+        assert self.asked is not None  # noqa: S101  # for the type checker
+        return 0, bounded_sigma(self.asked, self.epsilon, self.delta) or 0.0
+
+
+class _Printed(ScaledCounts):
+    """Scaled Dirichlet as printed; the sigma of counts that were seen before is remembered."""
+
+    def _sigma(self, counts: np.ndarray) -> float:
+        known = _sigma(tuple(counts.tolist()), self.epsilon, self.delta)
+        return super()._sigma(counts) if known is None else known
+
+
+@lru_cache(maxsize=4096)
+def _sigma(counts: Counts, epsilon: float, delta: float) -> float | None:
+    return largest_sigma(counts, epsilon, delta)
+
+
+def _printed() -> Iterator[Case]:
+    """Yield Scaled Dirichlet as printed: a twin from birth, since sigma comes from the counts."""
+    total, epsilon, delta = 50, 1.0, 0.01
+
+    def sample(data: tuple[Counts], times: int) -> np.ndarray:
+        way = _Printed(Sets(np.full(times, total), 2), epsilon, delta)
+        try:
+            return way.draw(np.tile(np.array(data[0]), (times, 1)))
+        except ParameterError:
+            return np.full((times, 2), -1.0)  # a refusal, which is seen
+
+    def weights(counts: Counts) -> np.ndarray:
+        return (_sigma(counts, epsilon, delta) or 0.0) * np.array(counts)
+
+    def lost(one: Counts, two: Counts) -> float:
+        """Return the exact delta at epsilon of two Beta distributions, of two sigmas."""
+        parts = weights(one), weights(two)
+        if min(p.min() for p in parts) == 0:
+            return 0.0
+        logits = np.linspace(-60, 60, 6001)
+        logs = [a * log_expit(logits) + b * log_expit(-logits) - betaln(a, b) for a, b in parts]
+        excess = np.exp(logs[0]) - np.exp(epsilon + logs[1])
+        return float(excess.clip(0).sum() * (logits[1] - logits[0]))
+
+    rare = [(k, total - k) for k in range(16)]
+    drawn = _Drawn(sample, weights, lambda outputs: outputs / total)
+    case = Case(
+        "proportions scaled-dirichlet", _KIND, pairs=_neighbours(lost, rare, total),
+        sample=drawn.sample, score=drawn.score, samples=FEW, claimed=epsilon, delta=delta,
+    )  # fmt: skip
+    yield case.twin("as printed", "sigma is computed from the private counts (Iyer et al.)")
+
+    def refused(one: Counts, two: Counts) -> float:
+        known = [_sigma(counts, epsilon, delta) is None for counts in (one, two)]
+        return float(known[0] != known[1])
+
+    yield case.twin(
+        "refusal",
+        "whether a sigma exists, and anything leaves, depends on the private counts",
+        pairs=_neighbours(refused, rare, total),
+        score=lambda _: lambda outputs: (outputs[:, 0] < 0).astype(np.float64),
+        samples=FEW // 4,
+    )
+
+
+def _formed() -> Iterator[Case]:
+    """Yield sets that are formed by randomised response, and by the labels."""
+    skew, classes = 0.8, 3
+
+    def sample(label: tuple[int], times: int) -> np.ndarray:
+        rows = np.arange(times, dtype=np.float64)[:, None] % 5
+        y = np.full(times, label[0])
+        sets = assign_bags(rows, y, skew=skew, classes=tuple(range(classes)), ledger=None)
+        return sets.arrays["answers"][:, None].astype(np.int64)
+
+    space = Space((tuple(range(classes)),))
+    case = Case(
+        "sets by response", "label-responses", claimed=skew_epsilon(skew, classes), delta=0.0,
+        pairs=lambda rng: worst_pairs(space, lambda a, b: float(a != b), rng),
+        sample=sample, score=None,
+    )  # fmt: skip
+    yield case
+    yield replace(
+        case.twin(
+            "sets by label",
+            "sets are skewed by the labels, and only the noise on their counts (epsilon 1) is paid"
+            " for (Iyer et al., Section 3.1)",
+        ),
+        claimed=1.0,
+    )

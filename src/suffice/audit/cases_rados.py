@@ -1,0 +1,308 @@
+"""Rados with a promise: noise per label, record, attribute or edge, and DP-Feat.
+
+For noise, one example and two rados with structured signs are the worst case: the example is in
+exactly one of the two, which is what the noise is scaled to.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+from suffice.audit.cases import CHEAP, FEW, SOME, Case, claim, repeated
+from suffice.audit.scores import Score
+from suffice.audit.search import Pair, Space, worst_pairs
+from suffice.owner.rados.guarantees import label_sensitivity
+from suffice.owner.rados.mechanism import Rados
+from suffice.owner.rados.signs import ChosenSubsets
+from suffice.owner.rados.ways import Way, label_noise, way_of
+from suffice.privacy.binomial import truncation
+
+__all__ = ["cases"]
+
+_KIND = "rados"
+Example = tuple[float, float, int]  # two coordinates and a label of 0 or 1
+# On the unit circle, where rows are clipped at, along an axis and between; and one inside.
+_POINTS = ((1.0, 0.0), (-1.0, 0.0), (0.6, 0.8), (-0.6, -0.8), (0.3, -0.2))
+_RECORDS = tuple((a, b, y) for a, b in _POINTS for y in (0, 1))
+_LABELS = tuple((0.6, 0.8, y) for y in (0, 1))
+_CELLS = tuple((a, 1.0, 1) for a in (-1.0, 1.0, 0.25))
+
+
+def _edge(example: Example) -> np.ndarray:
+    return np.array(example[:2]) * (1 if example[2] else -1)
+
+
+def _take(way: Way, data: tuple[Example, ...], stretch: float = 1.0) -> None:
+    rows = np.array([example[:2] for example in data]).T * stretch
+    way.take(np.ascontiguousarray(rows), np.array([1.0 if e[2] else -1.0 for e in data]))
+
+
+@dataclass(frozen=True)
+class _Noisy:
+    """Two rados of few examples, by the way of a release that is set up anew for every output.
+
+    ``scored`` is given the pair, the deviation of the noise on a number and its exponent: 2 for
+    Gaussian noise, 1 for K-norm noise. A ``stretch`` feeds a way longer rows than it reckons with.
+    """
+
+    mechanism: Rados
+    choices: tuple[Example, ...]
+    scored: Callable[[Pair, float, int], Score] | None
+    examples: int = 1
+    stretch: float = 1.0
+
+    def way(self) -> Way:
+        """Return a way that has drawn nothing yet."""
+        rows = self.mechanism.private_rows(np.zeros((self.examples, 2)))
+        return way_of(self.mechanism.task(rows, self.examples))
+
+    def sample(self, data: tuple[Example, ...], times: int) -> np.ndarray:
+        """Return rados as they leave, all of one release in a row."""
+        task, drawn = self.way().task, []
+        for _ in range(times):
+            way = way_of(task)
+            _take(way, data, self.stretch)
+            drawn.append(way.draw()[0].ravel())
+        return np.array(drawn)
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return the examples whose edges are farthest apart."""
+
+        def apart(one: tuple[Example, ...], two: tuple[Example, ...]) -> float:
+            return sum(
+                float(np.linalg.norm(_edge(a) - _edge(b))) for a, b in zip(one, two, strict=True)
+            )
+
+        return worst_pairs(Space((self.choices,) * self.examples), apart, rng, 1)
+
+    def score(self, pair: Pair) -> Score:
+        """Return the exact loss, for rows as long as they are."""
+        assert self.scored is not None  # noqa: S101  # for the type checker
+        way = self.way()
+        _take(way, pair.one)
+        variance = way.draw()[1].variance
+        pure = way.guarantees[0].delta == 0
+        long = Pair(*(tuple(_longer(e, self.stretch) for e in d) for d in (pair.one, pair.two)))
+        return self.scored(long, math.sqrt(variance / (3 if pure else 1)), 1 if pure else 2)
+
+    def cases(
+        self, name: str, flaw: str, what: str, stretch: float = 2.0, samples: int = FEW // 2
+    ) -> Iterator[Case]:
+        """Yield the way as it is, and with rows that are longer than it reckons with."""
+        (promise,) = self.way().guarantees
+        case = Case(
+            name, _KIND, pairs=self.pairs, sample=self.sample,
+            score=None if self.scored is None else self.score, samples=samples,
+            **claim(promise.event, promise.delta),
+        )  # fmt: skip
+        yield case
+        broken = replace(self, stretch=stretch)
+        own = {} if self.scored is None else {"score": broken.score}
+        yield case.twin(flaw, what, sample=broken.sample, **own)
+
+
+def _longer(example: Example, stretch: float) -> Example:
+    return (example[0] * stretch, example[1] * stretch, example[2])
+
+
+def _log(distance: np.ndarray, deviation: float, power: int) -> np.ndarray:
+    """Return ln p of Gaussian noise (power 2) or K-norm noise (power 1), up to a constant."""
+    return -((np.linalg.norm(distance, axis=1) / deviation) ** power) / power
+
+
+def _shared_score(pair: Pair, deviation: float, power: int) -> Score:
+    """Return the loss of two rados that share their noise: their difference tells who is in."""
+    row = np.array(pair.one[0][:2])
+    means = [np.zeros(2) if data[0][2] else -row for data in (pair.one, pair.two)]
+
+    def loss(outputs: np.ndarray) -> np.ndarray:
+        first, second = outputs[:, :2], outputs[:, 2:]
+        without = np.where(((first - second) @ row > 0)[:, None], second, first)
+        one, two = (_log(without - mean, deviation, power) for mean in means)
+        return one - two
+
+    return loss
+
+
+def _matrix_score(pair: Pair, deviation: float, power: int) -> Score:
+    """Return the loss of two rados with noise of their own, either of which holds the example."""
+
+    def log_of(outputs: np.ndarray, example: Example) -> np.ndarray:
+        edge, none = _edge(example), np.zeros(2)
+        ways = (np.concatenate([edge, none]), np.concatenate([none, edge]))
+        return np.asarray(logsumexp([_log(outputs - w, deviation, power) for w in ways], axis=0))
+
+    return lambda outputs: log_of(outputs, pair.one[0]) - log_of(outputs, pair.two[0])
+
+
+def _edges_score(pair: Pair, deviation: float, power: int) -> Score:
+    """Return the loss of a noisy edge, which is the sum of the two rados, in a scale of its own."""
+    del deviation, power
+    towards = _edge(pair.one[0]) - _edge(pair.two[0])
+    return lambda outputs: (outputs[:, :2] + outputs[:, 2:]) @ towards
+
+
+def _attribute_score(pair: Pair, deviation: float, power: int) -> Score:
+    """Return the loss of one coordinate, in a scale of its own; the other shows who is in."""
+    del deviation, power
+    towards = pair.one[0][0] - pair.two[0][0]
+
+    def loss(outputs: np.ndarray) -> np.ndarray:
+        first = np.abs(outputs[:, 1]) > np.abs(outputs[:, 3])
+        return np.where(first, outputs[:, 0], outputs[:, 2]) * towards
+
+    return loss
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases of this family."""
+    declared: dict[str, Any] = {"count": 2, "ranges": (-1.0, 1.0), "intercept": 0.0}
+    strong = {**declared, "bound": 1.0, "delta": 0.01, "epsilon": 4.0}
+    pure = {**strong, "delta": 0.0, "epsilon": 1.0}
+    unclipped = ("rows not clipped", "rows are longer than the bound that noise is scaled to")
+    yield from _Noisy(Rados(unit="label", **pure), _LABELS, _shared_score).cases(
+        "rados, a label, knorm", *unclipped
+    )
+    # Where delta is large enough for Gaussian noise to have the least variance.
+    normal = Rados(unit="label", **{**strong, "delta": 0.1, "epsilon": 2.0})
+    yield from _Noisy(normal, _LABELS, _shared_score).cases("rados, a label, gaussian", *unclipped)
+    yield from _Noisy(Rados(unit="record", **strong), _RECORDS, _matrix_score).cases(
+        "rados, a record",
+        "norm for diameter",
+        "noise is scaled to sqrt(k) max ||x||, not to twice that",
+        samples=FEW,
+    )
+    edges = Rados(unit="record", noise="edges", **strong)
+    yield from _Noisy(edges, _RECORDS, _edges_score).cases(
+        "rados, a record, noise on edges",
+        "norm for diameter",
+        "noise is scaled to max ||x||, not to twice that (Nock et al., Section 5.2)",
+    )
+    cell = Rados(unit="attribute", attributes=("x0",), epsilon=4.0, delta=0.01, **declared)
+    yield from _Noisy(cell, _CELLS, _attribute_score).cases(
+        "rados, an attribute", "not held to the range", "values lie outside the declared range"
+    )
+    free = Rados(unit="record", signs="iid", **{**strong, "epsilon": 8.0})
+    yield from _Noisy(free, _RECORDS, None, examples=2).cases(
+        "rados, a record, free signs", *unclipped, stretch=20.0
+    )
+    yield _fixed_support(Rados(unit="label", **pure))
+    yield from _features()
+
+
+def _fixed_support(mechanism: Rados) -> Case:
+    """Return the twin that `Rados` refuses: a fixed support and noise that all rados share."""
+    count, (x, z, _) = 4, _LABELS[0]
+    noisy = _Noisy(mechanism, _LABELS, None, examples=2)
+    way = noisy.way()
+    reach = label_sensitivity(way.task.rows.pipeline, way.step)
+    noise = label_noise(reach, mechanism.epsilon or 0.0, mechanism.delta)
+
+    def sample(data: tuple[Example, ...], times: int) -> np.ndarray:
+        rows = np.tile(np.array([[x], [z]]), (1, 2))
+        signs = np.array([1.0 if example[2] else -1.0 for example in data])
+        shared = repeated(noise, np.zeros(2, dtype=np.int64), times)
+        drawn = []
+        for vector in shared:
+            chosen = ChosenSubsets(2, np.ones(count, dtype=np.int64), way.step, 2)
+            chosen.update(rows, signs)
+            drawn.append((chosen.result() - vector).ravel())
+        return np.array(drawn) * way.step
+
+    def unequal(_: Pair) -> Score:
+        return lambda outputs: np.ptp(outputs[:, ::2], axis=1)
+
+    (promise,) = way.guarantees
+    case = Case(
+        "rados, a label, knorm", _KIND, pairs=noisy.pairs, sample=sample, score=unequal,
+        samples=FEW, **claim(promise.event, promise.delta),
+    )  # fmt: skip
+    return case.twin(
+        "fixed support",
+        "rados sum one example each: their differences carry no noise",
+        samples=FEW // 2,
+    )
+
+
+@dataclass(frozen=True)
+class _Feature:
+    """What ``count`` DP-Feat rados of ``rows`` rows tell about one protected column, taken alone.
+
+    Rados are drawn independently of each other, so that one draw of n times as many is n outputs.
+    """
+
+    rows: int
+    count: int
+    truncate: float | None = None
+
+    def mechanism(self, times: int) -> Rados:
+        """Return the mechanism, for as many outputs."""
+        return Rados(
+            count=self.count * times, protect=("x0",), delta=0.01, truncate=self.truncate,
+            standardize="none", intercept=0.0,
+        )  # fmt: skip
+
+    def way(self, times: int) -> Way:
+        """Return a way that has drawn nothing yet."""
+        mechanism = self.mechanism(times)
+        return way_of(mechanism.task(mechanism.private_rows(np.zeros((self.rows, 1))), self.rows))
+
+    def sample(self, cells: tuple[int, ...], times: int) -> np.ndarray:
+        """Return the column's coordinates, all of one release in a row."""
+        way = self.way(times)
+        way.take(2.0 * np.array([cells], dtype=np.float64) - 1, np.ones(self.rows))
+        return np.rint(way.draw()[0]).astype(np.int64).reshape(times, self.count)
+
+    def score(self, pair: Pair) -> Score:
+        """Return the exact loss: a coordinate is K - q, K binomial and q the number of zeros."""
+        low = 0 if self.truncate is None else truncation(self.rows, self.truncate)
+        logs = binom.logpmf(np.arange(self.rows + 1), self.rows, 0.5)
+        logs[:low], logs[self.rows - low + 1 :] = -math.inf, -math.inf
+        padded = np.concatenate([logs, [-math.inf, -math.inf]])  # and K one off at either end
+
+        def loss(outputs: np.ndarray) -> np.ndarray:
+            ones = [padded[outputs + cells.count(0)].sum(axis=1) for cells in (pair.one, pair.two)]
+            return np.asarray(ones[0] - ones[1])
+
+        return loss
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return columns that differ in one cell; all such pairs are equally far apart."""
+        some = tuple(int(c) for c in rng.integers(0, 2, self.rows))
+        return [Pair((0, *some[1:]), (1, *some[1:]))]
+
+    def case(self, name: str, samples: int) -> Case:
+        """Return the case of what is promised about the column."""
+        (promise,) = self.way(1).guarantees
+        return Case(
+            name, _KIND, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
+            **claim(promise.event, promise.delta),
+        )  # fmt: skip
+
+
+def _features() -> Iterator[Case]:
+    free = _Feature(60, 4)
+    case = free.case("rados, a column alone", CHEAP)
+    yield case
+    yield replace(
+        case.twin("one rado's worth", "four rados are said to cost what one costs"),
+        claimed=_Feature(60, 1).case("", 1).claimed,
+    )
+    held = _Feature(300, 2, truncate=1.0)
+    yield held.case("rados, a column alone, truncated", SOME)
+    printed = _Feature(1000, 1, truncate=0.1)
+    yield replace(
+        case.twin("Theorem 6", "a sum at the edge of the truncation comes from one data set only"),
+        name="rados, a column alone, truncated / Theorem 6",
+        claimed=printed.count * 0.1,
+        delta=1000.0**-2,  # o(1/m), as printed
+        pairs=printed.pairs,
+        sample=printed.sample,
+        score=printed.score,
+        samples=FEW,
+    )

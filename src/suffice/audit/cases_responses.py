@@ -1,0 +1,262 @@
+"""Randomised records: an owner's, cell by cell, and the answers of participants themselves."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.audit.cases import CHEAP, SOME, Case
+from suffice.audit.scores import Score, log_density
+from suffice.audit.search import Pair, Space, worst_pairs
+from suffice.owner.responses.channels import Lattice, channel_of, response_of
+from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.participant import Choice, Number, Randomizer
+from suffice.privacy.events import Gaussian
+from suffice.privacy.guarantee import Unit
+from suffice.privacy.noise import Noise
+from suffice.release.spread import Added, Flips
+
+__all__ = ["cases"]
+
+_KIND = "responses"
+_INSIDE = (0.37, 0.81)  # of a range of 0 to 1, besides its ends
+
+
+@dataclass(frozen=True)
+class _Records:
+    """Records of a label, a state of three and a number, randomised by one whole release.
+
+    A record's cells are randomised on their own, so that a table of n equal records is n outputs.
+    """
+
+    mechanism: RandomizedResponse
+    unit: Unit
+    changing: tuple[int, ...] = ()
+    stretch: float = 1.0  # of the numbers: beyond 1 a record lies outside its declared range
+
+    def sample(self, record: tuple[Any, ...], times: int) -> np.ndarray:
+        """Return answers, codes and values, one record a row."""
+        label, state, number = record if self.changing else record[0]
+        table = pa.table(
+            {"state": np.full(times, state), "number": np.full(times, self.stretch * number)}
+        )
+        release = self.mechanism.release(table, np.full(times, label), ledger=None)
+        parts = (release.arrays["answers"][:, None], release.arrays["codes"])
+        return np.hstack([*parts, release.arrays["values"]]).astype(np.float64)
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return the records, or the cells of one, that are easiest to tell apart."""
+        numbers = (0.0, 1.0, *_INSIDE)
+        cells: tuple[Sequence[Any], ...] = ((0, 1), (0, 1, 2), numbers)
+        if self.changing:
+            space = Space(cells, self.changing)
+        else:
+            whole = [(c, s, v) for c in cells[0] for s in cells[1] for v in numbers]
+            space = Space((whole,))
+        return worst_pairs(space, self._distance, rng)
+
+    def _distance(self, one: tuple[Any, ...], two: tuple[Any, ...]) -> float:
+        """Return the largest loss of states, and how far the numbers are apart, in deviations."""
+        (a, s, u), (b, t, v) = (r if self.changing else r[0] for r in (one, two))
+        label, state, noise = self._channels()
+        losses = (label[:, a] - label[:, b]).max() + (state[:, s] - state[:, t]).max()
+        return float(losses + abs(u - v) / noise[0].scale / noise[1])
+
+    def _channels(self) -> tuple[np.ndarray, np.ndarray, tuple[Noise, float]]:
+        """Return the logarithms of both channels, and the noise of a number with its step."""
+        first, second = self.mechanism.columns(["state", "number"])
+        assert isinstance(first.noise, Flips)  # noqa: S101  # for the type checker
+        lattice = channel_of(second.noise)
+        assert isinstance(lattice, Lattice)  # noqa: S101
+        flips = Flips(2, keep=1 - self.mechanism.label_flip)
+        label = np.log(response_of(flips).matrix)
+        return label, np.log(response_of(first.noise).matrix), (lattice.noise, lattice.step)
+
+    def score(self, pair: Pair) -> Score:
+        """Return the exact loss of a record."""
+        label, state, (noise, step) = self._channels()
+
+        def log_of(outputs: np.ndarray, record: tuple[Any, ...]) -> np.ndarray:
+            a, s, u = record if self.changing else record[0]
+            answers, codes = outputs[:, 0].astype(int), outputs[:, 1].astype(int)
+            far = (outputs[:, 2:] - self.stretch * u) / step
+            return label[answers, a] + state[codes, s] + log_density(noise, far)
+
+        return lambda outputs: log_of(outputs, pair.one) - log_of(outputs, pair.two)
+
+    def case(self, name: str, samples: int) -> Case:
+        """Return the case of what is promised about the unit."""
+        promise = next(
+            g for g in self.mechanism.guarantees(["state", "number"]) if g.unit is self.unit
+        )
+        assert promise.epsilon is not None  # noqa: S101
+        event = promise.event
+        return Case(
+            name,
+            _KIND,
+            claimed=promise.epsilon,
+            delta=promise.delta,
+            mu=1 / event.multiplier if isinstance(event, Gaussian) else None,
+            pairs=self.pairs,
+            sample=self.sample,
+            score=self.score,
+            samples=samples,
+        )
+
+    def twin(self, case: Case, name: str, what: str, **changed: Any) -> Case:
+        """Return the case of the same promise about changed noise."""
+        own = {key: changed.pop(key) for key in ("stretch",) if key in changed}
+        broken = replace(self, mechanism=replace(self.mechanism, **changed), **own)
+        return case.twin(name, what, pairs=broken.pairs, sample=broken.sample, score=broken.score)
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases of this family."""
+    yield from _owners()
+    yield from _participants()
+
+
+def _owners() -> Iterator[Case]:
+    laplace = RandomizedResponse(
+        label_flip=0.3, states={"state": (0, 1, 2)}, ranges={"number": (0.0, 1.0)},
+        feature_flip=0.5, feature_noise=2.0, kernel="laplace",
+    )  # fmt: skip
+    label = _Records(laplace, Unit.LABEL, (0,))
+    case = label.case("responses, a label", CHEAP)
+    yield case
+    case = replace(case, samples=SOME)
+    yield label.twin(case, "too few flips", "half as many labels are flipped", label_flip=0.15)
+
+    attribute = _Records(laplace, Unit.ATTRIBUTE, (1, 2))
+    case = attribute.case("responses, an attribute, laplace", CHEAP)
+    yield case
+    case = replace(case, samples=SOME)
+    yield attribute.twin(case, "half the noise", "a quarter of the variance", feature_noise=0.5)
+    yield attribute.twin(
+        case,
+        "too few flips of states",
+        "states are flipped half as often as stated",
+        feature_flip=0.25,
+    )
+    far = replace(attribute, stretch=2.0, mechanism=replace(laplace, ranges={"number": (0.0, 2.0)}))
+    yield case.twin(
+        "not held to the range",
+        "numbers outside the declared range leave as they are, with the noise of the range",
+        sample=far.sample,
+        score=far.score,
+    )
+
+    record = _Records(laplace, Unit.RECORD)
+    case = record.case("responses, a record", CHEAP)
+    yield case
+    dearest = attribute.case("", SOME).claimed
+    yield replace(
+        case.twin("dearest cell only", "a record is said to cost what its dearest cell costs"),
+        claimed=dearest,
+        samples=SOME,
+    )
+
+    gaussian = replace(laplace, feature_flip=0.6, feature_noise=0.5, kernel="gaussian", delta=0.01)
+    number = _Records(gaussian, Unit.ATTRIBUTE, (2,))
+    event = channel_of(Added(0.0, 1.0, "gaussian", 0.5)).event
+    stated = {"claimed": event.epsilon(0.01), "delta": 0.01, "mu": 1 / event.multiplier}
+    case = replace(number.case("responses, a number, gaussian", SOME), **stated)
+    yield case
+    yield number.twin(
+        case,
+        "half the range",
+        "the sensitivity is the distance to the middle of the range",
+        feature_noise=0.5 / 4,
+    )
+
+
+def _participants() -> Iterator[Case]:
+    states = ("never", "once", "often")
+    choice = Choice(states, 0.6)
+    codes = {state: code for code, state in enumerate(states)}
+
+    def answer(one: Choice, times: int = 1) -> Callable[[Any, int], np.ndarray]:
+        """Return what draws answers, each question asked ``times`` times."""
+
+        def sample(truth: tuple[str], count: int) -> np.ndarray:
+            place = one.place(truth[0])
+            drawn = [codes[one.draw(place)] for _ in range(count * times)]
+            return np.array(drawn).reshape(count, times)
+
+        return sample
+
+    space = Space((states,))
+    case = Case(
+        "participant, a choice",
+        _KIND,
+        claimed=Randomizer(choice).epsilon,
+        delta=0.0,
+        pairs=lambda rng: worst_pairs(space, lambda a, b: float(a != b), rng),
+        sample=answer(choice),
+        score=None,
+    )
+    yield case
+    case = replace(case, samples=SOME)
+    yield case.twin(
+        "too few flips", "the truth is sent too often", sample=answer(Choice(states, 0.8))
+    )
+    yield case.twin(
+        "memory lost", "the same question is answered afresh, three times", sample=answer(choice, 3)
+    )
+    for kernel, variance, delta in (("laplace", 2.0, 0.0), ("gaussian", 0.5, 0.01)):
+        number = Number(0.0, 1.0, kernel, variance)
+        case = _number_case(number, delta)
+        yield case
+        thin = Number(0.0, 1.0, kernel, variance / 4)
+        yield case.twin(
+            "half the noise",
+            "a quarter of the variance",
+            sample=_number_sample(thin),
+            score=_number_score(thin),
+            samples=SOME // 2,
+        )
+
+
+def _number_case(number: Number, delta: float) -> Case:
+    asked = Randomizer(number, delta=delta or 1e-6)
+    return Case(
+        f"participant, a number, {number.kernel}",
+        _KIND,
+        claimed=asked.epsilon,
+        delta=asked.delta,
+        pairs=lambda rng: worst_pairs(
+            Space(((0.0, 1.0, *_INSIDE, -3.0, 5.0),)),
+            lambda a, b: abs(number.place(a[0]) - number.place(b[0])),
+            rng,
+        ),
+        sample=_number_sample(number),
+        score=_number_score(number),
+        samples=SOME if delta else CHEAP // 2,
+        mu=number.precision**0.5 if delta else None,
+    )
+
+
+def _number_sample(number: Number) -> Callable[[Any, int], np.ndarray]:
+    def sample(truth: tuple[float], count: int) -> np.ndarray:
+        place = number.place(truth[0])
+        return np.array([[number.draw(place)] for _ in range(count)])
+
+    return sample
+
+
+def _number_score(number: Number) -> Callable[[Pair], Score]:
+    def score(pair: Pair) -> Score:
+        one, two = (number.place(data[0]) * number.step for data in (pair.one, pair.two))
+        spread = float(number.scale) * number.step
+
+        def loss(outputs: np.ndarray) -> np.ndarray:
+            near, far = outputs[:, 0] - one, outputs[:, 0] - two
+            if number.kernel == "laplace":
+                return np.asarray((np.abs(far) - np.abs(near)) / spread)
+            return np.asarray((far**2 - near**2) / (2 * spread**2))
+
+        return loss
+
+    return score

@@ -1,0 +1,112 @@
+"""Every mechanism is audited and has a twin; sound ones pass, broken ones do not."""
+
+from dataclasses import replace
+
+import pytest
+
+from suffice.audit.auditor import Finding, audit, audit_case
+from suffice.audit.cases import all_cases, named, selected
+from suffice.errors import ParameterError
+from suffice.owner.candidates import MECHANISMS
+from suffice.owner.parties.aggregate import METHODS
+from suffice.owner.proportions.plan import MECHANISMS as OF_COUNTS
+from suffice.release.kinds import KINDS
+
+ALPHA = 1e-7  # of each bound below: the chance that a sound mechanism is flagged here
+
+
+def test_every_kind_of_release_is_audited_and_has_a_broken_twin():
+    for kind in KINDS:
+        cases = [named(name) for name in selected((kind,))]
+        assert {case.broken for case in cases} == {True, False}, kind
+
+
+def test_every_case_has_a_twin_and_every_twin_says_what_is_wrong():
+    cases = all_cases()
+    for name, case in cases.items():
+        assert name == case.name
+        assert bool(case.what) == case.broken
+        if not case.broken:
+            assert any(other.startswith(f"{name} / ") for other in cases), name
+
+
+def test_every_mechanism_that_an_owner_can_name_is_there():
+    names = " ".join(all_cases())
+    for mechanism in MECHANISMS:
+        wanted = "label-responses" if mechanism == "response" else f"mean-operator {mechanism}"
+        assert wanted in names
+    for mechanism in OF_COUNTS:
+        assert f"proportions {mechanism}" in names
+    for method in METHODS:
+        assert f"parties, {method}, gaussian" in names
+    for unit in ("a label", "a record", "an attribute", "a column alone"):
+        assert f"rados, {unit}" in names
+
+
+@pytest.mark.parametrize(
+    ("name", "effort"),
+    [
+        ("mean-operator laplace", 0.2),
+        ("mean-operator gaussian", 0.4),
+        ("label-responses, 3 classes", 0.2),
+        ("responses, a record", 0.2),
+        ("participant, a choice", 0.1),
+        ("proportions laplace, 2 classes", 0.1),
+        ("proportions laplace, overlapping sets", 0.3),
+        ("parties, operator, gaussian", 0.4),
+        ("parties, average, gaussian", 0.4),
+        ("rados, a column alone", 2.0),
+    ],
+)
+def test_sound_mechanisms_are_not_flagged_and_the_bound_comes_near(name, effort):
+    finding = audit_case(named(name), seed=1, effort=effort, alpha=ALPHA)
+    assert not finding.violated
+    assert finding.tightness > 0.6
+
+
+@pytest.mark.parametrize(
+    ("name", "effort"),
+    [
+        ("mean-operator laplace / half the noise", 0.6),
+        ("mean-operator laplace / seed reused", 0.1),
+        ("mean-operator laplace / noise in floating point", 0.2),
+        ("mean-operator gaussian / half the noise", 0.2),
+        ("label-responses, 2 classes / too few flips", 0.1),
+        ("label-responses, 2 classes / answered twice", 0.2),
+        ("label-responses, 3 classes / ratios within columns", 1.0),
+        ("responses, an attribute, laplace / not held to the range", 0.5),
+        ("participant, a choice / memory lost", 0.3),
+        ("proportions laplace, 2 classes / noise in floating point", 0.2),
+        ("proportions scaled-dirichlet / refusal", 0.3),
+        ("sets by response / sets by label", 0.1),
+        ("parties, vote, gaussian / averaged over parties", 0.5),
+        ("rados, a column alone, truncated / Theorem 6", 1.0),
+    ],
+)
+def test_broken_twins_are_found_out(name, effort):
+    finding = audit_case(named(name), seed=1, effort=effort, alpha=ALPHA)
+    assert finding.broken
+    assert finding.violated
+
+
+def test_a_verdict_is_never_a_proof():
+    (sound,) = audit(["label-responses, 2 classes"], effort=0.05)
+    assert sound.verdict.startswith("no evidence against, tight to ")
+    assert sound.expected
+    caught = replace(sound, lower_bound=2 * sound.claimed)
+    assert caught.verdict == "violated"
+    assert not caught.expected
+    assert replace(caught, broken=True).expected
+    assert not replace(sound, broken=True).expected
+
+
+def test_the_failure_probability_is_shared_by_all_cases():
+    names = ["label-responses, 2 classes", "label-responses, 3 classes"]
+    found: list[Finding] = audit(names, effort=0.01, failure=1e-3)
+    assert [finding.alpha for finding in found] == [5e-4, 5e-4]
+    assert [finding.name for finding in found] == names
+
+
+def test_a_kind_that_does_not_exist_is_named():
+    with pytest.raises(ParameterError, match="nothing-like-this"):
+        list(selected(("nothing-like-this",)))

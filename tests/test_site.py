@@ -1,0 +1,36 @@
+"""The site builds without a warning, and its reference has every public name in one place."""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import suffice
+
+DOCS = Path(__file__).parents[1] / "docs"
+DOCUMENTED = re.compile(r"^\.\. auto(?:class|function):: (\w+)$", re.MULTILINE)
+
+
+def test_every_public_name_is_in_exactly_one_page_of_the_reference():
+    pages = [page.read_text() for page in sorted((DOCS / "api").glob("*.md"))]
+    found = Counter(name for page in pages for name in DOCUMENTED.findall(page))
+    assert found == Counter(list(suffice._HOMES))
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    """As `make docs` does it: a dead link, a page that none leads to, a bad docstring fail."""
+    site = tmp_path / "site"
+    words = ["--fail-on-warning", "--keep-going", "--quiet", "--doctree-dir", tmp_path / "trees"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *words, DOCS, site],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "MeanOperator" in (site / "api" / "owner.html").read_text()
+    for page in site.rglob("*.html"):  # it needs no network to be read either
+        loaded = re.findall(r'<(?:img|link|script)[^>]+(?:href|src)="([^"]+)', page.read_text())
+        assert loaded
+        assert not [address for address in loaded if "//" in address]
