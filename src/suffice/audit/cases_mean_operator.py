@@ -23,6 +23,8 @@ __all__ = ["cases"]
 _KIND = "mean-operator"
 # Public rows: along an axis, where the 1-norm equals the 2-norm, and along the diagonal.
 _ROWS = np.array([[1.5, 0.0], [-1.5, 0.0], [1.0, 1.0], [-1.0, -1.0], [0.2, -0.3]])
+# The longest along an axis: the fewer numbers a change moves, the likelier the worst event is.
+_AXIS = np.array([[2.5, 0.0], [-2.5, 0.0], [0.0, 0.3], [0.0, -0.3], [0.2, 0.0]])
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _noisy_sums() -> Iterator[Case]:
         "Laplace noise of scale D2/epsilon (Patrini et al., Theorem 9, read with ||x||_2 <= 1)",
         lambda noise: replace(noise, scale=noise.sensitivity.l2 / laplace.mechanism.epsilon),
     )
-    many = _Operator.of(_ROWS, epsilon=1.0, mechanism="laplace", classes=(0, 1, 2))
+    many = _Operator.of(_AXIS, epsilon=1.0, mechanism="laplace", classes=(0, 1, 2))
     case = many.case("mean-operator laplace, 3 classes", CHEAP // 2)
     yield case
     case = replace(case, samples=SOME // 2)
