@@ -26,6 +26,12 @@ def test_the_page_stands_alone_and_states_every_promise(told):
     assert len(story.tables[0].rows) == len(CHAPTERS)
 
 
+def test_the_auditor_finds_the_broken_one_and_no_other(told):
+    *sound, broken = told[0].tables[-1].rows
+    assert broken[-1] == "violated"
+    assert all(row[-1].startswith("no evidence against") for row in sound)
+
+
 def test_every_release_taught_something(told):
     for chapter in told[0].chapters:
         measure = chapter.measure
