@@ -282,6 +282,14 @@ def test_a_release_about_something_else_is_noticed_even_if_the_answer_names_it(c
     assert check_answer(other, answer, tmp_path / "r") == release
     with pytest.raises(ForeignAnswerError, match="other rows, features or classes"):
         check_answer(proposal, Granted(proposal.digest, answer.release), tmp_path / "r")
+    for changed, trouble in (
+        ({"epsilon": 2.0}, "another price"),
+        ({"epsilon": 1.0, "map": "polynomial:2"}, "maps its rows otherwise"),
+        ({"epsilon": 1.0, "missing": "zero"}, "maps its rows otherwise"),
+    ):
+        asked = propose(rows, **changed)
+        with pytest.raises(ForeignAnswerError, match=trouble):
+            check_answer(asked, Granted(asked.digest, answer.release), tmp_path / "r")
 
 
 def test_ledgers_that_cannot_pay_say_so(clinic, tmp_path):

@@ -176,3 +176,10 @@ def test_honest_contributions_are_never_rejected():
         sent += [part(f"e{i}", (t > 0).astype(int), classes) for i, t in enumerate(towards.T)]
         sent += [part(f"c{k}", np.full(30, k), classes) for k in range(classes)]
         assert gather(sent, len(sent), classes=classes).rejected == ()
+
+
+def test_a_tally_counts_enrolled_parties_only():
+    tally = VoteTally(AUX, THREE)
+    tally.add(["mallory"], np.zeros((1, AUX.count), dtype=np.int64))
+    with pytest.raises(ParameterError, match="'mallory' among them"):
+        tally.gathered("votes", Enrolled.of(["ann", "bob"]))

@@ -3,6 +3,7 @@
 import sqlite3
 import stat
 
+import numpy as np
 import pytest
 
 from suffice.errors import (
@@ -107,14 +108,25 @@ def test_the_same_data_under_a_second_name_are_refused(tmp_path):
 
 def test_several_statements_about_one_unit_are_all_charged(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.ATTRIBUTE: Budget(1.0)}})
-    age, income = (
-        Guarantee(unit=Unit.ATTRIBUTE, event=Pure(epsilon), of=(name,))
-        for name, epsilon in (("age", 0.25), ("income", 0.5))
-    )
-    pay(ledger, "a", age, income)
+    one, other = (Guarantee(unit=Unit.ATTRIBUTE, event=Pure(e)) for e in (0.25, 0.5))
+    pay(ledger, "a", one, other)
     assert ledger.balances()[0].spent == 0.75
     with pytest.raises(BudgetError):
-        pay(ledger, "b", age, income)
+        pay(ledger, "b", one, other)
+
+
+def test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.ATTRIBUTE: Budget(1.0)}})
+    age = Guarantee(unit=Unit.ATTRIBUTE, event=Pure(0.25), of=("age",))
+    with pytest.raises(PrivacyError, match="protects age alone"):
+        pay(ledger, "a", age)
+    assert ledger.balances()[0].spent == 0
+
+
+def test_a_budget_is_written_as_plain_numbers(tmp_path):
+    Ledger(tmp_path / "l", {"d": Budget(np.float64(2.0), np.float64(0.0))})
+    again = Ledger(tmp_path / "l", {"d": Budget(2)})
+    assert again.balances()[0].budget == Budget(2.0)
 
 
 def test_a_composed_event_is_charged_like_its_parts(tmp_path):

@@ -421,6 +421,8 @@ def test_both_releases_are_paid_for_and_the_second_says_what_the_first_cost(tmp_
     with pytest.raises(PrivacyError, match="not paid for"):
         mechanism(0.5).release(X, Y, outside, ledger=ledger, dataset="d")
     assigned = assign_bags(X, Y, skew=0.8, classes=(0, 1, 2), ledger=ledger, dataset="d")
+    with pytest.raises(PrivacyError, match="not paid for"):  # another draw of what was paid
+        mechanism(0.5).release(X, Y, outside, ledger=ledger, dataset="d")
     release = mechanism(0.5).release(X, Y, assigned, ledger=ledger, dataset="d")
     (balance,) = ledger.balances()
     assert balance.spent == pytest.approx(math.log(8) + 0.5, rel=1e-6)

@@ -16,16 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, PrivacyError
+from suffice.owner.ledger import Ledger
 from suffice.owner.rados.guarantees import most_memberships
 from suffice.owner.rados.mechanism import Rados
+from suffice.owner.rados.plan import plan_rados
 from suffice.owner.rados.signs import ChosenSubsets, binomials
 from suffice.owner.rados.ways import way_of
 from suffice.privacy import randomness
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon
 from suffice.privacy.events import Gaussian
-from suffice.privacy.guarantee import Kind, Scope, Unit
+from suffice.privacy.guarantee import Budget, Kind, Scope, Unit
 
 ALARM = 1e-6
 NAMES = ["x0", "x1", "x2"]
@@ -408,3 +410,36 @@ def test_several_columns_are_protected_each_on_its_own():
     release = mechanism.release(X, rng.integers(0, 2, 300), ledger=None)
     assert [g.of for g in release.guarantees] == [("x0",), ("x1",)]
     assert all(g.scope is Scope.MARGINAL for g in release.guarantees)
+
+
+def test_other_ranges_are_another_request(tmp_path, rng):
+    """Ranges clip cells also where the pipeline does not show them."""
+    X, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    ledger = Ledger(tmp_path / "l", {"d": {"record": Budget(4.0, 1e-5)}})
+    kept = {"unit": "record", "epsilon": 1.0, "delta": 1e-6, "standardize": "none", "bound": 1.0}
+    for limits in ((-1.0, 1.0), (-0.1, 0.1)):
+        Rados(count=8, ranges=limits, **kept).release(X, y, ledger=ledger, dataset="d")
+    assert ledger.balances()[0].debits == 2
+
+
+def test_one_protected_column_is_not_paid_from_a_budget_per_attribute(tmp_path, rng):
+    X, y = rng.uniform(-1, 1, size=(30, 2)), rng.integers(0, 2, 30)
+    ledger = Ledger(tmp_path / "l", {"d": {"attribute": Budget(4.0, 1e-5)}})
+    one = Rados(
+        count=8, unit="attribute", attributes=["x0"], epsilon=1.0, delta=1e-6, ranges=(-1, 1)
+    )
+    with pytest.raises(PrivacyError, match="x0 alone"):
+        one.release(X, y, ledger=ledger, dataset="d")
+    assert "all other columns: nothing is promised" in str(one.release(X, y, ledger=None).guarantee)
+
+
+def test_a_given_pipeline_is_said_to_be_unchecked(rng):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    plain = Rados(clip=0.95).release(X, y, ledger=None, unprotected=True)
+    again = Rados(pipeline=plain.pipeline, unit="record", epsilon=1.0, delta=1e-6)
+    assert "came from was not checked" in str(again.release(X, y, ledger=None).guarantee)
+
+
+def test_a_plan_reads_no_private_row(rng):
+    with pytest.raises(ParameterError, match="reads no private row"):
+        plan_rados(rng.normal(size=(60, 2)), 1.0, 1e-6, standardize="rows")

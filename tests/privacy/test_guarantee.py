@@ -146,6 +146,21 @@ def test_marginal_guarantees_do_not_compose():
         compose([guarantee(scope=Scope.MARGINAL, of=("x",))] * 2, delta=0.0)
 
 
+def test_guarantees_about_different_attributes_do_not_compose():
+    age, income = (guarantee(unit=Unit.ATTRIBUTE, of=(name,)) for name in ("age", "income"))
+    assert compose([age, age], delta=0.0).of == ("age",)
+    with pytest.raises(UnitError, match="different attributes"):
+        compose([age, income], delta=0.0)
+
+
+def test_a_sentence_promises_no_more_than_holds():
+    marginal = str(guarantee(scope=Scope.MARGINAL, unit=Unit.ATTRIBUTE, of=("hiv",)))
+    assert "what hiv alone shows" in marginal
+    assert "whatever can be seen" not in marginal
+    huge = str(guarantee(event=Pure(30.0), kind=Kind.DATA_DEPENDENT))
+    assert huge.startswith("Not differentially private")
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(0, 0), (-1, 0), (math.inf, 0), (1, 1), (1, -1)])
 def test_an_impossible_budget_is_refused(epsilon, delta):
     with pytest.raises(ParameterError):

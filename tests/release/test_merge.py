@@ -64,3 +64,14 @@ def test_covariances_add_as_matrices(form, other):
     root = np.eye(4) if total.array is None else total.array
     assert np.allclose(total.variance * root @ root.T, dense_a + dense_b)
     assert (a + Covariance("none")).form == "none"
+
+
+def test_a_negative_variance_is_refused_and_the_diagonal_is_that_of_the_matrix(rng):
+    with pytest.raises(ParameterError, match="negative"):
+        Covariance("diagonal", 1.0, np.array([1.0, -1.0]))
+    for noise in (
+        Covariance("identity", 2.0),
+        Covariance("diagonal", 2.0, rng.random(4)),
+        Covariance("factor", 2.0, rng.normal(size=(4, 2))),
+    ):
+        np.testing.assert_allclose(noise.diagonal(4), np.diag(noise.dense(4)))

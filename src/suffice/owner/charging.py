@@ -18,6 +18,12 @@ def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
                 "only a global guarantee about the whole release, for neighbours that replace one"
                 " unit, can be charged to a budget; use no ledger for this one."
             )
+        if guarantee.unit is Unit.ATTRIBUTE and guarantee.of:
+            raise PrivacyError(
+                f"this release protects {', '.join(guarantee.of)} alone, and a budget per attribute"
+                " is about every column: the others would be lost without limit; use no ledger for"
+                " this one."
+            )
 
 
 def closest_events(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Event]:
@@ -25,7 +31,7 @@ def closest_events(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Even
 
     A release that states a guarantee per label, per attribute and per record says the same thing
     three times; a budget per label is charged with the statement about labels. Several statements
-    about one unit (two attributes, two mechanisms) are all charged.
+    about one unit (two mechanisms) are all charged.
     """
     covering = [(len(u.contained), event) for u, event in lines if u.covers(unit)]
     closest = min((size for size, _ in covering), default=0)

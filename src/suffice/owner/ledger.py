@@ -213,6 +213,12 @@ class Ledger:
             if changed != 1:
                 raise LedgerError("the request is not open; its bytes are not stored twice.")
 
+    def released(self, dataset: str, data: bytes) -> bool:
+        """Say whether these very bytes were paid for from this data set's budget."""
+        with self._connection() as db:
+            query = "SELECT 1 FROM debits WHERE dataset = ? AND bytes = ?"
+            return db.execute(query, (dataset, data)).fetchone() is not None
+
     def abandon(self, dataset: str, request: str) -> None:
         """Say that a paid request will never have an output: it is burnt from now on."""
         with self._transaction() as db:

@@ -76,8 +76,9 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        calibrate.check_epsilon(self.epsilon)
-        calibrate.check_delta(self.delta)
+        # Plain floats: a ledger writes them down, and compares them with what it has.
+        object.__setattr__(self, "epsilon", calibrate.check_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", calibrate.check_delta(self.delta))
 
     def __str__(self) -> str:
         return f"epsilon {_number(self.epsilon)}, delta {_number(self.delta)}"
@@ -215,6 +216,10 @@ def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:
         raise UnitError("marginal guarantees do not compose: nothing is promised jointly.")
     if {part.neighbours for part in parts} != {parts[0].neighbours}:
         raise UnitError("guarantees with different neighbours do not mix.")
+    if units == [Unit.ATTRIBUTE.value] and len({frozenset(part.of) for part in parts}) > 1:
+        raise UnitError(
+            "guarantees about different attributes do not mix: each may show the other's exactly."
+        )
     kinds = {part.kind for part in parts}
     weakest = next(k for k in (Kind.NONE, Kind.DATA_DEPENDENT, Kind.GLOBAL) if k in kinds)
     none = weakest is Kind.NONE
@@ -273,21 +278,25 @@ def _promise(guarantee: Guarantee, thing: str) -> str:
         cost += f", delta = {_number(guarantee.delta)}"
     elif isinstance(guarantee.event, Pure):
         cost += ", pure"
-    if epsilon > _NAME_ONLY:
-        return (
-            f"Protects each {thing} in name only ({cost}): a loss this large lets a reader be"
-            " practically certain."
-        )
-    factor = _number(math.exp(epsilon))
+    name_only = epsilon > _NAME_ONLY
+    factor = f"e^{_number(epsilon)}" if name_only else _number(math.exp(epsilon))
     if guarantee.kind is Kind.DATA_DEPENDENT:
         return (
             f"Not differentially private: for this data set alone, had a single {thing} been"
             f" another, the release would be as likely within a factor of {factor} ({cost}); how"
             " much noise there is depends on the private data."
         )
+    if name_only:
+        return (
+            f"Protects each {thing} in name only ({cost}): a loss this large lets a reader be"
+            " practically certain."
+        )
+    seen = "whatever can be seen in this release"
+    if guarantee.scope is Scope.MARGINAL:
+        seen = f"what {_listed(guarantee.of)} alone shows in it"
     slack = f" and an extra probability of {_number(guarantee.delta)}" if guarantee.delta else ""
     return (
-        f"Protects each {thing}: had any single {thing} been another, whatever can be seen in this"
-        f" release would be as likely, within a factor of {factor}{slack} ({cost}). It does not"
-        f" hide what the rest of the data say about that {thing}."
+        f"Protects each {thing}: had any single {thing} been another, {seen} would be as likely,"
+        f" within a factor of {factor}{slack} ({cost}). It does not hide what the rest of the data"
+        f" say about that {thing}."
     )

@@ -1,4 +1,4 @@
-"""The only source of private randomness: the operating system, stretched by AES-256-CTR.
+"""The source of our own private randomness: the operating system, stretched by AES-256-CTR.
 
 Every call takes a fresh key from the operating system, so there is no state that a fork, a snapshot
 or a second thread could repeat, and nothing that could be stored or published as a seed.

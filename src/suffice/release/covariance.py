@@ -34,6 +34,8 @@ class Covariance:
         has = None if self.array is None else self.array.ndim
         if needs != has or (self.array is not None and not np.isfinite(self.array).all()):
             raise ParameterError(f"a {self.form} covariance does not fit its array.")
+        if self.form == "diagonal" and self.array is not None and (self.array < 0).any():
+            raise ParameterError("a variance of the noise is negative.")
 
     def scaled(self, factor: float) -> "Covariance":
         """Return the covariance of the noise times sqrt(factor)."""
@@ -51,12 +53,18 @@ class Covariance:
             directions = self.array.T @ directions
         return np.asarray(self.variance * np.sum(directions**2, axis=0))
 
+    def diagonal(self, width: int) -> Vector:
+        """Return the variance of each of ``width`` coordinates."""
+        if self.array is None:
+            return np.full(width, self.variance)
+        own = self.array if self.form == "diagonal" else (self.array**2).sum(axis=1)
+        return np.asarray(self.variance * own)
+
     def dense(self, width: int) -> Vector:
         """Return C as a matrix, to compute with; it never travels."""
         if self.form == "factor" and self.array is not None:
             return np.asarray(self.variance * (self.array @ self.array.T))
-        diagonal = np.ones(width) if self.array is None else self.array
-        return np.asarray(np.diag(self.variance * diagonal))
+        return np.asarray(np.diag(self.diagonal(width)))
 
     def last(self) -> "Covariance":
         """Return the covariance of the last coordinate alone."""

@@ -55,7 +55,7 @@ def _noise_in_turn(releases: Sequence[Release]) -> Covariance:
     """Return the noise of statistics one after the other: each keeps its own."""
     if any(release.noise.form == "none" for release in releases):
         return Covariance("none")
-    own = [np.diag(r.noise.dense(len(r.details["bags"]))) for r in releases]
+    own = [r.noise.diagonal(len(r.details["bags"])) for r in releases]
     variances = np.concatenate(own)
     if (variances == variances[0]).all():
         return Covariance("identity", float(variances[0]))

@@ -36,6 +36,8 @@ from suffice.transport.messages import Answer, Countered, Granted, Proposal, Ref
 
 __all__ = ["check_answer", "grant", "propose"]
 
+_NEARLY = 0.95  # of the epsilon that was asked for: what a mechanism may leave over
+
 
 def propose(
     X: Any,
@@ -221,7 +223,7 @@ def _check_pipeline(proposal: Proposal, pipeline: Pipeline | None) -> None:
 
 
 def _check_subject(proposal: Proposal, release: Release) -> None:
-    """Raise unless the release is about what was proposed; its guarantee says how noisy it is."""
+    """Raise unless the release is about what was proposed, mapped so, at its price."""
     columns = tuple(column.name for column in release.pipeline.columns)
     asked = (proposal.kind, proposal.features, tuple(proposal.classes))
     rows = [(part.rows.count, part.rows.hash) for part in release.parts]
@@ -230,3 +232,13 @@ def _check_subject(proposal: Proposal, release: Release) -> None:
         raise ForeignAnswerError(
             "the release is about other rows, features or classes than the proposal."
         )
+    pipeline, spec = release.pipeline, proposal.map
+    found = None if pipeline.map is None else f"{pipeline.map.kind}:{pipeline.map.size}"
+    if proposal.pipeline not in {None, pipeline.digest()} or (
+        proposal.pipeline is None and (found, pipeline.missing) != (spec, proposal.missing)
+    ):
+        raise ForeignAnswerError("the release maps its rows otherwise than was proposed.")
+    terms, promise = proposal.terms, release.guarantee
+    least = _NEARLY * terms.epsilon
+    if not least <= (promise.epsilon or 0.0) <= terms.epsilon or promise.delta > terms.delta:
+        raise ForeignAnswerError("the release has another price than was proposed.")

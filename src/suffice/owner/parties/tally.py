@@ -51,6 +51,12 @@ class VoteTally:
         names = set(self.parties)
         if len(names) < len(self.parties) or len(names) > enrolled.count:
             raise ParameterError("a party is counted twice, or more are than were enrolled.")
+        strangers = sorted(names - set(enrolled.names)) if enrolled.names else []
+        if strangers:
+            raise ParameterError(
+                f"{len(strangers)} parties are not enrolled, {strangers[0]!r} among them: their"
+                " data have no budget here."
+            )
         total = self._counts.copy()
         if statistic == "operator":
             signed = operator_weights(total).astype(np.int64)

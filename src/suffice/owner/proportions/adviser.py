@@ -23,6 +23,7 @@ from suffice.owner.proportions.plan import FARTHEST, best_way, public_sets
 from suffice.privacy.calibrate import check_epsilon
 from suffice.privacy.guarantee import Assumption, Budget
 from suffice.release.artifact import Release
+from suffice.release.codec import encode
 from suffice.tables.bags import Bags, read_bags
 from suffice.tables.labels import Classes, check_classes
 from suffice.tables.rowhash import RowDigest, RowLanes
@@ -94,13 +95,7 @@ def assigned_bags(release: Release, table: Table, classes: Classes) -> Bags:
 
 def formed_by_response(release: Release, ledger: Ledger | None, dataset: str | None) -> Assumption:
     """Return what is said of sets that were formed by the labels; the ledger must have paid."""
-    if ledger is not None and not any(
-        entry.dataset == dataset
-        and entry.state == "released"
-        and entry.parameters.get("mechanism") == "response"
-        and entry.parameters.get("rows") == release.parts[0].rows.hash
-        for entry in ledger.history()
-    ):
+    if ledger is not None and not ledger.released(dataset or "", encode(release.unsigned())):
         raise PrivacyError(
             "these sets say something about labels and were not paid for from this ledger; form"
             " them again with it (assign_bags(..., ledger=...), suffice release bags --ledger)."

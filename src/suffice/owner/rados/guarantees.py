@@ -73,6 +73,10 @@ _READ_OFF = Assumption(
     "nobody minds that the scales of the columns, read off the private records, are in the release",
     "said by the owner",
 )
+_GIVEN = Assumption(
+    "classes, and the pipeline that was given, were not chosen by looking at the records",
+    "declared by the owner; where the pipeline came from was not checked",
+)
 _SECRET = Assumption("the random signs are known to nobody", "drawn from the system, never stored")
 
 
@@ -87,17 +91,29 @@ def no_guarantee() -> Guarantee:
 
 
 def noise_guarantee(
-    unit: Unit, event: Event, delta: float, *, data_dependent: bool, of: Sequence[str] = ()
+    unit: Unit,
+    event: Event,
+    delta: float,
+    *,
+    data_dependent: bool,
+    given: bool = False,
+    of: Sequence[str] = (),
 ) -> Guarantee:
-    """Return the statement of rados with noise, about one ``unit``."""
-    features = ("the feature columns: nothing is promised about them",)
+    """Return the statement of rados with noise, about one ``unit``.
+
+    ``given``: the pipeline is that of another release, whose own assumptions are not known here.
+    """
+    open_to_all = {
+        Unit.LABEL: ("the feature columns: nothing is promised about them",),
+        Unit.ATTRIBUTE: ("labels and all other columns: nothing is promised about them",),
+    }
     return Guarantee(
         unit=unit,
         event=event,
         delta=delta if isinstance(event, Gaussian) else 0.0,
         kind=Kind.DATA_DEPENDENT if data_dependent else Kind.GLOBAL,
-        public=(*_PUBLIC, *(features if unit is Unit.LABEL else ())),
-        assumptions=(_READ_OFF if data_dependent else _DECLARED,),
+        public=(*_PUBLIC, *open_to_all.get(unit, ())),
+        assumptions=(_READ_OFF if data_dependent else _GIVEN if given else _DECLARED,),
         of=tuple(of),
     )
 

@@ -207,6 +207,7 @@ class Rados:
             "truncate": task.truncate,
             "attributes": list(task.attributes),
             "classes": list(classes),
+            "ranges": {name: list(limits) for name, limits in task.rows.ranges.items()},
             "pipeline": task.rows.pipeline.digest(),
         }
 

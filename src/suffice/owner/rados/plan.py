@@ -139,6 +139,10 @@ def plan_rados(
     ``bound``, ``clip``, ``intercept``, ``pipeline``, ``categories``. Where ``standardize`` is a
     public table its rows say how long rows are, otherwise they are taken to be as long as allowed.
     """
+    if isinstance(settings.get("standardize"), str) and settings["standardize"] == "rows":
+        raise ParameterError(
+            "a plan reads no private row: declare ranges or a bound, or name a public table."
+        )
     mechanism = Rados(epsilon=epsilon, delta=delta, unit="record", **settings)
     rows = mechanism.private_rows(X, label, features)
     if rows.pipeline.bound >= UNCLIPPED:

@@ -139,8 +139,15 @@ class _OnLattice(Way):
             raise ParameterError("there are too many rows for one lattice; release in parts.")
 
     def _promise(self, noise: Noise, unit: Unit, of: tuple[str, ...] = ()) -> Guarantee:
-        dependent = self.task.rows.data_dependent
-        return noise_guarantee(unit, noise.event, self.task.delta, data_dependent=dependent, of=of)
+        rows = self.task.rows
+        return noise_guarantee(
+            unit,
+            noise.event,
+            self.task.delta,
+            data_dependent=rows.data_dependent,
+            given=rows.source == "given",
+            of=of,
+        )
 
 
 class _Shared(_OnLattice):
