@@ -92,7 +92,7 @@ def test_a_page_stands_alone_with_its_values_beside_it(factored, tmp_path):
     assert "<caption>f(z) - f(-z) = -a z" in text
     assert "<td>matsushita</td>" in text
     assert "src=" not in text
-    assert "Beside the paper" in text
+    assert "Notes" in text
     assert json.loads(beside.read_text()) == document(factored)
     again = tmp_path / "again.html"
     write_report(reproduce(["factorisation"]), again)

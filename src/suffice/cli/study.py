@@ -83,7 +83,8 @@ def reproduce(
     if json:
         show_json(study.document(results))
         return
-    for result in results.values():
+    for name, result in results.items():
+        typer.echo(f"{name}, {result.seconds:.0f} s")
         for table in result.shown:
             show_table(table.title, table.columns, table.rows)
         for note in result.notes:

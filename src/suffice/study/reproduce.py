@@ -2,7 +2,9 @@
 
 import html
 import json
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,14 @@ def reproduce(
     if unknown:
         raise ParameterError(f"no data set of these reproductions: {', '.join(sorted(unknown))}.")
     settings = [_setting(entry, folder, sets, seeds, progress) for entry in wanted]
-    return {entry.name: entry.run(setting) for entry, setting in zip(wanted, settings, strict=True)}
+    pairs = zip(wanted, settings, strict=True)
+    return {entry.name: _timed(entry, setting) for entry, setting in pairs}
+
+
+def _timed(entry: Reproduction, setting: Setting) -> Result:
+    start = time.perf_counter()
+    result = entry.run(setting)
+    return replace(result, seconds=time.perf_counter() - start)
 
 
 def _named(name: str) -> Reproduction:
@@ -102,6 +111,7 @@ def document(results: Mapping[str, Result]) -> dict[str, Any]:
             name: {
                 "title": REPRODUCTIONS[name].title,
                 "paper": REPRODUCTIONS[name].paper,
+                "seconds": round(result.seconds, 1),
                 "notes": list(result.notes),
                 "compared": comparison_values(result.compared),
                 "uncompared": "" if result.compared else REPRODUCTIONS[name].uncompared,
@@ -147,5 +157,5 @@ def _section(entry: Reproduction, result: Result) -> str:
     return (
         f"<h2>{html.escape(entry.title)}</h2>{prose([f'After {entry.paper}.'])}{figures}"
         f"{''.join(map(table_html, result.shown))}"
-        f"<h3>Beside the paper</h3>{prose(result.notes)}"
+        f"<h3>Notes</h3>{prose(result.notes)}"
     )

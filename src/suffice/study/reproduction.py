@@ -50,7 +50,8 @@ class Result:
     """What came out: tables and figures for people, ``values`` for programs (plain JSON).
 
     ``notes`` say how this differs from the paper; there is always one, if only that it does not.
-    ``compared`` are its statements with our numbers, under the title ``compared_as``.
+    ``compared`` are its statements with our numbers, under the title ``compared_as``; ``seconds``
+    is how long it took.
     """
 
     tables: tuple[Table, ...]
@@ -59,6 +60,7 @@ class Result:
     values: Mapping[str, Any]
     compared: tuple[Comparison, ...] = ()
     compared_as: str = "Beside the paper"
+    seconds: float = 0.0
 
     @property
     def shown(self) -> tuple[Table, ...]:
