@@ -1,4 +1,4 @@
-"""Run every benchmark; print ratios measured in this run and write them to bench/results/.
+"""Run the benchmarks listed here; print what was measured and write it to bench/results/.
 
     python bench/run.py [NAME ...] [--data DIR] [--against OLD.json]
 
@@ -75,6 +75,9 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.data is not None:  # for those that use real rows where there are some
         os.environ["SUFFICE_DATA"] = str(asked.data)
+    unknown = set(asked.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}")
     used, results = machine(), {}
     print(", ".join(f"{name} {value}" for name, value in used.items()))
     for name in asked.names or BENCHMARKS:

@@ -7,6 +7,8 @@ from typer.testing import CliRunner
 
 from suffice.cli.main import app
 from suffice.errors import SufficeError
+from suffice.owner.ledger import Ledger
+from suffice.privacy.guarantee import Budget
 
 
 @pytest.fixture
@@ -65,3 +67,52 @@ def test_each_refusal_says_what_to_change_until_it_works():
         assert done.exit_code == 0, done.output
     accuracy, larger = float(done.stdout.split()[1]), float(done.stdout.split()[-1].rstrip(")"))
     assert accuracy > larger + 0.1  # about .80 against .55; six standard errors are .14
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a;b;sick\n1;2,5;0\n2;3;1\n", "separated by ';'"),
+        (b"a,a,sick\n1,2,0\n", "names 'a' more than once"),
+        (b"", "it is empty"),
+        (b"a,sick\n", "has no values, or the table no rows"),
+        (b"gr\xf6\xdfe,sick\n1,0\n", "not UTF-8"),
+        (b"a,sick\n1,0\n1,2,3\n", "more or fewer cells"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_what_to_mend(tmp_path, content, said):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    words = ["release", "mean-operator", str(path), "--label", "sick", "--epsilon", "1"]
+    assert said in refused(*words, "--no-ledger", "-o", str(tmp_path / "r"))
+
+
+@pytest.mark.usefixtures("desk")
+def test_what_a_command_does_not_use_is_refused_and_not_ignored():
+    patients = ["patients.csv", "--label", "Outcome", "--classes", "healthy,ill", "--no-ledger"]
+    answered = ["--features", "city", "--states", "city=Bern,Genève,Zürich", "--feature-flip", ".2"]
+    kept = ["--features", "Age", "--range", "0,100"]
+    for words in (
+        ["release", "responses", *patients, *answered, "--label-flip", ".2", "-o", "r.suffice"],
+        ["release", "rados", *patients, *kept, "--unprotected", "-o", "s.suffice"],
+    ):
+        assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    for words in (
+        ["r.suffice", "--rows", "patients.csv"],
+        ["r.suffice", "--penalty", "l1"],
+        ["s.suffice", "--rows", "patients.csv"],
+        ["s.suffice", "--loss", "logistic", "--lam", "1"],
+    ):
+        assert "means nothing" in refused("fit", *words, "-o", "m.suffice")
+
+
+@pytest.mark.usefixtures("desk")
+def test_sets_that_could_not_be_written_are_refused_before_they_are_paid():
+    table = pd.read_csv("patients.csv")[["Age", "Outcome"]].assign(bag=1)
+    table.to_csv("bagged.csv", index=False)
+    Ledger("l", {"d": Budget(2.0)})
+    words = ["release", "bags", "bagged.csv", "--label", "Outcome", "--classes", "healthy,ill"]
+    words += ["--skew", "0.8", "--ledger", "l", "--dataset", "d", "-o", "s.suffice"]
+    assert "named bag already" in refused(*words, "--rows", "public.csv")
+    assert "must end in" in refused(*words, "--rows", "public.txt")
+    assert Ledger("l").balances()[0].spent == 0

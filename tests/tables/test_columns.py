@@ -134,7 +134,6 @@ def test_texts_and_dictionaries_are_categories_and_numbers_are_not(kind, categor
         pa.decimal128(5),
         pa.binary(),
         pa.list_(pa.int8()),
-        pa.null(),
         pa.struct([("a", pa.int8())]),
     ],
     ids=str,
@@ -142,6 +141,11 @@ def test_texts_and_dictionaries_are_categories_and_numbers_are_not(kind, categor
 def test_what_is_neither_numbers_nor_categories_is_refused(kind):
     with pytest.raises(TableError, match="neither numbers nor categories"):
         is_categorical(kind)
+
+
+def test_a_column_without_values_is_refused():
+    with pytest.raises(TableError, match="no values"):
+        is_categorical(pa.null())
 
 
 # --- numbers

@@ -75,7 +75,9 @@ def _noise(release: Any) -> str:
     import numpy as np
 
     if release.kind == "proportions":
-        spread = np.diag(release.noise.dense(len(release.details["bags"]))).mean() ** 0.5
+        # The noise is stated along directions that keep a set's total; a count has less.
+        along = release.noise.diagonal(len(release.details["bags"])).mean()
+        spread = (along * (1 - 1 / len(release.classes))) ** 0.5
         return f"{spread:.4g} on each count"
     spread = release.noise.along(np.eye(len(release.pipeline.outputs))).mean() ** 0.5
     if release.noise.form == "identity":
@@ -196,9 +198,10 @@ def audit(
 
     findings = auditor.audit(names, seed=seed, effort=5.0 if thorough else 1.0, progress=told)
     if output is not None:
+        from suffice.release.files import write_whole
         from suffice.study.audit_page import audit_page
 
-        output.write_text(audit_page(findings, auditor.FAILURE), encoding="utf-8")
+        write_whole(output, audit_page(findings, auditor.FAILURE).encode())
     if json:
         show_json({"results": [finding.to_json() for finding in findings]})
     else:

@@ -7,7 +7,7 @@ import typer
 
 from suffice.cli import options
 from suffice.cli.output import show_json, show_pairs, show_table
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, TableError
 
 __all__ = ["register"]
 
@@ -48,10 +48,25 @@ def fit(
     from suffice.release.codec import load
 
     loaded = [load(path) for path in releases]
-    if loaded[0].kind == "responses":
+    kind = loaded[0].kind
+    if kind == "proportions":
+        raise ParameterError(
+            "proportions teach the class ratios of new sets: use suffice ratio (in Python,"
+            " suffice.learner.weak learns classifiers from them)."
+        )
+    given = {"--rows": bool(rows), "--penalty": penalty != "l2", "--loss": loss is not None}
+    given["--lam"] = lam != "auto"
+    unused = {
+        "responses": ("--rows", "--penalty", "--loss"),
+        "rados": ("--rows", "--penalty", *(["--lam"] if loss == "logistic" else [])),
+    }
+    for option in unused.get(kind, ()):
+        if given[option]:
+            raise ParameterError(f"{option} means nothing to what is learnt from {kind}.")
+    if kind == "responses":
         _fit_records(loaded, output, _weight(lam), json=json)
         return
-    if loaded[0].kind == "rados":
+    if kind == "rados":
         _fit_rados(loaded, output, loss or "square", _weight(lam), json=json)
         return
     if not rows:
@@ -157,15 +172,17 @@ def predict(
 
     from suffice.learner.factored import FactoredClassifier
     from suffice.release.codec import load
-    from suffice.tables.writing import write_table
+    from suffice.tables.writing import check_ending, write_table
 
     classifier = FactoredClassifier.from_release(load(model))
-    probability = classifier.predict_proba(table)
+    check_ending(output)
     columns = {"prediction": classifier.predict(table)}
-    for position, name in enumerate(classifier.classes_):
-        columns[f"probability of {name}"] = probability[:, position]
+    if classifier.loss != "linear":  # which gives scores, and no probabilities
+        probability = classifier.predict_proba(table)
+        for position, name in enumerate(classifier.classes_):
+            columns[f"probability of {name}"] = probability[:, position]
     write_table(pa.table(columns), output)
-    typer.echo(f"{output}: {len(probability):,} predictions.")
+    typer.echo(f"{output}: {len(columns['prediction']):,} predictions.")
 
 
 def score(
@@ -188,9 +205,17 @@ def score(
     used = [column.name for column in classifier.pipeline_.columns]
     resolve_roles(source.schema, label=label, features=used)
     classes = tuple(classifier.classes_.tolist())
-    truth = np.concatenate(
-        [label_codes(batch.column(label), classes) for batch in source.batches([label])]
-    )
+    try:
+        found = [label_codes(batch.column(label), classes) for batch in source.batches([label])]
+    except TableError:
+        shown = ", ".join(map(str, classes))
+        raise TableError(
+            f"some labels are missing, or none of the model's classes ({shown}); leave their rows"
+            " out."
+        ) from None
+    if not found:
+        raise TableError("the table has no rows.")
+    truth = np.concatenate(found)
     right = classifier.predict(source) == classifier.classes_[truth]
     larger = float(np.bincount(truth).max() / len(truth))
     result = {"accuracy": float(right.mean()), "rows": len(right), "larger_class": larger}
@@ -222,4 +247,4 @@ def frequencies(
             column.states, column.shares, column.low, column.high, strict=True
         )
     ]
-    show_table(str(path), ["column", "state", "share", f"{level:.0%} interval"], cells)
+    show_table(str(path), ["column", "state", "share", f"{100 * level:g} % interval"], cells)

@@ -7,7 +7,7 @@ import typer
 
 from suffice._version import __version__
 from suffice.cli import auditing, learner, owner, protocol, ratio, simulate, study, survey
-from suffice.errors import SufficeError
+from suffice.errors import SufficeError, UsageError
 
 __all__ = ["app", "run"]
 
@@ -46,3 +46,8 @@ def run() -> None:
     except SufficeError as error:
         typer.echo(f"suffice: {error}", err=True)
         sys.exit(error.exit_code)
+    except ValueError as error:
+        if type(error).__name__ != "InvalidParameterError":  # scikit-learn's, which few load
+            raise
+        typer.echo(f"suffice: {error}", err=True)
+        sys.exit(UsageError.exit_code)

@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 def names(text: str | None) -> list[str] | None:
     """Return comma-separated names, or None for all columns."""
-    return text.split(",") if text else None
+    return [name.strip() for name in text.split(",")] if text else None
 
 
 def values(text: str) -> tuple[Any, ...]:

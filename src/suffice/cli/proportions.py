@@ -122,7 +122,15 @@ def release_bags(
 ) -> None:
     """Form one skewed set per class by randomised response on the labels, at its own cost."""
     from suffice.owner.proportions.adviser import assign_bags
+    from suffice.tables.columns import feature_names
+    from suffice.tables.sources import open_table
+    from suffice.tables.writing import check_ending
 
+    chosen = parsing.names(features)
+    if rows is not None:  # what would be refused is refused before anything is paid
+        check_ending(rows)
+        if "bag" in (chosen or feature_names(open_table(table).schema, [label])):
+            raise ParameterError("the table has a feature named bag already; rename it first.")
     with progress("reading") as tell:
         release = assign_bags(
             table,
@@ -131,12 +139,12 @@ def release_bags(
             classes=parsing.values(classes),
             **leaving.paid(),
             label=label,
-            features=parsing.names(features),
+            features=chosen,
             progress=tell,
         )
+    leaving.write(release, output)
     if rows is not None:
         _write_rows(table, release, rows)
-    leaving.write(release, output)
 
 
 def _write_rows(table: Path, release: Any, path: Path) -> None:
@@ -148,8 +156,6 @@ def _write_rows(table: Path, release: Any, path: Path) -> None:
     from suffice.tables.writing import write_table
 
     features = [column.name for column in release.pipeline.columns]
-    if "bag" in features:
-        raise ParameterError("the table has a feature named bag already; rename it first.")
     public = pa.Table.from_batches(list(open_table(table).batches(features)))
     sets = np.array(release.classes)[release.arrays["answers"]]
     write_table(public.append_column("bag", pa.array(sets)), path)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from suffice.cli import options
+from suffice.cli import options, parsing
 from suffice.cli.output import progress, show_json, show_pairs
 from suffice.cli.parsing import values
 
@@ -23,9 +23,7 @@ def propose(
     epsilon: Annotated[float, typer.Option(help="What the release may cost each label.")],
     output: options.Output,
     delta: options.Delta = 0.0,
-    mechanism: Annotated[
-        str, typer.Option(help="As for release mean-operator; auto: the one of least noise.")
-    ] = "auto",
+    mechanism: options.Mechanism = "auto",
     features: Annotated[
         str | None, typer.Option(help="Feature columns, with commas; default: all.")
     ] = None,
@@ -45,7 +43,7 @@ def propose(
         epsilon=epsilon,
         delta=delta,
         mechanism=mechanism,
-        features=features.split(",") if features else None,
+        features=parsing.names(features),
         classes=values(classes),
         map=feature_map,
         missing=missing,  # type: ignore[arg-type]  # checked where it is used

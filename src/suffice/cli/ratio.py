@@ -38,11 +38,14 @@ def ratio(
     from suffice.errors import ParameterError
     from suffice.learner.ratio.estimator import ClassRatio
     from suffice.release.codec import load
+    from suffice.study.plots import check_plot
     from suffice.tables.sources import concatenated, open_table
 
     *releases, unlabelled = files
     if not releases:
         raise ParameterError("give one release or more, and the unlabelled set last.")
+    if plot is not None:
+        check_plot(plot)
     tables = [open_table(path) for path in rows]
     model = ClassRatio(method=method, kernel=kernel)
     model.fit_release(
@@ -88,6 +91,8 @@ def _draw(classes: Any, shares: Any, low: Any, high: Any, path: Path) -> None:
     """Draw the ratios with their intervals."""
     from matplotlib.figure import Figure
 
+    from suffice.study.plots import save_plot
+
     figure = Figure(figsize=(5, 0.6 + 0.45 * len(classes)), layout="constrained")
     axes = figure.subplots()
     places = range(len(classes))
@@ -96,4 +101,4 @@ def _draw(classes: Any, shares: Any, low: Any, high: Any, path: Path) -> None:
     axes.set(yticks=list(places), yticklabels=[str(name) for name in classes], xlim=(0, 1))
     axes.set_xlabel("share of the set")
     axes.invert_yaxis()
-    figure.savefig(path)
+    save_plot(figure, path)

@@ -70,7 +70,7 @@ def parties(
             label=label,
             trials=trials,
             seed=seed,
-            methods=methods.split(",") if methods else study.METHODS,
+            methods=parsing.names(methods) or study.METHODS,
             lam=lam,
             progress=tell,
             party=party,

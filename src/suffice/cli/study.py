@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from suffice.cli import options
+from suffice.cli import options, parsing
 from suffice.cli.output import show_json, show_table, steps
 from suffice.errors import ParameterError
 
@@ -76,7 +76,7 @@ def reproduce(
         names = list(study.REPRODUCTIONS)
     if not names:
         raise ParameterError("name a table or figure, or say --all; suffice reproduce --list.")
-    wanted = sets.split(",") if sets else None
+    wanted = parsing.names(sets)
     with steps() as tell:
         results = study.reproduce(names, folder=data, sets=wanted, seeds=seeds, progress=tell)
     beside = study.write_report(results, output)

@@ -44,7 +44,11 @@ class Flips:
             raise ParameterError("give the noise of a column once: as keep, or as a table.")
         if self.keep is not None:
             if not 0 < self.keep < 1 or self.keep == 1 / self.states:
-                raise ParameterError("keep must lie strictly between 0 and 1, and not at 1/states.")
+                raise ParameterError(
+                    "a state must be kept with a chance strictly between 0 and 1, and not of one in"
+                    " the number of states, which would leave nothing to learn: choose another"
+                    " flip."
+                )
             return
         p = np.array(self.table, dtype=np.float64)
         if p.shape != (self.states, self.states) or not np.isfinite(p).all():

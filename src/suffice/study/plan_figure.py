@@ -2,23 +2,18 @@
 
 from pathlib import Path
 
-from suffice.errors import ParameterError
 from suffice.owner.forecast import SIGNALS
 from suffice.owner.plan import Plan
+from suffice.study.plots import check_plot, save_plot
 
 __all__ = ["draw_plan"]
-
-_FORMATS = (".svg", ".png", ".pdf")
 
 
 def draw_plan(plan: Plan, path: Path) -> None:
     """Draw the accuracy of the usual problem, and the band from hard to easy for the best."""
     from matplotlib.figure import Figure
 
-    if path.suffix.lower() not in _FORMATS:
-        raise ParameterError(
-            f"a plot must be written to a file that ends in {', '.join(_FORMATS)}."
-        )
+    check_plot(path)
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
     axes.grid(alpha=0.25)
@@ -37,4 +32,4 @@ def draw_plan(plan: Plan, path: Path) -> None:
     axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
-    figure.savefig(path)
+    save_plot(figure, path)

@@ -46,6 +46,11 @@ def is_categorical(kind: pa.DataType) -> bool:
         return True
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return False
+    if pa.types.is_null(kind):
+        raise TableError(
+            "it has no values, or the table no rows; leave it out by naming the features"
+            " (features=..., --features)."
+        )
     raise TableError(
         f"a column of type {kind} is neither numbers nor categories; convert it, or leave it out"
         " by naming the features (features=..., --features)."

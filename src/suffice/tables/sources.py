@@ -4,6 +4,7 @@ Accepted: numpy arrays; pandas, polars and Arrow tables (anything with the Arrow
 interface); Parquet, CSV and Feather files, and folders of them.
 """
 
+import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ __all__ = ["BATCH_ROWS", "Table", "concatenated", "open_table"]
 
 BATCH_ROWS = 1 << 16  # larger batches cost memory, smaller ones time
 _READ_AHEAD = 4  # batches in flight: this bounds the memory of a scan
+_LONGEST_HEADER = 1 << 20  # of which a message is made
 _FORMATS = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
     ".arrow": "feather", ".ipc": "feather",
@@ -75,6 +77,8 @@ class _Files:
         try:
             self._dataset = _dataset(path)
             self.schema = self._dataset.schema
+        except UnicodeDecodeError:
+            raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from None
         self._path = path
@@ -162,7 +166,29 @@ def _unreadable(path: Path, error: Exception) -> StorageError | TableError:
     # Arrow's own message may quote a cell: only its class is passed on.
     if isinstance(error, OSError) and not isinstance(error, pa.ArrowException):
         return StorageError(f"{path} cannot be read: {type(error).__name__}.")
-    return TableError(f"{path} is not a readable table ({type(error).__name__}): check its format.")
+    trouble = _csv_trouble(path) if path.suffix.lower() == ".csv" and path.is_file() else None
+    return TableError(
+        f"{path} is not a readable table ({type(error).__name__}): {trouble or 'check its format'}."
+    )
+
+
+def _csv_trouble(path: Path) -> str:
+    """Return what is wrong with a CSV file, as far as its header shows it; never a cell."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = file.readline(_LONGEST_HEADER)
+    names = next(csv.reader([header]), [])
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if not header.strip():
+        return "it is empty, or its first line is; the first line must name the columns"
+    if twice:
+        return f"its first line names {twice[0]!r} more than once"
+    other = next((sign for sign in (";", "\t", "|") if header.count(sign) >= len(names)), None)
+    if other is not None:
+        return f"its columns seem to be separated by {other!r}; write commas"
+    return (
+        "some line has more or fewer cells than the first, or a column's type changes further down"
+        " (write integers among decimals with a point, or the table as Parquet)"
+    )
 
 
 def open_table(data: Any) -> Table:

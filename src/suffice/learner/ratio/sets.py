@@ -22,8 +22,8 @@ FEWEST_ROWS = 10  # of a set: fewer cannot be split for cross-validation
 class KnownSets:
     """Holds M sets: proportions P (M, K), sizes (M,), and the variances of what noise added.
 
-    ``variances`` (M,) are those of one entry of a set's proportions, zero where they are exact and
-    None where the release does not say.
+    ``variances`` (M,) are those of a set's proportions along any unit direction that keeps their
+    sum, zero where they are exact and None where the release does not say.
     """
 
     classes: tuple[Any, ...]
@@ -99,7 +99,7 @@ class KnownSets:
         if values[-1] <= noise * (np.sqrt(many) + np.sqrt(classes - 1)):
             raise ParameterError(
                 f"the noise on the proportions hides how classes {mixed} differ between the sets:"
-                f" smallest singular value {values[-1]:.2g}, noise {noise:.2g} per entry. Larger"
+                f" smallest singular value {values[-1]:.2g}, noise {noise:.2g}. Larger"
                 " sets, a larger epsilon or sets that differ more are needed."
             )
 

@@ -115,7 +115,10 @@ class RandomizedResponse:
                 raise ParameterError("say which columns there are (features), or declare each.")
         for name in {*states, *ranges, *_by_name(self.feature_flip), *_by_name(self.feature_noise)}:
             if name not in features:
-                raise ParameterError(f"{name!r} is declared, but it is no feature.")
+                raise ParameterError(
+                    f"{name!r} is declared, but it is no feature; the label's states are the"
+                    " classes (classes=..., --classes)."
+                )
         twice = [name for name in features if name in states and name in ranges]
         if twice or (_for_all(self.states) is not None and _for_all(self.ranges) is not None):
             raise ParameterError("a column has states or a range; these declarations give it both.")
