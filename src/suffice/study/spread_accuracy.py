@@ -310,7 +310,7 @@ ENTRIES = (
         f"{_PAPER}, Figure 3",
         mnist_accuracy,
         files=_FILES,
-        seeds=10,
+        seeds=2,
     ),
     Reproduction(
         "spread-gaussian",
@@ -318,6 +318,6 @@ ENTRIES = (
         f"{_PAPER}, Section 6.1",
         gaussian_accuracy,
         files=_FILES,
-        seeds=3,
+        seeds=1,
     ),
 )
