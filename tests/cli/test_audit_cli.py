@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from suffice.audit import cases
+from suffice.audit import cases, cases_proportions
 from suffice.cli.main import app
 from suffice.errors import ParameterError
 
@@ -62,3 +62,15 @@ def test_what_to_audit_has_to_be_said():
             call(*words)
     with pytest.raises(ParameterError, match="no kind 'vote'"):
         call("vote")
+
+
+def test_an_epsilon_of_ones_own_is_audited_without_twins(monkeypatch):
+    for name in ("CHEAP", "SOME"):
+        monkeypatch.setattr(cases_proportions, name, 1000)
+    done = CliRunner().invoke(app, ["audit", "proportions", "--epsilon", "0.7", "--json"])
+    assert done.exit_code == 0, done.output
+    results = json.loads(done.stdout)["results"]
+    assert {one["kind"] for one in results} == {"proportions"}
+    assert all(one["claimed"] <= 0.7 * (1 + 1e-9) and not one["broken"] for one in results)
+    with pytest.raises(ParameterError, match="not for 'rados'"):
+        CliRunner().invoke(app, ["audit", "rados", "--epsilon", "1"], catch_exceptions=False)

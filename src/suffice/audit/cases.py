@@ -10,10 +10,21 @@ import numpy as np
 from suffice.audit.scores import Score
 from suffice.audit.search import Pair
 from suffice.errors import ParameterError
+from suffice.privacy.calibrate import check_epsilon
 from suffice.privacy.events import Event, Gaussian
 from suffice.privacy.noise import CellNoise, Noise
 
-__all__ = ["Case", "all_cases", "as_it_is", "claim", "half", "named", "repeated", "selected"]
+__all__ = [
+    "Case",
+    "all_cases",
+    "as_it_is",
+    "cases_at",
+    "claim",
+    "half",
+    "named",
+    "repeated",
+    "selected",
+]
 
 CHEAP, SOME, FEW = 100_000, 20_000, 4_000  # outputs per data set, by what one costs
 
@@ -94,6 +105,21 @@ def all_cases() -> dict[str, Case]:
         cases_parties,
     )
     return {case.name: case for family in families for case in family.cases()}
+
+
+def cases_at(epsilon: float, kinds: tuple[str, ...]) -> list[Case]:
+    """Return mechanisms of these kinds at an epsilon of one's own, without twins."""
+    from suffice.audit import cases_mean_operator, cases_parties, cases_proportions
+
+    families = (cases_mean_operator, cases_proportions, cases_parties)
+    found = [case for family in families for case in family.at(check_epsilon(epsilon))]
+    known = {case.kind for case in found}
+    strange = [kind for kind in kinds if kind not in known]
+    if strange:
+        raise ParameterError(
+            f"--epsilon is for kinds {', '.join(sorted(known))}; not for {strange[0]!r}."
+        )
+    return [case for case in found if not kinds or case.kind in kinds]
 
 
 def named(name: str) -> Case:

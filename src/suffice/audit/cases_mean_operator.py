@@ -18,7 +18,7 @@ from suffice.owner.statistics import ExactSums, labelled_batches
 from suffice.privacy.noise import LaplaceNoise, Noise
 from suffice.privacy.response import Response
 
-__all__ = ["cases"]
+__all__ = ["at", "cases"]
 
 _KIND = "mean-operator"
 # Public rows: along an axis, where the 1-norm equals the 2-norm, and along the diagonal.
@@ -105,6 +105,18 @@ def cases() -> Iterator[Case]:
     yield from _whole_releases()
     yield from _seed_and_float()
     yield from _randomised_labels()
+
+
+def at(epsilon: float) -> Iterator[Case]:
+    """Yield the mechanisms of this family at another epsilon; Gaussian noise at delta = .01."""
+    for mechanism, delta, samples in (
+        ("laplace", 0.0, CHEAP),
+        ("gaussian", 0.01, SOME),
+        ("knorm", 0.0, FEW),
+    ):
+        operator = _Operator.of(_ROWS, epsilon=epsilon, delta=delta, mechanism=mechanism)
+        yield operator.case(f"mean-operator {mechanism}", samples)
+    yield _responses(2, epsilon)
 
 
 def _noisy_sums() -> Iterator[Case]:
@@ -261,15 +273,16 @@ def _randomised_labels() -> Iterator[Case]:
     )
 
 
-def _responses(classes: int) -> Case:
-    mechanism = MeanOperator(1.0, mechanism="response", classes=tuple(range(classes)), clip=1.0)
+def _responses(classes: int, epsilon: float = 1.0) -> Case:
+    labels = tuple(range(classes))
+    mechanism = MeanOperator(epsilon, mechanism="response", classes=labels, clip=1.0)
 
     def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
         y = np.tile(np.array(labels), times)
         rows = np.arange(len(y), dtype=np.float64)[:, None] % 5
         return _whole(mechanism.release(rows, y, ledger=None).arrays["answers"], times)
 
-    response = Response.from_epsilon(classes, 1.0)
+    response = Response.from_epsilon(classes, epsilon)
     return Case(
         f"label-responses, {classes} classes",
         "label-responses",

@@ -21,7 +21,7 @@ from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
 from suffice.owner.parties.tally import VoteTally
 from suffice.privacy.noise import Noise
 
-__all__ = ["cases"]
+__all__ = ["at", "cases"]
 
 _PARTIES = 2
 _LAM = 20.0  # far above the curvature of the loss: then a bound by strong convexity is nearly met
@@ -139,6 +139,19 @@ def cases() -> Iterator[Case]:
     yield from _votes()
     yield from _models()
     yield from _whole()
+
+
+def at(epsilon: float) -> Iterator[Case]:
+    """Yield the mechanisms of this family at another epsilon; Gaussian noise at delta = .01."""
+    gaussian, pure = {**_GAUSSIAN, "epsilon": epsilon}, {**_PURE, "epsilon": epsilon}
+    operators = "mean-operator"
+    yield _Ensemble(PrivateEnsemble(**gaussian)).case(
+        "parties, operator, gaussian", operators, SOME
+    )
+    yield _Ensemble(PrivateEnsemble(**pure)).case("parties, operator, knorm", operators, FEW // 2)
+    yield _Ensemble(PrivateEnsemble(method="votes", **gaussian)).case(
+        "parties, votes, gaussian", "votes", SOME // 2
+    )
 
 
 def _operators() -> Iterator[Case]:

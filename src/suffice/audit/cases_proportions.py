@@ -20,7 +20,7 @@ from suffice.owner.proportions.plan import way_named
 from suffice.privacy.dirichlet import bounded_sigma, largest_sigma, pair_delta
 from suffice.privacy.urn import enough_balls
 
-__all__ = ["cases"]
+__all__ = ["at", "cases"]
 
 _KIND = "proportions"
 Counts = tuple[int, ...]
@@ -99,6 +99,13 @@ def cases() -> Iterator[Case]:
     yield from _drawn()
     yield from _printed()
     yield from _formed()
+
+
+def at(epsilon: float) -> Iterator[Case]:
+    """Yield the mechanisms of this family at another epsilon; Gaussian noise at delta = .01."""
+    yield _Counts("laplace", 6, 2, epsilon).case("proportions laplace, 2 classes", CHEAP)
+    yield _Counts("laplace", 6, 3, epsilon).case("proportions laplace, 3 classes", CHEAP)
+    yield _Counts("gaussian", 6, 3, epsilon, 0.01).case("proportions gaussian", SOME)
 
 
 def _additive() -> Iterator[Case]:

@@ -174,6 +174,9 @@ def audit(
     thorough: Annotated[
         bool, typer.Option(help="Five times the outputs: tighter bounds, for patient people.")
     ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Mechanisms at this epsilon, without their twins.")
+    ] = None,
     seed: Annotated[
         int, typer.Option(help="Where the search for neighbours starts; noise has no seed.")
     ] = 0,
@@ -187,16 +190,24 @@ def audit(
     Exit code 1 if a mechanism is found to break its promise, or if a twin is not found out.
     """
     from suffice.audit import auditor
-    from suffice.audit.cases import selected
+    from suffice.audit.cases import cases_at, selected
 
     if bool(kinds) == everything:
         raise ParameterError("say what to audit: kinds of release, or --all.")
-    names = list(selected(tuple(kinds or ())))
+    chosen, effort = tuple(kinds or ()), 5.0 if thorough else 1.0
 
     def told(done: int, total: int, finding: Any) -> None:
         typer.echo(f"{done}/{total} {finding.name}: {finding.verdict}", err=True)
 
-    findings = auditor.audit(names, seed=seed, effort=5.0 if thorough else 1.0, progress=told)
+    if epsilon is None:
+        names = list(selected(chosen))
+        findings = auditor.audit(names, seed=seed, effort=effort, progress=told)
+    else:
+        cases = cases_at(epsilon, chosen)
+        alpha = auditor.FAILURE / len(cases)
+        findings = [
+            auditor.audit_case(case, seed=seed, effort=effort, alpha=alpha) for case in cases
+        ]
     if output is not None:
         from suffice.release.files import write_whole
         from suffice.study.audit_page import audit_page
