@@ -144,7 +144,7 @@ def test_records_alone_are_enough_for_frequencies_and_a_model(desk, monkeypatch,
     assert [column["name"] for column in shares["columns"]] == ["label", "a", "b"]
     assert shares["columns"][0]["frequencies"] == pytest.approx([0.5, 0.5], abs=0.08)
     printed = suffice(monkeypatch, capsys, "frequencies", "r.suffice")
-    assert "95% interval" in printed
+    assert "95 % interval" in printed
     fitted = json.loads(suffice(monkeypatch, capsys, "fit", "r.suffice", "-o", "m", "--json"))
     assert fitted["classes"] == [0, 1]
     score = suffice(monkeypatch, capsys, "score", "m", "rows.parquet", "--label", "sick", "--json")

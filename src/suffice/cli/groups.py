@@ -13,6 +13,8 @@ from suffice.errors import ParameterError
 
 __all__ = ["Leaving", "MappedRows", "grouped", "write_release"]
 
+_SHOWN = 12  # of many columns
+
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command whose parameters that are dataclasses are replaced by their fields."""
@@ -126,6 +128,13 @@ def write_release(
         [
             ("written", str(output)),
             *([("parties", shown)] if shown else []),
+            ("features", _some([column.name for column in release.pipeline.columns])),
             *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
         ]
     )
+
+
+def _some(names: list[str]) -> str:
+    """Return a few names and how many more there are: an id among them is soon seen."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(names[:_SHOWN]) or "none") + more

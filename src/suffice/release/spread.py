@@ -45,9 +45,8 @@ class Flips:
         if self.keep is not None:
             if not 0 < self.keep < 1 or self.keep == 1 / self.states:
                 raise ParameterError(
-                    "a state must be kept with a chance strictly between 0 and 1, and not of one in"
-                    " the number of states, which would leave nothing to learn: choose another"
-                    " flip."
+                    "a state must be kept with a chance strictly between 0 and 1, and not at"
+                    " 1/states, where nothing would be left to learn: choose another flip."
                 )
             return
         p = np.array(self.table, dtype=np.float64)
