@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -143,10 +144,16 @@ def overview(results: Mapping[str, Result]) -> Table:
         entry = REPRODUCTIONS[name]
         if not result.compared:
             nothing = ("nothing to compare", "see its tables", "none", entry.uncompared)
-            rows.append((name, entry.paper, entry.title, *nothing))
-        rows += [(name, entry.paper, one.what, *one.cells) for one in result.compared]
-    columns = ("reproduction", "paper", "what", *COLUMNS)
+            rows.append((_short(entry.paper), entry.title, *nothing))
+        rows += [(_short(entry.paper), one.what, *one.cells) for one in result.compared]
+    columns = ("paper", "what", *COLUMNS)
     return Table("All that was compared", columns, tuple(rows))
+
+
+def _short(paper: str) -> str:
+    """Return the first author, the year, and which table or figure it is."""
+    authors, year, place = re.match(r"(.*?) (\d{4}), ([^(]*)", paper).groups()  # type: ignore[union-attr]
+    return f"{re.split(r'[ ,]', authors)[0]} {year}, {place.strip()}"
 
 
 def _section(entry: Reproduction, result: Result) -> str:
