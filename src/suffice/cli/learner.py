@@ -54,15 +54,8 @@ def fit(
             "proportions teach the class ratios of new sets: use suffice ratio (in Python,"
             " suffice.learner.weak learns classifiers from them)."
         )
-    given = {"--rows": bool(rows), "--penalty": penalty != "l2", "--loss": loss is not None}
-    given["--lam"] = lam != "auto"
-    unused = {
-        "responses": ("--rows", "--penalty", "--loss"),
-        "rados": ("--rows", "--penalty", *(["--lam"] if loss == "logistic" else [])),
-    }
-    for option in unused.get(kind, ()):
-        if given[option]:
-            raise ParameterError(f"{option} means nothing to what is learnt from {kind}.")
+    given = {"--rows": rows, "--penalty": penalty != "l2", "--loss": loss, "--lam": lam != "auto"}
+    _refuse_unused(kind, loss, [option for option, value in given.items() if value])
     if kind == "responses":
         _fit_records(loaded, output, _weight(lam), json=json)
         return
@@ -90,6 +83,18 @@ def fit(
             ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
         ]
     )
+
+
+def _refuse_unused(kind: str, loss: str | None, given: list[str]) -> None:
+    """Raise if an option was given that means nothing to what is learnt from this kind."""
+    boosted = ("--lam",) if loss == "logistic" else ()
+    unused = {
+        "responses": ("--rows", "--penalty", "--loss"),
+        "rados": ("--rows", "--penalty", *boosted),
+    }
+    for option in unused.get(kind, ()):
+        if option in given:
+            raise ParameterError(f"{option} means nothing to what is learnt from {kind}.")
 
 
 def _fit_records(releases: list[Any], output: Path, lam: float | str, *, json: bool) -> None:
