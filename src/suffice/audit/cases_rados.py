@@ -189,7 +189,7 @@ def cases() -> Iterator[Case]:
     )
     free = Rados(unit="record", signs="iid", **{**strong, "epsilon": 8.0})
     yield from _Noisy(free, _RECORDS, None, examples=2).cases(
-        "rados, a record, free signs", *unclipped, stretch=20.0
+        "rados, a record, free signs", *unclipped, stretch=60.0, samples=2 * FEW
     )
     yield _fixed_support(Rados(unit="label", **pure))
     yield from _features()
