@@ -1,7 +1,6 @@
 """``suffice plan`` and ``release`` of proportions and of sets, as people meet them."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.cli.main import run
 from suffice.privacy.guarantee import Kind
 from suffice.release.codec import load
 
@@ -38,21 +36,6 @@ def desk(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
-
-
-@pytest.fixture
-def suffice(monkeypatch, capsys):
-    """Run the program in this process; return what it printed, or its one line of error."""
-
-    def call(*words: str, code: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["suffice", *words])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        printed = capsys.readouterr()
-        assert ended.value.code == code, printed.err
-        return printed.err if code else printed.out
-
-    return call
 
 
 def test_a_column_of_sets_leaves_as_proportions(suffice):

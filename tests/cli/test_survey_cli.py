@@ -5,12 +5,10 @@ here depends on what it draws, but for a share that is wrong in less than one of
 """
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from suffice.cli.main import run
 from suffice.owner.responses.survey import load_survey
 from suffice.participant import respond
 from suffice.release.codec import load
@@ -29,21 +27,6 @@ def desk(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
     return tmp_path
-
-
-@pytest.fixture
-def suffice(monkeypatch, capsys):
-    """Run the program in this process; return what it printed, or its one line of error."""
-
-    def call(*words: str, code: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["suffice", *words])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        printed = capsys.readouterr()
-        assert ended.value.code == code, printed.err
-        return printed.err if code else printed.out
-
-    return call
 
 
 def test_a_new_survey_says_what_it_promises(suffice):
