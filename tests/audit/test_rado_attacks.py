@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import slow_rados
+from builders import slow_rados
 from suffice.audit.rado_attacks import (
     another_data_set,
     block_rows,

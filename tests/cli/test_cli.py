@@ -36,7 +36,7 @@ RELEASE = ("release", "mean-operator", "clinic.parquet", "--label", "sick", "--e
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory) -> Path:
     """Make a folder with the owner's table and a signed, paid release."""
-    from conftest import clinic_table
+    from builders import clinic_table
 
     folder = tmp_path_factory.mktemp("desk")
     table = clinic_table(rows=600)
@@ -96,7 +96,7 @@ def test_the_same_release_again_costs_nothing_and_is_the_same(desk):
 
 
 def test_two_owners_releases_are_fitted_together(desk):
-    from conftest import clinic_table
+    from builders import clinic_table
 
     other = clinic_table(rows=300, seed=1)
     pq.write_table(other, desk / "other.parquet")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import labelled_examples
+from builders import labelled_examples
 from suffice.cli.main import run
 from suffice.owner.rados.mechanism import Rados
 

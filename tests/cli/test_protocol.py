@@ -28,7 +28,7 @@ GRANT = ("--label", "sick", "--policy", "policy.json", "--ledger", "l", "--datas
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
     """Make a folder with both sides' tables, a policy and a ledger with epsilon 8."""
-    from conftest import clinic_table
+    from builders import clinic_table
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")

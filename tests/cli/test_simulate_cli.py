@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from conftest import clinic_table
+from builders import clinic_table
 from suffice.cli.main import app
 from suffice.errors import ParameterError
 

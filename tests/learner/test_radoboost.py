@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conftest import labelled_examples, rado_release, slow_rados
+from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.factored import FactoredClassifier
 from suffice.learner.rados.adaboost import AdaBoostLinear

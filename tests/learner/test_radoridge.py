@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from conftest import labelled_examples, rado_release, slow_rados
+from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.rados.moments import moments_of
 from suffice.learner.rados.ridge import RadoRidge, _risks

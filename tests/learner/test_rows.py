@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import clinic_table
+from builders import clinic_table
 from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.owner.mean_operator import MeanOperator

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from conftest import make_release
+from builders import make_release
 from suffice.errors import ForeignRowsError, ParameterError
 from suffice.learner.votes import VoteClassifier
 from suffice.owner.parties.aggregate import PrivateEnsemble

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from conftest import make_release
+from builders import make_release
 from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner.rows import design_matrix
 from suffice.learner.weak import (

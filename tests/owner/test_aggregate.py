@@ -16,7 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from conftest import auxiliary_rows, contributions, random_shares
+from builders import auxiliary_rows, contributions, random_shares
 from suffice.errors import BudgetError, DataChangedError, ParameterError, UnitError
 from suffice.learner.factored import FactoredClassifier
 from suffice.owner.ledger import Ledger

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from conftest import auxiliary_rows, contributions, random_shares
+from builders import auxiliary_rows, contributions, random_shares
 from suffice.errors import OptimisationError, ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.owner.parties import output_perturbation

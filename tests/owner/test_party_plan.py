@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conftest import auxiliary_rows
+from builders import auxiliary_rows
 from suffice.errors import ParameterError
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.plan import plan_parties, theorem_4

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from conftest import auxiliary_rows
+from builders import auxiliary_rows
 from suffice.errors import TableError
 from suffice.owner.parties.gathering import Enrolled, Gathering
 from suffice.owner.parties.tables import PartyTable, predicted

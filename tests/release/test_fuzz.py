@@ -10,7 +10,7 @@ import tracemalloc
 
 import pytest
 
-from conftest import make_release
+from builders import make_release
 from suffice.errors import SufficeError
 from suffice.release.codec import decode, encode
 

@@ -32,7 +32,7 @@ def test_another_key_or_no_signature_is_refused(keys, release, tmp_path):
 
 
 def test_a_signature_does_not_move_to_another_release(keys, release):
-    from conftest import make_release
+    from builders import make_release
 
     signature = sign(release, keys[0]).signature
     forged = dataclasses.replace(make_release(seed=9), signature=signature)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from conftest import clinic_table
+from builders import clinic_table
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.tables.pipeline import Column, Pipeline, encode
 

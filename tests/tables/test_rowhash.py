@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
-from conftest import clinic_table
+from builders import clinic_table
 from suffice.errors import TableError
 from suffice.tables import sources
 from suffice.tables.rowhash import RowDigest, RowLanes

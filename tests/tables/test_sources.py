@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
 
-from conftest import clinic_table
+from builders import clinic_table
 from suffice.errors import StorageError, TableError
 from suffice.tables import sources
 from suffice.tables.columns import category_codes

@@ -1,0 +1,95 @@
+"""What several tests are given: a small table, releases of every kind, parties and their votes.
+
+A module of its own, not ``conftest``: several folders have one of those, and an import would
+find whichever of them was loaded first.
+"""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution
+from suffice.release.artifact import Release
+
+
+def clinic_table(rows: int = 120, seed: int = 0) -> pa.Table:
+    """Return public measurements and a private diagnosis that depends on them."""
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(20, 80, rows)
+    dose = rng.normal(3.0, 1.0, rows).astype(np.float32)
+    ward = rng.choice(["north", "south", "west"], rows)
+    sick = (age + 10 * dose + rng.normal(0, 5, rows) > 80).astype(np.int64)
+    return pa.table({"age": age, "dose": dose, "ward": ward, "sick": sick})
+
+
+def make_release(classes: int = 2, rows: int = 60, seed: int = 0, **options) -> Release:
+    """Return a fresh release of random rows: a mean operator, or as ``mechanism`` says."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 4))
+    y = rng.integers(0, classes, rows)
+    options = {"epsilon": 1.0, "mechanism": "laplace", **options}
+    mechanism = MeanOperator(classes=tuple(range(classes)), **options)
+    return mechanism.release(X, y, ledger=None)
+
+
+def labelled_examples(rows: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and labels -1, +1 that a linear classifier gets right nine times in ten."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 4))
+    noisy = X @ [2.0, -1.0, 0.5, 0.0] + 0.4 + 0.6 * rng.normal(size=rows)
+    return X, np.where(noisy > 0, 1.0, -1.0)
+
+
+def slow_rados(X: np.ndarray, y: np.ndarray, signatures: np.ndarray) -> np.ndarray:
+    """Return pi = (1/2) sum_i (sigma_i + y_i) x_i, one for each signature sigma."""
+    return np.array([((sigma + y) / 2) @ X for sigma in signatures])
+
+
+def rado_release(rados: np.ndarray, rows: int, variance: float = 0.0, **details) -> Release:
+    """Return a release of rados in plain coordinates, the last of which is an intercept of one."""
+    from suffice.privacy.events import Unbounded
+    from suffice.privacy.guarantee import Guarantee, Kind, Unit
+    from suffice.release.artifact import Part, RowSet
+    from suffice.release.covariance import Covariance
+    from suffice.tables.pipeline import Column, Pipeline
+
+    width = rados.shape[1] - 1
+    columns = tuple(Column(f"x{k}") for k in range(width))
+    content = hashlib.sha256(rados.tobytes()).hexdigest()
+    nothing = Guarantee(Unit.RECORD, Unbounded(), kind=Kind.NONE)
+    given = {"classes": ["no", "yes"], "mechanism": "plain", "count": len(rados), "signs": "iid"}
+    return Release(
+        kind="rados",
+        arrays={"rados": np.ascontiguousarray(rados)},
+        details={**given, "support": None, "protect": [], "step": 1.0, **details},
+        parts=(Part(RowSet(rows, f"sha256:{content}"), (nothing,)),),
+        pipeline=Pipeline(columns, "error", np.zeros(width), np.ones(width), 2.0**100, 1.0),
+        noise=Covariance("identity", variance) if variance else Covariance("none"),
+    )
+
+
+def auxiliary_rows(rows: int = 30) -> AuxiliaryRows:
+    """Return public rows on which parties vote; two of their columns nearly agree."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(rows, 3)) * [5.0, 1.0, 0.1] + [0.0, 1.0, 2.0]
+    X[:, 1] += X[:, 0]
+    return AuxiliaryRows.read(X)
+
+
+def contributions(
+    count: int, auxiliary: AuxiliaryRows, classes: int = 3, **options
+) -> list[PartyContribution]:
+    """Return the contributions of parties p0, p1, ... that vote at random."""
+    votes = np.random.default_rng(count).integers(0, classes, (count, auxiliary.count))
+    options["classes"] = tuple(range(classes))
+    return [PartyContribution.of(f"p{i}", v, auxiliary, **options) for i, v in enumerate(votes)]
+
+
+def random_shares(rng: np.random.Generator, classes: int, form: str, rows: int = 30) -> np.ndarray:
+    """Return one party's votes: shares of one vote per row, all of it on one class if "hard"."""
+    if form == "hard":
+        return np.eye(classes)[rng.integers(0, classes, rows)]
+    return rng.dirichlet(np.full(classes, 0.3), rows)
