@@ -7,6 +7,7 @@ exactly one of the two, which is what the noise is scaled to.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class _Noisy:
 
     mechanism: Rados
     choices: tuple[Example, ...]
-    scored: Callable[[Pair, float, int], Score] | None
+    scored: Callable[[Pair, float, int], Score]
     examples: int = 1
     stretch: float = 1.0
 
@@ -82,7 +83,6 @@ class _Noisy:
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss, for rows as long as they are."""
-        assert self.scored is not None  # noqa: S101  # for the type checker
         way = self.way()
         _take(way, pair.one)
         variance = way.draw()[1].variance
@@ -97,13 +97,12 @@ class _Noisy:
         (promise,) = self.way().guarantees
         case = Case(
             name, _KIND, pairs=self.pairs, sample=self.sample,
-            score=None if self.scored is None else self.score, samples=samples,
+            score=self.score, samples=samples,
             **claim(promise.event, promise.delta),
         )  # fmt: skip
         yield case
         broken = replace(self, stretch=stretch)
-        own = {} if self.scored is None else {"score": broken.score}
-        yield case.twin(flaw, what, sample=broken.sample, **own)
+        yield case.twin(flaw, what, sample=broken.sample, score=broken.score)
 
 
 def _longer(example: Example, stretch: float) -> Example:
@@ -138,6 +137,19 @@ def _matrix_score(pair: Pair, deviation: float, power: int) -> Score:
         return np.asarray(logsumexp([_log(outputs - w, deviation, power) for w in ways], axis=0))
 
     return lambda outputs: log_of(outputs, pair.one[0]) - log_of(outputs, pair.two[0])
+
+
+def _free_score(pair: Pair, deviation: float, power: int) -> Score:
+    """Return the loss where every example is in either rado or not, whatever the others are."""
+    subsets = np.array(list(product((0.0, 1.0), repeat=len(pair.one))))
+
+    def log_of(outputs: np.ndarray, data: tuple[Example, ...]) -> np.ndarray:
+        sums = subsets @ np.array([_edge(example) for example in data])
+        rados = outputs[:, :2], outputs[:, 2:]
+        logs = [logsumexp([_log(r - s, deviation, power) for s in sums], axis=0) for r in rados]
+        return np.sum(logs, axis=0)
+
+    return lambda outputs: log_of(outputs, pair.one) - log_of(outputs, pair.two)
 
 
 def _edges_score(pair: Pair, deviation: float, power: int) -> Score:
@@ -187,9 +199,9 @@ def cases() -> Iterator[Case]:
     yield from _Noisy(cell, _CELLS, _attribute_score).cases(
         "rados, an attribute", "not held to the range", "values lie outside the declared range"
     )
-    free = Rados(unit="record", signs="iid", **{**strong, "epsilon": 8.0})
-    yield from _Noisy(free, _RECORDS, None, examples=2).cases(
-        "rados, a record, free signs", *unclipped, stretch=60.0, samples=2 * FEW
+    free = Rados(unit="record", signs="iid", **{**strong, "epsilon": 2.0})
+    yield from _Noisy(free, _RECORDS, _free_score, examples=2).cases(
+        "rados, a record, free signs", *unclipped, stretch=6.0, samples=FEW
     )
     yield _fixed_support(Rados(unit="label", **pure))
     yield from _features()
@@ -198,7 +210,7 @@ def cases() -> Iterator[Case]:
 def _fixed_support(mechanism: Rados) -> Case:
     """Return the twin that `Rados` refuses: a fixed support and noise that all rados share."""
     count, (x, z, _) = 4, _LABELS[0]
-    noisy = _Noisy(mechanism, _LABELS, None, examples=2)
+    noisy = _Noisy(mechanism, _LABELS, _shared_score, examples=2)
     way = noisy.way()
     reach = label_sensitivity(way.task.rows.pipeline, way.step)
     noise = label_noise(reach, mechanism.epsilon or 0.0, mechanism.delta)
