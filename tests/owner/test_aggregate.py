@@ -141,7 +141,7 @@ def test_whitened_noise_is_never_more_than_even_noise():
 def operator_noise(ensemble: PrivateEnsemble, draws: int) -> np.ndarray:
     """Return the noise of many releases, in coordinates where it should be standard."""
     total = sum(p.array for p in contributions(4, AUX, len(ensemble.classes)))
-    way = ensemble._way(AUX, Enrolled(8))
+    way = ensemble.way(AUX, Enrolled(8))
     promise = ensemble.guarantee(AUX, enrolled=8)
     exact = total.T * AUX.step / (VOTE * 30 * 8)
     root = np.linalg.cholesky(way.covariance().dense(4))

@@ -15,9 +15,8 @@ from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.gathering import Enrolled, Gathering
-from suffice.owner.parties.output_perturbation import Averaged, Distilled
-from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
+from suffice.owner.parties.gathering import Enrolled
+from suffice.owner.parties.releases import Way
 from suffice.owner.parties.tally import VoteTally
 from suffice.privacy.noise import Noise
 
@@ -30,10 +29,10 @@ _SQUARE = ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0))
 
 
 @lru_cache
-def _auxiliary(method: str) -> AuxiliaryRows:
-    """Return the auxiliary rows: two for a table of votes, which has a number per row and class."""
-    rows = _SQUARE[1:3] if method == "votes" else _SQUARE
-    return AuxiliaryRows.read(np.array(rows), intercept=0.0, clip=1.0)
+def _auxiliary(rows: tuple[tuple[float, float], ...]) -> AuxiliaryRows:
+    """Return auxiliary rows of norm one under a pipeline that does not depend on them."""
+    square = AuxiliaryRows.read(np.array(_SQUARE), intercept=0.0, clip=1.0)
+    return AuxiliaryRows.read(np.array(rows), pipeline=square.pipeline)
 
 
 @dataclass(frozen=True)
@@ -47,64 +46,63 @@ class _Ensemble:
     spoil: Callable[[Noise], Noise] = as_it_is
 
     @property
-    def auxiliary(self) -> AuxiliaryRows:
-        """The public rows that are voted on."""
-        return _auxiliary(self.ensemble.method)
+    def rows(self) -> tuple[tuple[float, float], ...]:
+        """The rows that are voted on: two for a table of votes, a number per row and class."""
+        return _SQUARE[1:3] if self.ensemble.method == "votes" else _SQUARE
 
-    @property
-    def classes(self) -> tuple[int, ...]:
-        """The declared classes."""
-        return tuple(self.ensemble.classes)
+    def auxiliary(self, data: tuple[Any, ...]) -> AuxiliaryRows:
+        """Return the auxiliary rows, which are public: the same whatever the data."""
+        del data
+        return _auxiliary(self.rows)
+
+    def votes(self, data: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return how every party votes."""
+        return data
 
     @lru_cache  # noqa: B019  # frozen, few, and as long-lived as the process
     def way(self) -> Way:
         """Return the way of a release, calibrated before anything is seen."""
-        e = self.ensemble
-        enrolled = Enrolled.of(_PARTIES)
-        public = Round(self.auxiliary, self.classes, enrolled, e.mechanism, e.epsilon, e.delta)
-        if e.method == "operator":
-            return OperatorWay(public, e.noise)
-        if e.method == "votes":
-            return VotesWay(public)
-        if e.method == "average":
-            return Averaged(public, e.lam)
-        return Distilled(e.method, public, e.lam, private=False)
+        return self.ensemble.way(_auxiliary(self.rows), Enrolled.of(_PARTIES))
 
     @lru_cache  # noqa: B019
     def integers(self, data: tuple[Any, ...]) -> np.ndarray:
         """Return what noise is added to."""
-        names, enrolled = [f"party {i}" for i in range(len(data))], Enrolled.of(_PARTIES)
+        auxiliary, enrolled = self.auxiliary(data), Enrolled.of(_PARTIES)
+        way = self.ensemble.way(auxiliary, enrolled)
+        return way.integers(self.ensemble.gathered(self.sent(data), auxiliary, enrolled).total)
+
+    def sent(self, data: tuple[Any, ...]) -> VoteTally | list[PartyContribution]:
+        """Return what the parties send."""
+        auxiliary, classes = self.auxiliary(data), tuple(self.ensemble.classes)
+        names = [f"party {i}" for i in range(_PARTIES)]
         if self.ensemble.method == "average":
-            sent = [
-                PartyContribution.of_parameters(
-                    name, theta, self.auxiliary, classes=self.classes, lam=self.ensemble.lam
-                )
+            lam = self.ensemble.lam
+            return [
+                PartyContribution.of_parameters(name, theta, auxiliary, classes=classes, lam=lam)
                 for name, theta in zip(names, data, strict=True)
             ]
-            gathering = Gathering(
-                "parameters", self.auxiliary, self.classes, enrolled, self.ensemble.lam
-            )
-            total = gathering.take(sent).result().total
+        tally = VoteTally(auxiliary, classes)
+        tally.add(names, np.array(self.votes(data)))
+        return tally
+
+    def space(self) -> Space:
+        """Return all ways to vote, or parameters on a circle that is too wide."""
+        if self.ensemble.method == "average":
+            bound = self.auxiliary(()).pipeline.norm_bound
+            far = 2 * bound / self.ensemble.lam  # held to half of that
+            angles = np.linspace(0, 2 * math.pi, 8, endpoint=False)
+            choices: list[Any] = [(far * math.cos(t), far * math.sin(t)) for t in angles]
         else:
-            tally = VoteTally(self.auxiliary, self.classes)
-            tally.add(names, np.array(data))
-            needed = "votes" if self.ensemble.method in ("votes", "vote") else "operator"
-            total = tally.gathered(needed, enrolled).total
-        return self.way().integers(total)
+            choices = list(product(range(len(self.ensemble.classes)), repeat=len(self.rows)))
+        return Space((choices,) * _PARTIES)
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        """Return the votes, or parameters, that move the statistic most."""
+        """Return the neighbours whose statistics are farthest apart."""
 
         def distance(one: tuple[Any, ...], two: tuple[Any, ...]) -> float:
             return float(np.linalg.norm(self.integers(one) - self.integers(two)))
 
-        if self.ensemble.method == "average":
-            far = 2 * self.auxiliary.pipeline.norm_bound / self.ensemble.lam  # held to half of that
-            angles = np.linspace(0, 2 * math.pi, 8, endpoint=False)
-            choices: list[Any] = [(far * math.cos(t), far * math.sin(t)) for t in angles]
-        else:
-            choices = list(product(range(len(self.classes)), repeat=self.auxiliary.count))
-        return worst_pairs(Space((choices,) * _PARTIES), distance, rng, 1)
+        return worst_pairs(self.space(), distance, rng, 1)
 
     def sample(self, data: tuple[Any, ...], times: int) -> np.ndarray:
         """Return noisy statistics."""
@@ -126,6 +124,32 @@ class _Ensemble:
         """Return the case with ``factor`` of the noise."""
         broken = replace(self, spoil=lambda noise: replace(noise, scale=noise.scale * factor))
         return case.twin(name, what, sample=broken.sample, score=broken.score)
+
+
+@dataclass(frozen=True)
+class _PrivateRows(_Ensemble):
+    """Auxiliary rows that are private as well: a neighbour differs in one party and in one row.
+
+    A data set is ((how the first party votes, the first row), how the second votes, second row).
+    """
+
+    @property
+    def rows(self) -> tuple[tuple[float, float], ...]:
+        """Two rows; which ones does not matter to the noise."""
+        return _SQUARE[:2]
+
+    def auxiliary(self, data: tuple[Any, ...]) -> AuxiliaryRows:
+        """Return the auxiliary rows of this data set."""
+        return _auxiliary((data[0][1], data[2]))
+
+    def votes(self, data: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return how either party votes."""
+        return (data[0][0], data[1])
+
+    def space(self) -> Space:
+        """Return all votes on two corners of the square, any of which may be the rows."""
+        votes = list(product((0, 1), repeat=2))
+        return Space((list(product(votes, _SQUARE)), votes, _SQUARE), changing=(0,))
 
 
 _HALF = ("half the noise", "the scale is half of what it must be", 0.5)
@@ -204,6 +228,20 @@ def _models() -> Iterator[Case]:
         case, "averaged over parties", "a majority is said to move by 1/M of what it does",
         1 / _PARTIES,
     )  # fmt: skip
+    pure = _Ensemble(PrivateEnsemble(method="vote", **_PURE))
+    case = pure.case("parties, vote, knorm", kind, FEW // 2)
+    yield case
+    yield pure.twin(case, *_HALF)
+    many = _Ensemble(PrivateEnsemble(method="soft", classes=(0, 1, 2), **_GAUSSIAN))
+    case = many.case("parties, soft, gaussian, 3 classes", kind, SOME // 2)
+    yield case
+    yield many.twin(case, *_HALF)
+    public = ("rows held public", "only a party is said to change, and no row", 2 / 5)
+    for method, flaw in (("soft", public), ("vote", _HALF)):
+        rows = _PrivateRows(PrivateEnsemble(method=method, private_auxiliary=True, **_GAUSSIAN))
+        case = rows.case(f"parties, {method}, private rows", kind, SOME)
+        yield case
+        yield rows.twin(case, *flaw)
     average = _Ensemble(PrivateEnsemble(method="average", **_GAUSSIAN))
     case = average.case("parties, average, gaussian", kind, SOME)
     yield case
@@ -222,10 +260,9 @@ def _whole() -> Iterator[Case]:
 
     def through(ensemble: PrivateEnsemble) -> Callable[[Any, int], np.ndarray]:
         def sample(data: tuple[Any, ...], times: int) -> np.ndarray:
-            tally = VoteTally(stated.auxiliary, (0, 1))
-            tally.add([f"party {i}" for i in range(len(data))], np.array(data))
+            sent, auxiliary = stated.sent(data), stated.auxiliary(data)
             asked = {"enrolled": _PARTIES, "ledger": None}
-            drawn = (ensemble.aggregate(tally, stated.auxiliary, **asked) for _ in range(times))
+            drawn = (ensemble.aggregate(sent, auxiliary, **asked) for _ in range(times))
             return np.array([one.release.arrays["mean_operator"] for one in drawn])
 
         return sample

@@ -40,7 +40,7 @@ _DOUBT = """
 Somebody who believes none of this ran each mechanism many times on two data sets that differ in
 one unit, and asked how well the outputs tell them apart. A bound above the claim would refute it;
 one below says how far this attack got, and is no proof. The last line is a mechanism with half of
-its noise: an auditor must see that. suffice audit --all does this for all of 43 mechanisms."""
+its noise: an auditor must see that. suffice audit --all does this for every mechanism."""
 _OPENING = """
 A network of clinics wants to learn from what its members may not show. Five of them release
 something small, each under a promise that stands in the file; learners work with the files alone.

@@ -100,8 +100,8 @@ class PrivateEnsemble:
         to the enrolled parties: another round with the same is paid from the same.
         """
         parties = Enrolled.of(enrolled)
-        way = self._way(auxiliary, parties)
-        gathered = self._gathered(contributions, auxiliary, parties)
+        way = self.way(auxiliary, parties)
+        gathered = self.gathered(contributions, auxiliary, parties)
         guarantee = self._guarantee(way.noise, auxiliary)
         release = publish(
             lambda: way.draw(gathered.total, guarantee, found_at),
@@ -120,29 +120,15 @@ class PrivateEnsemble:
         self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
     ) -> Guarantee:
         """Return what a release would promise; no contribution is needed for it."""
-        return self._guarantee(self._way(auxiliary, Enrolled.of(enrolled)).noise, auxiliary)
+        return self._guarantee(self.way(auxiliary, Enrolled.of(enrolled)).noise, auxiliary)
 
     def covariance(
         self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
     ) -> Covariance:
         """Return the covariance that the noise of a release would have, per column."""
-        return self._way(auxiliary, Enrolled.of(enrolled)).covariance()
+        return self.way(auxiliary, Enrolled.of(enrolled)).covariance()
 
-    def _gathered(
-        self,
-        contributions: Iterable[Sent] | VoteTally,
-        auxiliary: AuxiliaryRows,
-        enrolled: Enrolled,
-    ) -> Gathered:
-        statistic, classes = METHODS[self.method], check_classes(self.classes)
-        if not isinstance(contributions, VoteTally):
-            gathering = Gathering(statistic, auxiliary, classes, enrolled, self.lam)
-            return gathering.take(contributions).result()
-        if contributions.classes != classes or contributions.auxiliary.grid != auxiliary.grid:
-            raise ParameterError("the tally is of other classes or other auxiliary rows.")
-        return contributions.gathered(statistic, enrolled)
-
-    def _way(self, auxiliary: AuxiliaryRows, enrolled: Enrolled) -> Way:
+    def way(self, auxiliary: AuxiliaryRows, enrolled: Enrolled) -> Way:
         """Return how a release is made, calibrated before anything private is seen."""
         classes = check_classes(self.classes)
         if self.method not in METHODS:
@@ -166,6 +152,21 @@ class PrivateEnsemble:
         if self.method == "average":
             return Averaged(public, self.lam)
         return Distilled(self.method, public, self.lam, private=self.private_auxiliary)
+
+    def gathered(
+        self,
+        contributions: Iterable[Sent] | VoteTally,
+        auxiliary: AuxiliaryRows,
+        enrolled: Enrolled,
+    ) -> Gathered:
+        """Return the exact sum of the contributions, which is private; those at fault are named."""
+        statistic, classes = METHODS[self.method], check_classes(self.classes)
+        if not isinstance(contributions, VoteTally):
+            gathering = Gathering(statistic, auxiliary, classes, enrolled, self.lam)
+            return gathering.take(contributions).result()
+        if contributions.classes != classes or contributions.auxiliary.grid != auxiliary.grid:
+            raise ParameterError("the tally is of other classes or other auxiliary rows.")
+        return contributions.gathered(statistic, enrolled)
 
     def _guarantee(self, noise: Noise, auxiliary: AuxiliaryRows) -> Guarantee:
         rows = f"the {auxiliary.count:,} auxiliary rows"
