@@ -1,7 +1,6 @@
 """``suffice fit`` of rados: a file, no rows, and a model that classifies."""
 
 import json
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -9,17 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import labelled_examples
-from suffice.cli.main import run
 from suffice.owner.rados.mechanism import Rados
 
 pytestmark = pytest.mark.usefixtures("seeded")  # which subsets are drawn decides the accuracy
 
 
 @pytest.fixture
-def program(tmp_path, monkeypatch, capsys):
+def program(tmp_path, monkeypatch, suffice):
     """Return the program, in a folder with two owners' rados and a table to score on."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     names = [f"x{k}" for k in range(4)]
     pipeline = None
     for seed in range(3):
@@ -33,15 +30,6 @@ def program(tmp_path, monkeypatch, capsys):
         )
         pipeline = release.pipeline
         release.save(f"{seed}.suffice")
-
-    def suffice(*words: str, code: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["suffice", *words])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        assert ended.value.code == code
-        printed = capsys.readouterr()
-        return printed.err if code else printed.out
-
     return suffice
 
 

@@ -1,7 +1,6 @@
 """Many parties as people meet them: one call per party, one for the aggregator, a plan in words."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.cli.main import run
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.release.codec import load
 
@@ -39,36 +37,23 @@ def desk(tmp_path, monkeypatch) -> Path:
         own = everybody.filter(pa.array(who % 4 == party)).drop_columns(["who"])
         pq.write_table(own, tmp_path / f"own{party}.parquet")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
 
 
-def suffice(monkeypatch, capsys, *words: str, code: int = 0) -> tuple[str, str]:
-    """Run the program in this process; return what it printed on stdout and stderr."""
-    monkeypatch.setattr(sys, "argv", ["suffice", *words])
-    with pytest.raises(SystemExit) as ended:
-        run()
-    printed = capsys.readouterr()
-    assert ended.value.code == code, printed.err
-    return printed.out, printed.err
-
-
-def contribute(monkeypatch, capsys, party: int, *more: str) -> str:
+def contribute(suffice, party: int, *more: str) -> str:
     words = ("contribute", f"own{party}.parquet", "--label", "what", *AUX, *CLASSES)
-    return suffice(monkeypatch, capsys, *words, "-o", f"p{party}.part", *more)[0]
+    return suffice(*words, "-o", f"p{party}.part", *more)
 
 
 @pytest.mark.usefixtures("desk")
 @pytest.mark.parametrize("method", ["operator", "votes", "soft", "vote", "average"])
-def test_parties_contribute_and_the_aggregator_releases(monkeypatch, capsys, method):
+def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method):
     more = ("--method", method, "--lam", "0.1")
     for party in range(3):
-        printed = contribute(monkeypatch, capsys, party, *more)
+        printed = contribute(suffice, party, *more)
         assert "not private: for the aggregator only" in printed
     words = ("aggregate", "p0.part", "p1.part", "p2.part", *AUX, *CLASSES, *PAID, *more)
-    printed, err = suffice(
-        monkeypatch, capsys, *words, "--enrolled", "4", "--no-ledger", "-o", "r.suffice"
-    )
+    printed, err = streams(*words, "--enrolled", "4", "--no-ledger", "-o", "r.suffice")
     assert "Protects each party" in printed
     assert "3 counted" in printed
     assert "nothing came from 1 parties" in err
@@ -76,36 +61,36 @@ def test_parties_contribute_and_the_aggregator_releases(monkeypatch, capsys, met
     assert load("r.suffice").kind == kinds.get(method, "model")
     if method in kinds:
         fitted = ("fit", "r.suffice", "--rows", "aux.parquet", "-o", "m.suffice")
-        suffice(monkeypatch, capsys, *fitted)
+        suffice(*fitted)
         assert load("m.suffice").kind == "model"
 
 
 @pytest.mark.usefixtures("desk")
 @pytest.mark.parametrize("method", ["operator", "average"])
-def test_one_table_of_all_parties(monkeypatch, capsys, method):
+def test_one_table_of_all_parties(suffice, method):
     words = ("release", "parties", "all.parquet", "--label", "what", "--party", "who", *AUX)
     more = (*CLASSES, "--epsilon", "50", "--delta", "1e-5", "--method", method, "--lam", "0.1")
-    out = suffice(monkeypatch, capsys, *words, *more, "--no-ledger", "-o", "r.suffice", "--json")
-    told = json.loads(out[0])
+    out = suffice(*words, *more, "--no-ledger", "-o", "r.suffice", "--json")
+    told = json.loads(out)
     assert (told["accepted"], told["absent"], told["rejected"]) == (40, 0, [])
     assert told["guarantees"][0]["unit"] == "party"
     model = "r.suffice"
     if method == "operator":
         model = "m.suffice"
-        suffice(monkeypatch, capsys, "fit", "r.suffice", "--rows", "aux.parquet", "-o", model)
+        suffice("fit", "r.suffice", "--rows", "aux.parquet", "-o", model)
         scored = ("score", model, "test.parquet", "--label", "what", "--json")
-        assert json.loads(suffice(monkeypatch, capsys, *scored)[0])["accuracy"] > 0.6
+        assert json.loads(suffice(*scored))["accuracy"] > 0.6
     assert load(model).kind == "model"
 
 
 @pytest.mark.usefixtures("desk")
-def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(monkeypatch, capsys):
+def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(suffice):
     """One party of the table contributes by itself what it contributes there."""
     from suffice.owner.parties.auxiliary import AuxiliaryRows
     from suffice.owner.parties.gathering import Enrolled
     from suffice.owner.parties.tables import PartyTable
 
-    contribute(monkeypatch, capsys, 1)
+    contribute(suffice, 1)
     aux = AuxiliaryRows.read("aux.parquet")
     table = pq.read_table("own1.parquet").append_column(
         "who", pa.array(["x"] * len(pq.read_table("own1.parquet")))
@@ -115,105 +100,102 @@ def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(monkeypatch,
     assert np.array_equal(PartyContribution.load("p1.part").array, total)
 
 
-def test_a_bad_file_is_named_and_the_rest_is_released(desk, monkeypatch, capsys):
+def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
     for party in range(2):
-        contribute(monkeypatch, capsys, party)
-    contribute(monkeypatch, capsys, 2, "--clip", "0.5")  # another pipeline than agreed
+        contribute(suffice, party)
+    contribute(suffice, 2, "--clip", "0.5")  # another pipeline than agreed
     (desk / "junk.part").write_bytes(b"junk")
     (desk / "names.txt").write_text("p0\np1\np2\np3\n")
     words = ("aggregate", ".", *AUX, *CLASSES, *PAID, "--enrolled", "names.txt", "--no-ledger")
-    printed, err = suffice(monkeypatch, capsys, *words, "-o", "r.suffice")
+    printed, err = streams(*words, "-o", "r.suffice")
     assert "2 counted" in printed
     assert "counted as zero: p2 (p2.part): it was computed with another pipeline" in err
     assert "counted as zero: unknown party (junk.part)" in err
     assert "nothing came from 1 parties: p3" in err
-    told = json.loads(suffice(monkeypatch, capsys, *words, "-o", "r.suffice", "--json")[0])
+    told = json.loads(suffice(*words, "-o", "r.suffice", "--json"))
     assert [r["source"] for r in told["rejected"]] == ["junk.part", "p2.part"]
     assert told["missing"] == ["p3"]
 
 
 @pytest.mark.usefixtures("desk")
-def test_a_column_of_votes_contributes(monkeypatch, capsys):
+def test_a_column_of_votes_contributes(suffice):
     votes = pa.table({"vote": ["sit", "walk"] * 100})
     pq.write_table(votes, "votes.parquet")
     words = ("contribute", "votes.parquet", "--cast", "vote", *AUX, *CLASSES, "--party", "clinic 9")
-    suffice(monkeypatch, capsys, *words, "-o", "v.part")
+    suffice(*words, "-o", "v.part")
     part = PartyContribution.load("v.part")
     assert part.party == "clinic 9"
     assert (part.array[2] == 0).all()
-    suffice(monkeypatch, capsys, *words, "-o", "v.part", "--method", "average", code=2)
-    suffice(monkeypatch, capsys, *words, "-o", "v.part", "--label", "what", code=2)
-    suffice(monkeypatch, capsys, *words, "-o", "v.part", "--method", "magic", code=2)
+    suffice(*words, "-o", "v.part", "--method", "average", code=2)
+    suffice(*words, "-o", "v.part", "--label", "what", code=2)
+    suffice(*words, "-o", "v.part", "--method", "magic", code=2)
 
 
 @pytest.mark.usefixtures("desk")
-def test_the_ledger_pays_per_party(monkeypatch, capsys):
+def test_the_ledger_pays_per_party(suffice):
     init = ("ledger", "init", "l", "--dataset", "crowd", "--epsilon", "6", "--delta", "1e-5")
-    suffice(monkeypatch, capsys, *init, "--unit", "party")
-    contribute(monkeypatch, capsys, 0)
+    suffice(*init, "--unit", "party")
+    contribute(suffice, 0)
     words = ("aggregate", "p0.part", *AUX, *CLASSES, *PAID, "--enrolled", "4")
     paid = (*words, "--ledger", "l", "--dataset", "crowd")
-    suffice(monkeypatch, capsys, *paid, "-o", "a.suffice")
-    suffice(monkeypatch, capsys, *paid, "-o", "b.suffice")
+    suffice(*paid, "-o", "a.suffice")
+    suffice(*paid, "-o", "b.suffice")
     assert Path("a.suffice").read_bytes() == Path("b.suffice").read_bytes()
-    shown = json.loads(suffice(monkeypatch, capsys, "ledger", "show", "l", "--json")[0])
+    shown = json.loads(suffice("ledger", "show", "l", "--json"))
     assert [(b["unit"], b["debits"]) for b in shown] == [("party", 1)]
-    contribute(monkeypatch, capsys, 1)
+    contribute(suffice, 1)
     more = ("aggregate", "p0.part", "p1.part", *paid[2:])
-    err = suffice(monkeypatch, capsys, *more, "-o", "c.suffice", code=4)[1]
+    err = suffice(*more, "-o", "c.suffice", code=4)
     assert "does not fit" in err
-    assert suffice(monkeypatch, capsys, *words, "-o", "d.suffice", code=2)[1].startswith(
-        "suffice: say who pays"
-    )
+    assert suffice(*words, "-o", "d.suffice", code=2).startswith("suffice: say who pays")
 
 
 @pytest.mark.usefixtures("desk")
-def test_a_contribution_is_no_release(monkeypatch, capsys):
-    contribute(monkeypatch, capsys, 0)
+def test_a_contribution_is_no_release(suffice):
+    contribute(suffice, 0)
     for command in (("inspect", "p0.part"), ("fit", "p0.part", "--rows", "aux.parquet", "-o", "m")):
-        err = suffice(monkeypatch, capsys, *command, code=3)[1]
+        err = suffice(*command, code=3)
         assert "not private, for the aggregator only" in err
 
 
 # --- the plan
 
 
-def planned(monkeypatch, capsys, *words: str) -> dict:
-    out, _ = suffice(monkeypatch, capsys, "plan", "parties", *words, "--delta", "1e-5", "--json")
+def planned(suffice, *words: str) -> dict:
+    out = suffice("plan", "parties", *words, "--delta", "1e-5", "--json")
     return json.loads(out)
 
 
-def test_twenty_clinics_are_told_plainly(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_twenty_clinics_are_told_plainly(suffice):
     words = ("--parties", "20", "--rows", "500", "--features", "10", "--epsilon", "1")
-    printed, _ = suffice(monkeypatch, capsys, "plan", "parties", *words, "--delta", "1e-5")
+    printed = suffice("plan", "parties", *words, "--delta", "1e-5")
     assert "20 parties at epsilon = 1: privacy of whole parties is out of reach" in printed
     assert "Merged label-private releases are the better way" in printed
-    told = planned(monkeypatch, capsys, *words)
+    told = planned(suffice, *words)
     assert told["in_reach"] == [False]
     assert 20 < told["parties_needed"][0] < 200
 
 
-def test_many_parties_are_within_reach_and_bounds_are_void(monkeypatch, capsys):
+def test_many_parties_are_within_reach_and_bounds_are_void(suffice):
     words = ("--parties", "20000", "--rows", "43000", "--features", "119", "--epsilon", "0.1")
-    told = planned(monkeypatch, capsys, *words)
+    told = planned(suffice, *words)
     assert told["in_reach"] == [True]
     rows = {row["method"]: row for row in told["rows"]}
     assert rows["operator"]["accuracy"]["usual"] > told["without_noise"]["usual"] - 0.01
     assert rows["vote"]["risk_bound"] > 1e6 * rows["soft"]["risk_bound"] > 1
 
 
-def test_the_parties_that_are_needed_are_enough(monkeypatch, capsys):
+def test_the_parties_that_are_needed_are_enough(suffice):
     words = ("--rows", "500", "--features", "10", "--epsilon", "1")
-    needed = planned(monkeypatch, capsys, "--parties", "20", *words)["parties_needed"][0]
-    assert planned(monkeypatch, capsys, "--parties", str(needed), *words)["in_reach"] == [True]
+    needed = planned(suffice, "--parties", "20", *words)["parties_needed"][0]
+    assert planned(suffice, "--parties", str(needed), *words)["in_reach"] == [True]
     fewer = str(int(0.9 * needed))
-    assert planned(monkeypatch, capsys, "--parties", fewer, *words)["in_reach"] == [False]
+    assert planned(suffice, "--parties", fewer, *words)["in_reach"] == [False]
 
 
 @pytest.mark.usefixtures("desk")
-def test_a_plan_reads_auxiliary_rows_or_numbers(monkeypatch, capsys):
-    told = planned(monkeypatch, capsys, "--parties", "100", "--epsilon", "1", *AUX)
+def test_a_plan_reads_auxiliary_rows_or_numbers(suffice):
+    told = planned(suffice, "--parties", "100", "--epsilon", "1", *AUX)
     assert len(told["rows"]) == 4
     words = ("plan", "parties", "--parties", "100", "--epsilon", "1")
-    suffice(monkeypatch, capsys, *words, code=2)
+    suffice(*words, code=2)

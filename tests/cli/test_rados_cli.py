@@ -1,7 +1,6 @@
 """``suffice release rados`` and ``suffice plan rados`` as people meet them."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.cli.main import run
 from suffice.release.codec import load
 
 FIRST = ("release", "rados", "rows.parquet", "--label", "sick", "-o", "r.suffice")
@@ -29,32 +27,21 @@ def desk(tmp_path, monkeypatch) -> Path:
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
     pq.write_table(pa.table(columns).slice(0, 100), tmp_path / "public.parquet")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
 
 
-def suffice(monkeypatch, capsys, *words: str, code: int = 0) -> str:
-    """Run the program in this process; return what it printed, or its one line of error."""
-    monkeypatch.setattr(sys, "argv", ["suffice", *words])
-    with pytest.raises(SystemExit) as ended:
-        run()
-    assert ended.value.code == code
-    printed = capsys.readouterr()
-    return printed.err if code else printed.out
-
-
 @pytest.mark.usefixtures("desk")
-def test_plain_rados_leave_only_if_that_is_said_aloud(monkeypatch, capsys):
-    refused = suffice(monkeypatch, capsys, *FREE, code=4)
+def test_plain_rados_leave_only_if_that_is_said_aloud(suffice):
+    refused = suffice(*FREE, code=4)
     assert "--unprotected" in refused
     assert not Path("r.suffice").exists()
-    printed = suffice(monkeypatch, capsys, *FREE, "--unprotected")
+    printed = suffice(*FREE, "--unprotected")
     assert "Protects nothing" in printed
     release = load("r.suffice")
     assert release.kind == "rados"
     assert release.details["count"] == 150
     assert release.details["signs"] == "hadamard"
-    shown = suffice(monkeypatch, capsys, "inspect", "r.suffice")
+    shown = suffice("inspect", "r.suffice")
     assert "Rademacher observations" in shown
 
 
@@ -79,9 +66,9 @@ def test_plain_rados_leave_only_if_that_is_said_aloud(monkeypatch, capsys):
         ),
     ],
 )
-def test_each_way_states_its_promise(monkeypatch, capsys, words, promised):
+def test_each_way_states_its_promise(suffice, words, promised):
     asked = (*DECLARED, "--count", "8", *words.split(), "--json")
-    (promise,) = json.loads(suffice(monkeypatch, capsys, *FREE, *asked))["guarantees"]
+    (promise,) = json.loads(suffice(*FREE, *asked))["guarantees"]
     mechanism = load("r.suffice").details["mechanism"]
     assert (promise["unit"], promise["scope"], mechanism) == promised
     assert promise["kind"] == "global"
@@ -89,34 +76,34 @@ def test_each_way_states_its_promise(monkeypatch, capsys, words, promised):
 
 
 @pytest.mark.usefixtures("desk")
-def test_scales_come_from_a_public_table_or_from_the_rows(monkeypatch, capsys):
+def test_scales_come_from_a_public_table_or_from_the_rows(suffice):
     label = ("--epsilon", "1", "--unit", "label", "--count", "4")
-    suffice(monkeypatch, capsys, *FREE, *label, "--standardize", "public.parquet")
+    suffice(*FREE, *label, "--standardize", "public.parquet")
     assert load("r.suffice").guarantee.protected
     own = (*FREE, *label, "--standardize", "rows")
-    assert "--unprotected" in suffice(monkeypatch, capsys, *own, code=4)
-    assert "Not differentially private" in suffice(monkeypatch, capsys, *own, "--unprotected")
+    assert "--unprotected" in suffice(*own, code=4)
+    assert "Not differentially private" in suffice(*own, "--unprotected")
 
 
 @pytest.mark.usefixtures("desk")
-def test_a_ledger_pays_and_the_same_request_gets_the_same_file(monkeypatch, capsys):
+def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     init = ("ledger", "init", "l", "--dataset", "d", "--epsilon", "1", "--unit", "label")
-    suffice(monkeypatch, capsys, *init)
+    suffice(*init)
     words = (*FIRST, *DECLARED, "--epsilon", "1", "--unit", "label", "--ledger", "l")
     words = (*words, "--dataset", "d", "--count", "4")
-    suffice(monkeypatch, capsys, *words)
+    suffice(*words)
     first = Path("r.suffice").read_bytes()
-    suffice(monkeypatch, capsys, *words)
+    suffice(*words)
     assert Path("r.suffice").read_bytes() == first
-    assert "does not fit" in suffice(monkeypatch, capsys, *words, "--request", "two", code=4)
+    assert "does not fit" in suffice(*words, "--request", "two", code=4)
 
 
 @pytest.mark.usefixtures("desk")
-def test_two_owners_share_a_pipeline(monkeypatch, capsys):
-    suffice(monkeypatch, capsys, *FREE, "--unprotected", "--count", "4")
+def test_two_owners_share_a_pipeline(suffice):
+    suffice(*FREE, "--unprotected", "--count", "4")
     words = ("release", "rados", "public.parquet", "--label", "sick", "-o", "s.suffice")
     like = ("--no-ledger", "--unprotected", "--like", "r.suffice", "--count", "4")
-    suffice(monkeypatch, capsys, *words, *like)
+    suffice(*words, *like)
     from suffice.release.merge import merge
 
     assert merge([load("r.suffice"), load("s.suffice")]).rows == 400
@@ -138,19 +125,19 @@ def test_two_owners_share_a_pipeline(monkeypatch, capsys):
         ),
     ],
 )
-def test_a_wrong_call_is_one_line(monkeypatch, capsys, words, reason):
-    error = suffice(monkeypatch, capsys, *FREE, "--unprotected", *words, code=2)
+def test_a_wrong_call_is_one_line(suffice, words, reason):
+    error = suffice(*FREE, "--unprotected", *words, code=2)
     assert reason in error
     assert error.count("\n") == 1
     assert not Path("r.suffice").exists()
 
 
 @pytest.mark.usefixtures("desk")
-def test_the_plan_says_what_noise_would_drown(monkeypatch, capsys):
+def test_the_plan_says_what_noise_would_drown(suffice):
     words = ("plan", "rados", "rows.parquet", "--label", "sick", "--epsilon", "1", *DECLARED)
-    printed = suffice(monkeypatch, capsys, *words)
+    printed = suffice(*words)
     assert "drowned" in printed
     assert "grows with sqrt(rados)" in printed
-    told = json.loads(suffice(monkeypatch, capsys, *words, "--count", "16", "--json"))
+    told = json.loads(suffice(*words, "--count", "16", "--json"))
     assert [option["unit"] for option in told["options"][:2]] == ["label", "record"]
     assert told["options"][1]["count"] == 16

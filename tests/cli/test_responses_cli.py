@@ -1,7 +1,6 @@
 """``suffice release responses`` as people meet it: one call, one file, one line per error."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.cli.main import run
 from suffice.errors import CorruptFileError
 from suffice.release.codec import load
 
@@ -33,23 +31,12 @@ def desk(tmp_path, monkeypatch) -> Path:
     }
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
 
 
-def suffice(monkeypatch, capsys, *words: str, code: int = 0) -> str:
-    """Run the program in this process; return what it printed, or its one line of error."""
-    monkeypatch.setattr(sys, "argv", ["suffice", *words])
-    with pytest.raises(SystemExit) as ended:
-        run()
-    assert ended.value.code == code
-    printed = capsys.readouterr()
-    return printed.err if code else printed.out
-
-
 @pytest.mark.usefixtures("desk")
-def test_a_mixed_table_leaves_as_declared(monkeypatch, capsys):
-    printed = suffice(monkeypatch, capsys, *WORDS)
+def test_a_mixed_table_leaves_as_declared(suffice):
+    printed = suffice(*WORDS)
     assert "Protects each label" in printed
     assert "per attribute" in printed
     assert "per record" in printed
@@ -67,30 +54,30 @@ def test_a_mixed_table_leaves_as_declared(monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("desk")
-def test_programs_read_three_promises(monkeypatch, capsys):
+def test_programs_read_three_promises(suffice):
     pure = (*WORDS, "--kernel", "laplace", "--json")
-    told = json.loads(suffice(monkeypatch, capsys, *pure))
+    told = json.loads(suffice(*pure))
     assert [promise["unit"] for promise in told["guarantees"]] == ["label", "attribute", "record"]
     assert told["guarantees"][0]["epsilon"] == pytest.approx(np.log(4))
-    shown = json.loads(suffice(monkeypatch, capsys, "inspect", "r.suffice", "--json"))
+    shown = json.loads(suffice("inspect", "r.suffice", "--json"))
     assert shown["kind"] == "responses"
-    printed = suffice(monkeypatch, capsys, "inspect", "r.suffice")
+    printed = suffice("inspect", "r.suffice")
     assert "ward: 2 states, 25 % of cells changed; size: -1 to 1, laplace noise of" in printed
 
 
 @pytest.mark.usefixtures("desk")
-def test_a_ledger_pays_and_the_same_request_gets_the_same_file(monkeypatch, capsys):
+def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     init = ("ledger", "init", "l", "--dataset", "d", "--epsilon", "1")
-    suffice(monkeypatch, capsys, *init)
+    suffice(*init)
     words = (
         *FIRST, "--features", "a,b", "--epsilon", "1", "--all-states", "0..3",
         "--feature-flip", "0.5", "--ledger", "l", "--dataset", "d",
     )  # fmt: skip
-    suffice(monkeypatch, capsys, *words)
+    suffice(*words)
     first = Path("r.suffice").read_bytes()
-    suffice(monkeypatch, capsys, *words)
+    suffice(*words)
     assert Path("r.suffice").read_bytes() == first
-    refused = suffice(monkeypatch, capsys, *words, "--request", "again", code=4)
+    refused = suffice(*words, "--request", "again", code=4)
     assert "does not fit" in refused
 
 
@@ -109,51 +96,51 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(monkeypatch, caps
         (("--kernel", "uniform"), "Fourier"),
     ],
 )
-def test_a_wrong_call_is_one_line(monkeypatch, capsys, words, reason):
-    error = suffice(monkeypatch, capsys, *WORDS, *words, code=2)
+def test_a_wrong_call_is_one_line(suffice, words, reason):
+    error = suffice(*WORDS, *words, code=2)
     assert reason in error
     assert error.count("\n") == 1
     assert not Path("r.suffice").exists()
 
 
 @pytest.mark.usefixtures("desk")
-def test_columns_without_a_domain_are_named(monkeypatch, capsys):
+def test_columns_without_a_domain_are_named(suffice):
     words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.1", "--no-ledger")
-    error = suffice(monkeypatch, capsys, *words, code=2)
+    error = suffice(*words, code=2)
     assert "column 'ward' has no declared states or range" in error
 
 
 @pytest.mark.usefixtures("desk")
-def test_an_altered_file_is_noticed(monkeypatch, capsys):
-    suffice(monkeypatch, capsys, *WORDS)
+def test_an_altered_file_is_noticed(suffice):
+    suffice(*WORDS)
     data = bytearray(Path("r.suffice").read_bytes())
     data[-200] ^= 1
     with pytest.raises(CorruptFileError):
         load(bytes(data))
 
 
-def test_records_alone_are_enough_for_frequencies_and_a_model(desk, monkeypatch, capsys):
+def test_records_alone_are_enough_for_frequencies_and_a_model(desk, suffice):
     """5,000 records whose label follows one column; clean rows are scored."""
     rng = np.random.default_rng(1)
     a, b = rng.integers(0, 4, 5000), rng.integers(0, 4, 5000)
     table = pa.table({"a": a, "b": b, "sick": (a >= 2).astype(int)})
     pq.write_table(table, desk / "rows.parquet")
     words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.2", "--all-states", "0..3")
-    suffice(monkeypatch, capsys, *words, "--no-ledger")
-    shares = json.loads(suffice(monkeypatch, capsys, "frequencies", "r.suffice", "--json"))
+    suffice(*words, "--no-ledger")
+    shares = json.loads(suffice("frequencies", "r.suffice", "--json"))
     assert [column["name"] for column in shares["columns"]] == ["label", "a", "b"]
     assert shares["columns"][0]["frequencies"] == pytest.approx([0.5, 0.5], abs=0.08)
-    printed = suffice(monkeypatch, capsys, "frequencies", "r.suffice")
+    printed = suffice("frequencies", "r.suffice")
     assert "95 % interval" in printed
-    fitted = json.loads(suffice(monkeypatch, capsys, "fit", "r.suffice", "-o", "m", "--json"))
+    fitted = json.loads(suffice("fit", "r.suffice", "-o", "m", "--json"))
     assert fitted["classes"] == [0, 1]
-    score = suffice(monkeypatch, capsys, "score", "m", "rows.parquet", "--label", "sick", "--json")
+    score = suffice("score", "m", "rows.parquet", "--label", "sick", "--json")
     assert json.loads(score)["accuracy"] > 0.95
-    assert "likelihood" in suffice(monkeypatch, capsys, "fit", "r.suffice", "-o", "m")
+    assert "likelihood" in suffice("fit", "r.suffice", "-o", "m")
 
 
 @pytest.mark.usefixtures("desk")
-def test_a_release_about_public_rows_is_not_fitted_without_them(monkeypatch, capsys):
+def test_a_release_about_public_rows_is_not_fitted_without_them(suffice):
     words = ("release", "mean-operator", "rows.parquet", "--label", "sick", "--no-ledger")
-    suffice(monkeypatch, capsys, *words, "--epsilon", "1", "--features", "a,b", "-o", "s")
-    assert "--rows" in suffice(monkeypatch, capsys, "fit", "s", "-o", "m", code=2)
+    suffice(*words, "--epsilon", "1", "--features", "a,b", "-o", "s")
+    assert "--rows" in suffice("fit", "s", "-o", "m", code=2)
