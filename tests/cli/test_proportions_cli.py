@@ -18,7 +18,7 @@ RELEASE = (
 )  # fmt: skip
 FORM = (
     "release", "bags", "rows.parquet", "--label", "sick", "--classes", "no,yes,unsure",
-    "--features", "age,size", "-o", "sets.suffice",
+    "--features", "age", "--features", "size", "-o", "sets.suffice",
 )  # fmt: skip
 
 
@@ -102,6 +102,7 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
     suffice("ledger", "init", "clinic.ledger", "--dataset", "d", "--epsilon", "4")
     pays = ("--ledger", "clinic.ledger", "--dataset", "d")
     suffice(*FORM, "--skew", "0.8", "--rows", "public.parquet", *pays)
+    assert "label-responses" in suffice("ledger", "history", "clinic.ledger")
     written = pq.read_table("public.parquet")
     assert written.column_names == ["age", "size", "bag"]
     given = ("--features", "age,size", "--sets", "sets.suffice", "--epsilon", "1")

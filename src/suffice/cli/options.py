@@ -35,7 +35,8 @@ TablePath = Annotated[
 ]
 Label = Annotated[str, typer.Option(help="The private column.")]
 Features = Annotated[
-    str | None, typer.Option(help="Feature columns, with commas; default: all but the label.")
+    list[str] | None,
+    typer.Option(help="Feature columns, with commas (repeatable); default: all but the label."),
 ]
 Classes = Annotated[
     str, typer.Option(help="The labels that can occur, with commas; the last of two is positive.")

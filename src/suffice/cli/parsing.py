@@ -10,9 +10,10 @@ __all__ = ["by_column", "lists_by_column", "names", "pair", "states", "values"]
 _T = TypeVar("_T")
 
 
-def names(text: str | None) -> list[str] | None:
-    """Return comma-separated names, or None for all columns."""
-    return [name.strip() for name in text.split(",")] if text else None
+def names(given: str | Sequence[str] | None) -> list[str] | None:
+    """Return comma-separated names, of an option that may be repeated; None if there are none."""
+    texts = [given] if isinstance(given, str) else given or []
+    return [name.strip() for text in texts for name in text.split(",") if text] or None
 
 
 def values(text: str) -> tuple[Any, ...]:

@@ -25,7 +25,8 @@ def propose(
     delta: options.Delta = 0.0,
     mechanism: options.Mechanism = "auto",
     features: Annotated[
-        str | None, typer.Option(help="Feature columns, with commas; default: all.")
+        list[str] | None,
+        typer.Option(help="Feature columns, with commas (repeatable); default: all."),
     ] = None,
     classes: options.Classes = "0,1",
     feature_map: options.FeatureMap = None,

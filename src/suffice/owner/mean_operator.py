@@ -119,7 +119,7 @@ class MeanOperator:
             ledger=ledger,
             dataset=dataset,
             request=request,
-            parameters=self._parameters(public, rows),
+            parameters={"kind": way.kind, **self._parameters(public, rows)},
             fingerprint=way.exact.fingerprint,
         )
 
@@ -185,7 +185,6 @@ class MeanOperator:
 
     def _parameters(self, public: PublicRows, rows: RowSet) -> dict[str, Any]:
         return {
-            "kind": "mean-operator",
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -197,6 +196,8 @@ class MeanOperator:
 
 class _NoisySums:
     """The mean operator as sums with noise, even or in a shape."""
+
+    kind = "mean-operator"
 
     def __init__(self, exact: ExactSums, mechanism: str, epsilon: float, delta: float) -> None:
         self.exact, self._mechanism, self._asked = exact, mechanism, (epsilon, delta)
@@ -223,7 +224,7 @@ class _NoisySums:
     def draw(self, rows: RowSet, guarantee: Guarantee) -> Release:
         """Return the release, with fresh noise."""
         return Release(
-            kind="mean-operator",
+            kind=self.kind,
             arrays={"mean_operator": self.exact.noisy(self._noise)},
             details={
                 "classes": list(self.exact.classes),
@@ -239,6 +240,8 @@ class _NoisySums:
 class _RandomisedLabels:
     """The labels themselves, each randomised; the learner derives the mean operator."""
 
+    kind = "label-responses"
+
     def __init__(self, exact: ExactLabels, epsilon: float) -> None:
         self.exact, self._epsilon = exact, epsilon
 
@@ -253,7 +256,7 @@ class _RandomisedLabels:
     def draw(self, rows: RowSet, guarantee: Guarantee) -> Release:
         """Return the release, with fresh answers."""
         return Release(
-            kind="label-responses",
+            kind=self.kind,
             arrays={
                 "answers": self.exact.randomised(self._response),
                 "channel": self._response.matrix,
