@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from suffice.audit.cases import FEW, SOME, Case, as_it_is, claim, repeated
+from suffice.audit.cases import FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.parties.aggregate import PrivateEnsemble
@@ -35,15 +35,24 @@ def _auxiliary(rows: tuple[tuple[float, float], ...]) -> AuxiliaryRows:
     return AuxiliaryRows.read(np.array(rows), pipeline=square.pipeline)
 
 
+class _Flaw(NamedTuple):
+    """What a twin is called, what is wrong with it, and which part of the noise it draws."""
+
+    name: str
+    what: str
+    factor: float
+
+
 @dataclass(frozen=True)
 class _Ensemble:
     """An aggregation of few parties: the sum of a release, the noise of a release.
 
-    A data set is how every party votes, or, for ``average``, which parameters it sends.
+    A data set is how every party votes, or, for ``average``, which parameters it sends. ``factor``
+    is the part of the noise that is drawn.
     """
 
     ensemble: PrivateEnsemble
-    spoil: Callable[[Noise], Noise] = as_it_is
+    factor: float = 1.0
 
     @property
     def rows(self) -> tuple[tuple[float, float], ...]:
@@ -104,26 +113,33 @@ class _Ensemble:
 
         return worst_pairs(self.space(), distance, rng, 1)
 
+    @property
+    def noise(self) -> Noise:
+        """The noise of a release, or less of it."""
+        noise = self.way().noise
+        return replace(noise, scale=noise.scale * self.factor)
+
     def sample(self, data: tuple[Any, ...], times: int) -> np.ndarray:
         """Return noisy statistics."""
-        return repeated(self.spoil(self.way().noise), self.integers(data), times)
+        return repeated(self.noise, self.integers(data), times)
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss."""
-        noise = self.spoil(self.way().noise)
-        return shift_score(noise, self.integers(pair.one), self.integers(pair.two))
+        return shift_score(self.noise, self.integers(pair.one), self.integers(pair.two))
 
-    def case(self, name: str, kind: str, samples: int) -> Case:
+    def case(self, name: str, samples: int) -> Case:
         """Return the case of the mechanism as it is."""
+        kind = _KINDS.get(self.ensemble.method, "model")
         return Case(
-            name, kind, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
+            f"parties, {name}", kind, pairs=self.pairs, sample=self.sample, score=self.score,
+            samples=samples,
             **claim(self.way().noise.event, self.ensemble.delta),
         )  # fmt: skip
 
-    def twin(self, case: Case, name: str, what: str, factor: float) -> Case:
-        """Return the case with ``factor`` of the noise."""
-        broken = replace(self, spoil=lambda noise: replace(noise, scale=noise.scale * factor))
-        return case.twin(name, what, sample=broken.sample, score=broken.score)
+    def twin(self, case: Case, flaw: _Flaw) -> Case:
+        """Return the case with less noise than its claim asks for."""
+        broken = replace(self, factor=flaw.factor)
+        return case.twin(flaw.name, flaw.what, sample=broken.sample, score=broken.score)
 
 
 @dataclass(frozen=True)
@@ -152,106 +168,58 @@ class _PrivateRows(_Ensemble):
         return Space((list(product(votes, _SQUARE)), votes, _SQUARE), changing=(0,))
 
 
-_HALF = ("half the noise", "the scale is half of what it must be", 0.5)
+_HALF = _Flaw("half the noise", "the scale is half of what it must be", 1 / 2)
 _GAUSSIAN = {"epsilon": 4.0, "delta": 0.01, "lam": _LAM}
 _PURE = {"epsilon": 1.0, "lam": _LAM}
+_THREE = {"classes": (0, 1, 2)}
+_ROWS = {"private_auxiliary": True}
+_KINDS = {"operator": "mean-operator", "votes": "votes"}  # of release; others are of models
+# A name, which begins with the method; how it is set up; outputs; the flaw of its twin.
+_CASES: tuple[tuple[str, dict[str, Any], int, _Flaw], ...] = (
+    ("operator, gaussian", _GAUSSIAN, SOME,
+     _Flaw("norm for diameter", "two votes are said to be one vote apart, not two", 1 / 2)),
+    ("operator, gaussian, 3 classes", {**_GAUSSIAN, **_THREE, "noise": "even"}, SOME // 2,
+     _Flaw("factor 1 for sqrt 2", "two votes are said to be one apart, not sqrt 2", 0.5**0.5)),
+    ("operator, knorm", _PURE, FEW // 2, _HALF),
+    ("votes, gaussian", _GAUSSIAN, SOME // 2,
+     _Flaw("sqrt(N) for sqrt(2 N)", "a changed vote is said to move one count", 0.5**0.5)),
+    ("votes, knorm", {**_PURE, "epsilon": 2.0}, FEW // 2,
+     _Flaw("a third of the noise", "the scale is a third of what it must be", 1 / 3)),
+    ("soft, gaussian", _GAUSSIAN, SOME, _HALF),
+    ("soft, knorm", _PURE, FEW // 2, _HALF),
+    ("soft, gaussian, 3 classes", {**_GAUSSIAN, **_THREE}, SOME // 2, _HALF),
+    ("soft, private rows", {**_GAUSSIAN, **_ROWS}, SOME,
+     _Flaw("rows held public", "only a party is said to change, and no row", 2 / 5)),
+    ("vote, gaussian", _GAUSSIAN, SOME,
+     _Flaw("averaged over parties", "a majority is said to move by 1/M of what it does", 1 / 2)),
+    ("vote, knorm", _PURE, FEW // 2, _HALF),
+    ("vote, private rows", {**_GAUSSIAN, **_ROWS}, SOME, _HALF),
+    ("average, gaussian", _GAUSSIAN, SOME,
+     _Flaw("radius for diameter", "parameters are said to be one radius apart, not two", 1 / 2)),
+    ("average, knorm", _PURE, FEW // 2, _HALF),
+)  # fmt: skip
 
 
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
-    yield from _operators()
-    yield from _votes()
-    yield from _models()
+    for name, options, samples, flaw in _CASES:
+        ensemble = _ensemble(name, options)
+        case = ensemble.case(name, samples)
+        yield case
+        yield ensemble.twin(case, flaw)
     yield from _whole()
 
 
 def at(epsilon: float) -> Iterator[Case]:
     """Yield the mechanisms of this family at another epsilon; Gaussian noise at delta = .01."""
-    gaussian, pure = {**_GAUSSIAN, "epsilon": epsilon}, {**_PURE, "epsilon": epsilon}
-    operators = "mean-operator"
-    yield _Ensemble(PrivateEnsemble(**gaussian)).case(
-        "parties, operator, gaussian", operators, SOME
-    )
-    yield _Ensemble(PrivateEnsemble(**pure)).case("parties, operator, knorm", operators, FEW // 2)
-    yield _Ensemble(PrivateEnsemble(method="votes", **gaussian)).case(
-        "parties, votes, gaussian", "votes", SOME // 2
-    )
+    for name, options, samples, _ in _CASES:
+        if name in ("operator, gaussian", "operator, knorm", "votes, gaussian"):
+            yield _ensemble(name, {**options, "epsilon": epsilon}).case(name, samples)
 
 
-def _operators() -> Iterator[Case]:
-    kind = "mean-operator"
-    whitened = _Ensemble(PrivateEnsemble(**_GAUSSIAN))
-    case = whitened.case("parties, operator, gaussian", kind, SOME)
-    yield case
-    yield whitened.twin(
-        case, "norm for diameter", "two votes are said to be one vote apart, not two", 0.5
-    )
-    many = _Ensemble(PrivateEnsemble(classes=(0, 1, 2), noise="even", **_GAUSSIAN))
-    case = many.case("parties, operator, gaussian, 3 classes", kind, SOME // 2)
-    yield case
-    yield many.twin(
-        case, "factor 1 for sqrt 2", "two votes are said to be one apart, not sqrt 2", 0.5**0.5
-    )
-    pure = _Ensemble(PrivateEnsemble(**_PURE))
-    case = pure.case("parties, operator, knorm", kind, FEW // 2)
-    yield case
-    yield pure.twin(case, *_HALF)
-
-
-def _votes() -> Iterator[Case]:
-    gaussian = _Ensemble(PrivateEnsemble(method="votes", **_GAUSSIAN))
-    case = gaussian.case("parties, votes, gaussian", "votes", SOME // 2)
-    yield case
-    yield gaussian.twin(
-        case, "sqrt(N) for sqrt(2 N)", "a changed vote is said to move one count", 0.5**0.5
-    )
-    pure = _Ensemble(PrivateEnsemble(method="votes", **{**_PURE, "epsilon": 2.0}))
-    case = pure.case("parties, votes, knorm", "votes", FEW // 2)
-    yield case
-    yield pure.twin(case, "a third of the noise", "the scale is a third of what it must be", 1 / 3)
-
-
-def _models() -> Iterator[Case]:
-    kind = "model"
-    soft = _Ensemble(PrivateEnsemble(method="soft", **_GAUSSIAN))
-    case = soft.case("parties, soft, gaussian", kind, SOME)
-    yield case
-    yield soft.twin(case, *_HALF)
-    pure = _Ensemble(PrivateEnsemble(method="soft", **_PURE))
-    case = pure.case("parties, soft, knorm", kind, FEW // 2)
-    yield case
-    yield pure.twin(case, *_HALF)
-    vote = _Ensemble(PrivateEnsemble(method="vote", **_GAUSSIAN))
-    case = vote.case("parties, vote, gaussian", kind, SOME)
-    yield case
-    yield vote.twin(
-        case, "averaged over parties", "a majority is said to move by 1/M of what it does",
-        1 / _PARTIES,
-    )  # fmt: skip
-    pure = _Ensemble(PrivateEnsemble(method="vote", **_PURE))
-    case = pure.case("parties, vote, knorm", kind, FEW // 2)
-    yield case
-    yield pure.twin(case, *_HALF)
-    many = _Ensemble(PrivateEnsemble(method="soft", classes=(0, 1, 2), **_GAUSSIAN))
-    case = many.case("parties, soft, gaussian, 3 classes", kind, SOME // 2)
-    yield case
-    yield many.twin(case, *_HALF)
-    public = ("rows held public", "only a party is said to change, and no row", 2 / 5)
-    for method, flaw in (("soft", public), ("vote", _HALF)):
-        rows = _PrivateRows(PrivateEnsemble(method=method, private_auxiliary=True, **_GAUSSIAN))
-        case = rows.case(f"parties, {method}, private rows", kind, SOME)
-        yield case
-        yield rows.twin(case, *flaw)
-    average = _Ensemble(PrivateEnsemble(method="average", **_GAUSSIAN))
-    case = average.case("parties, average, gaussian", kind, SOME)
-    yield case
-    yield average.twin(
-        case, "radius for diameter", "parameters are said to be one radius apart, not two", 0.5
-    )
-    pure = _Ensemble(PrivateEnsemble(method="average", **_PURE))
-    case = pure.case("parties, average, knorm", kind, FEW // 2)
-    yield case
-    yield pure.twin(case, *_HALF)
+def _ensemble(name: str, options: dict[str, Any]) -> _Ensemble:
+    ensemble = PrivateEnsemble(method=name.partition(",")[0], **options)
+    return (_PrivateRows if ensemble.private_auxiliary else _Ensemble)(ensemble)
 
 
 def _whole() -> Iterator[Case]:
@@ -267,7 +235,7 @@ def _whole() -> Iterator[Case]:
 
         return sample
 
-    case = stated.case("parties, operator, whole releases", "mean-operator", FEW // 4)
+    case = stated.case("operator, whole releases", FEW // 4)
     case = replace(case, sample=through(stated.ensemble), score=None)
     yield case
     yield case.twin(
