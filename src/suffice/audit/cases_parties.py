@@ -169,6 +169,7 @@ class _PrivateRows(_Ensemble):
 
 
 _HALF = _Flaw("half the noise", "the scale is half of what it must be", 1 / 2)
+_THIRD = _Flaw("a third of the noise", "the scale is a third of what it must be", 1 / 3)
 _GAUSSIAN = {"epsilon": 4.0, "delta": 0.01, "lam": _LAM}
 _PURE = {"epsilon": 1.0, "lam": _LAM}
 _THREE = {"classes": (0, 1, 2)}
@@ -183,8 +184,7 @@ _CASES: tuple[tuple[str, dict[str, Any], int, _Flaw], ...] = (
     ("operator, knorm", _PURE, FEW // 2, _HALF),
     ("votes, gaussian", _GAUSSIAN, SOME // 2,
      _Flaw("sqrt(N) for sqrt(2 N)", "a changed vote is said to move one count", 0.5**0.5)),
-    ("votes, knorm", {**_PURE, "epsilon": 2.0}, FEW // 2,
-     _Flaw("a third of the noise", "the scale is a third of what it must be", 1 / 3)),
+    ("votes, knorm", {**_PURE, "epsilon": 2.0}, FEW // 2, _THIRD),
     ("soft, gaussian", _GAUSSIAN, SOME, _HALF),
     ("soft, knorm", _PURE, FEW // 2, _HALF),
     ("soft, gaussian, 3 classes", {**_GAUSSIAN, **_THREE}, SOME // 2, _HALF),
@@ -192,7 +192,7 @@ _CASES: tuple[tuple[str, dict[str, Any], int, _Flaw], ...] = (
      _Flaw("rows held public", "only a party is said to change, and no row", 2 / 5)),
     ("vote, gaussian", _GAUSSIAN, SOME,
      _Flaw("averaged over parties", "a majority is said to move by 1/M of what it does", 1 / 2)),
-    ("vote, knorm", _PURE, FEW // 2, _HALF),
+    ("vote, knorm", _PURE, FEW // 2, _THIRD),
     ("vote, private rows", {**_GAUSSIAN, **_ROWS}, SOME, _HALF),
     ("average, gaussian", _GAUSSIAN, SOME,
      _Flaw("radius for diameter", "parameters are said to be one radius apart, not two", 1 / 2)),
