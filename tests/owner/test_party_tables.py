@@ -79,3 +79,58 @@ def test_every_record_belongs_to_somebody():
     who = pa.array([None, *table["who"].to_pylist()[1:]])
     with pytest.raises(TableError, match="1 records belong to no party"):
         read(table.set_column(table.schema.get_field_index("who"), "who", who), 2)
+
+
+def nasty(classes: int, changed: dict[str, list], *, without: bool = False) -> pa.Table:
+    """Return parties alike, whose risks are flat, and a last one with records of its own."""
+    rng = np.random.default_rng(3)
+    X = np.tile(rng.normal(size=(6, 3)) * 0.05, (12, 1))
+    labels = np.tile([0, 1, classes - 1, 0, 1, classes - 1], 12)
+    columns = {f"x{j}": X[:, j] for j in range(3)} | {"label": labels}
+    alike = pa.table(columns | {"who": np.repeat([f"w{p:02d}" for p in range(12)], 6)})
+    return alike if without else pa.concat_tables([alike, pa.table(changed)])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("map", [None, "rff:20"])
+@pytest.mark.parametrize("largest", [300, 0])  # both solvers
+def test_what_one_party_holds_moves_no_other_party(classes, map, largest, monkeypatch):  # noqa: A002
+    """Bit by bit: auxiliary rows stand where rounding, or a coarser solution, turns a vote."""
+    from suffice.learner import local
+    from suffice.owner.parties.auxiliary import AuxiliaryRows
+
+    monkeypatch.setattr(local, "_LARGEST", largest)
+    aux = AuxiliaryRows.read(np.random.default_rng(0).normal(size=(60, 3)) * 5, map=map, clip=1.0)
+    held = [
+        {"x0": [0.0], "x1": [0.0], "x2": [0.01], "label": [1], "who": ["zz"]},
+        {
+            "x0": [9.0, 90.0],
+            "x1": [1.0, 9.0],
+            "x2": [0.0, 90.0],
+            "label": [0, 1],
+            "who": ["zz"] * 2,
+        },
+        {
+            "x0": [1e6] * 9,
+            "x1": [0.0] * 9,
+            "x2": [5.0] * 9,
+            "label": [0, 1, 0] * 3,
+            "who": ["aa"] * 9,
+        },
+    ]
+    tables = [nasty(classes, h) for h in held] + [nasty(classes, {}, without=True)]
+    found = []
+    for table in tables:
+        declared = tuple(range(classes))
+        own = PartyTable.read(table, aux, label="label", classes=declared, party="who")
+        kept = [name.startswith("w") for name in own.names]
+        models = own.parameters(1e-4)
+        # On the boundary between two classes of the party, as nearly as floats can stand.
+        normal = models[kept][0] if classes == 2 else models[kept][0] @ [1.0, -1.0, 0.0]
+        line = aux.rows - np.outer(aux.rows @ normal, normal) / (normal @ normal)
+        votes = predicted(line, models, own.present())[kept]
+        found.append((own.rows[np.array(kept)[own.index]], models[kept], votes))
+        assert (votes == votes[0]).all()
+    for other in found[1:]:
+        for mine, theirs in zip(found[0], other, strict=True):
+            assert np.array_equal(mine, theirs)

@@ -2,7 +2,7 @@
 
 A party has n rows in d coordinates, n far below d: its minimiser is X^T b, and Newton's equations
 are of size n (n k for softmax over k classes) with the Gram matrix X X^T in them. Steps are halved
-until the risk falls; ``gradients`` receives the 2-norm of the gradient where each party stopped.
+until the risk falls.
 """
 
 import numba
@@ -122,20 +122,18 @@ def _equations(gram, codes, lam, scores, dual, residual, matrix):
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
 def _newton(gram, codes, lam, tol, steps, dual):
-    """Write the minimiser's B into ``dual`` (n, k), k = 1 for logistic; return its gradient's norm.
+    """Write the minimiser's B into ``dual`` (n, k), k = 1 for logistic.
 
-    Every step is halved until the risk does not rise.
+    Every step is halved until the risk does not rise; a gradient of norm ``tol`` ends it.
     """
     n, k = dual.shape
     scores, moved = np.zeros((n, k)), np.empty((n, k))
     step, matrix = np.empty((n, k)), np.empty((n * k, n * k))
     dual[:] = 0.0
     risk = _equations(gram, codes, lam, scores, dual, step, matrix)
-    norm = np.inf
     for _ in range(steps):
         _times(gram, step, moved)
-        norm = np.sqrt(max(_inner(step, moved), 0.0))
-        if norm <= tol:
+        if np.sqrt(max(_inner(step, moved), 0.0)) <= tol:
             break
         _solve(matrix, step.reshape(n * k))
         _times(gram, step, moved)
@@ -156,7 +154,6 @@ def _newton(gram, codes, lam, tol, steps, dual):
         else:
             break  # the risk has no digits left to fall by
         risk = ahead
-    return norm
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
@@ -174,19 +171,20 @@ def _present(codes, place):
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def local_minimisers(rows, codes, starts, lam, tol, steps, coefficients, gradients):
-    """Write the classifier of each party into ``coefficients`` (parties, d, K), and its gradient.
+def local_minimisers(rows, codes, starts, lam, tol, steps, coefficients):
+    """Write the classifier of each party into ``coefficients`` (parties, d, K).
 
     Party p has ``rows`` and ``codes`` from starts[p] to starts[p + 1]. K = 1 stands for two classes
     and the logistic margin of the second. For more it is a softmax over the classes that the party
-    has; the others keep zero coefficients, and so do all of a party with one class.
+    has; the others keep zero coefficients, and so do all of a party with one class. A party is done
+    where its gradient is at most ``tol`` times the norm of its own longest row: nothing that is
+    computed for one depends on the rows of another (privacy/proofs/parties.md).
     """
     columns = coefficients.shape[2]
     place = np.empty(max(columns, 2), np.int64)
     for p in range(starts.size - 1):
         own, labels = rows[starts[p] : starts[p + 1]], codes[starts[p] : starts[p + 1]]
         coefficients[p] = 0.0
-        gradients[p] = 0.0
         k = _present(labels, place)
         if k < 2:
             continue
@@ -195,7 +193,10 @@ def local_minimisers(rows, codes, starts, lam, tol, steps, coefficients, gradien
         for i in range(labels.size):
             short[i] = place[labels[i]]
         _gram(own, gram)
-        gradients[p] = _newton(gram, short, lam, tol, steps, dual)
+        longest = 0.0
+        for i in range(labels.size):
+            longest = max(longest, np.sqrt(gram[i, i]))
+        _newton(gram, short, lam, tol * longest, steps, dual)
         for code in range(columns):
             a = 0 if columns == 1 else place[code]
             if a < 0:

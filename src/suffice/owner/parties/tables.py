@@ -15,6 +15,7 @@ from suffice.owner.parties.tally import VoteTally
 from suffice.owner.parties.votes import from_codes
 from suffice.tables.columns import resolve_roles
 from suffice.tables.labels import Classes, label_codes
+from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 
 __all__ = ["PartyTable", "predicted"]
@@ -51,22 +52,22 @@ class PartyTable:
         features = tuple(column.name for column in auxiliary.pipeline.columns)
         resolve_roles(table.schema, label=label, features=features, party=party)
         wanted = [*features, label, *([] if party is None else [party])]
-        rows, codes, owners = [], [], []
+        batches, codes, owners = [], [], []
         for batch in table.batches(wanted):
-            rows.append(auxiliary.pipeline.transform(batch, unknown="zero"))
+            batches.append(batch.select(features))
             codes.append(label_codes(batch.column(label), classes))
             if party is not None:
                 owners.append(_texts(batch.column(party)))
             if progress is not None:
                 progress(batch.num_rows)
-        if not rows:
+        if not batches:
             raise TableError("the table has no rows.")
         names, index = [""], np.zeros(sum(map(len, codes)), dtype=np.int64)
         if party is not None:
             found, index = np.unique(np.concatenate(owners), return_inverse=True)
             names = found.tolist()
-        whole = np.ascontiguousarray(np.vstack(rows))
-        return cls(whole, np.concatenate(codes), index, tuple(names), classes)
+        rows = _mapped(auxiliary.pipeline, batches, index)
+        return cls(rows, np.concatenate(codes), index, tuple(names), classes)
 
     def parameters(self, lam: float) -> np.ndarray:
         """Return every party's own classifier, (parties, d, K), at the same penalty."""
@@ -115,20 +116,67 @@ def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.n
     """Return the class codes (parties, rows) that linear classifiers give to rows.
 
     ``models`` are (parties, d) for two classes or (parties, d, K). A party votes only for classes
-    that it has (``present``, (parties, K)); one that has a single class always votes for it.
+    that it has (``present``, (parties, K)); one that has a single class always votes for it. What
+    one party votes does not depend on the others: a product of matrices rounds differently from
+    place to place, so that scores which rounding could bring out of order are summed anew.
     """
+    alone = present.sum(axis=1) == 1
+    slack = _slack(rows, models)
     if models.ndim == 2:
-        votes = (models @ rows.T > 0).astype(np.uint8)
+        scores = models @ rows.T
+        votes = (scores > 0).astype(np.uint8)
+        party, row = np.nonzero((np.abs(scores) <= slack[:, None]) & ~alone[:, None])
+        votes[party, row] = _in_order(models, party, rows, row) > 0
     else:
         parties, width, classes = models.shape
         scores = rows @ models.transpose(1, 0, 2).reshape(width, parties * classes)
         scores = scores.reshape(len(rows), parties, classes)
-        if not present.all():
-            scores[:, ~present] = -np.inf
-        votes = scores.argmax(axis=2).T
-    alone = present.sum(axis=1) == 1
+        scores[:, ~present] = -np.inf
+        votes = np.ascontiguousarray(scores.argmax(axis=2).T)
+        leading = scores >= scores.max(axis=2, keepdims=True) - 2 * slack[:, None]
+        row, party = np.nonzero((leading.sum(axis=2) > 1) & ~alone)
+        anew = [_in_order(models[:, :, k], party, rows, row) for k in range(classes)]
+        votes[party, row] = np.where(present[party], np.transpose(anew), -np.inf).argmax(axis=1)
     votes[alone] = present[alone].argmax(axis=1)[:, None]
-    return np.ascontiguousarray(votes)
+    return votes
+
+
+def _slack(rows: np.ndarray, models: np.ndarray) -> np.ndarray:
+    """Return four times what a score of each party can be off by, whatever it is summed by."""
+    sizes = np.sqrt((models.reshape(len(models), -1) ** 2).sum(axis=1))
+    unit = np.finfo(float).eps / 2
+    return 4 * unit * rows.shape[1] * float(np.linalg.norm(rows, axis=1).max()) * sizes
+
+
+def _in_order(
+    models: np.ndarray, party: np.ndarray, rows: np.ndarray, row: np.ndarray
+) -> np.ndarray:
+    """Return scores of pairs, each summed from the first coordinate to the last."""
+    total = np.zeros(len(party))
+    for coordinate in range(rows.shape[1]):
+        total += models[party, coordinate] * rows[row, coordinate]
+    return total
+
+
+def _mapped(pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray) -> np.ndarray:
+    """Return all records as vectors, none of which depends on another party's records.
+
+    A feature map is a product of matrices, which rounds differently from place to place: it is
+    applied party by party.
+    """
+    if pipeline.map is None:
+        return np.ascontiguousarray(np.vstack([_vectors(pipeline, b) for b in batches]))
+    whole = pa.Table.from_batches(batches).combine_chunks()
+    mapped = np.empty((len(index), len(pipeline.outputs)))
+    order = np.argsort(index, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(index[order])) + 1):
+        (batch,) = whole.take(pa.array(own)).combine_chunks().to_batches()
+        mapped[own] = _vectors(pipeline, batch)
+    return mapped
+
+
+def _vectors(pipeline: Pipeline, batch: pa.RecordBatch) -> np.ndarray:
+    return pipeline.transform(batch, unknown="zero")
 
 
 def _blocks(parties: int, cells: int) -> Iterator[slice]:
