@@ -12,6 +12,7 @@ from suffice.learner.problem import FactoredProblem
 __all__ = ["local_classifiers"]
 
 _STEPS = 200  # of Newton, halved ones included; about ten are usual
+_ITERATIONS = 10_000  # of the solver of large parties
 _LARGEST = 300  # rows times classes of one party, beyond which its Gram matrix is no small system
 _TOL = 1e-7  # of a party's longest row: where its gradient counts as none
 _COARSER = (1.0, 1e2, 1e4, 1e6)  # times that, in turn: what a large party is solved to
@@ -69,7 +70,7 @@ def _one(rows: np.ndarray, codes: np.ndarray, classes: int, lam: float) -> np.nd
     tol = _TOL * longest / np.sqrt(operator.size)  # the solver's is on the largest entry
     for coarser in _COARSER:
         with suppress(OptimisationError):
-            solved = problem.solve(lam, tol=coarser * tol, max_iter=10_000).parameters
+            solved = problem.solve(lam, tol=coarser * tol, max_iter=_ITERATIONS).parameters
             found[:, slice(1) if classes == 2 else present] = solved.reshape(len(found), -1)
             break
     return found
