@@ -288,6 +288,8 @@ def _promise(noises: Sequence[Choice | Number], delta: float) -> str:
 
 def _up(value: float) -> str:
     """Return a number for reading: four digits, rounded up so that it never flatters."""
+    if value == 0:
+        return "0"
     digits = 10.0 ** (3 - math.floor(math.log10(value)))
     return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.4g}"
 
@@ -561,7 +563,7 @@ def respond_to_file(
     costs = [cost for key, cost in book.kept.items() if str(key).endswith(" cost")]
     if len(costs) > 1:
         epsilon, delta = map(math.fsum, zip(*costs, strict=True))
-        _say(f"All {len(costs)} surveys in {place}: epsilon {epsilon:.4g}, delta {delta:.2g}.")
+        _say(f"All {len(costs)} surveys in {place}: epsilon {_up(epsilon)}, delta {_up(delta)}.")
     if not output.exists():
         output.write_bytes(sheet)
     elif _bytes(output) != sheet:

@@ -51,6 +51,7 @@ def test_rados_need_no_rows(program, words, kept, lines):
     shares = pq.read_table("p.parquet")["probability of 1"].to_numpy()
     assert shares.min() < 0.1
     assert shares.max() > 0.9
+    assert "penalty" in program("inspect", "m.suffice")
     printed = program("fit", "0.suffice", *words, "-o", "m.suffice")
     assert all(line in printed for line in lines)
 

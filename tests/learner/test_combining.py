@@ -107,7 +107,9 @@ def test_kinds_may_be_mixed(labels):
     assert known.rows.shape == (900, 5)
     model = FactoredClassifier().fit_release(pair, X)
     assert model.score(X, labels) > (0.85 if labels is y else 0.7)
-    assert model.to_release().guarantees == pair[0].guarantees + pair[1].guarantees
+    kept, own = model.to_release().guarantees, pair[0].guarantees + pair[1].guarantees
+    assert [(g.unit, g.event) for g in kept] == [(g.unit, g.event) for g in own]
+    assert all("different people" in str(g) for g in kept)
     with pytest.raises(ForeignRowsError):
         combined(pair[::-1], X)
 

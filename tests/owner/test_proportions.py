@@ -267,6 +267,10 @@ def test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger(tmp_pa
     release = unsound.release(X, Y, BAGS, ledger=None, unprotected=True)
     assert release.guarantee.kind is Kind.DATA_DEPENDENT
     assert "Not differentially private" in str(release.guarantee)
+    assert "one way only" not in str(release.guarantee)
+    printed = mechanism(0.5, 0.05, mechanism="scaled-dirichlet", sigma_rule="tail")
+    release = printed.release(X, Y, BAGS, ledger=None, unprotected=True)
+    assert "one way only" in str(release.guarantee)
     assert release.noise.form == "none"
     ledger = Ledger(tmp_path / "l", {"d": Budget(5.0, 0.1)})
     with pytest.raises(PrivacyError, match="no ledger"):

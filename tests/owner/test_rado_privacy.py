@@ -440,6 +440,31 @@ def test_a_given_pipeline_is_said_to_be_unchecked(rng):
     assert "came from was not checked" in str(again.release(X, y, ledger=None).guarantee)
 
 
+def test_numbers_that_a_given_pipeline_takes_for_categories_have_no_range():
+    """A range was once put on the first of their coordinates: one value then clipped its row."""
+    table = pa.table({"grp": [0, 1, 2, 0], "age": [7.5, 6.0, 8.0, 7.0], "z": [6.5, 7.0, 9.0, 5.5]})
+    asked = {"epsilon": 0.1, "delta": 1e-6, "unit": "attribute", "attributes": ("age",), "count": 4}
+    first = Rados(**asked, ranges=(5, 10), categories={"grp": [0, 1, 2]})
+    pipeline = first.release(table, np.array([1, 0, 1, 0]), ledger=None).pipeline
+    rows = Rados(**asked, ranges=(5, 10), pipeline=pipeline).private_rows(table)
+    assert set(rows.ranges) == {"age", "z"}
+    (batch,) = table.to_batches()
+    groups = [rows.pipeline.outputs.index(f"grp={g}") for g in range(3)]
+    assert set(rows.encoded(batch)[groups].ravel()) == {0.0, 1.0}
+    with pytest.raises(ParameterError, match="no feature of numbers"):
+        Rados(**asked, ranges={"grp": (0, 2)}, pipeline=pipeline).private_rows(table)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_scales_from_the_private_rows_themselves_are_called_so(rng, turned):
+    X = rng.normal(size=(40, 3))
+    again = X[::-1].copy() if turned else X
+    with pytest.raises(ParameterError, match="holds the private rows themselves"):
+        Rados(epsilon=1.0, delta=1e-6, unit="record", standardize=again).private_rows(X)
+    public = Rados(epsilon=1.0, delta=1e-6, unit="record", standardize=rng.normal(size=(40, 3)))
+    assert public.private_rows(X).source == "public"
+
+
 def test_a_plan_reads_no_private_row(rng):
     with pytest.raises(ParameterError, match="reads no private row"):
         plan_rados(rng.normal(size=(60, 2)), 1.0, 1e-6, standardize="rows")

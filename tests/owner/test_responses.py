@@ -27,7 +27,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.responses.channels import Lattice
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.privacy.calibrate import gaussian_epsilon
-from suffice.privacy.events import Approximate, Gaussian, Laplace
+from suffice.privacy.events import Approximate
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.noise import KNormNoise, LaplaceNoise, Sensitivity
 from suffice.release.codec import decode, encode
@@ -117,8 +117,9 @@ def test_gaussian_cells_join_exactly_and_the_label_is_added(delta):
         label_flip=0.2, ranges={f"x{j}": (0, 1) for j in range(9)}, feature_noise=9.0, delta=delta
     )
     label, attribute, record = made.guarantees()
-    assert isinstance(attribute.event, Gaussian)
-    assert attribute.epsilon == pytest.approx(gaussian_epsilon(delta, 3.0), rel=1e-6)
+    single = gaussian_epsilon(delta, 3.0)
+    assert attribute.epsilon == pytest.approx(max(single, label.epsilon), rel=1e-6)
+    assert (attribute.epsilon > label.epsilon) == (delta < 1e-4)  # the label is an attribute too
     together = gaussian_epsilon(delta, 1.0)  # nine cells at 3 are one at 3 / sqrt 9
     assert together < record.epsilon <= (together + label.epsilon) * (1 + 1e-9)
     assert record.delta == delta
@@ -132,7 +133,8 @@ def test_laplace_cells_are_pure():
     assert attribute.epsilon > 4.0 / scale  # the lattice is inside
     assert record.delta == 0.0
     alone = RandomizedResponse(label_flip=0.2, ranges=(0, 1), feature_noise=1.0, kernel="laplace")
-    assert isinstance(alone.guarantees(["a", "b"])[1].event, Laplace)
+    label, attribute, _ = alone.guarantees(["a", "b"])
+    assert label.event.bound < attribute.event.bound < math.sqrt(2) * (1 + 1e-5)
 
 
 def test_promises_need_no_data_and_are_those_of_the_release():
@@ -369,7 +371,8 @@ def test_rows_are_named_by_what_leaves_and_owners_merge():
     for name in ("answers", "codes", "values"):
         pair = [release.arrays[name] for release in (first, second)]
         assert np.array_equal(both.arrays[name], np.concatenate(pair))
-    assert both.guarantees == first.guarantees + second.guarantees
+    own = first.guarantees + second.guarantees
+    assert [(g.unit, g.event) for g in both.guarantees] == [(g.unit, g.event) for g in own]
     for changes in ({"feature_flip": 0.2}, {"feature_noise": 1.0}, {"label_flip": 0.1}):
         with pytest.raises(ParameterError, match="differ"):
             merge([first, released(changes=pure | changes)])
@@ -395,6 +398,13 @@ def test_each_budget_is_charged_with_the_promise_about_its_unit(ledger):
     released(ledger=ledger, dataset="d", request="another")
     with pytest.raises(BudgetError, match="per label"):
         released(ledger=ledger, dataset="d", request="a third")
+
+
+def test_a_budget_per_attribute_pays_for_the_label_too(tmp_path):
+    """A column that is nearly noise once hid what an exact label costs."""
+    ledger = Ledger(tmp_path / "a", {"d": {Unit.ATTRIBUTE: Budget(3.0, 1e-6)}})
+    with pytest.raises(BudgetError, match="per attribute"):
+        released(changes={"label_flip": 1e-6, "feature_flip": 0.6}, ledger=ledger, dataset="d")
 
 
 def test_other_features_pay_anew_and_other_labels_are_other_people(ledger):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from builders import make_release
 from suffice.errors import ParameterError
 from suffice.learner.factored import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
@@ -75,3 +76,14 @@ def test_a_negative_variance_is_refused_and_the_diagonal_is_that_of_the_matrix(r
         Covariance("factor", 2.0, rng.normal(size=(4, 2))),
     ):
         np.testing.assert_allclose(noise.diagonal(4), np.diag(noise.dense(4)))
+
+
+def test_what_is_merged_rests_on_being_about_different_people():
+    """Hashes of private rows are those of the output: two releases of one table look different."""
+    pipeline = make_release().pipeline
+    one, two, three = (make_release(seed=s, pipeline=pipeline) for s in range(3))
+    told = [a.statement for a in merge([one, two]).guarantees[0].assumptions]
+    assert sum("different people" in statement for statement in told) == 1
+    assert "different people" not in str(one.guarantee)
+    again = merge([merge([one, two]), three])
+    assert str(again.guarantees[0]).count("different people") == 1

@@ -124,10 +124,10 @@ def _model_lines(release: Any) -> list[tuple[str, str]]:
     known = release.details
     lines = [("loss", known["loss"]), ("penalty", f"{known['lam']:.3g}")]
     if known["risk"] is not None:
-        interval = f"{known['risk_low']:.4g} to {known['risk_high']:.4g}"
-        lines.append(
-            ("risk", f"{known['risk']:.4g} ({interval} at 95 %), estimated without labels")
-        )
+        within = ""
+        if known["risk_low"] is not None:  # of rados no interval is known
+            within = f" ({known['risk_low']:.4g} to {known['risk_high']:.4g} at 95 %)"
+        lines.append(("risk", f"{known['risk']:.4g}{within}, estimated without labels"))
     if known["parameter_bound"] is not None:
         moved = "by the noise of the release, with probability 95 %"
         lines.append(("parameters", f"moved by at most {known['parameter_bound']:.4g} {moved}"))

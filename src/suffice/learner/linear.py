@@ -15,6 +15,7 @@ from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
+from suffice.release.merge import apart
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 
@@ -84,7 +85,7 @@ class LinearModel(ClassifierMixin, BaseEstimator):
         return replace(
             first,
             kind="model",
-            parts=tuple(part for release in self.releases_ for part in release.parts),
+            parts=apart(self.releases_),
             arrays={"coefficients": self.coef_},
             details={"classes": list(first.classes), "lam": float(self.lam_), **self._details()},
             noise=Covariance("none"),

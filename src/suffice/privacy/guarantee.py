@@ -282,9 +282,10 @@ def _promise(guarantee: Guarantee, thing: str) -> str:
     factor = f"e^{_number(epsilon)}" if name_only else _number(math.exp(epsilon))
     if guarantee.kind is Kind.DATA_DEPENDENT:
         return (
-            f"Not differentially private: for this data set alone, had a single {thing} been"
-            f" another, the release would be as likely within a factor of {factor} ({cost}); how"
-            " much noise there is depends on the private data."
+            f"Not differentially private. Had a single {thing} been another, and all that was"
+            " computed from the private data (how much noise there is, how columns are scaled)"
+            f" remained as it is, the release would be as likely within a factor of {factor}"
+            f" ({cost}). It would not remain so, and the release shows it."
         )
     if name_only:
         return (

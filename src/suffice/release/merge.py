@@ -1,23 +1,31 @@
 """Several owners' releases of one kind become one; each guarantee stays with its rows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.release.artifact import Release
+from suffice.privacy.guarantee import Assumption
+from suffice.release.artifact import Part, Release
 from suffice.release.covariance import Covariance
 from suffice.release.kinds import kind_named
 
-__all__ = ["merge"]
+__all__ = ["apart", "merge"]
+
+_APART = Assumption(
+    "the releases used together are about different people; about the same, their losses add up",
+    "declared by whoever uses them together",
+)
 
 
 def merge(releases: Sequence[Release]) -> Release:
     """Return one release for the rows of all owners, as the kind's rules say.
 
     Each owner's own noise protects their own rows and nobody else's: the merged release lists the
-    guarantees part by part. The owners' rows must be disjoint; that is theirs to know.
+    guarantees part by part. The owners' rows must be of different people; that is theirs to know,
+    and each guarantee says that it rests on it.
     """
     first = _checked(releases)
     if len(releases) == 1:
@@ -45,10 +53,28 @@ def merge(releases: Sequence[Release]) -> Release:
         kind=first.kind,
         arrays=arrays,
         details=details,
-        parts=tuple(part for release in releases for part in release.parts),
+        parts=apart(releases),
         pipeline=first.pipeline,
         noise=noise,
     )
+
+
+def apart(releases: Sequence[Release]) -> tuple[Part, ...]:
+    """Return the parts of releases that are used together, each resting on the others being apart.
+
+    Equal rows are found by their hashes where those name rows; of private rows they do not.
+    """
+    if len(releases) == 1:
+        return releases[0].parts
+
+    def stated(part: Part) -> Part:
+        guarantees = tuple(
+            replace(g, assumptions=tuple(dict.fromkeys((*g.assumptions, _APART))))
+            for g in part.guarantees
+        )
+        return replace(part, guarantees=guarantees)
+
+    return tuple(stated(part) for release in releases for part in release.parts)
 
 
 def _noise_in_turn(releases: Sequence[Release]) -> Covariance:

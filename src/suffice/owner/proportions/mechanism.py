@@ -11,6 +11,7 @@ from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.owner.proportions.adviser import assigned_bags, formed_by_response
 from suffice.owner.proportions.counts import ExactCounts
+from suffice.owner.proportions.dirichlet import ScaledCounts
 from suffice.owner.proportions.noise import Sets, Way
 from suffice.owner.proportions.plan import FARTHEST, Settings, best_way, way_named
 from suffice.owner.public_rows import PublicRows, read_public_rows
@@ -31,6 +32,11 @@ __all__ = ["LabelProportions", "ProportionForecast"]
 
 _UNSEEN = Assumption(
     "which set a row is in was not decided by looking at its label", "declared by the owner"
+)
+_ONE_WAY = Assumption(
+    "the loss counts one way only, from these counts to a neighbour's, as the paper's rule for"
+    " sigma has it",
+    "chosen by the owner (sigma_rule)",
 )
 
 
@@ -192,6 +198,7 @@ class LabelProportions:
     def _guarantee(self, way: Way, sets: Bags, formed: Assumption) -> Guarantee:
         needs_delta = isinstance(way.event, Gaussian | Approximate)
         several = f", up to {sets.overlap} of them" if sets.overlap > 1 else ""
+        one_way = isinstance(way, ScaledCounts) and way.rule != "exact"
         return Guarantee(
             unit=Unit.LABEL,
             event=way.event,
@@ -202,7 +209,7 @@ class LabelProportions:
                 f"which sets a row is in{several} (and so their sizes)",
                 "the class list",
             ),
-            assumptions=(formed,),
+            assumptions=(formed, *([_ONE_WAY] if one_way else [])),
         )
 
     def _parameters(self, public: PublicRows, sets: Bags, rows: RowSet) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from suffice.engines.summary import PublicSummary
 from suffice.errors import ParameterError, TableError
 from suffice.tables.columns import Roles, is_categorical, resolve_roles
 from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
+from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import Table, open_table
 
 __all__ = ["UNCLIPPED", "PrivateRows", "Scaling"]
@@ -190,6 +191,9 @@ class Scaling:
         return found
 
     def _is_text(self, schema: pa.Schema, name: str) -> bool:
+        """Say whether a column becomes categories: as a given pipeline has it, if there is one."""
+        if self.pipeline is not None:
+            return any(c.name == name and c.categories is not None for c in self.pipeline.columns)
         return name in (self.categories or {}) or is_categorical(schema.field(name).type)
 
     def _pipeline(
@@ -209,7 +213,15 @@ class Scaling:
             declared = self.ranges is not None or self.bound is not None
             wanted = "declared" if declared or promised else "rows"
         if not isinstance(wanted, str) or wanted not in {"rows", "none", "declared"}:
-            return self._fitted(open_table(wanted), roles, progress), "public"
+            public = open_table(wanted)
+            fitted = self._fitted(public, roles, progress)
+            if _digest(public, roles) == _digest(table, roles):
+                raise ParameterError(
+                    "the table that scales are to come from holds the private rows themselves. Give"
+                    " public rows, declare ranges (ranges=..., --range), or say that the guarantee"
+                    " is to be data-dependent (standardize='rows', --standardize rows)."
+                )
+            return fitted, "public"
         if wanted == "rows":
             return self._fitted(table, roles, progress), "rows"
         return self._declared(table.schema, roles, ranges, scaled=wanted != "none"), "declared"
@@ -290,6 +302,14 @@ class Scaling:
             "rows need a norm bound that was declared, not seen: give bound=... (--bound), ranges,"
             " or a public table."
         )
+
+
+def _digest(table: Table, roles: Roles) -> str:
+    """Return the name of a table's rows, in any order."""
+    lanes, digest = RowLanes(table.schema, roles.features), RowDigest(roles.features)
+    for batch in table.batches(roles.features):
+        digest.update(lanes.of(batch))
+    return digest.unordered()
 
 
 def _checked_range(name: str, limits: Any) -> Range:

@@ -13,14 +13,15 @@ Guarantees = tuple[Guarantee, ...]
 
 
 def cell_guarantees(label: Event, attributes: Sequence[Event], delta: float) -> Guarantees:
-    """Return what is promised per label, per attribute (the dearest one, if any) and per record.
+    """Return what is promised per label, per attribute (the dearest one) and per record.
 
-    A change of one cell leaves the law of all others as it was; a change of a record is paid for by
-    all of its cells. What is not pure is read at ``delta``.
+    The label is an attribute too: a budget per attribute is about every column. A change of one
+    cell leaves the law of all others as it was; a change of a record is paid for by all of its
+    cells. What is not pure is read at ``delta``.
     """
     if not delta > 0 and any(isinstance(event, Gaussian) for event in attributes):
         raise ParameterError("Gaussian noise needs delta > 0; Laplace noise (kernel) does not.")
-    dearest = [_largest(attributes, delta)] if attributes else []
+    dearest = [_largest([label, *attributes], delta)] if attributes else []
     return (
         _guarantee(Unit.LABEL, label, delta),
         *(_guarantee(Unit.ATTRIBUTE, event, delta) for event in dearest),
