@@ -10,7 +10,7 @@ from suffice.cli.main import run
 @pytest.fixture
 def streams(monkeypatch, capsys):
     """Run the program in this process; return what it printed on stdout and on stderr."""
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "300")
 
     def call(*words: str, code: int = 0) -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["suffice", *words])

@@ -115,6 +115,8 @@ def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
     told = json.loads(suffice(*words, "-o", "r.suffice", "--json"))
     assert [r["source"] for r in told["rejected"]] == ["junk.part", "p2.part"]
     assert told["missing"] == ["p3"]
+    words = ("aggregate", "junk.part", *words[2:])
+    assert "nothing was counted" in streams(*words, "-o", "r.suffice")[1]
 
 
 @pytest.mark.usefixtures("desk")

@@ -34,7 +34,6 @@ def desk(tmp_path, monkeypatch) -> Path:
     }
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
 
 

@@ -25,7 +25,6 @@ TRUTH = ("--truth", "sick=yes", "--truth", "grade=3", "--truth", "age=44.5")
 @pytest.fixture(autouse=True)
 def desk(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
     return tmp_path
 
 

@@ -202,18 +202,43 @@ def test_there_is_no_interval_after_a_pickle_or_a_file(fitted):
     assert len(pickle.dumps(fitted)) < ROWS.nbytes
 
 
-def test_a_constant_is_sure_of_what_it_leaves_out():
-    local = np.random.default_rng(8)
-    luck = (local.random(400) < 0.9).astype(int)
+def of_luck(seed: int) -> FactoredClassifier:
+    """Return a model of labels that nine times in ten are one, whatever the row."""
+    luck = (np.random.default_rng(seed).random(400) < 0.9).astype(int)
     release = MeanOperator(epsilon=1e5, mechanism="laplace").release(X, luck, ledger=None)
-    model = FactoredClassifier().fit_release(release, X)
+    return FactoredClassifier().fit_release(release, X)
+
+
+def test_a_constant_is_sure_of_what_it_leaves_out():
+    model = of_luck(8)
     assert model.intercept_only_
     low, high = model.coef_interval(sampling=True)
     assert np.array_equal(low[:-1], np.zeros(4))
     assert np.array_equal(high[:-1], np.zeros(4))
     assert low[-1] < model.coef_[-1] < high[-1]
+
+
+def test_the_risk_interval_of_rare_labels_covers_95_in_100_and_is_not_too_wide():
+    """Labels that hardly vary: of 60 intervals at least 51, of half of each fewer (1 in 500)."""
     entropy = -(0.9 * np.log(0.9) + 0.1 * np.log(0.1))
-    assert model.risk_interval_[0] < entropy < model.risk_interval_[1]
+    ends = np.array([of_luck(seed).risk_interval_ for seed in range(60)])
+    middle, reach = ends.mean(axis=1), np.ptp(ends, axis=1) / 2
+    assert np.count_nonzero(np.abs(middle - entropy) < reach) >= 51
+    assert np.count_nonzero(np.abs(middle - entropy) < reach / 2) < 51
+
+
+def test_rare_labels_that_follow_a_feature_are_not_left_to_a_constant():
+    """Two in a hundred: labels once counted as coins, and no feature was ever worth its penalty."""
+    local = np.random.default_rng(3)
+    rows = local.normal(size=(6000, 4))
+    rare = (rows[:, 0] + local.logistic(size=6000) > 4.7).astype(int)
+    assert 0.01 < rare.mean() < 0.03
+    exact = FactoredClassifier().fit(rows, rare)
+    assert not exact.intercept_only_
+    release = MeanOperator(epsilon=10.0).release(rows, rare, ledger=None)
+    model = FactoredClassifier().fit_release(release, rows)
+    assert not model.intercept_only_
+    assert model.coef_[0] == pytest.approx(exact.coef_[0], rel=0.3)
 
 
 @pytest.mark.usefixtures("seeded")

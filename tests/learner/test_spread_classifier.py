@@ -299,6 +299,13 @@ def test_a_flat_prior_stays_flat_when_it_is_sampled(rng):
     assert drawn.mean() < -0.7
 
 
+def test_a_handful_of_records_chooses_no_penalty(rng):
+    X, y = rng.normal(size=(4, 2)), np.array([0, 1, 0, 1])
+    with pytest.raises(ParameterError, match="4 records are too few"):
+        SpreadClassifier().fit(X, y)
+    assert SpreadClassifier(lam=0.1).fit(X, y).score(X, y) >= 0.5
+
+
 def test_randomised_labels_of_public_rows_can_be_learnt_from(rng):
     X = rng.normal(size=(600, 3))
     y = (X[:, 0] > 0).astype(int)

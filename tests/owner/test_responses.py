@@ -402,7 +402,7 @@ def test_each_budget_is_charged_with_the_promise_about_its_unit(ledger):
 
 def test_a_budget_per_attribute_pays_for_the_label_too(tmp_path):
     """A column that is nearly noise once hid what an exact label costs."""
-    ledger = Ledger(tmp_path / "a", {"d": {Unit.ATTRIBUTE: Budget(3.0, 1e-6)}})
+    ledger = Ledger(tmp_path / "a", {"d": {Unit.ATTRIBUTE: Budget(12.0, 1e-6)}})
     with pytest.raises(BudgetError, match="per attribute"):
         released(changes={"label_flip": 1e-6, "feature_flip": 0.6}, ledger=ledger, dataset="d")
 

@@ -216,3 +216,8 @@ def test_classes_that_are_no_list_of_values_are_a_parameter_error(classes):
 def test_classes_beyond_64_bits_are_a_parameter_error():
     with pytest.raises(ParameterError):
         label_codes([0, 1], check_classes([0, 2**70]))
+
+
+@pytest.mark.parametrize("classes", [(False, True), (0, 1), ("False", "True"), ("false", "true")])
+def test_true_and_false_may_be_written_as_people_write_them(classes):
+    assert label_codes(pa.array([True, False, True]), classes).tolist() == [1, 0, 1]

@@ -1,5 +1,6 @@
 """Commands of the learner: fit, predict, score, frequencies."""
 
+from math import log
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,10 +69,11 @@ def fit(
     model.fit_release(loaded, _rows(rows))
     model.to_release().save(output)
     low, high = model.risk_interval_
+    blind = log(len(model.classes_)) if (loss or "logistic") == "logistic" else None
     if json:
         result = {"written": str(output), "classes": model.classes_.tolist(), "lam": model.lam_}
         result |= {"risk": model.risk_, "risk_interval": [float(low), float(high)]}
-        result |= {"intercept_only": model.intercept_only_}
+        result |= {"intercept_only": model.intercept_only_, "risk_of_knowing_nothing": blind}
         show_json({**result, "iterations": model.n_iter_, "gradient": model.gradient_norm_})
         return
     show_pairs(
@@ -80,6 +82,7 @@ def fit(
             ("classes", ", ".join(map(str, model.classes_))),
             ("penalty", f"{model.lam_:.3g}" + _constant(model)),
             ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), estimated without labels"),
+            *_doubt(high, blind),
             ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
         ]
     )
@@ -146,10 +149,17 @@ def _fit_rados(
     show_pairs([("written", str(output)), classes, shown, risk])
 
 
+def _doubt(high: float, blind: float | None) -> list[tuple[str, str]]:
+    """Return a warning if a model may be as bad as one that knows nothing."""
+    if blind is None or high < blind:
+        return []
+    return [("warning", f"the risk may be {blind:.3g}, that of knowing nothing: too much noise")]
+
+
 def _constant(model: Any) -> str:
     if not model.intercept_only_:
         return ""
-    return "; the noise hides every feature: the model always predicts the larger class"
+    return "; no feature is known to help: the model always predicts the larger class"
 
 
 def _weight(text: str) -> float | str:

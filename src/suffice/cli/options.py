@@ -42,7 +42,8 @@ Classes = Annotated[
     str, typer.Option(help="The labels that can occur, with commas; the last of two is positive.")
 ]
 Categories = Annotated[
-    list[str] | None, typer.Option(help="COLUMN=A,B,C: declared categories (repeatable).")
+    list[str] | None,
+    typer.Option(help="COLUMN=A,B,C: declared categories (repeatable); in quotes if with a comma."),
 ]
 FeatureMap = Annotated[
     str | None,

@@ -1,5 +1,6 @@
 """What people write after an option, as values: names, lists, runs and ranges."""
 
+import csv
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -13,12 +14,17 @@ _T = TypeVar("_T")
 def names(given: str | Sequence[str] | None) -> list[str] | None:
     """Return comma-separated names, of an option that may be repeated; None if there are none."""
     texts = [given] if isinstance(given, str) else given or []
-    return [name.strip() for text in texts for name in text.split(",") if text] or None
+    return [name for text in texts if text for name in _items(text)] or None
+
+
+def _items(text: str) -> list[str]:
+    """Return what stands between commas; an item with a comma of its own is put in quotes."""
+    return [item.strip() for item in next(csv.reader([text], skipinitialspace=True))]
 
 
 def values(text: str) -> tuple[Any, ...]:
     """Return comma-separated values, as integers where all of them are."""
-    items = [item.strip() for item in text.split(",")]
+    items = _items(text)
     try:
         return tuple(int(item) for item in items)
     except ValueError:

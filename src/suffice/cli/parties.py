@@ -320,4 +320,6 @@ def _report(outcome: Any, output: Path, leaving: Leaving) -> None:
             more = ", ..." if len(outcome.missing) > 8 else ""
             text = f"suffice: nothing came from {outcome.absent} parties{names}{more}"
             typer.echo(text, err=True)
+        if not outcome.accepted:  # a refusal would tell that the only party left had nothing
+            typer.echo("suffice: nothing was counted: what left is noise, and paid for", err=True)
     leaving.write(outcome.release, output, told, shown=f"{outcome.accepted:,} counted")

@@ -27,7 +27,10 @@ def ratio(
         list[str], typer.Option(help="The column of sets; several, as they were released.")
     ],
     method: Annotated[
-        str, typer.Option(help="mmd, likelihood; auto: the better one on rows held back.")
+        str,
+        typer.Option(
+            help="mmd, likelihood; auto: likelihood, unless mmd is clearly better held back."
+        ),
     ] = "auto",
     kernel: Annotated[str, typer.Option(help="Of mmd: rbf, laplace or linear.")] = "rbf",
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,

@@ -268,8 +268,9 @@ class FactoredClassifier(LinearModel):
 
     @property
     def risk_(self) -> float:
-        """The estimated risk on fresh labels of the same rows."""
-        return self._known_evidence.risk()[0]
+        """The estimated risk on fresh labels of the same rows; not below zero where none is."""
+        risk = self._known_evidence.risk()[0]
+        return max(risk, 0.0) if loss_named(self.loss).steepest else risk
 
     @property
     def risk_interval_(self) -> np.ndarray:

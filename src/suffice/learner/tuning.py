@@ -10,7 +10,9 @@ labels of the same rows is estimated, without bias as far as the mechanism adds 
 
     risk(theta) + weight^2 tr(Q H^-1),     Q = C + S/m,
 
-C the mechanism's noise and S/m the sampling noise of the labels. Thinning (draw e, fit on mu + e,
+C the mechanism's noise and S/m the sampling noise of the labels, of which the model itself says
+how much they vary: by 4 p (1 - p) where it gives the second class the probability p. (Without the
+mechanism's noise this is Akaike's criterion.) Thinning (draw e, fit on mu + e,
 score on mu - e) estimates the same for a model that saw twice the noise, and needs draws and fits.
 
 The estimate itself moves by weight sqrt(theta^T C theta) with the mechanism's noise: where a model
@@ -70,24 +72,29 @@ class Optimism:
         charge: float = 1.0,
         kept: np.ndarray | None = None,
     ) -> None:
-        self._noise, self._charge = noise, charge
+        self._noise, self._charge, self._count = noise, charge, count
         classes = problem.operator.shape[1] if problem.operator.ndim > 1 else 1
         self._columns = max(classes - 1, 1)
-        # A label is in one of K columns: between them its variance is about 1/K of S/m.
-        self._sampling = problem.moment / (count * classes)
         felt = noise.dense(len(problem.operator))
-        self._spread = (felt if kept is None else kept[:, None] * felt) + self._sampling
+        self._felt = felt if kept is None else kept[:, None] * felt
 
     def of(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> float:
         """Return weight^2 tr(Q H^-1) at a model of ``problem``, over the coordinates it uses."""
-        moved = self._moved(problem, parameters, lam)
+        hessian, sampling = _spreads(problem, parameters)
+        moved = self._moved(problem, parameters, lam, hessian, sampling / self._count)
         return problem.operator_weight**2 * self._columns * float(np.trace(moved))
 
-    def _moved(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> np.ndarray:
+    def _moved(
+        self,
+        problem: FactoredProblem,
+        parameters: np.ndarray,
+        lam: float,
+        hessian: np.ndarray,
+        sampling: np.ndarray,
+    ) -> np.ndarray:
         """Return H^-1 Q over the coordinates that the model uses."""
-        hessian = _between_classes(problem, parameters)
-        hessian[np.diag_indices(len(hessian))] += _least_ridge(problem, lam, hessian)
-        spread = self._spread
+        ridge = _least_ridge(problem, lam, hessian)
+        hessian, spread = hessian + ridge * np.eye(len(hessian)), self._felt + sampling
         if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
             used = np.flatnonzero(parameters.reshape(len(parameters), -1).any(axis=1))
             hessian, spread = hessian[np.ix_(used, used)], spread[np.ix_(used, used)]
@@ -106,8 +113,10 @@ class Optimism:
         f = weight theta(mu + n) (the second-order Stein formula of Bellec & Zhang 2021).
         """
         theta = parameters.reshape(len(parameters), -1)
-        sampled = float(np.sum(theta * (self._sampling @ theta)))
-        moved = self._moved(problem, parameters, lam)
+        hessian, varied = _spreads(problem, parameters)
+        sampling = varied / self._count
+        sampled = float(np.sum(theta * (sampling @ theta)))
+        moved = self._moved(problem, parameters, lam, hessian, sampling)
         weight = problem.operator_weight
         second = weight**2 * self._columns * float(np.sum(moved * moved.T))
         return weight * float(np.sqrt(self._noise.quadratic(parameters) + sampled + second))
@@ -187,23 +196,36 @@ def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: in
         gap = optimism.of(problem, start, lam)
         if gap > nothing / 2 and np.isfinite(risks).any():
             break
-        risks[i] = problem.risk(start)[0] + gap + optimism.charge(problem, start)
+        risk = problem.risk(start)[0] + gap
+        if risk < 0 and problem.curvature > 0 and np.isfinite(risks).any():
+            break
+        risks[i] = risk + optimism.charge(problem, start)
         worse = worse + 1 if risks[i] > risks.min() else 0
         if worse == _RISES:
             break
     return risks
 
 
-def _between_classes(problem: FactoredProblem, parameters: np.ndarray) -> np.ndarray:
-    """Return the Hessian of the even part (d, d); of softmax its mean between two classes."""
+def _spreads(problem: FactoredProblem, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the Hessian of the even part, and the covariance of one label's x y under the model.
+
+    Both are (d, d); of softmax they are means between two classes, and the same. A loss that has no
+    link gives no probability: there labels vary as much as they can.
+    """
     scores = problem.rows @ parameters
-    if problem.loss is not None:
-        curves = problem.loss.second(scores)
-    else:
+    weights = problem.weights if problem.weights is not None else 1 / len(scores)
+    if problem.loss is None:
         shares = softmax(scores, axis=1)
         curves = (shares * (1 - shares)).sum(axis=1) / (shares.shape[1] - 1)
-    weights = problem.weights if problem.weights is not None else 1 / len(scores)
-    return gram(problem.rows, np.maximum(curves, 0.0) * weights)
+    else:
+        curves = np.maximum(problem.loss.second(scores), 0.0)
+    hessian = gram(problem.rows, curves * weights)
+    if problem.loss is None or problem.loss.joint:  # g'' = p (1 - p), in units of weight^2
+        return hessian, hessian / problem.operator_weight**2
+    if problem.loss.link is None:
+        return hessian, problem.moment
+    shares = problem.loss.link(scores)
+    return hessian, gram(problem.rows, 4 * shares * (1 - shares) * weights)
 
 
 def _least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> float:

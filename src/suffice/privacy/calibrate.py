@@ -44,8 +44,9 @@ def check_delta(delta: float, *, positive: bool = False) -> float:
     """Return delta as a float in [0, 1), or in (0, 1) where the mechanism needs it."""
     value = float(delta)
     if not (0 <= value < 1) or (positive and value == 0):
-        low = "(0" if positive else "[0"
-        raise ParameterError(f"delta must lie in {low}, 1); got {delta!r}.")
+        if value == 0:
+            raise ParameterError("this needs a delta above zero (delta=..., --delta).")
+        raise ParameterError(f"delta must lie in [0, 1); got {delta!r}.")
     return value
 
 

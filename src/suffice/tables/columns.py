@@ -79,7 +79,8 @@ def resolve_roles(
             trouble = "has no column" if name not in names else "has more than one column"
             raise TableError(f"the table {trouble} {name!r}; it has {_some(names)}.")
     if set(special) & set(chosen) or len(set(special)) < len(special):
-        raise TableError("one column cannot have two roles: label, bag and party are no features.")
+        both = next((n for n in special if n in chosen), special[0])
+        raise TableError(f"{both!r} cannot have two roles: label, bag and party are no features.")
     if not chosen or len(set(chosen)) < len(chosen):
         raise TableError("there must be at least one feature column, and none twice.")
     for name in chosen:

@@ -56,10 +56,14 @@ def label_codes(labels: Any, classes: Classes) -> np.ndarray:
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     """Return the position of each cell in ``values``, all text or all integers; below 0 for none.
 
-    Equal numbers are equal whatever their type: 1, 1.0 and True.
+    Equal numbers are equal whatever their type: 1, 1.0 and True. The words true and false, as
+    people write them on a command line, stand for what they say in a column of truth values.
     """
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
+        words = [str(value).lower() for value in values]
+        if set(words) <= {"true", "false"}:
+            values = [int(word == "true") for word in words]
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if number and not column.null_count and _is_integer(values[0]):
         return _number_codes(column.to_numpy(), tuple(values))

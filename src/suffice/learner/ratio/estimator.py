@@ -66,7 +66,8 @@ class ClassRatio(BaseEstimator):
         The nearest mixture of classes in the kernel's metric, or the paper's: the nearest
         combination of sets, then the nearest proportions (`mean_embedding`).
     method : {"auto", "mmd", "likelihood"}, default="auto"
-        Mean embeddings, a classifier of the sets, or whichever is nearer on rows held back.
+        Mean embeddings or a classifier of the sets; "auto" is the latter, unless the former is
+        nearer by two standard errors on rows held back.
     random_state : int, RandomState or None, default=0
         Of Fourier features, folds and resampling.
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.optimize import minimize
 
-from suffice.errors import OptimisationError
+from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.spread.likelihood import SpreadLikelihood
 
 __all__ = ["choose_lam", "maximise"]
@@ -55,6 +55,8 @@ def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) ->
     with their number, as the best one does.
     """
     count = len(likelihood.codes)
+    if count < 2 * _FOLDS:
+        raise ParameterError(f"{count} records are too few to choose a penalty; give lam (--lam).")
     rng = np.random.default_rng(seed)
     order = rng.permutation(count)[:_MOST_RECORDS]
     sample = likelihood if len(order) == count else likelihood.picked(np.sort(order))
