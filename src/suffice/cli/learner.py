@@ -69,7 +69,9 @@ def fit(
     model.fit_release(loaded, _rows(rows))
     model.to_release().save(output)
     low, high = model.risk_interval_
-    blind = log(len(model.classes_)) if (loss or "logistic") == "logistic" else None
+    votes = any(guarantee.unit == "party" for guarantee in loaded[0].guarantees)
+    joint = loss in (None, "logistic", "softmax")
+    blind = log(len(model.classes_)) if joint and not votes else None
     if json:
         result = {"written": str(output), "classes": model.classes_.tolist(), "lam": model.lam_}
         result |= {"risk": model.risk_, "risk_interval": [float(low), float(high)]}
@@ -81,7 +83,7 @@ def fit(
             ("written", str(output)),
             ("classes", ", ".join(map(str, model.classes_))),
             ("penalty", f"{model.lam_:.3g}" + _constant(model)),
-            ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), estimated without labels"),
+            ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), {_about(votes=votes)}"),
             *_doubt(high, blind),
             ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
         ]
@@ -147,6 +149,11 @@ def _fit_rados(
         return
     classes = ("classes", ", ".join(map(str, model.classes_)))
     show_pairs([("written", str(output)), classes, shown, risk])
+
+
+def _about(*, votes: bool) -> str:
+    """Return what an estimated risk is about: labels that nobody showed, or what parties vote."""
+    return "of what the parties vote" if votes else "estimated without labels"
 
 
 def _doubt(high: float, blind: float | None) -> list[tuple[str, str]]:
