@@ -205,7 +205,11 @@ def test_merging_keeps_every_owners_rows_and_guarantees(example):
             merge([example, other])
         return
     both = merge([example, other])
-    assert both.parts == example.parts + other.parts
+    own = example.parts + other.parts
+    assert [part.rows for part in both.parts] == [part.rows for part in own]
+    for merged, alone in zip(both.guarantees, example.guarantees + other.guarantees, strict=True):
+        assert merged.assumptions[:-1] == alone.assumptions
+        assert dataclasses.replace(merged, assumptions=alone.assumptions) == alone
     assert both.rows == 2 * ROWS
     assert decode(encode(both)) == both
     assert merge([example]) is example

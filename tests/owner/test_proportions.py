@@ -376,7 +376,7 @@ def test_a_set_is_neither_a_feature_nor_the_label():
         ({"names": ["north", "north"]}, {}, "same name"),
         ({"epsilon": 0.001}, {}, "too small.*Join sets, or raise epsilon"),
         ({"mechanism": "magic"}, {}, "must be one of auto, laplace"),
-        ({"mechanism": "gaussian"}, {}, "delta must lie in"),
+        ({"mechanism": "gaussian"}, {}, "delta above zero"),
         ({"epsilon": -1.0}, {}, "epsilon must be a positive"),
         ({"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.1}, {}, "rule for sigma"),
     ],

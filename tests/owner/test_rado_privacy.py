@@ -459,10 +459,12 @@ def test_numbers_that_a_given_pipeline_takes_for_categories_have_no_range():
 def test_scales_from_the_private_rows_themselves_are_called_so(rng, turned):
     X = rng.normal(size=(40, 3))
     again = X[::-1].copy() if turned else X
+    y = rng.integers(0, 2, 40)
+    asked = {"epsilon": 1.0, "delta": 1e-6, "unit": "record", "count": 8}
     with pytest.raises(ParameterError, match="holds the private rows themselves"):
-        Rados(epsilon=1.0, delta=1e-6, unit="record", standardize=again).private_rows(X)
-    public = Rados(epsilon=1.0, delta=1e-6, unit="record", standardize=rng.normal(size=(40, 3)))
-    assert public.private_rows(X).source == "public"
+        Rados(**asked, standardize=again).release(X, y, ledger=None)
+    release = Rados(**asked, standardize=rng.normal(size=(40, 3))).release(X, y, ledger=None)
+    assert release.guarantee.kind is Kind.GLOBAL
 
 
 def test_a_plan_reads_no_private_row(rng):

@@ -260,7 +260,7 @@ def _randomised_labels() -> Iterator[Case]:
         sample=again,
         score=None,
     )
-    uneven = np.array([[0.45, 0.2, 0.275], [0.275, 0.4, 0.275], [0.275, 0.4, 0.45]])
+    uneven = np.array([[0.5, 0.2, 0.3], [0.25, 0.4, 0.3], [0.25, 0.4, 0.4]])
     within = max(float(np.log(column.max() / column.min())) for column in uneven.T)
     response = Response.from_matrix(uneven)
     yield replace(

@@ -331,7 +331,9 @@ def _printed() -> Iterator[Case]:
         "proportions scaled-dirichlet", _KIND, pairs=_neighbours(lost, rare, total),
         sample=drawn.sample, score=drawn.score, samples=FEW, claimed=epsilon, delta=delta,
     )  # fmt: skip
-    yield case.twin("as printed", "sigma is computed from the private counts (Iyer et al.)")
+    yield case.twin(
+        "as printed", "sigma is computed from the private counts (Iyer et al.)", samples=2 * FEW
+    )
 
     def refused(one: Counts, two: Counts) -> float:
         known = [_sigma(counts, epsilon, delta) is None for counts in (one, two)]

@@ -14,7 +14,7 @@ __all__ = ["Pair", "Space", "worst_pairs"]
 
 DataSet = tuple[Any, ...]
 _STARTS, _SWEEPS = 4, 4
-_ALL = 1000  # pairs of a data set of one unit: as many are all tried
+_ALL = 1000  # changes of one unit: as many are all tried
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def worst_pairs(
     """Return the ``count`` pairs of largest ``distance``: random starts, then coordinate ascent.
 
     One unit at a time takes the choice that parts the two data sets most: the one that differs, in
-    either data set, which one that is, and those that both share. Where there are few pairs, all of
-    them are looked at.
+    either data set (both together where it has few choices), which one that is, and those that both
+    share.
     """
     seen: dict[Pair, float] = {}
 
@@ -80,10 +80,6 @@ def worst_pairs(
             seen[state.pair] = distance(state.pair.one, state.pair.two)
         return seen[state.pair]
 
-    if len(space.choices) == 1 and len(space.choices[0]) ** 2 <= _ALL:
-        for one in space.choices[0]:
-            for two in space.choices[0]:
-                value(_State(0, (one,), two))
     for _ in range(_STARTS):
         state = space.start(rng)
         for _ in range(_SWEEPS):
@@ -99,7 +95,16 @@ def _neighbourhoods(space: Space) -> list[Callable[[_State], list[_State]]]:
     """Return the coordinates of the ascent, each as a function from a state to its variants."""
 
     def elsewhere(s: _State) -> list[_State]:
-        return [_State(at, s.units, o) for at in space.positions for o in space.choices[at]]
+        found = []
+        for at in space.positions:
+            others = space.choices[at]
+            small = len(others) ** 2 <= _ALL  # then both ends of the change are tried together
+            found += [
+                _State(at, _with(s.units, at, own), other)
+                for own in (others if small else (s.units[at],))
+                for other in others
+            ]
+        return found
 
     def unit(j: int) -> Callable[[_State], list[_State]]:
         return lambda s: [_State(s.at, _with(s.units, j, c), s.other) for c in space.choices[j]]

@@ -107,6 +107,7 @@ class Rados:
         if (y is None) == (label is None):
             raise ParameterError("give the labels once: as y, or as the name of a column (label).")
         rows = self.private_rows(X, label, features, progress)
+        rows.check_scales()
         walk = _Walk(rows, y, classes, progress, contents=ledger is not None)
         way = way_of(self.task(rows, self._size(rows, y)))
         guarantees = way.guarantees

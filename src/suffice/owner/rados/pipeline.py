@@ -37,7 +37,8 @@ class PrivateRows:
     """A private table, its columns by role, and the pipeline that its rows go through.
 
     ``ranges`` are the declared ranges by column; a number outside counts as the end of its range.
-    ``coded`` columns hold their two declared values only, and become -1 and +1.
+    ``coded`` columns hold their two declared values only, and become -1 and +1. ``public`` is the
+    table that scales come from, where they come from one.
     """
 
     table: Table
@@ -46,6 +47,19 @@ class PrivateRows:
     source: str
     ranges: Mapping[str, Range] = field(default_factory=dict)
     coded: tuple[str, ...] = ()
+    public: Table | None = None
+
+    def check_scales(self) -> None:
+        """Raise if the public table holds the private rows, in any order; reads both."""
+        if self.public is None or _digest(self.public, self.roles) != _digest(
+            self.table, self.roles
+        ):
+            return
+        raise ParameterError(
+            "the table that scales are to come from holds the private rows themselves. Give public"
+            " rows, declare ranges (ranges=..., --range), or say that the guarantee is to be"
+            " data-dependent (standardize='rows', --standardize rows)."
+        )
 
     @property
     def data_dependent(self) -> bool:
@@ -158,7 +172,8 @@ class Scaling:
         pipeline, source = self._pipeline(
             table, roles, ranges, promised=promised, progress=progress
         )
-        made = PrivateRows(table, roles, pipeline, source, ranges, tuple(protect))
+        public = open_table(self.standardize) if source == "public" else None
+        made = PrivateRows(table, roles, pipeline, source, ranges, tuple(protect), public)
         if protect:
             coded = _with_codes(made, self.intercept)
             if self.pipeline is not None and coded != self.pipeline:
@@ -213,15 +228,7 @@ class Scaling:
             declared = self.ranges is not None or self.bound is not None
             wanted = "declared" if declared or promised else "rows"
         if not isinstance(wanted, str) or wanted not in {"rows", "none", "declared"}:
-            public = open_table(wanted)
-            fitted = self._fitted(public, roles, progress)
-            if _digest(public, roles) == _digest(table, roles):
-                raise ParameterError(
-                    "the table that scales are to come from holds the private rows themselves. Give"
-                    " public rows, declare ranges (ranges=..., --range), or say that the guarantee"
-                    " is to be data-dependent (standardize='rows', --standardize rows)."
-                )
-            return fitted, "public"
+            return self._fitted(open_table(wanted), roles, progress), "public"
         if wanted == "rows":
             return self._fitted(table, roles, progress), "rows"
         return self._declared(table.schema, roles, ranges, scaled=wanted != "none"), "declared"
