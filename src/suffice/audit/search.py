@@ -13,7 +13,7 @@ import numpy as np
 __all__ = ["Pair", "Space", "worst_pairs"]
 
 DataSet = tuple[Any, ...]
-_STARTS, _SWEEPS = 4, 4
+_STARTS, _SWEEPS = 16, 4
 _ALL = 1000  # changes of one unit: as many are all tried
 
 
