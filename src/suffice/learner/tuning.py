@@ -179,7 +179,7 @@ def _thinned(problem: FactoredProblem, stride: int) -> FactoredProblem:
 def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: int) -> np.ndarray:
     """Return the charged risk at every penalty, from the strongest on, each start a solution.
 
-    Where the optimism passes half the risk of knowing nothing, or the estimate is negative, which no
+    Where the optimism passes half the risk of knowing nothing, or the estimate is below zero, as no
     risk is, it is mostly noise: such penalties are not tried, nor those after several that were
     worse than the best.
     """
