@@ -33,7 +33,7 @@ def local_classifiers(
     more; a class that it lacks keeps coefficients of zero and must get no vote. A party of one
     class learns nothing: all its coefficients are zero. ``rows`` (m, d) are mapped, ``codes`` the
     places of their classes, ``parties`` their parties' numbers from 0 on. The gradient's norm at
-    each solution is at most 1e-7 times the largest norm of the party's rows. Each classifier
+    each solution is about 1e-7 times the largest norm of the party's rows. Each classifier
     depends on its own party's rows and on nothing else, bit by bit: many parties' votes are added
     up under a promise that one of them moves its own vote only. So there is no error either where
     a risk is too flat for floats: such a party has the best that its solver reached.
