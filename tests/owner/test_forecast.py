@@ -62,7 +62,18 @@ def test_the_correlation_is_the_one_of_the_assumed_signal():
     covariance = (theta * s * beta).sum(axis=1).mean()
     spread = np.sqrt((theta**2 * s).sum(axis=1).mean())
     assert predicted.correlation == pytest.approx(covariance / spread, rel=0.05)
-    noise_alone = 0.25 * ((inverse * np.sqrt(variances)) ** 2 * s).sum()
+
+
+def test_margin_noise_is_that_at_the_penalty_of_no_noise():
+    """So that it grows with the noise, though a learner would penalise more."""
+    rows = rng.normal(size=(2000, 40)) * 2.0 ** -np.linspace(0, 4, 40)
+    moments = PublicMoments.of(rows, 2000, 2)
+    exact = moments.utility(np.zeros(40))
+    assert exact.margin_noise == 0
+    predicted = moments.utility(np.full(40, 1e-3))
+    assert predicted.lam > 2 * exact.lam
+    inverse = 1 / (exact.lam + moments.values / 4)
+    noise_alone = 0.25 * (inverse**2 * 1e-3 * moments.values).sum()
     assert predicted.margin_noise == pytest.approx(noise_alone, rel=1e-9)
 
 

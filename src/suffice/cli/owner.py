@@ -164,7 +164,7 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
     rows = [
         (
             str(e.number),
-            datetime.fromtimestamp(e.time, UTC).isoformat(sep=" ", timespec="seconds"),
+            f"{datetime.fromtimestamp(e.time, UTC):%Y-%m-%d %H:%M:%S}",
             e.dataset,
             str(e.unit),
             str(e.parameters.get("kind", "")),

@@ -32,10 +32,11 @@ _LAMS = 10.0 ** np.arange(-4.0, 3.01, 0.25)
 
 @dataclass(frozen=True)
 class Utility:
-    """Predicted effect of noise: accuracy for each of SIGNALS, and v(lam) at the best penalty.
+    """Predicted effect of noise: accuracy for each of SIGNALS, and the variance of scores.
 
-    ``correlation`` is the largest rho over lam for the usual signal: what mechanisms are compared
-    by. ``margin_noise`` is (a/2)^2 tr(H^-1 C H^-1 S) of the logistic loss at that ``lam``.
+    ``correlation`` is the largest rho for the usual signal, at the penalty ``lam``: what mechanisms
+    are compared by. ``margin_noise`` is v(lam) of the logistic loss at the lam that is best without any noise:
+    one for all, so that more noise is more; a learner penalises more, and then it is less.
     """
 
     correlation: float
@@ -66,24 +67,31 @@ class PublicMoments:
 
     def utility(self, variances: np.ndarray) -> Utility:
         """Return the prediction for noise of these variances along the eigenvectors of S."""
-        found = {name: self._best(variances, r2) for name, r2 in SIGNALS.items()}
-        rho, margin, lam = found["usual"]
-        accuracy = tuple(
-            float(ndtr(r / math.sqrt(max(1 - r * r, 1e-12)))) for r, _, _ in found.values()
-        )
-        return Utility(rho, accuracy, margin, lam)
+        rho = {name: self._correlations(variances, r2) for name, r2 in SIGNALS.items()}
+        best = [float(values.max()) for values in rho.values()]
+        accuracy = tuple(float(ndtr(r / math.sqrt(max(1 - r * r, 1e-12)))) for r in best)
+        exact = self._correlations(np.zeros_like(variances), SIGNALS["usual"])
+        weight = 0.5 if self.classes == 2 else 1.0  # a/2
+        margin = weight**2 * float(self._noise(variances)[np.argmax(exact)])
+        lam = float(_LAMS[np.argmax(rho["usual"])])
+        return Utility(float(rho["usual"].max()), accuracy, margin, lam)
 
-    def _best(self, variances: np.ndarray, r2: float) -> tuple[float, float, float]:
-        """Return the largest rho over lam, with v and lam there."""
-        s = self.values
-        # Of K classes two are compared: 2/K of the rows, the noise of two columns, weight a/2 = 1.
-        pair, columns, weight = (1.0, 1.0, 0.5) if self.classes == 2 else (2 / self.classes, 2.0, 1)
-        inverse = 1 / (_LAMS[:, None] + self.curvature * s)
-        noise = columns * (inverse**2 * variances * s).sum(axis=1)
+    def _noise(self, variances: np.ndarray) -> np.ndarray:
+        """Return tr(H^-1 C H^-1 S) for each lam; of K > 2 classes two columns are compared."""
+        columns = 1.0 if self.classes == 2 else 2.0
+        return columns * (self._inverse**2 * variances * self.values).sum(axis=1)
+
+    def _correlations(self, variances: np.ndarray, r2: float) -> np.ndarray:
+        """Return rho for each lam."""
+        s, inverse = self.values, self._inverse
+        pair = 1.0 if self.classes == 2 else 2 / self.classes  # the rows of the two compared
         sampling = pair * (inverse**2 * s * s).sum(axis=1) / self.count
         k = r2 / max(float(s.sum()), _NOTHING) * pair**2
-        rho = k * (inverse * s**2).sum(axis=1)
-        spread = pair * np.sqrt(k * (inverse**2 * s**3).sum(axis=1) + noise + sampling)
-        rho /= np.maximum(spread, _NOTHING)
-        best = int(np.argmax(rho))
-        return float(rho[best]), float(weight**2 * noise[best]), float(_LAMS[best])
+        signal = k * (inverse**2 * s**3).sum(axis=1)
+        spread = pair * np.sqrt(signal + self._noise(variances) + sampling)
+        return k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING)
+
+    @property
+    def _inverse(self) -> np.ndarray:
+        """H^-1 along the eigenvectors of S, a row for each lam."""
+        return 1 / (_LAMS[:, None] + self.curvature * self.values)
