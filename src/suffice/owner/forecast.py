@@ -35,8 +35,8 @@ class Utility:
     """Predicted effect of noise: accuracy for each of SIGNALS, and the variance of scores.
 
     ``correlation`` is the largest rho for the usual signal, at the penalty ``lam``: what mechanisms
-    are compared by. ``margin_noise`` is v(lam) of the logistic loss at the lam that is best without any noise:
-    one for all, so that more noise is more; a learner penalises more, and then it is less.
+    are compared by. ``margin_noise`` is v of the logistic loss at the penalty that is best without
+    any noise: one for all, so that more noise is more. A learner penalises more, and has less.
     """
 
     correlation: float
