@@ -143,7 +143,7 @@ def _fit_rados(
     else:
         result |= {"rounds": model.rounds_, "rado_risk": model.rado_risk_}
         shown = ("rounds", f"{model.rounds_} of {model.n_iter_}")
-        risk = ("rado-risk", f"{model.rado_risk_:.6g}, logistic")
+        risk = ("rado-risk", f"{model.rado_risk_:.6g}, logistic; {log(2):.6g} knows nothing")
     if json:
         show_json(result)
         return
