@@ -78,11 +78,33 @@ def test_intervals_of_softmax_cover_the_model_of_exact_labels():
     truth, covariance = solved(exact)[1], Covariance("identity", 0.02**2)
     hits = np.zeros((5, 3), dtype=int)
     for _ in range(150):
-        problem, theta = solved(exact + normal(covariance, local, 3))
+        noise = normal(covariance, local, 3)  # of which the learner sets right what columns share
+        problem, theta = solved(exact + noise - noise.mean(axis=1, keepdims=True))
         deviation = Evidence([problem], [theta], LAM, covariance).deviations(sampling=False)
         low, high = interval(theta, deviation, 0.95)
         hits += (low <= truth) & (truth <= high)
     assert all(met(count, 150) for count in hits.ravel())
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("loss", ["logistic", "square"])
+@pytest.mark.parametrize("mechanism", ["gaussian", "response"])
+def test_deviations_of_three_classes_are_those_of_many_releases(loss, mechanism):
+    """Stated and found over 60 releases, a mean over 12 coefficients: within a fifth.
+
+    Softmax and one against the rest, columns whose noise is independent and columns that sum to
+    what they must.
+    """
+    labels = np.digitize(SCORES + np.random.default_rng(5).normal(size=400), [-0.5, 0.5])
+    operator = MeanOperator(2.0, 1e-5, mechanism=mechanism, classes=(0, 1, 2))
+    models, stated = [], []
+    for _ in range(60):
+        release = operator.release(X, labels, ledger=None)
+        model = FactoredClassifier(loss=loss, lam=LAM, project=False).fit_release(release, X)
+        models.append(model.coef_)
+        stated.append(np.ptp(model.coef_interval(), axis=0) / 3.92)
+    ratio = float(np.mean(np.mean(stated, axis=0) / np.std(models, axis=0)))
+    assert 0.8 < ratio < 1.25
 
 
 def test_with_sampling_intervals_are_wider_and_cover_what_fresh_labels_give():

@@ -93,6 +93,8 @@ class Evidence:
             vary = Covariance("factor", 1 / labels, _root(problem.moment))
             noise = noise + vary if noise.variance else vary
         blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
+        if problem.loss is None:  # what all columns of M share is public, and was set right
+            blocks = blocks - blocks.mean(axis=1, keepdims=True)
         if self.shrinkage is not None:
             blocks = self._turned(blocks)
         variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)

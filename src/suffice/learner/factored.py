@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import sqrt
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,6 +31,7 @@ from suffice.release.covariance import Covariance
 
 __all__ = ["FactoredClassifier"]
 
+_RIGHT = 1e-9  # of the largest coordinate: what rounding does to sums
 _NOISY = 0.1  # share of noise in ||mu||^2 below which a projection is not worth its time
 
 
@@ -142,7 +144,7 @@ class FactoredClassifier(LinearModel):
         turned = self._shrinkage(known)
         seen = known if turned is None else turned.released
         problems = self._problems(seen)
-        noise = seen.estimate.noise.scaled(4.0 if len(problems) > 1 else 1.0)  # 2 M_k - mean x
+        noise = _column_noise(seen).scaled(_left_of_one(problems))
         self.lam_, self.intercept_only_ = self._penalty(problems, noise, turned)
         if turned is not None:
             nearer = self._problems(turned.shrunk)
@@ -214,7 +216,7 @@ class FactoredClassifier(LinearModel):
         if problems[0].penalty.name == "none":
             return 0.0, False
         if turned is not None:
-            weight = problems[0].operator_weight * (2.0 if len(problems) > 1 else 1.0)
+            weight = problems[0].operator_weight * sqrt(_left_of_one(problems))
             return turned.lam(weight), problems[0].intercept and turned.nothing_left
         choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
         return choice.lam, choice.intercept_only
@@ -331,6 +333,26 @@ def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
     nearest = project(problem.rows, problem.operator, weights=problem.weights)
     alone = problem.penalty.name == "none"
     return problem.with_operator(nearest.shrunk() if alone else nearest.operator)
+
+
+def _column_noise(known: Supervised) -> Covariance:
+    """Return the noise of each column of M, as if all were independent until their sum is set right.
+
+    That leaves 1 - 1/K of independent noise, and all of it where the columns summed to mean x
+    already, as those of corrected labels do.
+    """
+    operator, noise = known.estimate.operator, known.estimate.noise
+    if operator.ndim == 1:
+        return noise
+    mean = np.average(known.rows, axis=0, weights=known.weights)
+    right = np.allclose(operator.sum(axis=1), mean, rtol=0, atol=_RIGHT * np.abs(mean).max())
+    columns = operator.shape[1]
+    return noise.scaled(columns / (columns - 1)) if right else noise
+
+
+def _left_of_one(problems: list[FactoredProblem]) -> float:
+    """Return how much of that noise is in 2 M_k - mean x, if that is each problem's operator."""
+    return 4 * (1 - 1 / len(problems)) if len(problems) > 1 else 1.0
 
 
 def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
