@@ -53,6 +53,9 @@ def test_json_round_trip_is_exact(event):
         {"event": "pure", "bound": -1},
         {"event": "pure", "bound": 1, "more": 2},
         {"event": "gaussian", "multiplier": 0},
+        {"event": "gaussian", "multiplier": 1e-200},
+        {"event": "gaussian", "multiplier": 1e200},
+        {"event": "composed", "events": []},
         {"event": "composed", "events": "all"},
         {"event": "composed", "events": [{"event": "composed", "events": []}]},
     ],
@@ -117,6 +120,18 @@ def test_composition_costs_at_least_the_dearest_part_and_at_most_the_sum(parts):
 def test_composed_gaussians_add_in_squares():
     parts = [Gaussian(4.0)] * 16
     assert composed_epsilon(parts, 1e-6) == pytest.approx(Gaussian(1.0).epsilon(1e-6), rel=1e-9)
+
+
+def test_a_long_series_of_gaussians_costs_what_one_does_and_no_plain_sum():
+    """Of 1,800 the plain sum is above 200, where no distribution is asked: none is needed."""
+    one = Gaussian(42.0, slack=1e-12, tail=1e-18)
+    exact = Gaussian(42.0 / math.sqrt(1800)).epsilon(1e-5)
+    assert composed_epsilon([one] * 1800, 1e-5) == pytest.approx(exact, rel=1e-6)
+    assert composed_epsilon([one] * 1800, 1e-5) >= exact
+    assert composed_epsilon([one] * 1800, 1e-12) >= Gaussian(42.0 / 1800**0.5).epsilon(1e-12)
+    mixed = composed_epsilon([*[one] * 1800, Laplace(0.5)], 1e-5)
+    assert exact < mixed < exact + 0.5
+    assert math.fsum([one.epsilon(1e-5 / 1800)] * 1800) > 200
 
 
 def test_composition_of_many_small_losses_beats_the_sum_and_is_true():

@@ -50,6 +50,7 @@ def test_a_guarantee_cannot_be_changed():
         {"event": Gaussian(4.0), "delta": 0.0},
         {"scope": Scope.MARGINAL},
         {"delta": 1.0},
+        {"unit": "person"},
     ],
 )
 def test_a_guarantee_that_contradicts_itself_is_refused(changes):
@@ -96,6 +97,10 @@ def test_json_round_trip(unit, bound, scope):
     [
         {"epsilon": 0.5},
         {"epsilon": None},
+        {"epsilon": True},
+        {"event": {"event": "composed", "events": []}, "epsilon": 0.0},
+        {"event": {"event": "composed", "events": []}, "epsilon": 0.0, "delta": 1e-6},
+        {"event": {"event": "composed", "events": [{"event": "pure", "bound": 1e308}] * 3}},
         {"delta": "0"},
         {"unit": "person"},
         {"public": "everything"},
@@ -127,7 +132,8 @@ def test_units_do_not_mix_unless_narrowed_aloud():
         compose([label, record], delta=0.0)
     with pytest.raises(UnitError):
         label.narrowed(Unit.RECORD)
-    total = compose([label, record.narrowed(Unit.LABEL)], delta=0.0)
+    total = compose([label, record.narrowed("label")], delta=0.0)
+    assert total == Guarantee.from_json(total.to_json())
     assert total.epsilon == 1.5
     assert total.unit is Unit.LABEL
     assert total.public == ("the rows", "their number")

@@ -15,7 +15,8 @@ class OperatorEstimate:
     """Holds an estimate of mu (d,) for two classes or M (d, K) for more, in public coordinates.
 
     ``noise`` is the covariance of its error given the true labels of the rows, of M the mean over
-    its columns, form "none" where that is not known; ``note`` says where it comes from and what it does not cover.
+    its columns, form "none" where that is not known; ``note`` says where it comes from and what it
+    does not cover.
     """
 
     operator: np.ndarray

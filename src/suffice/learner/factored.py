@@ -336,7 +336,7 @@ def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
 
 
 def _column_noise(known: Supervised) -> Covariance:
-    """Return the noise of each column of M, as if all were independent until their sum is set right.
+    """Return the noise of each column of M, as if independent until their sum is set right.
 
     That leaves 1 - 1/K of independent noise, and all of it where the columns summed to mean x
     already, as those of corrected labels do.

@@ -75,28 +75,34 @@ def loss_distribution(event: Event, interval: float = _INTERVAL) -> Any:
     raise ParameterError(f"a {event.name} event has no privacy-loss distribution.")
 
 
+def _joined(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Return the events with all Gaussians as one, which costs exactly as much as they do."""
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    slack = math.fsum(event.slack for event in gaussians)
+    tail = math.fsum(event.tail for event in gaussians)
+    if len(gaussians) < 2 or slack >= 1 or tail >= 1:
+        return tuple(events)
+    precision = math.fsum(event.multiplier**-2 for event in gaussians)
+    others = [event for event in events if not isinstance(event, Gaussian)]
+    return (Gaussian(precision**-0.5, slack, tail), *others)
+
+
 def _by_distribution(events: Sequence[Event], delta: float) -> float:
-    """Return epsilon by convolving the parts; Gaussians are first joined into one exactly."""
+    """Return epsilon by convolving the parts."""
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     slack = math.fsum(event.slack for event in gaussians)
     left = (delta - math.fsum(event.tail for event in gaussians)) * math.exp(-slack)
-    counts: Counter[Event] = Counter(e for e in events if not isinstance(e, Gaussian))
-    if gaussians:
-        precision = math.fsum(event.multiplier**-2 for event in gaussians)
-        joined = Gaussian(precision**-0.5)
-        if not counts:
-            return joined.epsilon(left) + 2 * slack if left > 0 else math.inf
-        counts[joined] += 1
     left -= _CONVOLUTION_ERROR
     if left <= 0:
         return math.inf
+    counts = Counter(events)
     interval = _INTERVAL * min(1.0, _FINE_EVENTS / counts.total())
     total = None
     for event, times in counts.items():
         part = loss_distribution(event, interval)
         part = part.self_compose(times) if times > 1 else part
         total = part if total is None else total.compose(part)
-    assert total is not None  # noqa: S101  # for the type checker: counts is never empty
+    assert total is not None  # noqa: S101  # for the type checker: there are events
     return float(total.get_epsilon_for_delta(left)) * (1 + _ROUNDING) + _ROUNDING + 2 * slack
 
 
@@ -109,10 +115,11 @@ def composed_epsilon(events: Sequence[Event], delta: float) -> float:
 def _composed_epsilon(parts: tuple[Event, ...], delta: float) -> float:
     if any(isinstance(event, Unbounded) for event in parts):
         return math.inf
-    plain = _plain_sum(parts, delta)
-    if len(parts) == 1 or delta <= _LEAST_DELTA or plain > _MOST_EPSILON:
+    joined = _joined(parts)
+    plain = min(_plain_sum(parts, delta), _plain_sum(joined, delta))
+    if len(joined) == 1 or delta <= _LEAST_DELTA or plain > _MOST_EPSILON:
         return plain
-    return min(plain, _by_distribution(parts, delta))
+    return min(plain, _by_distribution(joined, delta))
 
 
 def fits(events: Sequence[Event], epsilon: float, delta: float) -> bool:

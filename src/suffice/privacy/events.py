@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+# Beyond these the exact curve has no digits left, and a Gaussian hides nothing, or everything.
+_LEAST_MULTIPLIER, _MOST_MULTIPLIER = 1e-6, 1e12
+
+
 @dataclass(frozen=True)
 class Event(ABC):
     """A privacy loss that was, or would be, incurred once."""
@@ -85,8 +89,11 @@ class Gaussian(Event):
     name: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.multiplier) and self.multiplier > 0):
-            raise ParameterError("a Gaussian event needs a positive finite noise multiplier.")
+        if not _LEAST_MULTIPLIER <= self.multiplier <= _MOST_MULTIPLIER:
+            raise ParameterError(
+                f"a Gaussian event needs a noise multiplier from {_LEAST_MULTIPLIER:g} to"
+                f" {_MOST_MULTIPLIER:g}."
+            )
         if not (0 <= self.slack < 1 and 0 <= self.tail < 1):
             raise ParameterError("slack and tail of a Gaussian event must lie in [0, 1).")
 
@@ -135,6 +142,10 @@ class Composed(Event):
     events: tuple[Event, ...]
     name: ClassVar[str] = "composed"
 
+    def __post_init__(self) -> None:
+        if not self.events:
+            raise ParameterError("a composed event has at least one part.")
+
     def epsilon(self, delta: float) -> float:
         """Return the epsilon of the composition, by privacy-loss distributions."""
         from suffice.privacy.accounting import composed_epsilon
@@ -160,10 +171,10 @@ def event_from_json(data: object) -> Event:
     name = fields.pop("event", None)
     if name == Composed.name:
         parts = fields.pop("events", None)
-        flat = isinstance(parts, list) and len(parts) <= _MOST_PARTS
+        flat = isinstance(parts, list) and 1 <= len(parts) <= _MOST_PARTS
         if fields or not flat or any(_is_composed(part) for part in parts or ()):
             raise CorruptFileError("a composed privacy event must hold a flat list of events.")
-        return Composed(tuple(event_from_json(part) for part in parts or ()))
+        return Composed(tuple(event_from_json(part) for part in parts))
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise UnsupportedFileError("the file states a privacy event that this version cannot cost.")

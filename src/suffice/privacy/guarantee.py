@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from suffice.errors import CorruptFileError, ParameterError, UnitError
 from suffice.privacy import calibrate
@@ -13,6 +13,9 @@ from suffice.privacy.events import Event, Pure, Unbounded, event_from_json
 from suffice.strict_json import number, text
 
 __all__ = ["Assumption", "Budget", "Guarantee", "Kind", "Scope", "Unit", "compose"]
+
+
+_Named = TypeVar("_Named", bound=StrEnum)
 
 
 class Unit(StrEnum):
@@ -39,6 +42,17 @@ _CONTAINED: dict[Unit, frozenset[Unit]] = {
     Unit.RECORD: frozenset({Unit.RECORD, Unit.ATTRIBUTE, Unit.LABEL}),
     Unit.PARTY: frozenset(Unit),
 }
+
+
+def _member(kind: type[_Named], name: str) -> _Named:
+    """Return the member of ``kind`` that ``name`` is or names."""
+    try:
+        return kind(name)
+    except ValueError:
+        known = ", ".join(kind)
+        raise ParameterError(
+            f"{name!r} is no {kind.__name__.lower()}; there are {known}."
+        ) from None
 
 
 class Scope(StrEnum):
@@ -109,7 +123,9 @@ class Guarantee:
     of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        calibrate.check_delta(self.delta)
+        for name, kind in (("unit", Unit), ("scope", Scope), ("kind", Kind)):
+            object.__setattr__(self, name, _member(kind, getattr(self, name)))
+        object.__setattr__(self, "delta", calibrate.check_delta(self.delta))
         if (self.kind is Kind.NONE) != isinstance(self.event, Unbounded):
             raise ParameterError("a guarantee of kind none, and only that, has an unbounded event.")
         if self.epsilon is not None and not math.isfinite(self.epsilon):
@@ -129,8 +145,9 @@ class Guarantee:
         """Whether the guarantee is global and may leave without being called unprotected."""
         return self.kind is Kind.GLOBAL
 
-    def narrowed(self, unit: Unit) -> "Guarantee":
+    def narrowed(self, unit: Unit | str) -> "Guarantee":
         """Return what this guarantee says about a narrower unit: at least as much."""
+        unit = _member(Unit, unit)
         if not self.unit.covers(unit):
             raise UnitError(f"a guarantee per {self.unit} says nothing about a single {unit}.")
         return replace(self, unit=unit)
@@ -172,7 +189,7 @@ class Guarantee:
             )
         except CorruptFileError:
             raise
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise CorruptFileError("a guarantee in the file is not valid.") from error
         _check_stated(guarantee, data["epsilon"])
         return guarantee
@@ -186,10 +203,10 @@ _FIELDS = {
 
 def _check_stated(guarantee: Guarantee, stated: object) -> None:
     derived = guarantee.epsilon
-    if derived is None:
-        agrees = stated is None
+    if derived is None or stated is None:
+        agrees = derived is stated
     else:
-        agrees = isinstance(stated, int | float) and math.isclose(stated, derived, rel_tol=1e-9)
+        agrees = math.isclose(number(stated), derived, rel_tol=1e-9)
     if not agrees:
         raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
 
