@@ -40,6 +40,7 @@ __all__ = [
     "LedgerError",
     "OptimisationError",
     "ParameterError",
+    "PendingRequestError",
     "PrivacyError",
     "ReleaseError",
     "RequestConflictError",
@@ -135,6 +136,10 @@ class RequestConflictError(LedgerError):
 
 class BurntRequestError(LedgerError):
     """The request was paid for, but its output was lost; it is never drawn again."""
+
+
+class PendingRequestError(LedgerError):
+    """The request was paid for, and its output is still being made."""
 
 
 class DataChangedError(LedgerError):

@@ -8,9 +8,9 @@ import rfc8785
 
 from suffice.errors import CorruptFileError
 
-__all__ = ["canonical", "number", "parse", "parse_canonical", "text"]
+__all__ = ["LARGEST_INTEGER", "canonical", "number", "parse", "parse_canonical", "text"]
 
-_LARGEST_INTEGER = 2**53 - 1  # what RFC 8785 can write
+LARGEST_INTEGER = 2**53 - 1  # what RFC 8785 can write
 
 
 def canonical(value: Any) -> bytes:
@@ -80,6 +80,6 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    if len(text) > 17 or abs(value := int(text)) > _LARGEST_INTEGER:
+    if len(text) > 17 or abs(value := int(text)) > LARGEST_INTEGER:
         raise CorruptFileError("the file holds an integer that is too large.")
     return value

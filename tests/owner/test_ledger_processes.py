@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from suffice.errors import BurntRequestError, PrivacyError
+from suffice.errors import BurntRequestError, PendingRequestError, PrivacyError
 from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
@@ -130,3 +130,14 @@ def test_a_process_killed_between_debit_and_output_leaves_a_burnt_debit(tmp_path
     assert ledger.balances()[0].spent == COST
     with pytest.raises(BurntRequestError):
         ledger.debit("d", [GUARANTEE], Request("a", "hash a", "data", {}))
+
+
+def test_a_slow_draw_is_not_taken_for_a_lost_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("suffice.owner.ledger._PENDING_SECONDS", 0.1)
+    ledger, request = Ledger(tmp_path / "ledger", {"d": Budget(1.0)}), Request("a", "h", "data", {})
+    assert ledger.debit("d", [GUARANTEE], request) is None
+    with pytest.raises(PendingRequestError, match="ask again later, under the same name"):
+        ledger.debit("d", [GUARANTEE], request)
+    ledger.finish("d", "a", b"drawn")
+    assert ledger.debit("d", [GUARANTEE], request) == b"drawn"
+    assert ledger.balances()[0].debits == 1

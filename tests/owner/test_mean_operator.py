@@ -302,3 +302,51 @@ def test_a_label_outside_the_classes_is_counted_and_not_shown():
     with pytest.raises(TableError, match="1 of 200 labels") as caught:
         MeanOperator(epsilon=1.0).release(X, labels, ledger=None)
     assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"clip": 0.5},
+        {"intercept": 0.0},
+        {"map": "rff:8"},
+        {"missing": "mean"},
+        {"categories": {"x0": [0, 1]}},
+    ],
+)
+def test_what_a_given_pipeline_settles_cannot_be_asked_for(option):
+    agreed = MeanOperator(epsilon=1.0).release(X, y, ledger=None).pipeline
+    with pytest.raises(ParameterError, match=f"settles {next(iter(option))}"):
+        MeanOperator(epsilon=1.0, pipeline=agreed, **option).release(X, y, ledger=None)
+
+
+def test_a_second_owner_may_use_a_pipeline_of_many_categories():
+    names = [f"town {i}" for i in range(1200)]
+    first = MeanOperator(epsilon=1.0, categories={"town": names})
+    release = first.release(pa.table({"town": names, "y": [0, 1] * 600}), label="y", ledger=None)
+    again = MeanOperator(epsilon=1.0, pipeline=release.pipeline)
+    table = pa.table({"town": names[::-1], "y": [0, 1] * 600})
+    assert again.release(table, label="y", ledger=None).pipeline == release.pipeline
+
+
+def test_numbers_of_numpy_are_plain_numbers(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(np.float32(3.0), 1e-5)})
+    operator = MeanOperator(np.float32(0.1), np.float64(1e-6), mechanism="gaussian")
+    release = operator.release(X, y, ledger=ledger, dataset="d")
+    assert type(operator.epsilon) is float
+    assert release.guarantees[0].epsilon <= float(np.float32(0.1))
+    assert MeanOperator(np.int64(1)) == MeanOperator(1.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epsilon": None}, {"epsilon": "much"}, {"delta": 5}, {"delta": math.nan}, {"epsilon": 0}],
+)
+def test_what_is_no_promise_is_refused_when_it_is_made(changes):
+    with pytest.raises(ParameterError, match="must"):
+        MeanOperator(**({"epsilon": 1.0, "mechanism": "laplace"} | changes))
+
+
+def test_classes_that_no_file_can_hold_are_refused():
+    with pytest.raises(ParameterError, match="2\\^53"):
+        MeanOperator(1.0, classes=(0, 2**60)).release(X, y, ledger=None)

@@ -84,3 +84,9 @@ def test_a_plan_needs_numbers(wrong):
     good = {"parties": 20, "epsilon": 1.0, "rows": 300, "features": 10}
     with pytest.raises(ParameterError):
         plan_parties(**{**good, **wrong})
+
+
+@pytest.mark.parametrize("wrong", [{"lam": 0.0}, {"lam": -1.0}, {"delta": -1.0}, {"epsilon": 0.0}])
+def test_an_impossible_plan_is_refused(wrong):
+    with pytest.raises(ParameterError, match="must"):
+        plan_parties(**({"parties": 20, "epsilon": 1.0, "rows": 300, "features": 10} | wrong))

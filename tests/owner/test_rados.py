@@ -351,7 +351,7 @@ def test_an_earlier_pipeline_can_be_used_again():
         ({**LABEL, "support": 5}, "does not protect labels"),
         ({"epsilon": 1.0, "unit": "record"}, "delta > 0"),
         ({"epsilon": 1.0, "unit": "party"}, "label, record or attribute"),
-        ({"epsilon": 1.0, "unit": "person"}, "label, record or attribute"),
+        ({"epsilon": 1.0, "unit": "person"}, "is no unit"),
         ({**RECORD, "unit": "attribute"}, "name the protected columns"),
         ({**RECORD, "attributes": ["age"]}, "name the protected columns"),
         ({**RECORD, "unit": "attribute", "attributes": ["nose"]}, "no column 'nose'"),
@@ -461,3 +461,13 @@ def test_the_plan_reads_a_public_table_and_no_private_row():
 
 def _scaling() -> dict:
     return {"ranges": DECLARED["ranges"], "categories": DECLARED["categories"]}
+
+
+def test_counts_of_numpy_are_counts_and_fractions_are_not(tmp_path):
+    X, y = rows()
+    release = Rados(count=np.int64(16)).release(X, y, ledger=None, unprotected=True)
+    release.save(tmp_path / "r.sfr")
+    assert release.arrays["rados"].shape[0] == 16
+    for wrong in ({"count": 16.0}, {"support": 2.5}, {"count": "16"}):
+        with pytest.raises(ParameterError, match="must be an integer"):
+            Rados(**wrong).release(X, y, ledger=None, unprotected=True)

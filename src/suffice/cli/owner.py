@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,7 +11,6 @@ from suffice.cli.groups import MappedRows, grouped
 from suffice.cli.output import show_json, show_table
 from suffice.cli.parsing import values
 from suffice.cli.releases import release_app
-from suffice.errors import ParameterError
 
 __all__ = ["register"]
 
@@ -89,16 +88,8 @@ def ledger_init(
     from suffice.privacy.guarantee import Budget
 
     budget = Budget(epsilon, delta)
-    Ledger(path, {dataset: {_unit(unit): budget}})
+    Ledger(path, {dataset: {unit: budget}})
     typer.echo(f"{path}: data set {dataset!r} may lose {budget} per {unit}.")
-
-
-def _unit(name: str) -> Any:
-    from suffice.privacy.guarantee import Unit
-
-    if name not in set(Unit):
-        raise ParameterError(f"the unit must be one of {', '.join(Unit)}; got {name!r}.")
-    return Unit(name)
 
 
 @ledger_app.command("show")

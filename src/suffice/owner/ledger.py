@@ -29,6 +29,7 @@ from suffice.errors import (
     DataChangedError,
     LedgerError,
     ParameterError,
+    PendingRequestError,
     RequestConflictError,
     StorageError,
     UnitError,
@@ -104,11 +105,11 @@ class Ledger:
         self.path = Path(path)
         if not budgets and not self.path.exists():
             raise LedgerError(f"{self.path} does not exist; make it with suffice ledger init.")
+        per_unit = {name: _by_unit(budget) for name, budget in (budgets or {}).items()}
         with self._connection() as db:
             self._prepare(db)
-            for name, budget in (budgets or {}).items():
-                per_unit = {Unit.LABEL: budget} if isinstance(budget, Budget) else budget
-                self._register(db, name, {Unit(u): b for u, b in per_unit.items()})
+            for name, given in per_unit.items():
+                self._register(db, name, given)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -235,7 +236,8 @@ class Ledger:
             if name != dataset and content == fingerprint:
                 raise DataChangedError(
                     f"these data already have a budget, under the name {name!r}; the same secrets"
-                    " cannot have two."
+                    " cannot have two. (As many parties are taken for the same, unless they are"
+                    " enrolled by name.)"
                 )
         if known[dataset] is None:
             db.execute("UPDATE datasets SET fingerprint = ? WHERE name = ?", (fingerprint, dataset))
@@ -265,10 +267,15 @@ class Ledger:
                 state = self._state(db, dataset, request)
             if found is not None and found[1] is not None:
                 return found[1]
-            if state == "burnt" or time.monotonic() > deadline:
+            if state == "burnt":
                 raise BurntRequestError(
                     f"request {request!r} was paid for but its output was lost; it stays spent."
                     " Ask under a new name (request=..., --request) to pay and draw again."
+                )
+            if time.monotonic() > deadline:
+                raise PendingRequestError(
+                    f"request {request!r} is paid for and still being drawn, by another process;"
+                    " ask again later, under the same name."
                 )
             time.sleep(0.05)
 
@@ -324,6 +331,12 @@ class Ledger:
                 " pid FROM debits ORDER BY number"
             ).fetchall()
         return [_entry(row) for row in rows]
+
+
+def _by_unit(budget: Budget | Mapping[Unit | str, Budget]) -> dict[Unit, Budget]:
+    if isinstance(budget, Budget):
+        return {Unit.LABEL: budget}
+    return {Unit(unit): one for unit, one in budget.items()}
 
 
 def _write_debit(

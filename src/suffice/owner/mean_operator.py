@@ -25,6 +25,7 @@ from suffice.owner.statistics import (
     labelled_batches,
     unlabelled_batches,
 )
+from suffice.privacy.calibrate import check_promise
 from suffice.privacy.events import Event, Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.response import Response
@@ -87,6 +88,9 @@ class MeanOperator:
     categories: Mapping[str, Sequence[Any]] | None = None
     map: str | None = None
     pipeline: Pipeline | None = None
+
+    def __post_init__(self) -> None:
+        check_promise(self)
 
     def release(
         self,

@@ -30,9 +30,14 @@ class PublicRows:
     pipeline: Pipeline
     summary: Summary | None = None
 
+    @property
+    def _declared(self) -> frozenset[str]:
+        """The columns of categories."""
+        return frozenset(c.name for c in self.pipeline.columns if c.categories is not None)
+
     def sample(self) -> tuple[np.ndarray, int]:
         """Return at most 5,000 mapped rows, evenly spaced, and how many rows there are."""
-        seen = self.summary or _summary(self.table, self.roles, frozenset(), None)
+        seen = self.summary or _summary(self.table, self.roles, self._declared, None)
         table = seen.sample.combine_chunks()
         stride = -(-table.num_rows // _SAMPLE)
         picked = table.take(np.arange(0, table.num_rows, stride)).combine_chunks()
@@ -55,6 +60,19 @@ def read_public_rows(
     """Read the feature columns once, never the label, and fit the pipeline unless it is given."""
     table = open_table(data)
     if pipeline is not None:
+        asked = {
+            "categories": categories or None,
+            "clip": clip,
+            "intercept": intercept,
+            "map": map_spec,
+        }
+        settled = [name for name, value in asked.items() if value is not None]
+        settled += ["missing"] * (missing not in ("error", pipeline.missing))
+        if settled:
+            raise ParameterError(
+                f"the given pipeline (pipeline=..., --like) settles {', '.join(settled)}; leave"
+                " that out."
+            )
         given = tuple(column.name for column in pipeline.columns)
         if features is not None and tuple(features) != given:
             raise ParameterError("the given pipeline has other features than those asked for.")

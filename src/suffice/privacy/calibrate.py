@@ -22,6 +22,7 @@ from suffice.errors import ParameterError
 __all__ = [
     "check_delta",
     "check_epsilon",
+    "check_promise",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_multiplier",
@@ -34,7 +35,7 @@ _own = threading.local()  # each thread's numbers of many digits, which are slow
 
 def check_epsilon(epsilon: float) -> float:
     """Return epsilon as a float; it must be positive and finite."""
-    value = float(epsilon)
+    value = _float(epsilon)
     if not (math.isfinite(value) and value > 0):
         raise ParameterError(f"epsilon must be a positive finite number; got {epsilon!r}.")
     return value
@@ -42,12 +43,30 @@ def check_epsilon(epsilon: float) -> float:
 
 def check_delta(delta: float, *, positive: bool = False) -> float:
     """Return delta as a float in [0, 1), or in (0, 1) where the mechanism needs it."""
-    value = float(delta)
+    value = _float(delta)
     if not (0 <= value < 1) or (positive and value == 0):
         if value == 0:
             raise ParameterError("this needs a delta above zero (delta=..., --delta).")
         raise ParameterError(f"delta must lie in [0, 1); got {delta!r}.")
     return value
+
+
+def check_promise(asked: Any) -> None:
+    """Turn epsilon and delta of a frozen value into plain floats, once checked.
+
+    Noise must not be computed with the few digits that a number of numpy's may have, and a ledger
+    writes both down.
+    """
+    object.__setattr__(asked, "epsilon", check_epsilon(asked.epsilon))
+    object.__setattr__(asked, "delta", check_delta(asked.delta))
+
+
+def _float(value: Any) -> float:
+    """Return a number as a float; everything else is not one."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _log_delta(epsilon: float, multiplier: float) -> float:

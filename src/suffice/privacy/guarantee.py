@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NoReturn
 
 from suffice.errors import CorruptFileError, ParameterError, UnitError
 from suffice.privacy import calibrate
@@ -15,10 +15,16 @@ from suffice.strict_json import number, text
 __all__ = ["Assumption", "Budget", "Guarantee", "Kind", "Scope", "Unit", "compose"]
 
 
-_Named = TypeVar("_Named", bound=StrEnum)
+class _Named(StrEnum):
+    """A word that must be one of a few; anything else says which there are."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        name = cls.__name__.lower()
+        raise ParameterError(f"{value!r} is no {name}; there are {', '.join(cls)}.")
 
 
-class Unit(StrEnum):
+class Unit(_Named):
     """What one neighbouring data set may change: the thing that is protected."""
 
     LABEL = "label"
@@ -44,25 +50,14 @@ _CONTAINED: dict[Unit, frozenset[Unit]] = {
 }
 
 
-def _member(kind: type[_Named], name: str) -> _Named:
-    """Return the member of ``kind`` that ``name`` is or names."""
-    try:
-        return kind(name)
-    except ValueError:
-        known = ", ".join(kind)
-        raise ParameterError(
-            f"{name!r} is no {kind.__name__.lower()}; there are {known}."
-        ) from None
-
-
-class Scope(StrEnum):
+class Scope(_Named):
     """Whether a guarantee holds for the whole release or for some coordinates taken alone."""
 
     JOINT = "joint"
     MARGINAL = "marginal"
 
 
-class Kind(StrEnum):
+class Kind(_Named):
     """How far a guarantee reaches; only a global one is differential privacy."""
 
     GLOBAL = "global"
@@ -90,9 +85,7 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        # Plain floats: a ledger writes them down, and compares them with what it has.
-        object.__setattr__(self, "epsilon", calibrate.check_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", calibrate.check_delta(self.delta))
+        calibrate.check_promise(self)
 
     def __str__(self) -> str:
         return f"epsilon {_number(self.epsilon)}, delta {_number(self.delta)}"
@@ -124,7 +117,7 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         for name, kind in (("unit", Unit), ("scope", Scope), ("kind", Kind)):
-            object.__setattr__(self, name, _member(kind, getattr(self, name)))
+            object.__setattr__(self, name, kind(getattr(self, name)))
         object.__setattr__(self, "delta", calibrate.check_delta(self.delta))
         if (self.kind is Kind.NONE) != isinstance(self.event, Unbounded):
             raise ParameterError("a guarantee of kind none, and only that, has an unbounded event.")
@@ -147,7 +140,7 @@ class Guarantee:
 
     def narrowed(self, unit: Unit | str) -> "Guarantee":
         """Return what this guarantee says about a narrower unit: at least as much."""
-        unit = _member(Unit, unit)
+        unit = Unit(unit)
         if not self.unit.covers(unit):
             raise UnitError(f"a guarantee per {self.unit} says nothing about a single {unit}.")
         return replace(self, unit=unit)
@@ -256,7 +249,9 @@ def _number(value: float) -> str:
     """Return a float for reading: at most six digits, rounded up so that it never flatters us."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    digits = 10 ** (5 - math.floor(math.log10(abs(value))))
+    digits = 10.0 ** (5 - math.floor(math.log10(abs(value))))
+    if not math.isfinite(digits):  # of numbers near the smallest there are
+        return f"{value:.6g}"
     return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.6g}"
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
 from suffice.tables.columns import resolve_roles
-from suffice.tables.labels import value_codes
+from suffice.tables.labels import is_integer, value_codes
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import Table
 
@@ -76,7 +76,7 @@ def check_bag_names(names: Sequence[Any]) -> BagNames:
     """Return the names of sets as plain values: all texts or all integers, and different."""
     plain = tuple(n.item() if isinstance(n, np.generic) else n for n in names)
     text = all(isinstance(n, str) and n for n in plain)
-    whole = all(isinstance(n, int) and not isinstance(n, bool) and abs(n) < 2**53 for n in plain)
+    whole = all(is_integer(n) and not isinstance(n, bool) for n in plain)
     if not plain or not (text or whole):
         raise ParameterError("names of sets must be all texts (none empty) or all integers.")
     if len(set(plain)) < len(plain):

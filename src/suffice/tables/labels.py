@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
+from suffice.strict_json import LARGEST_INTEGER
 from suffice.tables.columns import category_codes
 
-__all__ = ["Classes", "check_classes", "label_codes", "value_codes"]
+__all__ = ["Classes", "check_classes", "is_integer", "label_codes", "value_codes"]
 
 Classes = tuple[Any, ...]
 
@@ -23,15 +24,16 @@ def check_classes(classes: Sequence[Any]) -> Classes:
         raise ParameterError("classes must be a list of labels.") from None
     if len(values) < 2 or not different:
         raise ParameterError("classes must list two or more different labels.")
-    if not (all(isinstance(v, str) for v in values) or all(_is_integer(v) for v in values)):
-        raise ParameterError("classes must be all text or all integers (or False, True).")
-    if any(_is_integer(v) and abs(v) >= 2**63 for v in values):
-        raise ParameterError("classes must be integers of at most 64 bits.")
+    if not (all(isinstance(v, str) for v in values) or all(is_integer(v) for v in values)):
+        raise ParameterError(
+            "classes must be all text or all integers (or False, True), below 2^53 in size."
+        )
     return values
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int)  # bool is one
+def is_integer(value: object) -> bool:
+    """Say whether a name is an integer, or a truth value, that every JSON can hold."""
+    return isinstance(value, int) and abs(value) <= LARGEST_INTEGER
 
 
 def label_codes(labels: Any, classes: Classes) -> np.ndarray:
@@ -65,7 +67,7 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
         if set(words) <= {"true", "false"}:
             values = [int(word == "true") for word in words]
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    if number and not column.null_count and _is_integer(values[0]):
+    if number and not column.null_count and is_integer(values[0]):
         return _number_codes(column.to_numpy(), tuple(values))
     return category_codes(column, values)
 

@@ -126,8 +126,8 @@ def fit_set_likelihood(
     coordinates = Coordinates.of(rows, rng)
     mapped = coordinates(rows)
     folds = balanced_groups(codes, _FOLDS, rng)
-    whole = SpreadLikelihood(CleanFeatures(mapped), codes, known.channel)
-    parts = [whole.picked(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
+    pooled = SpreadLikelihood(CleanFeatures(mapped), codes, known.channel)
+    parts = [pooled.picked(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
     models = [np.zeros(part.shape) for part in parts]
     tried: list[SetLikelihood] = []
     calibration: Calibration | None = None

@@ -15,6 +15,7 @@ from suffice.owner.parties.gathering import Enrolled, Gathered, Gathering, Rejec
 from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
 from suffice.owner.parties.tally import VoteTally
 from suffice.owner.publish import publish
+from suffice.privacy.calibrate import check_promise
 from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import LARGEST_SUM, Noise
@@ -82,6 +83,9 @@ class PrivateEnsemble:
     lam: float = 1e-4
     private_auxiliary: bool = False
 
+    def __post_init__(self) -> None:
+        check_promise(self)
+
     def aggregate(
         self,
         contributions: Iterable[Sent] | VoteTally,
@@ -97,7 +101,8 @@ class PrivateEnsemble:
 
         ``contributions`` are `PartyContribution` values, ``*.part`` files or their bytes, or a
         `VoteTally`. ``enrolled`` is the public number of parties, or their names. A budget belongs
-        to the enrolled parties: another round with the same is paid from the same.
+        to the enrolled parties: another round with the same is paid from the same. Those that are
+        only counted are taken for the same wherever there are as many.
         """
         parties = Enrolled.of(enrolled)
         way = self.way(auxiliary, parties)

@@ -72,7 +72,7 @@ class AuxiliaryRows:
             features=features,
             categories=categories,
             missing=missing,
-            clip=_CLIP if clip is None else clip,
+            clip=_CLIP if clip is None and pipeline is None else clip,
             intercept=intercept,
             pipeline=pipeline,
             map_spec=map,

@@ -22,7 +22,7 @@ from scipy import stats
 from suffice.errors import ParameterError
 from suffice.owner.forecast import SIGNALS, PublicMoments, Utility
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.privacy.calibrate import check_epsilon, gaussian_multiplier
+from suffice.privacy.calibrate import check_delta, check_epsilon, gaussian_multiplier
 
 __all__ = ["PartyForecast", "PartyPlan", "plan_parties", "theorem_4"]
 
@@ -143,6 +143,9 @@ def plan_parties(
             "a plan needs positive numbers of parties, records per party and, unless auxiliary rows"
             " are given, rows and features; two classes or more; and at least one epsilon."
         )
+    delta = check_delta(delta)
+    if not lam > 0:
+        raise ParameterError("lam must be positive.")
     situation = _Situation(_moments(auxiliary, rows, features, classes), parties, samples, lam)
     table: list[PartyForecast] = []
     verdicts, needed, within = [], [], []

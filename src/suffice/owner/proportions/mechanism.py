@@ -17,6 +17,7 @@ from suffice.owner.proportions.plan import FARTHEST, Settings, best_way, way_nam
 from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
 from suffice.owner.statistics import labelled_batches
+from suffice.privacy.calibrate import check_promise
 from suffice.privacy.events import Approximate, Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.artifact import Part, Release, RowSet
@@ -87,12 +88,15 @@ class LabelProportions:
     names: Sequence[Any] | None = None
     kappa: int | None = None
     sigma_rule: str = "exact"
-    clip: float | None = 1.0
+    clip: float | None = None
     intercept: float | None = None
     missing: Missing = "error"
     categories: Mapping[str, Sequence[Any]] | None = None
     map: str | None = None
     pipeline: Pipeline | None = None
+
+    def __post_init__(self) -> None:
+        check_promise(self)
 
     def release(
         self,
@@ -188,7 +192,7 @@ class LabelProportions:
             features=features,
             categories=self.categories,
             missing=self.missing,
-            clip=self.clip,
+            clip=1.0 if self.clip is None and self.pipeline is None else self.clip,
             intercept=self.intercept,
             pipeline=self.pipeline,
             map_spec=self.map,

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from suffice.owner.rados.pipeline import PrivateRows, Scaling
 from suffice.owner.rados.task import Task
 from suffice.owner.rados.ways import Way, way_of
 from suffice.owner.statistics import labelled_batches
+from suffice.privacy.calibrate import check_promise
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Part, Release, RowSet
 from suffice.strict_json import canonical
@@ -82,6 +84,10 @@ class Rados:
     missing: Missing = "error"
     categories: Mapping[str, Sequence[Any]] | None = None
     pipeline: Pipeline | None = None
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None:
+            check_promise(self)
 
     def release(
         self,
@@ -164,9 +170,7 @@ class Rados:
             raise ParameterError(f"signs must be one of {', '.join(_SIGNS)}; got {self.signs!r}.")
         if self.noise not in {"joint", "edges"}:
             raise ParameterError(f"noise must be joint or edges; got {self.noise!r}.")
-        if self.unit is not None and self.unit not in set(Unit):
-            raise ParameterError(f"the unit must be label, record or attribute; got {self.unit!r}.")
-        count = default_count(size) if self.count is None else self.count
+        count = default_count(size) if self.count is None else _whole("count", self.count)
         if not 1 <= count <= _MOST_RADOS:
             raise ParameterError(f"count must lie between 1 and {_MOST_RADOS}; got {count}.")
         free = self.support is None and not self.protect and count > 1
@@ -176,7 +180,7 @@ class Rados:
             size=size,
             count=count,
             signs=signs,
-            support=self.support,
+            support=None if self.support is None else _whole("support", self.support),
             protect=tuple(self.protect or ()),
             truncate=self.truncate,
             attributes=tuple(self.attributes or ()),
@@ -272,3 +276,10 @@ def _made(way: Way, count: int, classes: Classes) -> Release:
         pipeline=way.task.rows.pipeline,
         noise=noise,
     )
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise ParameterError(f"{name} must be an integer; got {value!r}.") from None
