@@ -2,10 +2,12 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
 from suffice.errors import ForeignRowsError, ParameterError, SufficeError, TableError
+from suffice.learner.ratio.calibration import calibrated
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.ratio.quapy_adapter import QuaPyClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
@@ -211,3 +213,46 @@ def test_one_set_has_the_interval_that_it_has_among_others(rng):
     found = model.quantify([one, other])
     assert (both[:, 0] <= found).all()
     assert (found <= both[:, 1]).all()
+
+
+def test_row_numbers_of_pandas_are_no_feature(rng, tmp_path):
+    rows, bags, labels = sets(rng, [[0.9, 0.1], [0.1, 0.9]])
+    numbers = np.arange(len(rows))
+    table = pa.table({"x": rows[:, 0], "set": bags, "__index_level_0__": numbers})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    known = counted(bags, labels, 2) / 600
+    model = ClassRatio(method="mmd").fit_proportions(
+        tmp_path / "rows.parquet", "set", known, classes=[0, 1]
+    )
+    assert [column.name for column in model.pipeline_.columns] == ["x"]
+
+
+def test_sets_of_several_columns_are_learnt_from_as_they_were_released(rng):
+    rows, bags, labels = sets(rng, THREE)
+    table = pa.table(
+        {"x": rows[:, 0], "z": rows[:, 1], "ward": bags, "half": bags // 2, "label": labels}
+    )
+    owner = LabelProportions(5.0, classes=(0, 1, 2))
+    release = owner.release(table, label="label", bags=("ward", "half"), ledger=None)
+    model = ClassRatio(method="mmd").fit_release(release, table, bags=("ward", "half"))
+    new, truth = drawn(rng, 600, [0.2, 0.5, 0.3])
+    found = model.quantify(pa.table({"x": new[:, 0], "z": new[:, 1]}))
+    assert np.abs(found - np.bincount(truth) / 600).sum() < 0.2
+
+
+def test_a_sample_of_the_rows_is_not_calibrated_as_if_it_were_all(rng, monkeypatch):
+    """The proportions are those of all rows; more of them than the classifier is fitted on."""
+    told = []
+
+    def spy(*given, **options):
+        told.extend(options[name] for name in ("whole",) if name in options)
+        return calibrated(*given, **options)
+
+    monkeypatch.setattr("suffice.learner.ratio.set_likelihood.calibrated", spy)
+    rows, bags, labels = sets(rng, [[0.9, 0.1], [0.1, 0.9]])
+    model = ClassRatio(method="likelihood")
+    model.fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])
+    assert told == [True]
+    monkeypatch.setattr("suffice.learner.ratio.collecting._MOST_ROWS", 800)
+    model.fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])
+    assert told == [True, False]

@@ -1,6 +1,7 @@
 """Learning the clean model from corrupted records: exact identities, consistency, contracts."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
@@ -22,6 +23,8 @@ from suffice.learner.spread.likelihood import (
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
 from suffice.learner.spread.priors import deconvolved, observed_frequencies
 from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.release.merge import merge
 from suffice.release.spread import Added, Flips, SpreadColumn
 
 LEVELS = tuple(range(5))
@@ -316,6 +319,39 @@ def test_randomised_labels_of_public_rows_can_be_learnt_from(rng):
     other = MeanOperator(epsilon=2.0, mechanism="laplace").release(X, y, ledger=None)
     with pytest.raises(ParameterError, match="no randomised labels"):
         SpreadClassifier().fit_release(other, X)
+
+
+def test_several_owners_are_learnt_from_as_one_and_a_poll_not_at_all(rng):
+    X = rng.integers(0, 2, size=(900, 2))
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0]})
+    survey = RandomizedResponse(label_flip=0.1, states=(0, 1), feature_flip=0.1)
+    owners = [survey.release(table.slice(i, 450), label="y", ledger=None) for i in (0, 450)]
+    model = SpreadClassifier().fit_release(owners)
+    assert np.array_equal(model.coef_, SpreadClassifier().fit_release(merge(owners)).coef_)
+    assert model.to_release().guarantees == merge(owners).guarantees
+    poll = RandomizedResponse(label_flip=0.1).release(table.select(["y"]), label="y", ledger=None)
+    with pytest.raises(ParameterError, match="suffice frequencies"):
+        SpreadClassifier().fit_release(poll)
+
+
+@pytest.mark.parametrize(
+    ("prior", "says"),
+    [
+        ([np.full(5, 0.2)], "one array per column"),
+        ([np.full(5, 0.2)] * 3, "one array per column"),
+        ([np.full(4, 0.25), [0.0, 1.0]], "one probability per state"),
+        ([np.full(5, -0.2), [0.0, 1.0]], "one probability per state"),
+        ([np.zeros(5), [0.0, 1.0]], "one probability per state"),
+        ([np.full(5, 0.2), [0.0]], "mean and variance"),
+        ([np.full(5, 0.2), [0.0, -1.0]], "mean and variance"),
+    ],
+)
+def test_a_prior_is_about_the_columns(prior, says, rng):
+    number = SpreadColumn("n", None, Added(-1.0, 1.0, "gaussian", 0.5))
+    columns = (SpreadColumn("a", LEVELS, Flips(5, keep=0.6)), number)
+    held = Corrupted(columns, (rng.integers(0, 5, 40), rng.normal(size=40)))
+    with pytest.raises(ParameterError, match=says):
+        SpreadClassifier(prior=prior).fit_corrupted(held, np.arange(40) % 2, np.eye(2), (0, 1))
 
 
 @parametrize_with_checks([SpreadClassifier()])

@@ -305,6 +305,11 @@ def protected(rows: int, **options):
     yield mechanism.release(X, y, ledger=None), X, y
 
 
+def test_a_truncation_that_leaves_edges_only_is_refused():
+    with pytest.raises(ParameterError, match="probability 1, more than delta"):
+        protected(20, count=4, delta=0.01, truncate=0.25).__enter__()
+
+
 @pytest.mark.parametrize("truncate", [None, 0.9])
 def test_dp_feat_states_a_marginal_promise_composed_over_all_rados(truncate):
     with protected(400, count=20, delta=1e-3, truncate=truncate) as (release, _, _):

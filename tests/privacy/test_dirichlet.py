@@ -261,3 +261,9 @@ def test_enough_balls_hardly_widen_the_draw():
     for total in (10.0, 1e3, 16e3):
         assert 1 + total / enough_balls(total) <= 1.017
     assert enough_balls(1e12) == 2**20
+
+
+def test_an_epsilon_beyond_the_floats_costs_what_one_within_them_does_at_most():
+    for epsilon in (800.0, 1e6):
+        assert pair_delta(3.0, 2.0, 0.5, epsilon) <= pair_delta(3.0, 2.0, 0.5, 500.0)
+    assert bounded_sigma(4, 800.0, 1e-6) >= bounded_sigma(4, 500.0, 1e-6)

@@ -58,6 +58,7 @@ def test_other_states_are_written_one_by_one():
         (lambda: Flips(2, keep=1.0), "between"),
         (lambda: Flips(2, keep=float("nan")), "between"),
         (lambda: Flips(4, keep=0.25), "1/states"),
+        (lambda: Flips(3, keep=1 / 3 + 1e-12), "1/states"),
         (lambda: Flips(2, table=((1.0, 0.2), (0.0, 0.8))), "positive"),
         (lambda: Flips(2, table=((0.8, 0.2), (0.1, 0.8))), "sum to one"),
         (lambda: Flips(2, table=((0.5, 0.5), (0.5, 0.5))), "singular"),

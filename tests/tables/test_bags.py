@@ -61,6 +61,9 @@ def test_several_columns_and_index_sets_can_overlap():
     assert both.overlap == 2
     assert both.sizes.tolist() == [2, 3, 1, 3, 3]
     assert named(ROWS, ("ward", "year"))[1] == 12
+    turned = read_bags(open_table(ROWS), ("ward", "year"), both.names[::-1])
+    assert turned.names == both.names[::-1]
+    assert np.array_equal(4 - turned.codes, both.codes)
     sets = read_bags(open_table(ROWS), [[0, 1, 2], [2, 3], np.array([2])])
     assert sets.names == (0, 1, 2)
     assert sets.overlap == 3
@@ -80,7 +83,7 @@ def test_several_columns_and_index_sets_can_overlap():
         ("ward", ["north", "south", "west", "east"], "'east' among them"),
         ("ward", ["north", "north", "south", "west"], "same name"),
         ("ward", ["north", 1], "all texts"),
-        (("ward", "year"), ["north"], "one column of bags only"),
+        (("ward", "year"), ["north"], "of several columns as COLUMN=NAME"),
         ({"a": [0, 1], "b": []}, None, "1 of 2 sets have no rows, 'b' among them"),
         ({"a": [0, 6]}, None, "between 0 and 5"),
         ({"a": [0, 0]}, None, "twice"),

@@ -55,7 +55,7 @@ def edge_mass(trials: int, low: int = 0) -> float:
     from scipy.stats import binom
 
     kept = 1 - 2 * binom.cdf(low - 1, trials, 0.5)
-    return float(binom.pmf(low, trials, 0.5) / kept) * (1 + _ROUNDING)
+    return min(1.0, float(binom.pmf(low, trials, 0.5) / kept) * (1 + _ROUNDING))
 
 
 def shift_epsilon(trials: int, draws: int, delta: float, low: int = 0) -> float:

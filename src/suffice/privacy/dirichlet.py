@@ -56,7 +56,7 @@ def pair_delta(first: ArrayLike, second: ArrayLike, sigma: float, epsilon: float
     stayed = sigma * one, sigma * two
     cut = _log_ratio(one, two, sigma)
     high, low = (cut + epsilon) / sigma, (cut - epsilon) / sigma
-    growth = math.exp(epsilon)
+    growth = math.exp(min(epsilon, _UNDERFLOW))  # less than it is makes delta larger
     there = _upper_tail(*stayed, high) - growth * _upper_tail(*moved, high)
     back = _upper_tail(*moved[::-1], -low) - growth * _upper_tail(*stayed[::-1], -low)
     return np.asarray(np.maximum(there, back))

@@ -20,13 +20,15 @@ _APART = Assumption(
 )
 
 
-def merge(releases: Sequence[Release]) -> Release:
-    """Return one release for the rows of all owners, as the kind's rules say.
+def merge(releases: Release | Sequence[Release]) -> Release:
+    """Return one release for the rows of all owners, as the kind's rules say; one is itself.
 
     Each owner's own noise protects their own rows and nobody else's: the merged release lists the
     guarantees part by part. The owners' rows must be of different people; that is theirs to know,
     and each guarantee says that it rests on it.
     """
+    if isinstance(releases, Release):
+        return releases
     first = _checked(releases)
     if len(releases) == 1:
         return first

@@ -43,9 +43,11 @@ class Flips:
         if (self.keep is None) == (self.table is None):
             raise ParameterError("give the noise of a column once: as keep, or as a table.")
         if self.keep is not None:
-            if not 0 < self.keep < 1 or self.keep == 1 / self.states:
+            other = (1 - self.keep) / (self.states - 1)
+            # The eigenvalues of P are 1 and keep - other.
+            if not 0 < self.keep < 1 or abs(self.keep - other) * _WORST_CONDITION <= 1:
                 raise ParameterError(
-                    "a state must be kept with a chance strictly between 0 and 1, and not at"
+                    "a state must be kept with a chance strictly between 0 and 1, and not near"
                     " 1/states, where nothing would be left to learn: choose another flip."
                 )
             return

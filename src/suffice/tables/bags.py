@@ -96,7 +96,7 @@ def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Ba
     """Return the sets of the rows of ``table``; every one must have rows.
 
     ``names`` declares the sets and their order; unless given they are all that occur, sorted (or
-    the order of index sets).
+    the order of index sets). Sets of several columns are named COLUMN=NAME.
     """
     declared = None if names is None else check_bag_names(names)
     columns = bag_columns(bags)
@@ -122,8 +122,6 @@ def _rows_of(table: Table) -> int:
 
 
 def _from_columns(table: Table, columns: tuple[str, ...], declared: BagNames | None) -> Bags:
-    if declared is not None and len(columns) > 1:
-        raise ParameterError("names of sets can be declared for one column of bags only.")
     resolve_roles(table.schema, features=columns)
     read: list[list[pa.Array]] = [[] for _ in columns]
     for batch in table.batches(columns):
@@ -131,14 +129,29 @@ def _from_columns(table: Table, columns: tuple[str, ...], declared: BagNames | N
             chunks.append(_plain(column))
     if not read[0]:
         raise TableError("the table has no rows.")
-    parts = [_from_array(pa.concat_arrays(chunks), declared) for chunks in read]
-    if len(parts) == 1:
-        return parts[0]
+    whole = [pa.concat_arrays(chunks) for chunks in read]
+    if len(whole) == 1:
+        return _from_array(whole[0], declared)
+    parts = [_from_array(column, None) for column in whole]
     shifts = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
     named = zip(columns, parts, strict=True)
-    joined = [f"{column}={name}" for column, part in named for name in part.names]
-    codes = [part.codes + shift for part, shift in zip(parts, shifts, strict=True)]
-    return Bags(check_bag_names(joined), np.hstack(codes).astype(np.int32))
+    joined = check_bag_names([f"{column}={n}" for column, part in named for n in part.names])
+    codes = np.hstack([part.codes + shift for part, shift in zip(parts, shifts, strict=True)])
+    return _in_order(Bags(joined, codes.astype(np.int32)), declared)
+
+
+def _in_order(found: Bags, declared: BagNames | None) -> Bags:
+    """Return the sets in the order in which they were declared, if they were."""
+    if declared is None:
+        return found
+    places = {name: place for place, name in enumerate(declared)}
+    strange = sum(name not in places for name in found.names)
+    if strange:
+        raise TableError(
+            f"{strange} sets were not declared; declare all, of several columns as COLUMN=NAME."
+        )
+    moved = np.array([places[name] for name in found.names], dtype=np.int32)
+    return Bags(declared, moved[found.codes])
 
 
 def _plain(column: pa.Array) -> pa.Array:

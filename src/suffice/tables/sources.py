@@ -15,6 +15,7 @@ import pyarrow.csv  # loaded on first use, and that could be in a reader thread
 import pyarrow.dataset as ds
 
 from suffice.errors import StorageError, TableError
+from suffice.tables.columns import feature_names
 
 __all__ = ["BATCH_ROWS", "Table", "concatenated", "open_table"]
 
@@ -203,8 +204,7 @@ def open_table(data: Any) -> Table:
         return data
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
         table = _as_table(data)
-        keep = [name for name in table.column_names if not name.startswith("__index_level_")]
-        return _InMemory(table.select(keep))
+        return _InMemory(table.select(feature_names(table.schema)))
     try:
         return _Array(np.asarray(data))
     except ValueError as error:

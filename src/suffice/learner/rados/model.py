@@ -1,16 +1,13 @@
-"""What the learners from rados share: two classes, edges of plain data, one release of several."""
+"""What the learners from rados share: two classes, and edges of plain data."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.learner.linear import LinearModel
-from suffice.release.artifact import Release
-from suffice.release.merge import merge
 
-__all__ = ["TwoClasses", "one_release"]
+__all__ = ["TwoClasses"]
 
 
 class TwoClasses(LinearModel):
@@ -29,8 +26,3 @@ class TwoClasses(LinearModel):
                 "Only binary classification is supported. The type of the target is multiclass."
             )
         return (2.0 * codes - 1)[:, None] * rows
-
-
-def one_release(release: Release | Sequence[Release]) -> Release:
-    """Return one release as it is, several owners' as one: sums of a rado from each."""
-    return release if isinstance(release, Release) else merge(tuple(release))

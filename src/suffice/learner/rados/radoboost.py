@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
 from suffice.learner.rados.boosting import BoostedModel, boosted
-from suffice.learner.rados.model import one_release
 from suffice.learner.rados.moments import Moments, moments_of, rados_of
 from suffice.learner.rados.risks import logistic_rado_risk, sampling_term
 from suffice.learner.rados.simulated import simulated_rados
 from suffice.learner.rows import design_matrix
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
+from suffice.release.merge import merge
 
 __all__ = ["RadoBoost"]
 
@@ -118,7 +118,7 @@ class RadoBoost(BoostedModel):
         Where the caller has labelled examples, (X, y), the kept round is that of fewest errors on
         them.
         """
-        whole = one_release(release)
+        whole = merge(release)
         rados, known = rados_of(whole), moments_of(whole)
         if (X is None) != (y is None):
             raise ParameterError("examples are rows and labels: give both X and y, or neither.")

@@ -12,10 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from suffice.errors import ParameterError
 from suffice.learner.linear import FIGURES
 from suffice.learner.losses import LOSSES
-from suffice.learner.rados.model import TwoClasses, one_release
+from suffice.learner.rados.model import TwoClasses
 from suffice.learner.rados.moments import Moments, moments_of
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
+from suffice.release.merge import merge
 
 __all__ = ["RadoRidge"]
 
@@ -68,7 +69,7 @@ class RadoRidge(TwoClasses):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release | Sequence[Release]) -> "RadoRidge":
         """Learn from a release of rados, or several owners'; no rows are needed."""
-        whole = one_release(release)
+        whole = merge(release)
         known = moments_of(whole)
         if len(known.rows) < 2:
             raise ParameterError("a covariance needs two rados or more; RadoBoost takes one.")

@@ -30,7 +30,7 @@ from suffice.learner.rows import mapped_batches, mapped_sets, matching_sets
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.tables.bags import Bags, bag_columns, read_bags
-from suffice.tables.columns import resolve_roles
+from suffice.tables.columns import feature_names, resolve_roles
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import Table, open_table
 
@@ -134,7 +134,7 @@ class ClassRatio(BaseEstimator):
         known = replace(known, classes=plain, names=plain)
         table = open_table(X)
         self.classes_ = classes
-        self._plain(table, table.schema.names)
+        self._plain(table, feature_names(table.schema))
         bags = Bags(tuple(names), codes.astype(np.int32)[:, None])
         return self._fit_sets(known, mapped_sets(table, self.pipeline_, bags), strict=False)
 
@@ -149,7 +149,7 @@ class ClassRatio(BaseEstimator):
         found = read_bags(table, bags)
         known = given_sets(found.names, found.sizes, proportions, classes)
         self.classes_ = np.array(known.classes)
-        self._plain(table, [n for n in table.schema.names if n not in bag_columns(bags)])
+        self._plain(table, feature_names(table.schema, bag_columns(bags)))
         return self._fit_sets(known, mapped_sets(table, self.pipeline_, found))
 
     @_fit_context(prefer_skip_nested_validation=True)

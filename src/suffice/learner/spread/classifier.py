@@ -17,9 +17,10 @@ from suffice.learner.spread.gaussian import predicted_features
 from suffice.learner.spread.importance import expectation_maximisation, sampled_records
 from suffice.learner.spread.joint import joint_states
 from suffice.learner.spread.likelihood import CleanFeatures, Knowledge, SpreadLikelihood
-from suffice.learner.spread.posterior import Corrupted, Prior, clean_features
+from suffice.learner.spread.posterior import Corrupted, Prior, check_prior, clean_features
 from suffice.learner.spread.selection import choose_lam, maximise
 from suffice.release.artifact import Release
+from suffice.release.merge import merge
 from suffice.release.spread import SpreadColumn
 
 __all__ = ["SpreadClassifier", "corrupted_records"]
@@ -103,22 +104,29 @@ class SpreadClassifier(LinearModel):
         return self._fit_rows(rows, codes, channel)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_release(self, release: Release, X: Any = None) -> "SpreadClassifier":
-        """Learn from randomised records, or from randomised labels and their public rows ``X``."""
-        channel = release.arrays.get("channel")
+    def fit_release(
+        self, release: Release | Sequence[Release], X: Any = None
+    ) -> "SpreadClassifier":
+        """Learn from randomised records, or from randomised labels and their public rows ``X``.
+
+        Several owners' releases are learnt from as one.
+        """
+        whole = merge(release)
+        channel = whole.arrays.get("channel")
         if channel is None:
-            raise ParameterError(f"a {release.kind} release holds no randomised labels.")
-        codes = release.arrays["answers"]
-        self._learn_from((release,))
-        if release.kind == "label-responses":
-            (rows,) = matching_rows(X, [release])
+            raise ParameterError(f"a {whole.kind} release holds no randomised labels.")
+        codes = whole.arrays["answers"]
+        self._learn_from((whole,))
+        if whole.kind == "label-responses":
+            (rows,) = matching_rows(X, [whole])
             return self._fit_rows(rows, codes, channel)
-        return self.fit_corrupted(corrupted_records(release), codes, channel, release.classes)
+        return self.fit_corrupted(corrupted_records(whole), codes, channel, whole.classes)
 
     def fit_corrupted(
         self, records: Corrupted, codes: np.ndarray, channel: np.ndarray, classes: Sequence[Any]
     ) -> "SpreadClassifier":
         """Learn from corrupted records and labels; ``channel`` is P[observed i | true j]."""
+        check_prior(records, self.prior)
         self.classes_ = np.array(classes)
         known = _known(records, self.prior)
         return self._fit_likelihood(SpreadLikelihood(known, codes, channel), records)

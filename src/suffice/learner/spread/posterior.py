@@ -24,6 +24,7 @@ from suffice.release.spread import Added, Flips, SpreadColumn
 __all__ = [
     "Corrupted",
     "Prior",
+    "check_prior",
     "clean_features",
     "coordinates",
     "filtered",
@@ -54,6 +55,23 @@ class Corrupted:
         for position, column in enumerate(self.columns):
             found.setdefault((column.states, column.noise), []).append(position)
         return found
+
+
+def check_prior(records: Corrupted, prior: Prior) -> None:
+    """Raise unless there are columns to learn from, and a given prior is about them."""
+    if not records.columns:
+        raise ParameterError("a poll has no columns to learn from: see suffice frequencies.")
+    if isinstance(prior, str):
+        return
+    if len(prior) != len(records.columns):
+        raise ParameterError("a prior needs one array per column.")
+    for column, given in zip(records.columns, prior, strict=True):
+        known = np.asarray(given, dtype=np.float64)
+        if column.states is None:
+            if known.shape != (2,) or not np.isfinite(known).all() or known[1] <= 0:
+                raise ParameterError("a prior needs mean and variance of each continuous column.")
+        elif known.shape != (len(column.states),) or not (known >= 0).all() or not known.any():
+            raise ParameterError("a prior needs one probability per state of each column.")
 
 
 def coordinates(column: SpreadColumn) -> np.ndarray:
@@ -99,8 +117,6 @@ def marginals_of(
     """Return p(k) of every column, (columns, states)."""
     if given is not None:
         known = np.stack(given).astype(np.float64)
-        if known.shape != (cells.shape[1], noise.states) or (known < 0).any():
-            raise ParameterError("a prior needs one probability per state of each column.")
         return known / known.sum(axis=1, keepdims=True)
     if prior == "flat":
         return np.full((cells.shape[1], noise.states), 1 / noise.states)

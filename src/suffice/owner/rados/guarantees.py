@@ -134,7 +134,8 @@ def feature_guarantees(
     ``truncate`` the edges count as infinite loss. More than ``epsilon`` is refused.
     """
     low = 0 if truncate is None else truncation(rows, truncate)
-    edges = -math.expm1(count * math.log1p(-edge_mass(rows, low)))
+    edge = edge_mass(rows, low)
+    edges = -math.expm1(count * math.log1p(-edge)) if edge < 1 else 1.0
     if edges >= delta:
         raise ParameterError(
             f"the edges of the truncation would show one value with probability {edges:.2g}, more"
