@@ -146,12 +146,7 @@ def _noisy_sums() -> Iterator[Case]:
     case = whitened.case("mean-operator gaussian, whitened", SOME)
     yield case
     yield whitened.twin(
-        case,
-        "sensitivity before shaping",
-        "the noise is scaled to rows as they were before they were shaped, which are shorter",
-        lambda noise: replace(
-            noise, scale=noise.scale * _plain_over_shaped(whitened, noise.sensitivity.l2)
-        ),
+        case, "norm for diameter", "a changed label is said to move the sum by x, not by 2 x", half
     )
     many = _Operator.of(_ROWS, classes=(0, 1, 2), **gaussian)
     case = many.case("mean-operator gaussian, 3 classes", SOME // 2)
@@ -168,11 +163,6 @@ def _noisy_sums() -> Iterator[Case]:
     yield case
     case = replace(case, samples=FEW // 2)
     yield knorm.twin(case, "half the noise", "the scale is half of what it must be", half)
-
-
-def _plain_over_shaped(operator: _Operator, shaped: float) -> float:
-    plain = replace(operator, shaped=False)
-    return min(plain.noise.sensitivity.l2 / shaped, 0.75)
 
 
 def _whole_releases() -> Iterator[Case]:

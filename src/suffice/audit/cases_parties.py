@@ -224,22 +224,25 @@ def _ensemble(name: str, options: dict[str, Any]) -> _Ensemble:
 
 def _whole() -> Iterator[Case]:
     """Yield aggregations from end to end, as floats, about which the auditor is told nothing."""
-    stated = _Ensemble(PrivateEnsemble(**{**_GAUSSIAN, "epsilon": 8.0}))
+    for method in ("operator", "votes", "soft", "vote", "average"):
+        stated = _ensemble(method, {**_GAUSSIAN, "epsilon": 8.0})
+        case = stated.case(f"{method}, whole releases", FEW // 4)
+        case = replace(case, sample=_through(stated, stated.ensemble), score=None)
+        yield case
+        yield case.twin(
+            "epsilon tripled",
+            "the noise of three times the epsilon that is stated",
+            sample=_through(stated, replace(stated.ensemble, epsilon=24.0)),
+        )
 
-    def through(ensemble: PrivateEnsemble) -> Callable[[Any, int], np.ndarray]:
-        def sample(data: tuple[Any, ...], times: int) -> np.ndarray:
-            sent, auxiliary = stated.sent(data), stated.auxiliary(data)
-            asked = {"enrolled": _PARTIES, "ledger": None}
-            drawn = (ensemble.aggregate(sent, auxiliary, **asked) for _ in range(times))
-            return np.array([one.release.arrays["mean_operator"] for one in drawn])
 
-        return sample
+def _through(stated: _Ensemble, ensemble: PrivateEnsemble) -> Callable[[Any, int], np.ndarray]:
+    """Return how the numbers of whole releases come about, all of a release's code included."""
 
-    case = stated.case("operator, whole releases", FEW // 4)
-    case = replace(case, sample=through(stated.ensemble), score=None)
-    yield case
-    yield case.twin(
-        "epsilon tripled",
-        "the noise of three times the epsilon that is stated",
-        sample=through(replace(stated.ensemble, epsilon=24.0)),
-    )
+    def sample(data: tuple[Any, ...], times: int) -> np.ndarray:
+        sent, auxiliary = stated.sent(data), stated.auxiliary(data)
+        asked = {"enrolled": _PARTIES, "ledger": None}
+        drawn = (ensemble.aggregate(sent, auxiliary, **asked).release for _ in range(times))
+        return np.array([np.concatenate([a.ravel() for a in r.arrays.values()]) for r in drawn])
+
+    return sample
