@@ -37,7 +37,8 @@ docs: .venv/made  ## write docs/cli.md anew, and the site into build/docs; warni
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
 	@echo build/docs/index.html
 
-audit: .venv/made  ## the full-size checks: 20,000 mutated files, 200 spenders with kills
+audit: .venv/made  ## the auditor on every mechanism; full-size checks: 20,000 mutated files, 200 spenders
+	$(PY) -m suffice audit --all
 	$(PY) -m pytest -m audit
 
 bench: .venv/made  ## every performance claim, as ratios measured in one run; DATA=DIR for all of them

@@ -1,11 +1,13 @@
 """Every mechanism is audited and has a twin; sound ones pass, broken ones do not."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from suffice.audit.auditor import Finding, audit, audit_case
 from suffice.audit.cases import all_cases, named, selected
+from suffice.audit.lower_bound import event_bound
 from suffice.errors import ParameterError
 from suffice.owner.candidates import MECHANISMS
 from suffice.owner.parties.aggregate import METHODS
@@ -105,6 +107,27 @@ def test_the_failure_probability_is_shared_by_all_cases():
     found: list[Finding] = audit(names, effort=0.01, failure=1e-3)
     assert [finding.alpha for finding in found] == [5e-4, 5e-4]
     assert [finding.name for finding in found] == names
+
+
+@pytest.mark.parametrize("name", ["mean-operator laplace", "parties, votes, gaussian"])
+def test_what_may_fail_is_shared_by_directions_and_readings(name, monkeypatch):
+    """Every bound that is looked at has its share of alpha: four of a Gaussian claim, or two."""
+    told = []
+
+    def spy(event, scored, measure, alpha):
+        told.append(alpha)
+        return event_bound(event, scored, measure, alpha)
+
+    monkeypatch.setattr("suffice.audit.auditor.event_bound", spy)
+    audit_case(named(name), effort=0.02, alpha=1e-4)
+    assert len(told) == (2 if named(name).mu is None else 4)
+    assert sum(told) == pytest.approx(1e-4)
+
+
+def test_the_readme_counts_the_mechanisms():
+    sound = [case for case in all_cases().values() if not case.broken]
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert f"data sets of {len(sound)}\nmechanisms" in readme.replace("\n  ", "\n")
 
 
 def test_a_kind_that_does_not_exist_is_named():
