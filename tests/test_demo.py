@@ -33,10 +33,14 @@ def test_the_auditor_finds_the_broken_one_and_no_other(told):
 
 
 def test_every_release_taught_something(told):
+    """Noise is fresh: of 241 draws the least sure were .85 (deviation .09) and 1.03 (.13).
+
+    A limit six deviations below them fails less than once in a million runs; nothing learnt is 0.
+    """
     for chapter in told[0].chapters:
         measure = chapter.measure
         way = measure.plain - measure.ignorant
-        assert (measure.found[0] - measure.ignorant) / way > 0.6, chapter.name
+        assert (measure.found[0] - measure.ignorant) / way > 0.25, chapter.name
 
 
 @pytest.mark.parametrize("number", range(len(CHAPTERS)), ids=lambda n: CHAPTERS[n].__name__)
