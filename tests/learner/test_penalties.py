@@ -93,7 +93,7 @@ def test_a_1norm_too_weak_for_the_operator_is_an_error_that_says_what_to_change(
 
 def test_names_lead_to_penalties_and_nonsense_to_an_error():
     assert penalty_named("l1") is PENALTIES["l1"]
-    assert penalty_named("elastic-net", 0.2).mixing == 0.2
+    assert penalty_named(Penalty("elastic-net", 0.2)).mixing == 0.2
     assert penalty_named(PENALTIES["none"]).name == "none"
     for call in (lambda: penalty_named("l3"), lambda: Penalty("elastic-net", 1.5)):
         with pytest.raises(ParameterError, match=r"penalty|mixing"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from suffice.errors import CorruptFileError, ParameterError, StorageError
 from suffice.owner import policy as module
 from suffice.owner.mean_operator import MECHANISMS, MeanOperator
-from suffice.owner.policy import Policy, Terms, Verdict, Wanted, decide, mechanism_names
+from suffice.owner.policy import Policy, Terms, Verdict, Wanted, decide, grantable_mechanisms
 from suffice.privacy.guarantee import Budget
 
 POLICY = Policy(largest_epsilon=1.0, largest_delta=1e-6, least_rows=50)
@@ -25,7 +25,7 @@ def wanted(epsilon=0.5, delta=0.0, mechanism="auto", **other) -> Wanted:
 
 
 def test_what_is_within_all_limits_is_granted_as_asked():
-    for mechanism in mechanism_names():
+    for mechanism in grantable_mechanisms():
         asked = wanted(1.0, 1e-6, mechanism)
         decision = decide(asked, POLICY, PLENTY)
         assert (decision.verdict, decision.terms) == (Verdict.GRANTED, asked.terms)

@@ -40,7 +40,7 @@ def batch_of(**columns) -> pa.RecordBatch:
 def test_features_are_all_columns_without_another_role():
     schema = SCHEMA.remove(3)
     roles = resolve_roles(schema, label="sick", bag="bag")
-    assert roles == Roles(("age", "ward"), label="sick", bag="bag")
+    assert roles == Roles(("age", "ward"), label="sick")
 
 
 def test_the_row_numbers_of_pandas_are_no_feature_unless_named():

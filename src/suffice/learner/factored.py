@@ -62,7 +62,8 @@ class FactoredClassifier(LinearModel):
         coordinates in which the rows are white (`learner.shrinking`, which also chooses lam), in
         the place of ``project``. "auto": of releases that protect parties, with the l2 penalty.
     tol : float, default=1e-6
-        The gradient's largest entry at which the solver may stop; reaching it is checked.
+        The gradient's largest entry at which the solver may stop. More than ten times as much is
+        an error; ``gradient_norm_`` is what was reached.
     max_iter : int, default=1000
         The most iterations of the solver.
 

@@ -50,12 +50,10 @@ PENALTIES = {
 }
 
 
-def penalty_named(penalty: str | Penalty, mixing: float | None = None) -> Penalty:
-    """Return the penalty of this name; ``mixing`` is that of the elastic net, .5 unless given."""
+def penalty_named(penalty: str | Penalty) -> Penalty:
+    """Return the penalty of this name, or the one that is given."""
     if isinstance(penalty, Penalty):
         return penalty
     if penalty not in PENALTIES:
         raise ParameterError(f"penalty must be one of {', '.join(PENALTIES)}.")
-    if mixing is None or penalty != "elastic-net":
-        return PENALTIES[penalty]
-    return Penalty(penalty, float(mixing))
+    return PENALTIES[penalty]

@@ -153,9 +153,9 @@ class FactoredProblem:
     ) -> Solution:
         """Return the minimiser, or raise if the certificate was not reached.
 
-        The certificate is the gradient's largest entry, at most ``tol``; with a 1-norm that of
-        theta - prox(theta - gradient). Without any penalty a minimiser must exist
-        (`suffice.learner.zonotope`).
+        The certificate is the gradient's largest entry, ``tol`` or, where floats end before it, at
+        most ten times as large; with a 1-norm that of theta - prox(theta - gradient). Without any
+        penalty a minimiser must exist (`suffice.learner.zonotope`).
         """
         if self.loss is not None and self.loss.untrainable:
             raise ParameterError(f"the {self.loss.name} loss: {self.loss.untrainable}")

@@ -64,7 +64,10 @@ class _Remembered:
 
 
 def minimise(function: Curved, start: np.ndarray, tol: float, max_iter: int) -> Solution:
-    """Return where the largest entry of the gradient is at most ``tol``, or raise."""
+    """Return where the gradient's largest entry is at most ``tol``; beyond ten times that, raise.
+
+    What floats allow may lie between: the solution states what it reached.
+    """
     risk, at, used = _Remembered(function.risk), start, 0
     metric: list[np.ndarray] | None = None
     while risk.residual(at) > tol and used < max_iter:

@@ -13,7 +13,7 @@ from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError
 from suffice.owner.forecast import PublicMoments, Utility
 from suffice.owner.public_rows import PublicRows
-from suffice.owner.shaping import Shape, whitening
+from suffice.owner.shaping import MOST_SHAPED, Shape, whitening
 from suffice.privacy.noise import (
     GaussianNoise,
     KNormNoise,
@@ -45,7 +45,6 @@ MECHANISMS = (*ADDITIVE, "response")
 GROUPS: Mapping[str, tuple[str, ...]] = {"auto": MECHANISMS, "sums": tuple(ADDITIVE)}
 MOST_STATES = 256  # classes of randomised labels: an answer is one byte
 _PENALTIES = (1.0, 0.1)  # at which whitened noise is tried
-_MOST_SHAPED = 1500  # coordinates: beyond, a matrix of all pairs is no small file any more
 _MOST_UNEVEN = 2.0**20  # largest over least variance: beyond, an integer matrix is too coarse
 _CLEARLY = 1.01  # a shape or randomised labels must be that much better than plain noise
 
@@ -109,7 +108,7 @@ class Ways:
         codes = rows / step
         # By penalty: the largest norms of a row, the variance along each eigenvector, the shape.
         self._shapes = {None: (*_norms(codes), np.ones(rows.shape[1]), None)}
-        for penalty in _PENALTIES if rows.shape[1] <= _MOST_SHAPED else ():
+        for penalty in _PENALTIES if rows.shape[1] <= MOST_SHAPED else ():
             spread = penalty + moments.curvature * moments.values
             if spread.max() > _MOST_UNEVEN * spread.min():
                 continue

@@ -18,7 +18,7 @@ from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Budget
 from suffice.release.files import read_bounded
 
-__all__ = ["Decision", "Policy", "Terms", "Verdict", "Wanted", "decide", "mechanism_names"]
+__all__ = ["Decision", "Policy", "Terms", "Verdict", "Wanted", "decide", "grantable_mechanisms"]
 
 _MOST_BYTES = 2**20
 _GRANTABLE = ("mean-operator",)
@@ -26,8 +26,8 @@ _NEED_DELTA = frozenset({"gaussian"})  # as MeanOperator has it; a test compares
 _STEPS = 10**6  # per unit of epsilon: a counter is readable, and never more than is left
 
 
-def mechanism_names() -> tuple[str, ...]:
-    """Return every mechanism that can be asked for; "auto" lets public rows choose.
+def grantable_mechanisms() -> tuple[str, ...]:
+    """Return every mechanism that a policy can grant; "auto" lets public rows choose.
 
     "response" is not among them: it speaks of rows one by one, and a proposal names them without
     their order.
@@ -86,7 +86,7 @@ class Policy:
     def __post_init__(self) -> None:
         check_epsilon(self.largest_epsilon)
         check_delta(self.largest_delta)
-        _check_names("mechanisms", self.mechanisms, mechanism_names())
+        _check_names("mechanisms", self.mechanisms, grantable_mechanisms())
         _check_names("kinds", self.kinds, _GRANTABLE)
         if self.features is not None:
             _check_names("features", self.features, self.features)
@@ -205,7 +205,7 @@ def _nearest(asked: Terms, policy: Policy, left: Budget) -> Terms | None:
     if epsilon > left.epsilon:
         epsilon = _rounded_down(left.epsilon)
     delta = min(asked.delta, policy.largest_delta, left.delta)
-    accepted = mechanism_names() if "auto" in policy.mechanisms else policy.mechanisms
+    accepted = grantable_mechanisms() if "auto" in policy.mechanisms else policy.mechanisms
     usable = [name for name in accepted if delta > 0 or name not in _NEED_DELTA]
     if not usable:
         return None

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Shape", "whitening"]
+__all__ = ["MOST_SHAPED", "Shape", "whitening"]
 
+MOST_SHAPED = 1500  # coordinates: beyond, a matrix of all pairs is no small file any more
 _BITS = 20  # of the largest entry of the integer matrix
 
 

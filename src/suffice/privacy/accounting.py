@@ -14,12 +14,19 @@ from typing import Any
 from suffice.errors import ParameterError
 from suffice.privacy.events import Approximate, Composed, Event, Gaussian, Laplace, Pure, Unbounded
 
-__all__ = ["compose_events", "composed_epsilon", "fits", "loss_distribution"]
+__all__ = [
+    "CONVOLUTION_ERROR",
+    "LEAST_DELTA",
+    "compose_events",
+    "composed_epsilon",
+    "fits",
+    "loss_distribution",
+]
 
 _INTERVAL = 1e-4  # of a single loss; the sum of n losses is at most n intervals too high
 _ROUNDING = 1e-9  # far above what the floats of a convolution can lose
-_CONVOLUTION_ERROR = 1e-12  # of delta, absolute: Fourier transforms lose about 1e-14
-_LEAST_DELTA = 1e-11  # below this, only sums are trusted
+CONVOLUTION_ERROR = 1e-12  # of delta, absolute: Fourier transforms lose about 1e-14
+LEAST_DELTA = 1e-11  # below this, only sums are trusted
 _MOST_EPSILON = 200.0  # above this nothing is protected, and a distribution would fill the memory
 _FINE_EVENTS = 100  # with more events than this the interval shrinks in proportion
 
@@ -92,7 +99,7 @@ def _by_distribution(events: Sequence[Event], delta: float) -> float:
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     slack = math.fsum(event.slack for event in gaussians)
     left = (delta - math.fsum(event.tail for event in gaussians)) * math.exp(-slack)
-    left -= _CONVOLUTION_ERROR
+    left -= CONVOLUTION_ERROR
     if left <= 0:
         return math.inf
     counts = Counter(events)
@@ -117,7 +124,7 @@ def _composed_epsilon(parts: tuple[Event, ...], delta: float) -> float:
         return math.inf
     joined = _joined(parts)
     plain = min(_plain_sum(parts, delta), _plain_sum(joined, delta))
-    if len(joined) == 1 or delta <= _LEAST_DELTA or plain > _MOST_EPSILON:
+    if len(joined) == 1 or delta <= LEAST_DELTA or plain > _MOST_EPSILON:
         return plain
     return min(plain, _by_distribution(joined, delta))
 

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from suffice.errors import ParameterError
 from suffice.privacy import calibrate
+from suffice.privacy.accounting import CONVOLUTION_ERROR, LEAST_DELTA
 
 __all__ = ["edge_mass", "most_draws", "shift_epsilon", "truncation"]
 
-_LEAST_DELTA = 1e-11  # below this the floats of a convolution cannot be trusted
-_CONVOLUTION_ERROR = 1e-12  # of delta, absolute: Fourier transforms lose about 1e-14
 _ROUNDING = 1e-9  # relative: far above what a binomial probability and n products lose
 _CELLS = 200  # of the grid per standard deviation of one loss
 _TAIL = 6.5  # sqrt(m): P[|K - m/2| > 6.5 sqrt(m)] < 2 e^(-84), counted as infinite loss
@@ -64,9 +63,9 @@ def shift_epsilon(trials: int, draws: int, delta: float, low: int = 0) -> float:
     Infinite where the edges alone weigh more: 1 - (1 - P[K = low])^draws > delta.
     """
     delta = calibrate.check_delta(delta, positive=True)
-    if delta <= _LEAST_DELTA:
-        raise ParameterError(f"delta must exceed {_LEAST_DELTA:g} for binomial numbers.")
-    left = delta * (1 - _ROUNDING) - _CONVOLUTION_ERROR
+    if delta <= LEAST_DELTA:
+        raise ParameterError(f"delta must exceed {LEAST_DELTA:g} for binomial numbers.")
+    left = delta * (1 - _ROUNDING) - CONVOLUTION_ERROR
     composed = _loss_distribution(trials, low).self_compose(draws)
     return float(composed.get_epsilon_for_delta(left)) * (1 + _ROUNDING) + _ROUNDING
 

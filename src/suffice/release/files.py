@@ -28,11 +28,13 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """Return the file's bytes, after checking its size against ``most``."""
+    """Return the file's bytes, if there are no more than ``most``; a pipe may only say so late."""
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > most:
-                raise StorageError(f"{path} is larger than {most} bytes; it is not read.")
-            return file.read(most + 1)
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(most + 1) if size <= most else b""
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}.") from None
+    if max(size, len(data)) > most:
+        raise StorageError(f"{path} is larger than {most} bytes; it is not read.")
+    return data

@@ -34,8 +34,6 @@ class Roles:
 
     features: tuple[str, ...]
     label: str | None = None
-    bag: str | None = None
-    party: str | None = None
 
 
 def is_categorical(kind: pa.DataType) -> bool:
@@ -88,7 +86,7 @@ def resolve_roles(
             is_categorical(schema.field(name).type)
         except TableError as error:
             raise TableError(f"column {name!r}: {error}") from None
-    return Roles(tuple(chosen), label, bag, party)
+    return Roles(tuple(chosen), label)
 
 
 def _some(names: list[str]) -> str:

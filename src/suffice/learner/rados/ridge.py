@@ -27,7 +27,7 @@ _FOLDS = 5
 class RadoRidge(TwoClasses):
     """Computes the linear classifier of least square loss on examples, from rados alone.
 
-    minimise 1 - 2 <theta, mu> + theta^T S theta + lam ||theta||^2
+    minimise 1 - 2 <theta, mu> + theta^T S theta + (lam/2) ||theta||^2
 
     The mean of rados gives mu and their covariance S (`suffice.learner.rados.moments`): up to the
     penalty this is the mean-variance rado-risk (Nock 2016). Two moments of n rados are known to
@@ -77,7 +77,7 @@ class RadoRidge(TwoClasses):
         return self._fit_moments(known)
 
     def _fit_moments(self, known: Moments) -> "RadoRidge":
-        lams = None if self.lam == "auto" else [float(self.lam)]
+        lams = None if self.lam == "auto" else [float(self.lam) / 2]  # on the diagonal of S
         found = _fitted(known, lams)
         self.intercept_only_ = False
         if lams is None and self.pipeline_.intercept > 0:
@@ -86,7 +86,7 @@ class RadoRidge(TwoClasses):
             found = constant if self.intercept_only_ else found
         self.coef_ = np.zeros(len(known.operator))
         self.coef_[-len(found.parameters) :] = found.parameters
-        self.lam_, self.risk_ = found.lam, found.risk
+        self.lam_, self.risk_ = 2 * found.lam, found.risk
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -100,7 +100,7 @@ class RadoRidge(TwoClasses):
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
-    """A minimiser, its penalty, its estimated risk, and the risk it is charged."""
+    """A minimiser, its estimated and its charged risk; ``lam`` is added to the diagonal of S."""
 
     parameters: np.ndarray
     lam: float

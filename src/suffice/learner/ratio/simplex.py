@@ -33,9 +33,7 @@ def least_squares_on_simplex(gram: np.ndarray, target: np.ndarray) -> np.ndarray
     return weights / weights.sum()
 
 
-def mixture_weights(
-    likelihoods: np.ndarray, counts: np.ndarray | None = None, start: np.ndarray | None = None
-) -> np.ndarray:
+def mixture_weights(likelihoods: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
     """Return the rho on the simplex of largest sum_i w_i log sum_k rho_k l_ik.
 
     ``likelihoods`` (n, K) need be known up to a factor per row; ``counts`` w are weights of rows,
@@ -47,7 +45,7 @@ def mixture_weights(
     """
     weights = np.full(len(likelihoods), 1.0) if counts is None else counts
     weights = weights / weights.sum()
-    rho = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1]) if start is None else start
+    rho = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1])
     mixed = np.maximum(likelihoods @ rho, _LEAST)
     for _ in range(_MOST):
         ratios = likelihoods / mixed[:, None]

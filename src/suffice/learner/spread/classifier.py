@@ -54,7 +54,8 @@ class SpreadClassifier(LinearModel):
     samples : int, default=10
         Of the importance solver, per record.
     tol : float, default=1e-5
-        The gradient's largest entry at which the solver may stop; reaching it is checked.
+        The gradient's largest entry at which the solver may stop. More than ten times as much is
+        an error; ``gradient_norm_`` is what was reached.
     max_iter : int, default=1000
         The most iterations.
     random_state : int, RandomState or None, default=0

@@ -6,7 +6,7 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.owner.parties.auxiliary import VOTE
-from suffice.owner.shaping import Shape, whitening
+from suffice.owner.shaping import MOST_SHAPED, Shape, whitening
 from suffice.privacy.noise import GaussianNoise, KNormNoise, Noise, Sensitivity
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "whitened_shape",
 ]
 
-_MOST_SHAPED = 1500  # coordinates: beyond, a matrix of all pairs is no small file any more
 _MOST_KNORM = 100_000  # numbers: each is drawn to hundreds of bits, which takes minutes by then
 _FLOOR = 2.0**-20  # of the largest variance: directions with less are whitened to this only
 
@@ -64,7 +63,7 @@ def whitened_shape(codes: np.ndarray) -> Shape | None:
     1/g_j along an eigenvector costs max_j s_j g_j, which g_j = 1/s_j makes one for all. Even noise
     has the variance of the largest s_j everywhere. None where there are too many coordinates.
     """
-    if codes.shape[1] > _MOST_SHAPED:
+    if codes.shape[1] > MOST_SHAPED:
         return None
     values, vectors = np.linalg.eigh(codes.T @ codes / len(codes))
     return Shape.of(whitening(np.maximum(values, 0.0), vectors, _FLOOR * float(values[-1]), 1.0))
