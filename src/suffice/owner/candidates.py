@@ -12,6 +12,7 @@ import numpy as np
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError
 from suffice.owner.forecast import PublicMoments, Utility
+from suffice.owner.operator_form import label_change, operator_columns
 from suffice.owner.public_rows import PublicRows
 from suffice.owner.shaping import MOST_SHAPED, Shape, whitening
 from suffice.privacy.noise import (
@@ -128,8 +129,7 @@ class Ways:
                 variances = _response_variance(moments, epsilon) * moments.values
                 yield self._candidate(name, epsilon, None, variances)
             return
-        columns = 1 if moments.classes == 2 else moments.classes
-        factor = 2.0 if columns == 1 else math.sqrt(2.0)
+        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
         for penalty, (one, two, spread, _) in self._shapes.items():
             reach = Sensitivity(math.ceil(2 * one), factor * two, len(spread) * columns)
             noise = ADDITIVE[name](reach, epsilon, delta)

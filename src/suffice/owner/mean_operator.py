@@ -17,6 +17,7 @@ from suffice.owner.candidates import (
 )
 from suffice.owner.forecast import Utility
 from suffice.owner.ledger import Ledger
+from suffice.owner.operator_form import operator_columns
 from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
 from suffice.owner.statistics import (
@@ -137,7 +138,7 @@ class MeanOperator:
         way = self._way(public, classes, best)
         way.exact.read(unlabelled_batches(public), None)
         guarantee = self._guarantee(way.calibrated())
-        size = len(public.pipeline.outputs) * (1 if len(classes) == 2 else len(classes))
+        size = len(public.pipeline.outputs) * operator_columns(len(classes))
         deviation = way.deviation() or best.deviation
         return Forecast(best.mechanism, guarantee, deviation, size, best.whitened, best.utility)
 

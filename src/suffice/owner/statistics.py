@@ -11,6 +11,7 @@ import pyarrow as pa
 from suffice.engines.sums import MappedSums, label_weights
 from suffice.errors import ParameterError, TableError
 from suffice.owner.fingerprint import LabelFingerprint
+from suffice.owner.operator_form import label_change, operator_columns
 from suffice.owner.public_rows import PublicRows
 from suffice.owner.shaping import Shape
 from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
@@ -98,7 +99,7 @@ class ExactSums(PrivatePass):
 
     def __init__(self, public: PublicRows, classes: Classes, shape: Shape | None) -> None:
         super().__init__(public, classes)
-        self._columns = 1 if len(classes) == 2 else len(classes)
+        self._columns = operator_columns(len(classes))
         self._sums = MappedSums(public.pipeline, self._columns)
         self.shape = shape
         self._shaped = np.zeros(2)
@@ -119,7 +120,7 @@ class ExactSums(PrivatePass):
         width = len(self.public.pipeline.outputs)
         reach, dimension = self._sums.reach, width * self._columns
         # A changed label moves mu by 2x/m, or two columns of M by x/m each (docs/errata.md).
-        factor = 2.0 if self._columns == 1 else math.sqrt(2.0) * (1 + 1e-15)
+        factor = label_change(len(self.classes))
         one, two = float(reach.l1), reach.l2
         extra = 0.0
         if self.shape is not None:

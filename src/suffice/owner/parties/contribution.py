@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.owner.operator_form import gradient_change
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.votes import operator_weights, votes_of
 from suffice.tables.labels import Classes, check_classes
@@ -154,7 +155,7 @@ def parameter_radius(auxiliary: AuxiliaryRows, classes: int, lam: float) -> floa
     """
     if not (math.isfinite(lam) and lam > 0):
         raise ParameterError("lam must be a positive number.")
-    return auxiliary.pipeline.norm_bound * (1.0 if classes == 2 else math.sqrt(2.0)) / lam
+    return auxiliary.pipeline.norm_bound * gradient_change(classes) / lam
 
 
 def parameter_step(radius: float) -> float:

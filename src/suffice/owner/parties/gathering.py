@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from suffice.errors import ParameterError, SufficeError
+from suffice.owner.operator_form import operator_columns
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import (
     STATISTICS,
@@ -233,7 +234,7 @@ class Gathering:
 
 
 def _shapes(auxiliary: AuxiliaryRows, classes: int) -> dict[str, tuple[int, int]]:
-    lines = (1 if classes == 2 else classes, len(auxiliary.pipeline.outputs))
+    lines = (operator_columns(classes), len(auxiliary.pipeline.outputs))
     return {"operator": lines, "votes": (auxiliary.count, classes), "parameters": lines}
 
 
@@ -243,7 +244,7 @@ def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> fl
     That of the longest minimiser, rounded to the grid, and a little for floats.
     """
     radius = parameter_radius(auxiliary, classes, lam)
-    width = len(auxiliary.pipeline.outputs) * (1 if classes == 2 else classes)
+    width = len(auxiliary.pipeline.outputs) * operator_columns(classes)
     return (radius / parameter_step(radius) + math.sqrt(width) / 2) * (1 + 1e-9)
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.owner.operator_form import label_change, operator_columns
 from suffice.owner.parties.auxiliary import VOTE
 from suffice.owner.shaping import MOST_SHAPED, Shape, whitening
 from suffice.privacy.noise import GaussianNoise, KNormNoise, Noise, Sensitivity
@@ -75,10 +76,8 @@ def operator_sensitivity(codes: np.ndarray, shape: Shape | None, classes: int) -
     2 VOTE N R for two classes, sqrt(2) VOTE N R for more, R = `reach`; where there is a shape, one
     step per coordinate more for its rounding (privacy/proofs/parties.md).
     """
-    columns = 1 if classes == 2 else classes
-    dimension = codes.shape[1] * columns
-    factor = 2.0 if classes == 2 else math.sqrt(2.0) * (1 + 1e-15)
-    two = factor * VOTE * len(codes) * reach(codes, shape)
+    dimension = codes.shape[1] * operator_columns(classes)
+    two = label_change(classes) * VOTE * len(codes) * reach(codes, shape)
     two += 0.0 if shape is None else math.sqrt(dimension)
     return Sensitivity(math.ceil(math.sqrt(dimension) * two), two, dimension)
 

@@ -14,6 +14,7 @@ import numpy as np
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.losses import LOSSES
 from suffice.learner.problem import FactoredProblem
+from suffice.owner.operator_form import gradient_change
 from suffice.owner.parties.auxiliary import VOTE
 from suffice.owner.parties.contribution import parameter_radius, parameter_step
 from suffice.owner.parties.gathering import largest_parameters
@@ -68,7 +69,7 @@ class Distilled:
     def _gradient_change(self, parties: int) -> float:
         """Return how far one party (and one private row) moves the gradient of the risk."""
         auxiliary = self._public.auxiliary
-        factor = 1.0 if self._public.columns == 1 else math.sqrt(2.0)
+        factor = gradient_change(len(self._public.classes))
         if not self._private:
             return factor * reach(auxiliary.codes, None) * auxiliary.step / parties
         count, width = auxiliary.codes.shape

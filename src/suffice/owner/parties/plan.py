@@ -21,6 +21,7 @@ from scipy import stats
 
 from suffice.errors import ParameterError
 from suffice.owner.forecast import SIGNALS, PublicMoments, Utility
+from suffice.owner.operator_form import gradient_change, label_change, operator_columns
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.privacy.calibrate import check_delta, check_epsilon, gaussian_multiplier
 
@@ -192,14 +193,13 @@ class _Situation:
 
     def utility(self, parties: float, epsilon: float, delta: float) -> Utility:
         """Return the forecast of the operator with whitened noise, of variance s_j (r z/M)^2."""
-        factor = 2.0 if self.moments.classes == 2 else math.sqrt(2.0)
+        factor = label_change(self.moments.classes)
         deviation = factor * _multiplier(epsilon, delta, self._dimension) / parties
         return self.moments.utility(self.moments.values * deviation**2)
 
     @property
     def _dimension(self) -> int:
-        columns = 1 if self.moments.classes == 2 else self.moments.classes
-        return len(self.moments.values) * columns
+        return len(self.moments.values) * operator_columns(self.moments.classes)
 
     def _operator(self, epsilon: float, delta: float) -> PartyForecast:
         found = self.utility(self.parties, epsilon, delta)
@@ -219,7 +219,7 @@ class _Situation:
     def _labels(self, epsilon: float, delta: float) -> PartyForecast:
         """Return what M label-private mean operators of n rows each give, merged."""
         moments = self.moments
-        factor = 2.0 if moments.classes == 2 else math.sqrt(2.0)
+        factor = label_change(moments.classes)
         z = _multiplier(epsilon, delta, self._dimension)
         longest = math.sqrt(float(moments.values.sum()))
         deviation = z * factor * longest / (self.samples * math.sqrt(self.parties))
@@ -271,8 +271,8 @@ def theorem_4(
 
     With delta > 0 for Gaussian noise, else for noise of density exp(-||eta|| / scale).
     """
-    dimension = features * (1 if classes == 2 else classes)
-    sensitivity = (1.0 if classes == 2 else math.sqrt(2.0)) / (lam * parties)
+    dimension = features * operator_columns(classes)
+    sensitivity = gradient_change(classes) / (lam * parties)
     if delta > 0:
         radius = math.sqrt(stats.chi2.isf(_SURE, dimension)) * gaussian_multiplier(epsilon, delta)
     else:

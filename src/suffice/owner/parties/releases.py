@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.owner.operator_form import operator_columns
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.gathering import Enrolled
 from suffice.owner.parties.noise import (
@@ -40,7 +41,7 @@ class Round:
     @property
     def columns(self) -> int:
         """The number of columns of an operator or a model: one for two classes."""
-        return 1 if len(self.classes) == 2 else len(self.classes)
+        return operator_columns(len(self.classes))
 
     @property
     def dimension(self) -> int:
