@@ -324,7 +324,7 @@ class Ledger:
         return result
 
     def history(self) -> list[Entry]:
-        """Return every debit, oldest first; those without output are shown as burnt."""
+        """Return every debit, oldest first; those without output are pending or burnt."""
         with self._connection() as db:
             rows = db.execute(
                 "SELECT number, dataset, request, spent, parameters, time, bytes IS NOT NULL, host,"

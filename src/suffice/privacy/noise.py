@@ -2,8 +2,8 @@
 
 Every real statistic is first put on a lattice (`suffice.engines` sums integers), so what reaches
 this module has an exact integer sensitivity and nothing is ever rounded after noise was added.
-Each function returns the noisy integers and the event that states what was spent; it is called by
-``owner/`` and ``audit/`` only. The proofs are in ``privacy/proofs/``, one page per mechanism.
+Each class adds noise to integers and has the event that states what one call costs; ``owner/`` and
+``audit/`` use them, and nobody else. The proofs are in ``privacy/proofs/``, one page per mechanism.
 """
 
 import math

@@ -54,7 +54,7 @@ def private_bits(bits: int) -> int:
 
 @contextmanager
 def _seeded_for_tests(seed: int) -> Iterator[None]:
-    """Make the stream repeat itself; reached from the fixture in ``tests/conftest.py`` only."""
+    """Make the stream repeat itself; for tests only: nothing in the package calls it."""
     global _fresh_key  # noqa: PLW0603  # the one switch, and only a test may throw it
     real, calls = _fresh_key, 0
 
