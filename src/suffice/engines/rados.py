@@ -25,7 +25,7 @@ class _Sums:
     def __init__(self, shape: tuple[int, int], step: float) -> None:
         self._inverse_step = 1.0 / step if step else 0.0
         self._recent = np.zeros(shape)
-        self._totals = np.zeros(shape, dtype=np.int64 if step else np.float64)
+        self._totals: np.ndarray = np.zeros(shape, dtype=np.int64 if step else np.float64)
         self._rows = 0
 
     def _make_room(self, rows: int) -> None:

@@ -78,7 +78,7 @@ class MappedSums(WeightedSums):
         self._reach = np.zeros(2)
         super().__init__(len(pipeline.outputs), weights, self.step)
 
-    def update(self, batch: tuple[np.ndarray, np.ndarray]) -> None:
+    def update(self, batch: tuple[np.ndarray, np.ndarray]) -> None:  # type: ignore[override]
         """Take in encoded columns (`Pipeline.encoded`) and the weights of their rows."""
         columns, weights = batch
         totals = np.zeros((len(weights), len(columns)), dtype=np.int64)

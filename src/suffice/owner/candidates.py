@@ -108,7 +108,8 @@ class Ways:
         self._moments, self._unit = moments, step / moments.count
         codes = rows / step
         # By penalty: the largest norms of a row, the variance along each eigenvector, the shape.
-        self._shapes = {None: (*_norms(codes), np.ones(rows.shape[1]), None)}
+        self._shapes: dict[float | None, tuple[float, float, np.ndarray, Shape | None]] = {}
+        self._shapes[None] = (*_norms(codes), np.ones(rows.shape[1]), None)
         for penalty in _PENALTIES if rows.shape[1] <= MOST_SHAPED else ():
             spread = penalty + moments.curvature * moments.values
             if spread.max() > _MOST_UNEVEN * spread.min():

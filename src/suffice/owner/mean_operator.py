@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from suffice.errors import ParameterError
 from suffice.owner.candidates import (
     ADDITIVE,
     MECHANISMS,
@@ -23,6 +22,7 @@ from suffice.owner.publish import publish
 from suffice.owner.statistics import (
     ExactLabels,
     ExactSums,
+    check_given_once,
     labelled_batches,
     unlabelled_batches,
 )
@@ -111,8 +111,7 @@ class MeanOperator:
         The labels are ``y``, or the column ``label`` of the table ``X``.
         """
         classes = check_classes(self.classes)
-        if (y is None) == (label is None):
-            raise ParameterError("give the labels once: as y, or as the name of a column (label).")
+        check_given_once(y, label)
         public = self.public_rows(X, label, features, progress)
         way = self._way(public, classes, self._best(public, classes))
         way.exact.read(labelled_batches(public, y, classes), progress)

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suffice.errors import ParameterError
 from suffice.owner.candidates import Candidate, Ways, choose, mechanism_names
 from suffice.owner.forecast import SIGNALS, Utility
 from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.planning import asked_epsilons, text_table
 from suffice.tables.labels import check_classes
 
 __all__ = ["Plan", "plan_mean_operator"]
-
-_AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the epsilon that was asked for
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,7 @@ class Plan:
         return [*lines, ("", "without noise", "0", "0", *exact)]
 
     def __str__(self) -> str:
-        lines = [self.COLUMNS, *self.cells()]
-        widths = [max(len(line[j]) for line in lines) for j in range(len(self.COLUMNS))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        )
+        return "\n".join(text_table(self.COLUMNS, self.cells()))
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as plain JSON values."""
@@ -94,10 +87,7 @@ def plan_mean_operator(
     ``label`` is left out and never read; ``settings`` are those of `MeanOperator` (``mechanism``,
     ``classes``, ``map``, ``clip``, ...).
     """
-    single = isinstance(epsilon, int | float)
-    asked = [float(e) for e in ([epsilon * f for f in _AROUND] if single else epsilon)]
-    if not asked:
-        raise ParameterError("a plan needs at least one epsilon.")
+    asked = asked_epsilons(epsilon)
     operator = MeanOperator(asked[0], delta, **settings)
     names = mechanism_names(operator.mechanism, delta)
     public = operator.public_rows(X, label, features)

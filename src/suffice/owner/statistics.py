@@ -27,9 +27,16 @@ __all__ = [
     "ExactSums",
     "LabelledRows",
     "PrivatePass",
+    "check_given_once",
     "labelled_batches",
     "unlabelled_batches",
 ]
+
+
+def check_given_once(y: Any, label: str | None) -> None:
+    """Raise unless the labels are given, as an array or as a column, and not as both."""
+    if (y is None) == (label is None):
+        raise ParameterError("give the labels once: as y, or as the name of a column (label).")
 
 
 class LabelledRows(Protocol):

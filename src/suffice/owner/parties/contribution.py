@@ -114,7 +114,8 @@ class PartyContribution:
             raise ParameterError(f"parameters must have one number per coordinate, {width}.")
         if not np.isfinite(theta).all():
             raise ParameterError("parameters must be finite numbers.")
-        flat = theta.T.reshape(-1, width) * min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
+        size = max(float(np.linalg.norm(theta)), 1e-300)
+        flat = theta.T.reshape(-1, width) * min(1.0, radius / size)
         step = parameter_step(radius)
         return cls(
             party=_checked_name(party),

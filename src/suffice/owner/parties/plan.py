@@ -23,7 +23,8 @@ from suffice.errors import ParameterError
 from suffice.owner.forecast import SIGNALS, PublicMoments, Utility
 from suffice.owner.operator_form import gradient_change, label_change, operator_columns
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.privacy.calibrate import check_delta, check_epsilon, gaussian_multiplier
+from suffice.owner.planning import asked_epsilons, text_table
+from suffice.privacy.calibrate import check_delta, gaussian_multiplier
 
 __all__ = ["PartyForecast", "PartyPlan", "plan_parties", "theorem_4"]
 
@@ -85,12 +86,7 @@ class PartyPlan:
         return [*lines, ("", "without noise", "nothing", "0", *exact, "-")]
 
     def __str__(self) -> str:
-        lines = [self.COLUMNS, *self.cells()]
-        widths = [max(len(line[j]) for line in lines) for j in range(len(self.COLUMNS))]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
+        table = text_table(self.COLUMNS, self.cells())
         return "\n".join([*table, "", *self.verdicts])
 
     def to_json(self) -> dict[str, Any]:
@@ -137,12 +133,12 @@ def plan_parties(
     alternative, in which every party releases the labels of its own rows, which must be public,
     with privacy per label, and a learner merges them.
     """
-    asked = [float(e) for e in ([epsilon] if isinstance(epsilon, int | float) else epsilon)]
+    asked = asked_epsilons(epsilon, around=False)
     counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))
-    if not asked or not all(isinstance(n, int) and n > 0 for n in counts):
+    if not all(isinstance(n, int) and n > 0 for n in counts):
         raise ParameterError(
             "a plan needs positive numbers of parties, records per party and, unless auxiliary rows"
-            " are given, rows and features; two classes or more; and at least one epsilon."
+            " are given, rows and features; and two classes or more."
         )
     delta = check_delta(delta)
     if not lam > 0:
@@ -151,7 +147,6 @@ def plan_parties(
     table: list[PartyForecast] = []
     verdicts, needed, within = [], [], []
     for e in asked:
-        check_epsilon(e)
         lines = situation.lines(e, delta)
         table += lines
         enough = situation.needed(e, delta)
@@ -209,9 +204,15 @@ class _Situation:
     def _perturbed(self, method: str, epsilon: float, delta: float) -> PartyForecast:
         """Return noise and bound of the paper's methods, rows scaled to norm one."""
         parties = 1 if method == "vote" else self.parties
-        asked = {"epsilon": epsilon, "delta": delta, "lam": self.lam}
-        size = (self.moments.count, len(self.moments.values))
-        bound = theorem_4(parties, *size, classes=self.moments.classes, **asked)
+        bound = theorem_4(
+            parties,
+            self.moments.count,
+            len(self.moments.values),
+            classes=self.moments.classes,
+            epsilon=epsilon,
+            delta=delta,
+            lam=self.lam,
+        )
         factor = 1.0 if self.moments.classes == 2 else 2.0  # two columns are compared
         noise = factor * _multiplier(epsilon, delta, self._dimension) / (self.lam * parties)
         return PartyForecast(epsilon, method, "party", noise, risk_bound=bound)

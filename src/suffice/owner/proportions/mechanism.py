@@ -16,7 +16,7 @@ from suffice.owner.proportions.noise import Sets, Way
 from suffice.owner.proportions.plan import FARTHEST, Settings, best_way, way_named
 from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
-from suffice.owner.statistics import labelled_batches
+from suffice.owner.statistics import check_given_once, labelled_batches
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.events import Approximate, Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
@@ -119,8 +119,7 @@ class LabelProportions:
         sets, a tuple of such columns, one set per row, index sets, or what `assign_bags` released.
         """
         classes = check_classes(self.classes)
-        if (y is None) == (label is None):
-            raise ParameterError("give the labels once: as y, or as the name of a column (label).")
+        check_given_once(y, label)
         table = open_table(X)
         sets = self._sets(table, bags, classes)
         name, way = self._way(sets, classes)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.owner.planning import asked_epsilons, text_table
 from suffice.owner.proportions.dirichlet import BoundedCounts, PriorCounts, ScaledCounts
 from suffice.owner.proportions.noise import AdditiveCounts, Sets, Way
 from suffice.privacy.calibrate import check_delta, check_epsilon
@@ -26,7 +27,6 @@ __all__ = [
     "way_named",
 ]
 
-_AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the epsilon that was asked for
 FARTHEST = 2.0  # the largest L1 distance of two proportions
 
 
@@ -144,12 +144,7 @@ class ProportionPlan:
         ]
 
     def __str__(self) -> str:
-        lines = [self.COLUMNS, *self.cells()]
-        widths = [max(len(line[j]) for line in lines) for j in range(len(self.COLUMNS))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        )
+        return "\n".join(text_table(self.COLUMNS, self.cells()))
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as plain JSON values."""
@@ -191,12 +186,7 @@ def plan_proportions(
     is the largest number of sets that one row is in. One ``epsilon`` is shown with a quarter, a
     half, the double and four times of it.
     """
-    if isinstance(epsilon, int | float):
-        asked = [float(epsilon) * factor for factor in _AROUND]
-    else:
-        asked = [float(e) for e in epsilon]
-    if not asked:
-        raise ParameterError("a plan needs at least one epsilon.")
+    asked = asked_epsilons(epsilon)
     sets = public_sets(sizes, classes, overlap)
     delta, told = check_delta(delta), Settings(kappa)
     rows: list[PlannedProportions] = []

@@ -16,7 +16,7 @@ from suffice.owner.publish import publish
 from suffice.owner.rados.pipeline import PrivateRows, Scaling
 from suffice.owner.rados.task import Task
 from suffice.owner.rados.ways import Way, way_of
-from suffice.owner.statistics import labelled_batches
+from suffice.owner.statistics import check_given_once, labelled_batches
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Part, Release, RowSet
@@ -110,8 +110,7 @@ class Rados:
         classes = check_classes(self.classes)
         if len(classes) != 2:
             raise ParameterError("rados are for two classes; merge or drop the others.")
-        if (y is None) == (label is None):
-            raise ParameterError("give the labels once: as y, or as the name of a column (label).")
+        check_given_once(y, label)
         rows = self.private_rows(X, label, features, progress)
         rows.check_scales()
         walk = _Walk(rows, y, classes, progress, contents=ledger is not None)

@@ -17,6 +17,7 @@ import numpy as np
 from suffice.engines.rados import default_count
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError
+from suffice.owner.planning import text_table
 from suffice.owner.public_rows import PublicRows
 from suffice.owner.rados.guarantees import (
     label_sensitivity,
@@ -95,12 +96,7 @@ class RadoPlan:
         ]
 
     def __str__(self) -> str:
-        lines = [self.COLUMNS, *self.cells()]
-        widths = [max(len(line[j]) for line in lines) for j in range(len(self.COLUMNS))]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
+        table = text_table(self.COLUMNS, self.cells())
         return "\n".join([*table, *self.advice])
 
     def to_json(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Each way knows its guarantees before it sees a row, takes rows batch by batch, a
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
@@ -294,6 +295,10 @@ def way_of(task: Task) -> Way:
         return _Plain(task)
     if task.noise == "edges":
         return _Edges(task)
-    ways = {Unit.LABEL: _Shared, Unit.RECORD: _Matrix, Unit.ATTRIBUTE: _Attributes}
+    ways: dict[Unit, Callable[[Task], Way]] = {
+        Unit.LABEL: _Shared,
+        Unit.RECORD: _Matrix,
+        Unit.ATTRIBUTE: _Attributes,
+    }
     assert task.unit is not None  # noqa: S101  # for the type checker: checked above
     return ways[task.unit](task)

@@ -15,7 +15,7 @@ from suffice.owner.publish import publish
 from suffice.owner.responses.cells import PrivateCells
 from suffice.owner.responses.channels import Channel, channel_of, response_of
 from suffice.owner.responses.records import DeclaredRecords
-from suffice.owner.statistics import labelled_batches
+from suffice.owner.statistics import check_given_once, labelled_batches
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.response import Response
 from suffice.release.artifact import Release
@@ -80,8 +80,7 @@ class RandomizedResponse:
         The labels are ``y``, or the column ``label`` of the table ``X``; features are all other
         columns unless they are named. There may be none: then it is a poll.
         """
-        if (y is None) == (label is None):
-            raise ParameterError("give the labels once: as y, or as the name of a column (label).")
+        check_given_once(y, label)
         classes = check_classes(self.classes)
         table = open_table(X)
         rows = _PrivateRows(table, _roles(table.schema, label, features))
