@@ -107,6 +107,25 @@ class Added:
         if not (math.isfinite(self.variance) and self.variance > 0):
             raise ParameterError("the variance of the noise must be a positive number.")
 
+    @property
+    def middle(self) -> float:
+        """The middle of the range."""
+        return (self.low + self.high) / 2
+
+    @property
+    def half(self) -> float:
+        """Half the width of the range."""
+        return (self.high - self.low) / 2
+
+    def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values as a model sees them: -1 to 1 for the range."""
+        return np.asarray((values - self.middle) / self.half)
+
+    @property
+    def scaled_variance(self) -> float:
+        """The variance of the noise on that scale."""
+        return self.variance / self.half**2
+
     def __str__(self) -> str:
         return (
             f"{self.low:.6g} to {self.high:.6g}, {self.kernel} noise of variance"
@@ -147,6 +166,21 @@ class SpreadColumn:
     def numeric(self) -> bool:
         """Whether its values are numbers, which a model can multiply."""
         return self.states is None or not isinstance(self.states[0], str)
+
+    @property
+    def width(self) -> int:
+        """How many coordinates it has in a model: one for numbers, one per state for texts."""
+        return 1 if self.numeric else len(self.states or ())
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Middle and half width of what it can hold, by which a model scales it to -1..1."""
+        if isinstance(self.noise, Added):
+            return self.noise.middle, self.noise.half
+        if not self.numeric:
+            return 0.0, 1.0
+        low, high = min(self.states or ()), max(self.states or ())
+        return (low + high) / 2, (high - low) / 2
 
     @cached_property
     def run(self) -> range | None:
@@ -217,26 +251,15 @@ def declared_pipeline(columns: Sequence[SpreadColumn]) -> Pipeline:
     Numbers are scaled to [-1, 1] by what was declared, texts become one coordinate per state, and
     the last coordinate is one. Nothing within the declared domain is clipped.
     """
-    affine = [_affine(column) for column in columns]
+    scales = [column.scale for column in columns for _ in range(column.width)]
     return Pipeline(
         columns=tuple(Column(c.name, None if c.numeric else c.states) for c in columns),
         missing="error",
-        mean=np.array([middle for middle, _, width in affine for _ in range(width)]),
-        scale=np.array([half for _, half, width in affine for _ in range(width)]),
+        mean=np.array([middle for middle, _ in scales]),
+        scale=np.array([half for _, half in scales]),
         bound=math.sqrt(max(1, len(columns))) * (1 + 1e-9),  # each column has norm one at most
         intercept=1.0,
     )
-
-
-def _affine(column: SpreadColumn) -> tuple[float, float, int]:
-    """Return middle and half width of what a column can hold, and how many coordinates it has."""
-    if isinstance(column.noise, Added):
-        low, high = column.noise.low, column.noise.high
-    elif column.numeric:
-        low, high = min(column.states or ()), max(column.states or ())
-    else:
-        return 0.0, 1.0, len(column.states or ())
-    return (low + high) / 2, (high - low) / 2, 1
 
 
 def _run(states: Sequence[Any]) -> range | None:

@@ -105,8 +105,7 @@ def as_observed(records: Corrupted) -> CleanFeatures:
     seen = []
     for column, cells in zip(records.columns, records.cells, strict=True):
         if isinstance(column.noise, Added):
-            low, high = column.noise.low, column.noise.high
-            seen.append(((2 * cells - low - high) / (high - low))[:, None])
+            seen.append(column.noise.scaled(cells)[:, None])
         else:
             seen.append(coordinates(column)[cells])
     return CleanFeatures(np.hstack([*seen, np.ones((records.count, 1))]))

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from suffice.learner.spread.likelihood import CleanFeatures
-from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates, width_of
+from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
 from suffice.learner.spread.priors import deconvolved, observed_frequencies
 from suffice.release.spread import Flips, SpreadColumn
 
@@ -39,7 +39,7 @@ def predicted_features(records: Corrupted) -> CleanFeatures:
         tuple(records.columns[j] for j in joint), tuple(records.cells[j] for j in joint)
     )
     found, own = _best_linear(part)
-    starts = np.concatenate([[0], np.cumsum([width_of(c) for c in records.columns])])[joint]
+    starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])[joint]
     mean, spread = known.mean.copy(), np.array(known.spread)
     mean[:, starts], spread[:, starts] = found, 0.0
     root = np.zeros((mean.shape[1], own.shape[1]))
@@ -85,10 +85,9 @@ def _moments(records: Corrupted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
             variance[positions] = known @ states**2 - mean[positions] ** 2
             alpha[positions] = noise.matrix[0, 0] - noise.matrix[0, 1]
         else:
-            half = (noise.high - noise.low) / 2
-            seen[:, positions] = (cells - (noise.high + noise.low) / 2) / half
+            seen[:, positions] = noise.scaled(cells)
             mean[positions] = seen[:, positions].mean(axis=0)
-            variance[positions] = seen[:, positions].var(axis=0) - noise.variance / half**2
+            variance[positions] = seen[:, positions].var(axis=0) - noise.scaled_variance
     return seen, mean, np.maximum(variance, _LEAST), alpha
 
 

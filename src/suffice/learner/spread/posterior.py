@@ -29,7 +29,6 @@ __all__ = [
     "coordinates",
     "filtered",
     "marginals_of",
-    "width_of",
 ]
 
 Prior = str | Sequence[np.ndarray]
@@ -79,14 +78,8 @@ def coordinates(column: SpreadColumn) -> np.ndarray:
     states = column.states or ()
     if not column.numeric:
         return np.eye(len(states))
-    values = np.array(states, dtype=np.float64)
-    low, high = values.min(), values.max()
-    return ((2 * values - low - high) / (high - low))[:, None]
-
-
-def width_of(column: SpreadColumn) -> int:
-    """Return how many coordinates a column has."""
-    return 1 if column.numeric else len(column.states or ())
+    middle, half = column.scale
+    return ((np.array(states, dtype=np.float64) - middle) / half)[:, None]
 
 
 def clean_features(records: Corrupted, prior: Prior) -> CleanFeatures:
@@ -141,13 +134,10 @@ def filtered(
     cells: np.ndarray, noise: Added, prior: object, given: list[np.ndarray] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance (n, columns, 1) of continuous cells under Gaussian priors."""
-    half = (noise.high - noise.low) / 2
-    seen = (cells - (noise.high + noise.low) / 2) / half
-    added = noise.variance / half**2
+    seen, added = noise.scaled(cells), noise.scaled_variance
     if given is not None:
         pairs = np.stack(given).astype(np.float64)
-        centre = (pairs[:, 0] - (noise.high + noise.low) / 2) / half
-        own = pairs[:, 1] / half**2
+        centre, own = noise.scaled(pairs[:, 0]), pairs[:, 1] / noise.half**2
     elif prior == "flat":
         centre, own = np.zeros(cells.shape[1]), np.full(cells.shape[1], _WIDE)
     else:
@@ -164,7 +154,7 @@ def _joined(
     """Return all coordinates side by side, the constant one last."""
     mean = np.hstack([*(m for m in means if m is not None), np.ones((records.count, 1))])
     spread = np.hstack([*(s for s in spreads if s is not None), np.zeros((records.count, 1))])
-    starts = np.concatenate([[0], np.cumsum([width_of(c) for c in records.columns])])
+    starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])
     hot = [j for j, c in enumerate(records.columns) if not c.numeric]
     blocks = np.zeros((mean.shape[1], len(hot)))
     for b, j in enumerate(hot):
