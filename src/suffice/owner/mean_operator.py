@@ -27,7 +27,7 @@ from suffice.owner.statistics import (
     unlabelled_batches,
 )
 from suffice.privacy.calibrate import check_promise
-from suffice.privacy.events import Event, Gaussian
+from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.response import Response
 from suffice.release.artifact import Part, Release, RowSet
@@ -177,7 +177,7 @@ class MeanOperator:
         return Guarantee(
             unit=Unit.LABEL,
             event=event,
-            delta=self.delta if isinstance(event, Gaussian) else 0.0,
+            delta=0.0 if event.pure else self.delta,
             public=("the feature columns of every row", "the number of rows", "the class list"),
             assumptions=(
                 Assumption(

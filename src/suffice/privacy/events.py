@@ -41,6 +41,11 @@ class Event(ABC):
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon that holds with ``delta``; infinite where none does."""
 
+    @property
+    def pure(self) -> bool:
+        """Whether it has a finite epsilon at delta = 0."""
+        return math.isfinite(self.epsilon(0.0))
+
     def to_json(self) -> dict[str, Any]:
         """Return the event as plain JSON values; floats survive the trip exactly."""
         return {"event": self.name, **asdict(self)}

@@ -16,7 +16,6 @@ from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
 from suffice.owner.parties.tally import VoteTally
 from suffice.owner.publish import publish
 from suffice.privacy.calibrate import check_promise
-from suffice.privacy.events import Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import LARGEST_SUM, Noise
 from suffice.release.artifact import Release
@@ -198,7 +197,7 @@ class PrivateEnsemble:
         return Guarantee(
             unit=Unit.PARTY,
             event=noise.event,
-            delta=self.delta if isinstance(noise.event, Gaussian) else 0.0,
+            delta=0.0 if noise.event.pure else self.delta,
             public=(rows, "the number of enrolled parties", "the class list"),
             assumptions=tuple(assumptions),
         )

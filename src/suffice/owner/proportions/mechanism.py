@@ -18,7 +18,6 @@ from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
 from suffice.owner.statistics import check_given_once, labelled_batches
 from suffice.privacy.calibrate import check_promise
-from suffice.privacy.events import Approximate, Gaussian
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.simplex import nearest_proportions
@@ -199,13 +198,12 @@ class LabelProportions:
         )
 
     def _guarantee(self, way: Way, sets: Bags, formed: Assumption) -> Guarantee:
-        needs_delta = isinstance(way.event, Gaussian | Approximate)
         several = f", up to {sets.overlap} of them" if sets.overlap > 1 else ""
         one_way = isinstance(way, ScaledCounts) and way.rule != "exact"
         return Guarantee(
             unit=Unit.LABEL,
             event=way.event,
-            delta=self.delta if needs_delta else 0.0,
+            delta=0.0 if way.event.pure else self.delta,
             kind=way.kind,
             public=(
                 "the feature columns of every row",

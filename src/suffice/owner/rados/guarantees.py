@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from suffice.errors import ParameterError
 from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
-from suffice.privacy.events import Approximate, Event, Gaussian, Unbounded
+from suffice.privacy.events import Approximate, Event, Unbounded
 from suffice.privacy.guarantee import Assumption, Guarantee, Kind, Scope, Unit
 from suffice.privacy.noise import Sensitivity
 from suffice.tables.pipeline import Pipeline
@@ -110,7 +110,7 @@ def noise_guarantee(
     return Guarantee(
         unit=unit,
         event=event,
-        delta=delta if isinstance(event, Gaussian) else 0.0,
+        delta=0.0 if event.pure else delta,
         kind=Kind.DATA_DEPENDENT if data_dependent else Kind.GLOBAL,
         public=(*_PUBLIC, *open_to_all.get(unit, ())),
         assumptions=(_READ_OFF if data_dependent else _GIVEN if given else _DECLARED,),
