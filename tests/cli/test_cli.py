@@ -82,6 +82,7 @@ def test_the_ledger_shows_what_is_left_and_what_happened(desk):
     assert shown[0] | {"spent": 5, "left": 5, "debits": 1} == shown[0]
     history = json.loads(suffice("ledger", "history", "l", "--json", cwd=desk).stdout)
     assert history[0]["state"] == "released"
+    assert [charge["unit"] for charge in history[0]["charges"]] == ["label"]
     assert "label" in suffice("ledger", "show", "l", cwd=desk).stdout
     assert "released" in suffice("ledger", "history", "l", cwd=desk).stdout
 

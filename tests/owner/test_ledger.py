@@ -2,6 +2,9 @@
 
 import sqlite3
 import stat
+from contextlib import closing
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -89,7 +92,8 @@ def test_a_request_in_progress_is_shown_as_pending(ledger):
     assert ledger.history()[0].state == "pending"
     ledger.finish("d", "a", b"x")
     entry = ledger.history()[0]
-    assert (entry.state, entry.request, entry.events) == ("released", "a", (Laplace(0.5),))
+    assert (entry.state, entry.request) == ("released", "a")
+    assert entry.charges == ((Unit.LABEL, Laplace(0.5)),)
 
 
 def test_other_data_under_the_same_name_are_refused(ledger):
@@ -280,3 +284,52 @@ def test_amounts_are_stored_as_text_that_reads_back_exactly(tmp_path):
     assert ledger.balances()[0].budget == Budget(epsilon, 1e-300)
     pay(ledger, "a", promise(epsilon))
     assert ledger.balances()[0].spent == epsilon
+
+
+class Watched(sqlite3.Connection):
+    """A connection that is looked at when it begins a transaction, writes, and commits."""
+
+    kept: ClassVar[list[tuple[int, str]]] = []  # per commit: synchronous, and the journal
+
+    def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
+        if sql == "COMMIT":
+            (synchronous,) = super().execute("PRAGMA synchronous").fetchone()
+            (journal,) = super().execute("PRAGMA journal_mode").fetchone()
+            self.kept.append((synchronous, journal))
+        if sql.split(maxsplit=1)[0] in {"CREATE", "INSERT", "UPDATE", "DELETE"}:
+            assert self.in_transaction, sql
+        result = super().execute(sql, *parameters)
+        if sql.startswith("BEGIN"):
+            (_, _, path) = super().execute("PRAGMA database_list").fetchone()
+            with (
+                closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other,
+                pytest.raises(sqlite3.OperationalError, match="locked"),
+            ):
+                other.execute("BEGIN IMMEDIATE")
+        return result
+
+
+def test_every_transaction_locks_at_once_and_survives_a_power_cut(tmp_path, monkeypatch):
+    """What docs/promise.md says of the ledger: BEGIN IMMEDIATE, WAL, synchronous = FULL.
+
+    Two that read before either has the lock could both spend the last of a budget.
+    """
+    monkeypatch.setattr(Watched, "kept", [])
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Watched))
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
+    steps = {
+        "a ledger is made": lambda: None,
+        "one pays": lambda: pay(ledger, "a"),
+        "its bytes are stored": lambda: ledger.finish("d", "a", b"x"),
+        "another pays": lambda: pay(ledger, "b"),
+        "it is given up": lambda: ledger.abandon("d", "b"),
+        "a data set is added": lambda: Ledger(tmp_path / "l", {"e": Budget(1.0)}),
+    }
+    for step, take in steps.items():
+        take()
+        assert Watched.kept, step
+        assert set(Watched.kept) == {(2, "wal")}, step  # 2 is FULL
+        Watched.kept.clear()
+    with pytest.raises(BudgetError):
+        pay(ledger, "c", promise(2.0))
+    assert Watched.kept == []

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from suffice.cli import options, parties, proportions, rados
+from suffice.cli.checks import check_outputs
 from suffice.cli.groups import MappedRows, grouped
 from suffice.cli.output import show_json, show_table
 from suffice.cli.parsing import values
@@ -49,6 +50,11 @@ def plan_mean_operator(
     """Predict noise and accuracy of each mechanism from public rows; the label is never read."""
     from suffice.owner.plan import plan_mean_operator as make_plan
 
+    check_outputs(plot, reads=[table])
+    if plot is not None:
+        from suffice.study.plots import check_plot
+
+        check_plot(plot)
     plan = make_plan(
         table,
         epsilon[0] if len(epsilon) == 1 else epsilon,
@@ -141,11 +147,10 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
                 {
                     "number": e.number,
                     "dataset": e.dataset,
-                    "unit": str(e.unit),
                     "request": e.request,
                     "state": e.state,
                     "time": datetime.fromtimestamp(e.time, UTC).isoformat(timespec="seconds"),
-                    "events": [event.to_json() for event in e.events],
+                    "charges": [{"unit": str(u), **event.to_json()} for u, event in e.charges],
                     "parameters": dict(e.parameters),
                 }
                 for e in entries
@@ -157,16 +162,22 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
             str(e.number),
             f"{datetime.fromtimestamp(e.time, UTC):%Y-%m-%d %H:%M:%S}",
             e.dataset,
-            str(e.unit),
             str(e.parameters.get("kind", "")),
-            str(e.parameters.get("epsilon", "")),
+            _charged(e),
             e.state,
             e.request,
         )
         for e in entries
     ]
-    columns = ["#", "time (UTC)", "data set", "unit", "kind", "epsilon", "state", "request"]
+    columns = ["#", "time (UTC)", "data set", "kind", "epsilon", "state", "request"]
     show_table(str(path), columns, rows)
+
+
+def _charged(entry: Any) -> str:
+    """Return what a debit cost, unit by unit, read at the delta of its request."""
+    delta = entry.parameters.get("delta") or 0.0
+    costs = [(unit, event.epsilon(0.0 if event.pure else delta)) for unit, event in entry.charges]
+    return ", ".join(f"{epsilon:.4g} per {unit}" for unit, epsilon in costs)
 
 
 def keygen(

@@ -12,16 +12,12 @@ never drawn again. A debit charges every unit that its unit contains (record: al
 label; party: all), and is refused where a wider unit has a budget, because it says nothing there.
 """
 
-import json
 import os
-import socket
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from suffice.errors import (
     BudgetError,
@@ -35,9 +31,19 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.owner.charging import check_chargeable, closest_events
+from suffice.owner.ledger_rows import (
+    Balance,
+    Entry,
+    Request,
+    budgets_of,
+    entry_of,
+    spent_by_debit,
+    spent_events,
+    state_of,
+    write_debit,
+)
 from suffice.owner.ledger_schema import SCHEMA, VERSION
 from suffice.privacy.accounting import composed_epsilon, fits
-from suffice.privacy.events import Event, event_from_json
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.privacy.randomness import private_words
 
@@ -45,49 +51,6 @@ __all__ = ["Balance", "Entry", "Ledger", "Request"]
 
 _BUSY_SECONDS = 120.0
 _PENDING_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for: ``hash`` binds the ``name`` to parameters and data.
-
-    ``fingerprint`` identifies the data set's contents, ``parameters`` are kept for the history.
-    """
-
-    name: str
-    hash: str
-    fingerprint: str
-    parameters: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Balance:
-    """What one budget allowed and what of it is spent, at the budget's delta."""
-
-    dataset: str
-    unit: Unit
-    budget: Budget
-    spent: float
-    debits: int
-
-    @property
-    def left(self) -> float:
-        """The epsilon that a further release may cost at least (composition may allow more)."""
-        return max(0.0, self.budget.epsilon - self.spent)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the history; ``state`` is released, burnt or pending."""
-
-    number: int
-    dataset: str
-    unit: Unit
-    request: str
-    events: tuple[Event, ...]
-    parameters: Mapping[str, Any]
-    state: str
-    time: float
 
 
 class Ledger:
@@ -196,7 +159,7 @@ class Ledger:
             found = self._find(db, dataset, request.name)
             if found is None:
                 self._afford(db, dataset, guarantees)
-                _write_debit(db, dataset, guarantees, request)
+                write_debit(db, dataset, guarantees, request)
                 return None
         if found[0] != request.hash:
             raise RequestConflictError(
@@ -283,14 +246,14 @@ class Ledger:
         host, pid = db.execute(
             "SELECT host, pid FROM debits WHERE dataset = ? AND request = ?", (dataset, request)
         ).fetchone()
-        return _state_of(None, host, pid)
+        return state_of(None, host, pid)
 
     def _afford(
         self, db: sqlite3.Connection, dataset: str, guarantees: Sequence[Guarantee]
     ) -> None:
         """Raise unless every budget that the guarantees touch allows them on top of the rest."""
         check_chargeable(guarantees)
-        budgets = _budgets(db, dataset)
+        budgets = budgets_of(db, dataset)
         if not any(g.unit.covers(unit) for g in guarantees for unit in budgets):
             raise UnitError(
                 f"data set {dataset!r} has no budget for what this release protects"
@@ -303,7 +266,7 @@ class Ledger:
                     f" nothing about a {unit}; it would be lost without limit."
                 )
             new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
-            spent = _spent_events(db, dataset, unit)
+            spent = spent_events(db, dataset, unit)
             if not fits([*spent, *new], budget.epsilon, budget.delta):
                 used = composed_epsilon(spent, budget.delta) if spent else 0.0
                 raise BudgetError(
@@ -317,10 +280,11 @@ class Ledger:
             names = [row[0] for row in db.execute("SELECT name FROM datasets ORDER BY name")]
             result = []
             for name in names:
-                for unit, budget in _budgets(db, name).items():
-                    events = _spent_events(db, name, unit)
+                for unit, budget in budgets_of(db, name).items():
+                    debits = spent_by_debit(db, name, unit)
+                    events = [event for debit in debits for event in debit]
                     spent = composed_epsilon(events, budget.delta) if events else 0.0
-                    result.append(Balance(name, unit, budget, spent, len(events)))
+                    result.append(Balance(name, unit, budget, spent, sum(map(bool, debits))))
         return result
 
     def history(self) -> list[Entry]:
@@ -330,75 +294,10 @@ class Ledger:
                 "SELECT number, dataset, request, spent, parameters, time, bytes IS NOT NULL, host,"
                 " pid FROM debits ORDER BY number"
             ).fetchall()
-        return [_entry(row) for row in rows]
+        return [entry_of(row) for row in rows]
 
 
 def _by_unit(budget: Budget | Mapping[Unit | str, Budget]) -> dict[Unit, Budget]:
     if isinstance(budget, Budget):
         return {Unit.LABEL: budget}
     return {Unit(unit): one for unit, one in budget.items()}
-
-
-def _write_debit(
-    db: sqlite3.Connection, dataset: str, guarantees: Sequence[Guarantee], request: Request
-) -> None:
-    spent = [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
-    row = {
-        "dataset": dataset,
-        "request": request.name,
-        "request_hash": request.hash,
-        "spent": json.dumps(spent),
-        "parameters": json.dumps(dict(request.parameters)),
-        "time": time.time(),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-    }
-    names = ", ".join(row)
-    places = ", ".join(f":{name}" for name in row)
-    db.execute(f"INSERT INTO debits ({names}) VALUES ({places})", row)  # noqa: S608  # our own names
-
-
-def _state_of(finished: int | None, host: str, pid: int) -> str:
-    """Return released, pending (the process that paid still runs here) or burnt."""
-    if finished:
-        return "released"
-    if pid == 0 or host != socket.gethostname():
-        return "burnt"
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return "burnt"
-    except PermissionError:  # it runs, as somebody else
-        pass
-    return "pending"
-
-
-def _entry(row: tuple[Any, ...]) -> Entry:
-    number, dataset, request, spent, parameters, when, finished, host, pid = row
-    lines = json.loads(spent)
-    return Entry(
-        number=number,
-        dataset=dataset,
-        unit=Unit(lines[0]["unit"]),
-        request=request,
-        events=tuple(event_from_json(line["event"]) for line in lines),
-        parameters=json.loads(parameters),
-        state=_state_of(finished, host, pid),
-        time=when,
-    )
-
-
-def _budgets(db: sqlite3.Connection, dataset: str) -> dict[Unit, Budget]:
-    rows = db.execute(
-        "SELECT unit, epsilon, delta FROM budgets WHERE dataset = ? ORDER BY unit", (dataset,)
-    )
-    return {Unit(unit): Budget(float(epsilon), float(delta)) for unit, epsilon, delta in rows}
-
-
-def _spent_events(db: sqlite3.Connection, dataset: str, unit: Unit) -> list[Event]:
-    """Return the events that count against a budget per ``unit``, finished and burnt alike."""
-    events = []
-    for (text,) in db.execute("SELECT spent FROM debits WHERE dataset = ?", (dataset,)):
-        lines = [(Unit(line["unit"]), event_from_json(line["event"])) for line in json.loads(text)]
-        events += closest_events(unit, lines)
-    return events

@@ -98,6 +98,7 @@ class RandomizedResponse:
             parameters={
                 "kind": "responses",
                 "epsilon": guarantees[0].epsilon,
+                "delta": self.delta,
                 "channel": declared.label.matrix.tolist(),
                 "details": hashlib.sha256(canonical(details)).hexdigest(),
             },
