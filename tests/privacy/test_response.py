@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.privacy import randomness
 from suffice.privacy.response import Response
 
 ALARM = 1e-6
@@ -143,38 +142,6 @@ def test_a_byte_goes_in_and_a_byte_comes_out():
     assert answers.shape == states.shape
     with pytest.raises(ParameterError, match="hold every state"):
         RESPONSES["many"].randomise(states)
-
-
-def test_the_stream_is_never_the_same_twice_and_can_be_seeded_only_here():
-    assert not np.array_equal(randomness.private_words(4), randomness.private_words(4))
-    with randomness._seeded_for_tests(1):
-        first = randomness.private_words(40_000)
-    with randomness._seeded_for_tests(1):
-        assert np.array_equal(first, randomness.private_words(40_000))
-    assert not np.array_equal(first, randomness.private_words(40_000))
-    assert randomness.private_words(0).size == 0
-    assert 0 <= randomness.private_bits(3) < 8
-
-
-def test_private_words_are_uniform_bits():
-    words = randomness.private_words(200_000)
-    bits = np.unpackbits(words.view(np.uint8)).reshape(len(words), 64)
-    deviation = np.abs(bits.mean(axis=0) - 0.5).max() * 2 * math.sqrt(len(words))
-    assert deviation < 6  # 64 positions, p below 1e-7
-
-
-def test_a_forked_child_draws_other_words_than_its_parent():
-    """Keys are fresh at every call, so a fork cannot repeat a stream."""
-    import multiprocessing
-
-    context = multiprocessing.get_context("forkserver")
-    with context.Pool(2) as pool:
-        words = pool.map(_words, range(2))
-    assert not np.array_equal(words[0], words[1])
-
-
-def _words(_: int) -> np.ndarray:
-    return randomness.private_words(4)
 
 
 @pytest.mark.parametrize("states", [2, 3, 256])
