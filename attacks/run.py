@@ -38,6 +38,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(ATTACKS)}; default: all")
     parser.add_argument("--trials", type=int, help="how often each is tried")
     asked = parser.parse_args()
+    unknown = set(asked.names) - set(ATTACKS)
+    if unknown:
+        parser.error(f"no attack is called {', '.join(sorted(unknown))}")
+    if asked.trials is not None and asked.trials < 1:
+        parser.error("--trials must be at least 1")
     for name in asked.names or ATTACKS:
         attack = importlib.import_module(name)
         print(f"{name}: {attack.__doc__.partition(chr(10))[0]}")

@@ -3,15 +3,18 @@
     python bench/label_privacy.py --data ../shared/data --seeds 10
 
 Per data set: the same learner without noise, its penalty tuned by cross-validation; everything
-automatic at several epsilons; every single mechanism at epsilon .1; the larger class.
+automatic at several epsilons; every single mechanism at epsilon .1; the larger class. Claims: what
+the README's table shows in the worst of its data sets, with room for the luck of few seeds.
 """
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from harness import machine
+from harness import claim, machine
 
 from suffice.owner.mean_operator import MECHANISMS
 from suffice.study.data_sets import split
@@ -19,6 +22,7 @@ from suffice.study.label_privacy import private_accuracy, without_noise
 
 _EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 _MUST = ("spambase", "wine-white", "magic", "adult", "ijcnn1", "uci-har", "mnist-7v9")
+_MOST = {0.05: 11.0, 0.1: 9.5, 1.0: 2.5}  # percent lost; the README has 7.3, 6.3 and 1.2 at most
 
 
 def study(name: str, seeds: int, folder: Path, epsilons: list[float]) -> dict[str, object]:
@@ -43,24 +47,41 @@ def study(name: str, seeds: int, folder: Path, epsilons: list[float]) -> dict[st
     }
 
 
-def main() -> None:
+def judged(results: dict[str, dict]) -> list[dict]:
+    """Print and return the claims: percent right that label privacy costs in the worst set."""
+    found = []
+    for epsilon, most in _MOST.items():
+        lost = [
+            100 * (of["means"]["without noise"] - of["means"][f"auto {epsilon:g}"])
+            for of in results.values()
+            if f"auto {epsilon:g}" in of["means"]
+        ]
+        if lost:
+            name = f"percent right that epsilon {epsilon:g} costs, worst of {len(lost)} data sets"
+            found.append(claim(name, max(lost), most))
+    return found
+
+
+def main(arguments: Sequence[str] = ()) -> list[dict]:
     """Print one line per data set and write bench/results/label_privacy.json."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--sets", default=",".join(_MUST))
     parser.add_argument("--epsilons", default=",".join(f"{e:g}" for e in _EPSILONS))
-    asked = parser.parse_args()
-    results = {}
+    asked = parser.parse_args(arguments)
+    results, epsilons = {}, [float(e) for e in asked.epsilons.split(",")]
     for name in asked.sets.split(","):
-        epsilons = [float(e) for e in asked.epsilons.split(",")]
         results[name] = study(name, asked.seeds, asked.data, epsilons)
         means = results[name]["means"]
         print(name, " ".join(f"{key} {value:.4f}" for key, value in means.items()), flush=True)
     output = Path(__file__).parent / "results" / "label_privacy.json"
     output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps({"machine": machine(), "seeds": asked.seeds, "sets": results}))
+    claims = judged(results)
+    found = {"machine": machine(), "seeds": asked.seeds, "sets": results, "claims": claims}
+    output.write_text(json.dumps(found))
+    return claims
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -91,3 +91,7 @@ def main() -> list[dict]:
         claim("resident memory of a release, MB", resident_megabytes(), 600),
         claim("sums in memory / y @ X", in_memory(), 1.5),
     ]
+
+
+if __name__ == "__main__":
+    main()

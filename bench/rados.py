@@ -134,3 +134,7 @@ def main() -> list[dict]:
         claim("the same from files, % of BLAS (extrapolated)", 100 * end_to_end, 5.0),
         claim("resident memory of a release, MB", resident_megabytes(), 1000),
     ]
+
+
+if __name__ == "__main__":
+    main()

@@ -56,3 +56,7 @@ def main() -> list[dict]:
     ratio = ratio_of(digits().codes, draw_bits)
     results.append(claim("randomised table, 784 columns of 256 states / bits", ratio, 4.0))
     return results
+
+
+if __name__ == "__main__":
+    main()

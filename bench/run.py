@@ -3,7 +3,8 @@
     python bench/run.py [NAME ...] [--data DIR] [--against OLD.json]
 
 Benchmarks that need data sets are left out without --data. Peers run in environments of their own,
-which the first run makes (bench/peers/). --against prints what changed since another run.
+which the first run makes (bench/peers/). --against prints what changed since another run. Exit
+code 1 if a claim is missed.
 """
 
 import argparse
@@ -32,12 +33,15 @@ BENCHMARKS = {
     "response": Bench("response"),
     "learner": Bench("learner"),
     "spread_solver": Bench("spread_solver"),
+    "spread_consistency": Bench("spread_consistency", ("--most", "100000", "--repeats", "20")),
     "radoboost": Bench("radoboost"),
     "rados": Bench("rados"),
     "proportions": Bench("proportions", ("--draws", "400")),
     "local_training": Bench("parties", ("--parts", "training")),
     "ratio_memory": Bench("class_ratio", ("--parts", "memory")),
     "multi_freq_ldpy": Bench("compare_multi_freq_ldpy"),
+    "spread_mnist": Bench("spread_mnist", ("--seeds", "4"), data=True),
+    "label_privacy": Bench("label_privacy", ("--seeds", "2", "--epsilons", "0.1,1"), data=True),
     "ratio": Bench("class_ratio", ("--parts", "adult,intervals,mnist"), data=True),
     "quapy": Bench("compare_quapy", (), data=True),
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
@@ -63,8 +67,8 @@ def changes(now: dict, then: dict) -> Iterator[str]:
                 yield f"{before[one['name']]:10.3f} -> {one['value']:10.3f}  {one['name']}"
 
 
-def main() -> None:
-    """Measure, print and write."""
+def main() -> int:
+    """Measure, print and write; return the exit code, 1 if a claim was missed."""
     sys.path[:0] = [str(HERE), str(HERE / "peers")]
     from harness import machine
 
@@ -93,7 +97,8 @@ def main() -> None:
         print(*changes(results, json.loads(asked.against.read_text())["results"]), sep="\n")
     missed = sum(not one["met"] for claims in results.values() for one in claims)
     print(f"{missed} claims missed; written to {path}")
+    return int(missed > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

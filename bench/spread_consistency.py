@@ -10,7 +10,8 @@ Printed: ||theta^ - theta|| / ||theta||, and the slope of its logarithm in log N
 
 import argparse
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from suffice.learner.spread.baselines import spread_baselines
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.posterior import Corrupted, coordinates
 from suffice.release.spread import Added, Flips, SpreadColumn
+from suffice.study.digits import flipped
 
 _KEEP, _LABEL_KEEP = 0.7, 0.8
 _STATES, _COLUMNS = 4, 4
@@ -28,12 +30,6 @@ _RANGE, _VARIANCE = 3.0, 0.5
 _MIXING = np.linalg.qr(np.random.default_rng(7).normal(size=(_COLUMNS, _COLUMNS)))[0]
 
 Drawn = tuple[tuple[SpreadColumn, ...], np.ndarray, np.ndarray, np.ndarray]
-
-
-def flipped(codes: np.ndarray, keep: float, states: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the codes, each replaced by one of the others with probability 1 - ``keep``."""
-    moved = (codes + rng.integers(1, states, codes.shape)) % states
-    return np.where(rng.random(codes.shape) < keep, codes, moved)
 
 
 def independent(count: int, rng: np.random.Generator) -> Drawn:
@@ -61,7 +57,7 @@ def _discrete(clean: np.ndarray, rng: np.random.Generator) -> Drawn:
     noise = Flips(_STATES, keep=_KEEP)
     columns = tuple(SpreadColumn(f"f{j}", tuple(range(_STATES)), noise) for j in range(_COLUMNS))
     rows = coordinates(columns[0])[clean, 0]
-    return columns, rows, flipped(clean, _KEEP, _STATES, rng), np.array([2.0, -1.0, 1.0, 0.0])
+    return columns, rows, flipped(clean, 1 - _KEEP, rng, _STATES), np.array([2.0, -1.0, 1.0, 0.0])
 
 
 def errors(draw: Callable[..., Drawn], count: int, seed: int) -> dict[str, float]:
@@ -70,7 +66,8 @@ def errors(draw: Callable[..., Drawn], count: int, seed: int) -> dict[str, float
     columns, rows, dirty, weights = draw(count, rng)
     theta = np.append(weights, 0.5)
     labels = (rng.random(count) < expit(rows @ weights + 0.5)).astype(np.int64)
-    codes, channel = flipped(labels, _LABEL_KEEP, 2, rng), Flips(2, keep=_LABEL_KEEP).matrix
+    codes = flipped(labels, 1 - _LABEL_KEEP, rng, 2)
+    channel = Flips(2, keep=_LABEL_KEEP).matrix
     records = Corrupted(columns, tuple(dirty.T))
     found = dict(spread_baselines(records, codes, channel, (0, 1)))
     for name, prior in (("spread", "learned"), ("spread, independent prior", "marginals")):
@@ -91,12 +88,18 @@ def study(draw: Callable[..., Drawn], counts: list[int], repeats: int) -> dict[s
     return table
 
 
-def main(most: int = 1_000_000, repeats: int = 3) -> list[dict]:
+def main(arguments: Sequence[str] = ()) -> list[dict]:
     """Print one table per sort of features and write bench/results/spread_consistency.json."""
-    counts = [n for n in (10_000, 100_000, 1_000_000) if n <= most]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--most", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    asked = parser.parse_args(arguments)
+    counts = [n for n in (10_000, 100_000, 1_000_000) if n <= asked.most]
+    if len(counts) < 2:
+        parser.error("a slope needs --most 100000 or more")
     results, claims = {}, []
     for draw in (independent, dependent, gaussian):
-        table = results[draw.__name__] = study(draw, counts, repeats)
+        table = results[draw.__name__] = study(draw, counts, asked.repeats)
         print(f"{draw.__name__}: N = {counts}")
         for name, figures in table.items():
             slope = float(np.polyfit(np.log(counts), np.log(figures), 1)[0])
@@ -113,8 +116,4 @@ def main(most: int = 1_000_000, repeats: int = 3) -> list[dict]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--most", type=int, default=1_000_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    asked = parser.parse_args()
-    main(asked.most, asked.repeats)
+    main(sys.argv[1:])

@@ -10,10 +10,12 @@ half of the gap between it and the true prior closed at p_f = .2 to .4, and with
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from harness import machine
+from harness import claim, machine
 
 from suffice.study.reproduce import document, reproduce
 
@@ -25,28 +27,27 @@ def means(values: dict, name: str) -> np.ndarray:
     return np.array([np.mean(runs) for runs in values["accuracies"][name]])
 
 
-def judged(flips: dict, gaussian: dict) -> dict[str, float]:
-    """Print every claimed figure, and return by how much each is met (negative: missed)."""
-    found = {}
-    learned, naive, true = (means(flips, name) for name in ("learned", "naive", "true"))
+def judged(flips: dict, gaussian: dict) -> list[dict]:
+    """Print every claim and return them: percent right that are missing, none at most."""
+    found = []
+    learned, naive, true = (100 * means(flips, name) for name in ("learned", "naive", "true"))
     for p, gain, gap in zip(flips["p_f"], learned - naive, true - naive, strict=True):
-        found[f"p_f = {p:g}: learned less naive"] = float(gain)
+        found.append(claim(f"p_f = {p:g}: naive less learned", float(-gain), 0.0))
         if p > 0.1:
-            found[f"p_f = {p:g}: learned less half of the gap"] = float(gain - gap / 2)
+            name = f"p_f = {p:g}: half of the gap less what is closed of it"
+            found.append(claim(name, float(gap / 2 - gain), 0.0))
     for variance, accuracy in zip(gaussian["variances"], means(gaussian, "learned"), strict=True):
-        name = f"variance {variance:g}: percent less {PERCENT[variance]:g}"
-        found[name] = 100 * float(accuracy) - PERCENT[variance]
-    for name, margin in found.items():
-        print(f"{'ok  ' if margin >= 0 else 'MISS'} {margin:+8.4f}  {name}")
+        name = f"variance {variance:g}: {PERCENT[variance]:g} less percent right"
+        found.append(claim(name, PERCENT[variance] - 100 * float(accuracy), 0.0))
     return found
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> list[dict]:
     """Print accuracies and claims, and write bench/results/spread_mnist.json."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=10)
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     results = reproduce(
         ENTRIES,
         folder=asked.data,
@@ -56,12 +57,13 @@ def main() -> None:
     for result in results.values():
         for table in result.tables:
             print(table.title, *(" | ".join(row) for row in table.rows), sep="\n  ")
-    margins = judged(*(results[name].values for name in ENTRIES))
+    claims = judged(*(results[name].values for name in ENTRIES))
     output = Path(__file__).parent / "results" / "spread_mnist.json"
     output.parent.mkdir(exist_ok=True)
-    written = {"machine": machine(), "claims": margins, **document(results)}
+    written = {"machine": machine(), "claims": claims, **document(results)}
     output.write_text(json.dumps(written, indent=2) + "\n")
+    return claims
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -24,6 +24,7 @@ from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.posterior import Corrupted
 from suffice.release.spread import Flips, SpreadColumn
+from suffice.study.digits import flipped, read_digits
 
 FOLDER = os.environ.get("SUFFICE_DATA")
 FLIP = 0.2
@@ -50,17 +51,9 @@ def drawn_records() -> tuple[np.ndarray, np.ndarray, int, int]:
 
 def large_digits() -> tuple[np.ndarray, np.ndarray, int, int]:
     """Return the same of MNIST, as in the paper's Figure 3."""
-    from suffice.study.digits import read_digits
-
     found = read_digits(Path(FOLDER))
     order = np.random.default_rng(0).permutation(len(found.pixels))[:1000]
     return found.pixels[order].astype(np.int64), found.labels[order].astype(np.int64), 256, 500
-
-
-def flipped(codes: np.ndarray, states: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the codes as randomised response would send them (a simulation)."""
-    moved = (codes + rng.integers(1, states, codes.shape)) % states
-    return np.where(rng.random(codes.shape) < FLIP, moved, codes)
 
 
 def held_out(coef: np.ndarray, draws: np.ndarray, codes: np.ndarray) -> float:
@@ -80,7 +73,7 @@ def timed(work: Callable[[], SpreadClassifier]) -> tuple[float, np.ndarray]:
 def compare(name: str, pixels: np.ndarray, labels: np.ndarray, states: int, size: int) -> list:
     """Print both claims on one data set."""
     rng = np.random.default_rng(1)
-    dirty, codes = flipped(pixels, states, rng), flipped(labels, 2, rng)
+    dirty, codes = flipped(pixels, FLIP, rng, states), flipped(labels, FLIP, rng, 2)
     noise, channel = Flips(states, keep=1 - FLIP), Flips(2, keep=1 - FLIP).matrix
     columns = tuple(SpreadColumn(f"f{j}", tuple(range(states)), noise) for j in range(len(dirty.T)))
     known, others = (Corrupted(columns, tuple(part.T)) for part in (dirty[:size], dirty[size:]))

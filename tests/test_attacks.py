@@ -28,6 +28,24 @@ def test_every_attack_is_listed_and_linked(attack):
     assert all(f"attacks/{name}.py" in holes for name in scripts)
 
 
+def test_names_and_trials_are_checked_before_anything_is_attacked(attack, monkeypatch, capsys):
+    for words, says in (
+        (["nonsense"], "no attack is called nonsense"),
+        (["ledger_replay", "--trials", "0"], "--trials must be at least 1"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["run.py", *words])
+        with pytest.raises(SystemExit) as ended:
+            attack("run").main()
+        assert ended.value.code == 2
+        assert says in capsys.readouterr().err
+
+
+def test_one_trial_is_enough_to_see_an_attack(attack, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["run.py", "averaged_responses", "--trials", "1"])
+    attack("run").main()
+    assert capsys.readouterr().out.count("of     1") == 6
+
+
 def test_many_fresh_answers_are_the_truth_and_one_remembered_is_not(attack):
     """False alarm below 1e-6: .75 has a standard error of .022 in 400."""
     found = successes(attack("averaged_responses").rates(400))

@@ -64,6 +64,12 @@ def test_what_to_audit_has_to_be_said():
         call("vote")
 
 
+def test_a_seed_is_a_natural_number():
+    code, _, err = call("label-responses", "--seed", "-1")
+    assert code == 2
+    assert "--seed" in err
+
+
 def test_an_epsilon_of_ones_own_is_audited_without_twins(monkeypatch):
     for name in ("CHEAP", "SOME"):
         monkeypatch.setattr(cases_proportions, name, 1000)

@@ -1,5 +1,7 @@
 """A table that nobody prepared: what a newcomer is told, step by step, until there is a model."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,6 +108,53 @@ def test_what_a_command_does_not_use_is_refused_and_not_ignored():
         assert "means nothing" in refused("fit", *words, "-o", "m.suffice")
 
 
+PROPORTIONS = (
+    "release proportions patients.csv --label Outcome --classes healthy,ill --features Age"
+    " --bag city --epsilon 1 --no-ledger -o p.suffice"
+)
+PARTIES = "plan parties --parties 20 --epsilon 1 --aux patients.csv"
+SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (f"{PROPORTIONS} --dataset d", "--dataset means nothing with --no-ledger"),
+        (f"{PROPORTIONS} --request r", "--request means nothing with --no-ledger"),
+        (f"{PROPORTIONS} --kappa 0", "--kappa means nothing without --delta"),
+        (f"{PROPORTIONS} --mechanism laplace --kappa 3", "--kappa means nothing to mechanism"),
+        (f"{PROPORTIONS} --sigma-rule exact", "--sigma-rule means nothing to mechanism auto"),
+        (PROPORTIONS.replace("--bag city", "--sets f --names a,b"), "--names means nothing"),
+        ("plan proportions --sizes 99 --bag city --epsilon 1", "--bag means nothing with --sizes"),
+        ("plan proportions --sizes 99 --epsilon 1 --kappa 3", "--kappa means nothing without"),
+        ("plan proportions --sizes 99 --epsilon 1 --skew --kappa 3", "--kappa means nothing with"),
+        ("plan proportions patients.csv --bag city --epsilon 1 --skew", "--bag means nothing with"),
+        (f"{PARTIES} --rows 5", "--rows means nothing with --aux"),
+        (f"{PARTIES} --features 5", "--features means nothing with --aux"),
+        (f"{SURVEY} --noise 3", "--noise means nothing without a question for a number"),
+        (f"{SURVEY} --delta 5", "--delta means nothing without a question for a number"),
+        (f"{SURVEY} --kernel laplace", "--kernel means nothing without a question for a number"),
+        (f"{SURVEY} --range a=0,9 --noise 99 --delta 0.1", "--delta means nothing without --kern"),
+        ("reproduce voting factorisation --seeds 5", "mean nothing to voting, factorisation"),
+    ],
+)
+def test_no_option_is_taken_and_then_ignored(words, option):
+    assert option in refused(*words.split())
+    assert not list(Path().glob("*.suffice"))
+
+
+@pytest.mark.usefixtures("desk")
+def test_what_a_mechanism_can_be_told_is_still_taken():
+    for more in (
+        "--delta 0.01 --mechanism scaled-dirichlet-bounded --kappa 30",
+        "--delta 0.01 --kappa 30",
+        "--delta 0.01 --mechanism scaled-dirichlet --sigma-rule tail --unprotected",
+    ):
+        done = CliRunner().invoke(app, [*PROPORTIONS.split(), *more.split()])
+        assert done.exit_code == 0, done.output
+
+
 @pytest.mark.usefixtures("desk")
 def test_sets_that_could_not_be_written_are_refused_before_they_are_paid():
     table = pd.read_csv("patients.csv")[["Age", "Outcome"]].assign(bag=1)
@@ -113,6 +162,9 @@ def test_sets_that_could_not_be_written_are_refused_before_they_are_paid():
     Ledger("l", {"d": Budget(2.0)})
     words = ["release", "bags", "bagged.csv", "--label", "Outcome", "--classes", "healthy,ill"]
     words += ["--skew", "0.8", "--ledger", "l", "--dataset", "d", "-o", "s.suffice"]
-    assert "named bag already" in refused(*words, "--rows", "public.csv")
-    assert "must end in" in refused(*words, "--rows", "public.txt")
+    assert "named bag already" in refused(*words, "--write-rows", "public.csv")
+    assert "must end in" in refused(*words, "--write-rows", "public.txt")
+    assert "would be overwritten" in refused(*words, "--write-rows", "bagged.csv")
+    assert "written twice" in refused(*words, "--write-rows", "s.suffice")
+    assert pd.read_csv("bagged.csv").equals(table)
     assert Ledger("l").balances()[0].spent == 0

@@ -100,7 +100,7 @@ def test_plan_shows_how_skew_trades_against_noise(suffice):
 def test_skewed_sets_are_formed_paid_for_and_released(suffice):
     suffice("ledger", "init", "clinic.ledger", "--dataset", "d", "--epsilon", "4")
     pays = ("--ledger", "clinic.ledger", "--dataset", "d")
-    suffice(*FORM, "--skew", "0.8", "--rows", "public.parquet", *pays)
+    suffice(*FORM, "--skew", "0.8", "--write-rows", "public.parquet", *pays)
     assert "label-responses" in suffice("ledger", "history", "clinic.ledger")
     written = pq.read_table("public.parquet")
     assert written.column_names == ["age", "size", "bag"]
@@ -133,6 +133,11 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
         (("plan", "proportions", "--epsilon", "1"), 2, "give the sets once"),
         (("plan", "proportions", "rows.parquet", "--epsilon", "1"), 2, "--bag COLUMN"),
         (("plan", "proportions", "--sizes", "ten", "--epsilon", "1"), 2, "--sizes takes"),
+        (
+            ("plan", "proportions", "--sizes", "100", "--classes", "", "--epsilon", "1"),
+            2,
+            "--classes takes",
+        ),
     ],
 )  # fmt: skip
 def test_errors_are_one_line_that_says_what_to_change(suffice, words, code, says):

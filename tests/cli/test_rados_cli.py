@@ -115,7 +115,8 @@ def test_two_owners_share_a_pipeline(suffice):
     [
         (("--epsilon", "1", "--unit", "label"), "'ward' has no declared categories"),
         (("--epsilon", "1", *DECLARED), "say what epsilon protects"),
-        (("--unit", "person", *DECLARED), "the unit must be"),
+        (("--unit", "person", *DECLARED), "'person' is no unit"),
+        (("--unit", "party", "--epsilon", "1", *DECLARED), "the unit must be"),
         (("--range", "0,1", "--range", "0,2"), "say once"),
         (("--range", "size=1"), "two numbers, LO,HI"),
         (("--signs", "hadamard", "--support", "5"), "uniform rados only"),

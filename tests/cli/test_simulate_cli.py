@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from builders import clinic_table
 from suffice.cli.main import app
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, StorageError
 
 
 @pytest.fixture
@@ -43,6 +43,15 @@ def test_parties_may_come_from_a_column(records, tmp_path):
     words = ["--label", "sick", "--party", "ward", "--trials", 1, "--epsilons", 5, "-o", page]
     found = run(records, *words, "--methods", "average", "--json")
     assert json.loads(found.stdout)["parties"] == [3]
+
+
+def test_a_wrong_seed_and_a_missing_folder_are_told_at_once(records, tmp_path):
+    words = [records, "--label", "sick", "--parties", 20]
+    told = run(*words, "--seed", -1, "-o", tmp_path / "page.html")
+    assert told.exit_code == 2
+    assert "--seed" in told.output
+    told = run(*words, "-o", tmp_path / "no" / "page.html")
+    assert isinstance(told.exception, StorageError)
 
 
 @pytest.mark.parametrize(

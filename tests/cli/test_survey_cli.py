@@ -110,6 +110,10 @@ def test_a_release_can_be_signed_and_read_by_programs(suffice):
         (("--states", "sick"), "--states takes COLUMN=VALUE"),
         (("--range", "shoe=3,4", "--noise", "shoe=-1"), "positive"),
         (("--label", "age"), "the label must be"),
+        (("--text", "shoe=Which size?"), "no question is named 'shoe'"),
+        (("--flip", "grade=0.9"), "once: --flip, --epsilon or --matrix"),
+        (("--states", "q=a,b,c", "--flip", "q=0.9"), "'q': flip must lie above 0 and below 0.6667"),
+        (("--states", "q=a,b,c", "--flip", "q=0"), "'q': flip must lie above 0 and below 0.6667"),
     ],
 )
 def test_a_wrong_survey_is_one_line(suffice, desk, words, reason):

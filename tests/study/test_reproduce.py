@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from suffice.study import mean_operator_figures
 from suffice.study.data_sets import SETS, split
 from suffice.study.left_out import left_out_table
 from suffice.study.reproduce import REPRODUCTIONS, document, overview, reproduce, write_report
-from suffice.study.reproduction import Result
+from suffice.study.reproduction import Result, Setting
 
 ROWS = 160
 OTHERS = {
@@ -159,9 +160,27 @@ def test_what_is_asked_is_checked_before_anything_runs(folder, tmp_path):
         reproduce(["label-privacy"], folder=folder, sets=["magic", "cats"])
     with pytest.raises(ParameterError, match="seeds"):
         reproduce(["factorisation"], seeds=0)
+    with pytest.raises(ParameterError, match="mean nothing to factorisation, voting"):
+        reproduce(["factorisation", "voting"], seeds=2)
     (tmp_path / "magic.parquet").write_bytes(b"no table")
     with pytest.raises(TableError, match="not a readable table"):
         split("magic", 0, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["factorisation", "voting", "spread-reconstruction"])
+def test_what_does_not_repeat_does_not_ask_how_often(name):
+    setting = Setting(Path(), (), None, lambda *_: None)  # a number of seeds that cannot be used
+    assert REPRODUCTIONS[name].run(setting).notes
+
+
+def test_where_the_page_goes_is_checked_before_anything_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("suffice.study.reproduce.reproduce", lambda *_, **__: pytest.fail("it ran"))
+    for output, says in (("r.json", "name the page .html"), ("no/r.html", "make the folder")):
+        words = ["suffice", "reproduce", "voting", "-o", str(tmp_path / output)]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit):
+            run()
+        assert says in capsys.readouterr().err
 
 
 def test_the_command_lists_writes_and_names_a_missing_file(tmp_path, monkeypatch, capsys):

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
+from suffice.cli.checks import check_outputs
 from suffice.cli.output import show_json, show_pairs, show_table
 from suffice.cli.protocol import show_message
 from suffice.errors import ParameterError
@@ -178,7 +179,7 @@ def audit(
         float | None, typer.Option(help="Mechanisms at this epsilon, without their twins.")
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Where the search for neighbours starts; noise has no seed.")
+        int, typer.Option(min=0, help="Where the search for neighbours starts; noise has no seed.")
     ] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write a page with plots, HTML.")
@@ -192,6 +193,7 @@ def audit(
     from suffice.audit import auditor
     from suffice.audit.cases import cases_at, selected
 
+    check_outputs(output)
     if bool(kinds) == everything:
         raise ParameterError("say what to audit: kinds of release, or --all.")
     chosen, effort = tuple(kinds or ()), 5.0 if thorough else 1.0

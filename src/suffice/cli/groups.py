@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import refuse_unused
 from suffice.cli.output import show_json, show_pairs
 from suffice.errors import ParameterError
 
@@ -85,6 +86,11 @@ class Leaving:
     sign: options.SigningKey = None
     json: options.Json = False
 
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """What is read on the way out, and must not be written over."""
+        return self.ledger, self.sign
+
     def paid(self) -> dict[str, Any]:
         """Return who pays, as a mechanism wants to know it; that nobody does must be said aloud."""
         from suffice.owner.ledger import Ledger
@@ -94,13 +100,21 @@ class Leaving:
                 "say who pays: --ledger FILE --dataset NAME, or --no-ledger for a release without"
                 " one."
             )
+        if self.no_ledger:
+            unused = {"--dataset": self.dataset, "--request": self.request}
+            refuse_unused("with --no-ledger", unused)
         payer = None if self.ledger is None else Ledger(self.ledger)
         return {"ledger": payer, "dataset": self.dataset, "request": self.request}
 
     def write(
-        self, release: Any, output: Path, told: dict[str, Any] | None = None, *, shown: str = ""
+        self,
+        release: Any,
+        output: Path,
+        told: dict[str, Any] | None = None,
+        *,
+        shown: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Sign, save and report; ``told`` goes into the JSON, ``shown`` beside what was written."""
+        """Sign, save and report; ``told`` goes into the JSON, ``shown`` below what was written."""
         write_release(release, output, self.sign, told, shown=shown, json=self.json)
 
 
@@ -110,7 +124,7 @@ def write_release(
     key: Path | None,
     told: dict[str, Any] | None = None,
     *,
-    shown: str = "",
+    shown: Sequence[tuple[str, str]] = (),
     json: bool,
 ) -> None:
     """Sign a release with ``key`` if there is one, save it, and say what it promises."""
@@ -127,7 +141,7 @@ def write_release(
     show_pairs(
         [
             ("written", str(output)),
-            *([("parties", shown)] if shown else []),
+            *shown,
             ("features", _some([column.name for column in release.pipeline.columns])),
             *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
         ]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.output import show_json, show_pairs, show_table
 from suffice.errors import ParameterError, TableError
 
@@ -48,6 +49,7 @@ def fit(
     from suffice.learner.factored import FactoredClassifier
     from suffice.release.codec import load
 
+    check_outputs(output, reads=[*releases, *(rows or ())])
     loaded = [load(path) for path in releases]
     kind = loaded[0].kind
     if kind == "proportions":
@@ -55,8 +57,13 @@ def fit(
             "proportions teach the class ratios of new sets: use suffice ratio (in Python,"
             " suffice.learner.weak learns classifiers from them)."
         )
-    given = {"--rows": rows, "--penalty": penalty != "l2", "--loss": loss, "--lam": lam != "auto"}
-    _refuse_unused(kind, loss, [option for option, value in given.items() if value])
+    given = {
+        "--rows": rows or None,
+        "--penalty": None if penalty == "l2" else penalty,
+        "--loss": loss,
+        "--lam": None if lam == "auto" else lam,
+    }
+    _refuse_unused(kind, loss, given)
     if kind == "responses":
         _fit_records(loaded, output, _weight(lam), json=json)
         return
@@ -90,16 +97,15 @@ def fit(
     )
 
 
-def _refuse_unused(kind: str, loss: str | None, given: list[str]) -> None:
+def _refuse_unused(kind: str, loss: str | None, given: dict[str, Any]) -> None:
     """Raise if an option was given that means nothing to what is learnt from this kind."""
     boosted = ("--lam",) if loss == "logistic" else ()
     unused = {
         "responses": ("--rows", "--penalty", "--loss"),
         "rados": ("--rows", "--penalty", *boosted),
     }
-    for option in unused.get(kind, ()):
-        if option in given:
-            raise ParameterError(f"{option} means nothing to what is learnt from {kind}.")
+    without_use = {option: given[option] for option in unused.get(kind, ())}
+    refuse_unused(f"to what is learnt from {kind}", without_use)
 
 
 def _fit_records(releases: list[Any], output: Path, lam: float | str, *, json: bool) -> None:
@@ -196,8 +202,9 @@ def predict(
     from suffice.release.codec import load
     from suffice.tables.writing import check_ending, write_table
 
-    classifier = FactoredClassifier.from_release(load(model))
+    check_outputs(output, reads=(model, table))
     check_ending(output)
+    classifier = FactoredClassifier.from_release(load(model))
     columns = {"prediction": classifier.predict(table)}
     if classifier.loss != "linear":  # which gives scores, and no probabilities
         probability = classifier.predict_proba(table)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from suffice.errors import ParameterError
 
-__all__ = ["by_column", "lists_by_column", "names", "pair", "states", "values"]
+__all__ = ["by_column", "lists_by_column", "names", "one_or_named", "pair", "states", "values"]
 
 _T = TypeVar("_T")
 
@@ -57,6 +57,17 @@ def by_column(declared: list[str] | None, parse: Callable[[str], _T], option: st
     if len({name for name, _, _ in parts}) < len(parts):
         raise ParameterError(f"{option} names a column twice.")
     return {name: parse(value) for name, _, value in parts}
+
+
+def one_or_named(
+    given: list[str] | None, parse: Callable[[str], _T], option: str
+) -> tuple[_T | None, dict[str, _T]]:
+    """Return what VALUE alone says of all others, None if nothing does, and NAME=VALUE by name."""
+    alone = [item for item in given or () if "=" not in item]
+    if len(alone) > 1:
+        raise ParameterError(f"say once what holds for all others: {option} is given twice.")
+    named = by_column([item for item in given or () if "=" in item], parse, option)
+    return (parse(alone[0]) if alone else None), named
 
 
 def lists_by_column(declared: list[str] | None, option: str) -> dict[str, tuple[Any, ...]] | None:

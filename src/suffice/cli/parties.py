@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.groups import Leaving, MappedRows, grouped
 from suffice.cli.output import progress, show_json, show_pairs, show_table
 from suffice.errors import ParameterError
@@ -74,6 +75,7 @@ def contribute(
     from suffice.owner.parties.contribution import PartyContribution
     from suffice.tables.labels import check_classes
 
+    check_outputs(output, reads=(table, aux, like))
     if method not in METHODS:
         raise ParameterError(f"--method must be one of {', '.join(METHODS)}.")
     if (label is None) == (cast is None):
@@ -151,6 +153,8 @@ def aggregate(
     """Release what enrolled parties contributed; what is missing or wrong counts as zero."""
     from suffice.owner.parties.aggregate import PrivateEnsemble
 
+    sent, names = _files(parts), None if enrolled.isdecimal() else enrolled
+    check_outputs(output, reads=(*sent, aux, names, like, *leaving.files))
     paid = leaving.paid()
     rows = _auxiliary(aux, mapped, like)
     ensemble = PrivateEnsemble(
@@ -164,7 +168,7 @@ def aggregate(
         private_auxiliary=private_aux,
     )
     outcome = ensemble.aggregate(
-        _files(parts),
+        sent,
         rows,
         enrolled=_enrolled(enrolled),
         found_at=found_at,
@@ -202,6 +206,7 @@ def release_parties(
     from suffice.owner.parties.tables import PartyTable
     from suffice.tables.labels import check_classes
 
+    check_outputs(output, reads=(table, aux, like, *leaving.files))
     paid = leaving.paid()
     rows = _auxiliary(aux, mapped, like)
     declared = check_classes(parsing.values(classes))
@@ -249,6 +254,8 @@ def plan_parties(
     from suffice.owner.parties.auxiliary import AuxiliaryRows
     from suffice.owner.parties.plan import plan_parties as make_plan
 
+    if aux is not None:
+        refuse_unused("with --aux", {"--rows": rows, "--features": features})
     plan = make_plan(
         parties,
         epsilon,
@@ -322,4 +329,5 @@ def _report(outcome: Any, output: Path, leaving: Leaving) -> None:
             typer.echo(text, err=True)
         if not outcome.accepted:  # a refusal would tell that the only party left had nothing
             typer.echo("suffice: nothing was counted: what left is noise, and paid for", err=True)
-    leaving.write(outcome.release, output, told, shown=f"{outcome.accepted:,} counted")
+    counted = ("parties", f"{outcome.accepted:,} counted")
+    leaving.write(outcome.release, output, told, shown=[counted])

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.groups import Leaving, grouped
 from suffice.cli.output import progress, show_json, show_table
 from suffice.errors import ParameterError
@@ -51,8 +52,11 @@ def release_proportions(
     ] = "auto",
     kappa: Kappa = None,
     sigma_rule: Annotated[
-        str, typer.Option(help="Of scaled-dirichlet: exact, tail (eq. 9) or chebyshev (eq. 10).")
-    ] = "exact",
+        str | None,
+        typer.Option(
+            help="Of scaled-dirichlet: exact (the default), tail (eq. 9) or chebyshev (eq. 10)."
+        ),
+    ] = None,
     unprotected: Annotated[
         bool,
         typer.Option("--unprotected", help="Let it leave without a global guarantee, knowingly."),
@@ -71,8 +75,12 @@ def release_proportions(
     from suffice.owner.proportions.mechanism import LabelProportions
     from suffice.release.codec import load
 
+    check_outputs(output, reads=(table, sets, like, *leaving.files))
+    _refuse_settings(mechanism, delta, kappa, sigma_rule)
     if (not bag) == (sets is None):
         raise ParameterError("say once which set each row is in: --bag COLUMN, or --sets FILE.")
+    if sets is not None:
+        refuse_unused("with --sets", {"--names": names})
     mechanism_of_counts = LabelProportions(
         epsilon=epsilon,
         delta=delta,
@@ -80,7 +88,7 @@ def release_proportions(
         classes=parsing.values(classes),
         names=None if names is None else parsing.values(names),
         kappa=kappa,
-        sigma_rule=sigma_rule,
+        sigma_rule=sigma_rule or "exact",
         missing=missing,  # type: ignore[arg-type]  # checked where it is used
         categories=parsing.lists_by_column(categories, "--categories"),
         map=feature_map,
@@ -100,6 +108,18 @@ def release_proportions(
     leaving.write(release, output)
 
 
+def _refuse_settings(
+    mechanism: str, delta: float, kappa: int | None, sigma_rule: str | None
+) -> None:
+    """Raise if a mechanism is told what it has no use for; auto knows kappa, if it has a delta."""
+    if mechanism == "auto" and not delta:
+        refuse_unused("without --delta", {"--kappa": kappa})
+    elif mechanism not in {"auto", "scaled-dirichlet-bounded"}:
+        refuse_unused(f"to mechanism {mechanism}", {"--kappa": kappa})
+    if mechanism != "scaled-dirichlet":
+        refuse_unused(f"to mechanism {mechanism}", {"--sigma-rule": sigma_rule})
+
+
 @grouped
 def release_bags(
     table: options.TablePath,
@@ -111,7 +131,7 @@ def release_bags(
     epsilon: Annotated[
         float | None, typer.Option(help="In its place: what the sets may cost each label.")
     ] = None,
-    rows: Annotated[
+    write_rows: Annotated[
         Path | None,
         typer.Option(help="Also write the public rows with their sets (column bag) to this file."),
     ] = None,
@@ -126,9 +146,11 @@ def release_bags(
     from suffice.tables.sources import open_table
     from suffice.tables.writing import check_ending
 
+    # What would be refused is refused before anything is paid.
+    check_outputs(output, write_rows, reads=(table, *leaving.files))
     chosen = parsing.names(features)
-    if rows is not None:  # what would be refused is refused before anything is paid
-        check_ending(rows)
+    if write_rows is not None:
+        check_ending(write_rows)
         if "bag" in (chosen or feature_names(open_table(table).schema, [label])):
             raise ParameterError("the table has a feature named bag already; rename it first.")
     with progress("reading") as tell:
@@ -143,8 +165,8 @@ def release_bags(
             progress=tell,
         )
     leaving.write(release, output)
-    if rows is not None:
-        _write_rows(table, release, rows)
+    if write_rows is not None:
+        _write_rows(table, release, write_rows)
 
 
 def _write_rows(table: Path, release: Any, path: Path) -> None:
@@ -192,8 +214,10 @@ def plan_proportions(
     many, overlap = _sizes(table, bag, sizes, joined=skew)
     number = _class_count(classes)
     if skew:
+        refuse_unused("with --skew", {"--kappa": kappa})
         _show_skew(sum(many), number, epsilon, delta, json=json)
         return
+    _refuse_settings("auto", delta, kappa, None)
     from suffice.owner.proportions.plan import plan_proportions as make_plan
 
     asked = epsilon[0] if len(epsilon) == 1 else epsilon
@@ -232,6 +256,8 @@ def _sizes(
     """Return the sizes of the sets and how much they overlap; ``joined``: of all rows."""
     if (table is None) == (sizes is None):
         raise ParameterError("give the sets once: a table (with --bag), or --sizes.")
+    if sizes is not None or joined:
+        refuse_unused("with --skew" if joined else "with --sizes", {"--bag": bag or None})
     if sizes is not None:
         many = parsing.values(sizes)
         if not all(isinstance(n, int) for n in many):
@@ -257,5 +283,7 @@ def _columns(bag: list[str] | None) -> Any:
 
 def _class_count(text: str) -> int:
     declared = parsing.values(text)
+    if not declared:
+        raise ParameterError("--classes takes labels with commas, or how many there are.")
     alone = declared[0]
     return alone if len(declared) == 1 and isinstance(alone, int) else len(declared)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import check_outputs
 from suffice.cli.output import progress, show_json, show_pairs
 from suffice.cli.parsing import values
 
@@ -39,6 +40,7 @@ def propose(
     from suffice.release.codec import load
     from suffice.transport import protocol
 
+    check_outputs(output, reads=(rows, like))
     proposal = protocol.propose(
         rows,
         epsilon=epsilon,
@@ -79,6 +81,10 @@ def grant(
     from suffice.transport import protocol
     from suffice.transport.messages import Proposal
 
+    given = (proposal, table, policy, ledger, like, sign)
+    check_outputs(output, answer, reads=given)
+    reply_path = answer or output.with_suffix(".answer.json")
+    check_outputs(reply_path, reads=given)
     asked, limits = Proposal.load(proposal), Policy.load(policy)
     with progress("reading") as tell:
         reply, release = protocol.grant(
@@ -92,7 +98,6 @@ def grant(
             key=sign,
             progress=tell,
         )
-    reply_path = answer or output.with_suffix(".answer.json")
     if release is not None:
         release.save(output)  # first: an answer must not name a file that is not there
     reply.save(reply_path)

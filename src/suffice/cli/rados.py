@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import check_outputs
 from suffice.cli.groups import Leaving, grouped
 from suffice.cli.output import progress, show_json, show_table
-from suffice.errors import ParameterError
 
 __all__ = ["register"]
 
@@ -32,6 +32,8 @@ Standardize = Annotated[
 Bound = Annotated[
     float | None, typer.Option(help="Declared norm bound, at which longer rows are clipped.")
 ]
+
+_NO_TABLE = ("rows", "none")  # in the place of a file to standardise by
 
 
 def register(plan: typer.Typer, release: typer.Typer) -> None:
@@ -100,6 +102,8 @@ def release_rados(
     from suffice.owner.rados.mechanism import Rados
     from suffice.release.codec import load
 
+    scales = None if standardize in _NO_TABLE else standardize
+    check_outputs(output, reads=(table, like, scales, *leaving.files))
     chosen, lists = parsing.names(features), parsing.lists_by_column(categories, "--categories")
     mechanism = Rados(
         count=count,
@@ -176,20 +180,15 @@ def _ranges(
     limits: list[str] | None, table: Path, features: list[str] | None, *, but: list[str]
 ) -> Any:
     """Return the declared ranges; one for all others goes to all numbers ``but`` these columns."""
-    for_all = [item for item in limits or () if "=" not in item]
-    named: dict[str, Any] = parsing.by_column(
-        [item for item in limits or () if "=" in item], parsing.pair, "--range"
-    )
-    if len(for_all) > 1:
-        raise ParameterError("say once what all other columns hold: one --range LO,HI.")
-    if not for_all:
+    of_all, named = parsing.one_or_named(limits, parsing.pair, "--range")
+    if of_all is None:
         return named or None
     if not named:
-        return parsing.pair(for_all[0])
+        return of_all
     from suffice.tables.columns import feature_names, is_categorical
     from suffice.tables.sources import open_table
 
     schema = open_table(table).schema
     others = [n for n in features or feature_names(schema) if n in schema.names and n not in but]
     numbers = [n for n in others if not is_categorical(schema.field(n).type)]
-    return {**dict.fromkeys(numbers, parsing.pair(for_all[0])), **named}
+    return {**dict.fromkeys(numbers, of_all), **named}

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
+from suffice.cli.checks import check_outputs
 from suffice.cli.output import show_json, show_pairs, show_table
 
 __all__ = ["register"]
@@ -44,6 +45,7 @@ def ratio(
     from suffice.study.plots import check_plot
     from suffice.tables.sources import concatenated, open_table
 
+    check_outputs(plot, reads=[*files, *rows])
     *releases, unlabelled = files
     if not releases:
         raise ParameterError("give one release or more, and the unlabelled set last.")

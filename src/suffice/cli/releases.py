@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import check_outputs
 from suffice.cli.groups import Leaving, MappedRows, grouped
 from suffice.cli.output import progress
 from suffice.errors import ParameterError
@@ -34,6 +35,7 @@ def release_mean_operator(
     from suffice.owner.mean_operator import MeanOperator
     from suffice.release.codec import load
 
+    check_outputs(output, reads=(table, like, *leaving.files))
     operator = MeanOperator(
         epsilon=epsilon,
         delta=delta,
@@ -101,6 +103,7 @@ def release_responses(
     from suffice.tables.columns import feature_names
     from suffice.tables.sources import open_table
 
+    check_outputs(output, reads=(table, *leaving.files))
     chosen = parsing.names(features)
     columns = chosen or feature_names(open_table(table).schema, [label])
     discrete, continuous = _domains(columns, states, all_states, limits)
@@ -130,15 +133,13 @@ def _domains(
     columns: list[str], states: list[str] | None, all_states: str | None, limits: list[str] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return states and ranges by column; what is declared for all others goes to the rest."""
-    for_all = [item for item in limits or () if "=" not in item]
-    if len(for_all) + (all_states is not None) > 1:
-        raise ParameterError("say once what all other columns hold: --all-states, or --range.")
-    named = [item for item in limits or () if "=" in item]
     discrete: dict[str, Any] = parsing.by_column(states, parsing.states, "--states")
-    continuous: dict[str, Any] = parsing.by_column(named, parsing.pair, "--range")
+    of_all, continuous = parsing.one_or_named(limits, parsing.pair, "--range")
+    if of_all is not None and all_states is not None:
+        raise ParameterError("say once what all other columns hold: --all-states, or --range.")
     rest = [name for name in columns if name not in discrete and name not in continuous]
     if all_states is not None:
         discrete |= dict.fromkeys(rest, parsing.states(all_states))
-    for text in for_all:
-        continuous |= dict.fromkeys(rest, parsing.pair(text))
+    if of_all is not None:
+        continuous |= dict.fromkeys(rest, of_all)
     return discrete, continuous

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import check_outputs
 from suffice.cli.output import show_json, show_table, steps
 from suffice.errors import ParameterError
 
@@ -43,7 +44,7 @@ def parties(
         typer.Option(help="operator, votes, pate, soft, vote, average, with commas; default: all."),
     ] = None,
     trials: Annotated[int, typer.Option(help="How often the table is cut and dealt anew.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of the cuts; noise is never seeded.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the cuts; noise is never seeded.")] = 0,
     aux_share: Annotated[float, typer.Option(help="Share of rows that all parties vote on.")] = 0.1,
     test_share: Annotated[float, typer.Option(help="Share of rows held out to test.")] = 0.25,
     lam: Annotated[
@@ -62,6 +63,7 @@ def parties(
     from suffice.study import parties as study
     from suffice.study.crowds import Shares
 
+    check_outputs(output, reads=[table])
     with steps() as tell:
         found = study.simulate_table(
             table,

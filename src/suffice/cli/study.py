@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import check_outputs, make_folder
 from suffice.cli.output import show_json, show_table, steps
 from suffice.errors import ParameterError
 
@@ -29,6 +30,9 @@ def demo(
     """Play all five releases end to end, on invented patients; writes a report with plots."""
     from suffice.study.demo import run_demo
 
+    if files is not None:
+        make_folder(files)  # first: the report may go there, too
+    check_outputs(output)
     with steps() as tell:
         story = run_demo(output, files=files, progress=tell)
     for paragraph in story.paragraphs:
@@ -72,6 +76,9 @@ def reproduce(
     if show_list:
         _list(json=json)
         return
+    used = [] if data is None else list(data.glob("*.parquet"))
+    check_outputs(output, reads=used)
+    check_outputs(study.values_path(output), reads=used)
     if everything:
         names = list(study.REPRODUCTIONS)
     if not names:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.groups import write_release
 from suffice.cli.output import show_json, show_pairs
 from suffice.errors import CorruptFileError, ParameterError, StorageError
@@ -56,11 +57,15 @@ def new(
         typer.Option(help="The variance of the noise on numbers; NAME=VARIANCE: of one question."),
     ] = None,
     kernel: Annotated[
-        str, typer.Option(help="That noise: laplace, or gaussian (its epsilon is read at delta).")
-    ] = "laplace",
-    delta: Annotated[float, typer.Option(help="Where the epsilon of Gaussian noise is read.")] = (
-        1e-6
-    ),
+        str | None,
+        typer.Option(
+            help="That noise: laplace (the default), or gaussian (its epsilon is read at delta)."
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Where the epsilon of Gaussian noise is read; default: 1e-6."),
+    ] = None,
     label: Annotated[
         str | None,
         typer.Option(help="The question to predict from others; default: the first with states."),
@@ -72,26 +77,21 @@ def new(
     from suffice.owner.responses.survey import new_survey
     from suffice.release.files import write_whole
 
+    check_outputs(output, reads=parsing.by_column(matrix, Path, "--matrix").values())
     choices = parsing.by_column(states, parsing.states, "--states")
     numbers = parsing.by_column(limits, parsing.pair, "--range")
-    tables = parsing.by_column(matrix, _table, "--matrix")
-    chances, costs = _split(flip, "--flip"), _split(epsilon, "--epsilon")
-    named = {**chances[1], **costs[1], **tables}
-    if len(named) < len(chances[1]) + len(costs[1]) + len(tables):
-        raise ParameterError("give the noise of a question once: --flip, --epsilon or --matrix.")
-    rest = [name for name in choices if name not in named]
-    variances = _split(noise, "--noise")
+    _refuse_noise(numbers, noise, kernel, delta)
+    variance, variances = parsing.one_or_named(noise, _number("--noise"), "--noise")
     survey = new_survey(
         title,
         states=choices,
         ranges=numbers,
-        flip={**_all(rest, chances[0]), **chances[1], **tables},
-        epsilon={**_all(rest, costs[0]), **costs[1]},
-        noise={**_all(numbers, variances[0]), **variances[1]},
-        kernel=kernel,
+        **_flips(choices, flip, epsilon, matrix),
+        noise={**_all(numbers, variance), **variances},
+        kernel=kernel or "laplace",
         texts=parsing.by_column(text, str, "--text"),
         label=label,
-        delta=delta,
+        delta=1e-6 if delta is None else delta,
     )
     write_whole(output, survey.data)
     if json:
@@ -120,6 +120,8 @@ def respond(
     """Answer a survey once, randomised; asked again, the same answer is given again."""
     from suffice import participant
 
+    kept = Path(f"{output}.memory") if memory is None else memory
+    check_outputs(output, kept, reads=(survey, truth_file))
     try:
         participant.respond_to_file(survey, output, truth or (), truth_file, memory)
     except participant.SurveyError as error:
@@ -144,7 +146,39 @@ def collect(
     from suffice.owner.responses.survey import collect as gather
     from suffice.owner.responses.survey import load_survey
 
+    check_outputs(output, reads=(survey, *answers, sign))
     write_release(gather(load_survey(survey), answers), output, sign, json=json)
+
+
+def _refuse_noise(
+    numbers: dict[str, Any], noise: list[str] | None, kernel: str | None, delta: float | None
+) -> None:
+    """Raise if noise on numbers is described where there is none, or none that reads a delta."""
+    if not numbers:
+        described = {"--noise": noise or None, "--kernel": kernel, "--delta": delta}
+        refuse_unused("without a question for a number (--range)", described)
+    elif kernel != "gaussian":
+        refuse_unused("without --kernel gaussian", {"--delta": delta})
+
+
+def _flips(
+    choices: Iterable[str],
+    flip: list[str] | None,
+    epsilon: list[str] | None,
+    matrix: list[str] | None,
+) -> dict[str, dict[str, Any]]:
+    """Return flip and epsilon by question; what is given for all others goes to the rest."""
+    tables = parsing.by_column(matrix, _table, "--matrix")
+    chance, chances = parsing.one_or_named(flip, _number("--flip"), "--flip")
+    cost, costs = parsing.one_or_named(epsilon, _number("--epsilon"), "--epsilon")
+    named = {**chances, **costs, **tables}
+    if len(named) < len(chances) + len(costs) + len(tables):
+        raise ParameterError("give the noise of a question once: --flip, --epsilon or --matrix.")
+    rest = [name for name in choices if name not in named]
+    return {
+        "flip": {**_all(rest, chance), **chances, **tables},
+        "epsilon": {**_all(rest, cost), **costs},
+    }
 
 
 def _table(path: str) -> Any:
@@ -152,16 +186,6 @@ def _table(path: str) -> Any:
     from suffice.strict_json import parse
 
     return parse(read_bounded(Path(path), 2**20))
-
-
-def _split(items: list[str] | None, option: str) -> tuple[float | None, dict[str, float]]:
-    """Return the number for all questions, if there is one, and those of questions by name."""
-    convert = _number(option)
-    for_all = [convert(item) for item in items or () if "=" not in item]
-    if len(for_all) > 1:
-        raise ParameterError(f"{option} is given twice for all questions.")
-    named = [item for item in items or () if "=" in item]
-    return for_all[0] if for_all else None, parsing.by_column(named, convert, option)
 
 
 def _number(option: str) -> Callable[[str], float]:

@@ -22,6 +22,7 @@ from suffice.learner.losses import LOSSES, LinearOddLoss, loss_named
 from suffice.learner.penalties import PENALTIES, Penalty, penalty_named
 from suffice.learner.problem import FactoredProblem, Solution
 from suffice.learner.shrinking import Shrinkage
+from suffice.learner.threads import one_blas_thread
 from suffice.learner.tuning import choose_lam, intercept_alone
 from suffice.learner.weak import ExactLabels, Source, estimate_mean_operator
 from suffice.learner.zonotope import project
@@ -140,6 +141,7 @@ class FactoredClassifier(LinearModel):
         self._learn_from(releases)
         return self._fit_operator(known)
 
+    @one_blas_thread()
     def _fit_operator(self, known: Supervised) -> "FactoredClassifier":
         """Choose the penalty if asked to, then minimise every factored problem there is."""
         turned = self._shrinkage(known)

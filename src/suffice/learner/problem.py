@@ -13,6 +13,7 @@ from suffice.learner.gram import gram
 from suffice.learner.losses import LinearOddLoss
 from suffice.learner.penalties import PENALTIES, Penalty
 from suffice.learner.solvers import Curved, Solution, minimise, minimise_with_1norm
+from suffice.learner.threads import one_blas_thread
 from suffice.learner.zonotope import why_no_minimiser
 
 __all__ = ["FactoredProblem", "Solution"]
@@ -148,6 +149,7 @@ class FactoredProblem:
                 full[:, k, :, j] = full[:, j, :, k] = -both
         return full.reshape(squared.size, squared.size) + np.diag(squared)
 
+    @one_blas_thread()
     def solve(
         self, lam: float, *, tol: float, max_iter: int, start: np.ndarray | None = None
     ) -> Solution:

@@ -1,1 +1,1 @@
-"""Studies on data declared public: the demo and reproductions; later simulations, baselines."""
+"""Studies on data declared public: the demo, reproductions, simulations and baselines."""

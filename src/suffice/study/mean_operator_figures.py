@@ -210,6 +210,7 @@ ENTRIES = (
         "Losses as an even and an odd part",
         f"{_PAPER}, Figure 1 and Table 1",
         factorisation,
+        repeats=False,
     ),
     Reproduction(
         "label-privacy",

@@ -31,7 +31,7 @@ from suffice.study.left_out import left_out_table
 from suffice.study.report import Table, page, prose, table_html
 from suffice.study.reproduction import Progress, Reproduction, Result, Setting
 
-__all__ = ["REPRODUCTIONS", "document", "overview", "reproduce", "write_report"]
+__all__ = ["REPRODUCTIONS", "document", "overview", "reproduce", "values_path", "write_report"]
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {
     entry.name: entry
@@ -65,6 +65,9 @@ def reproduce(
     wanted = [_named(name) for name in names]
     if seeds is not None and seeds < 1:
         raise ParameterError("seeds must be at least 1.")
+    if seeds is not None and not any(entry.repeats for entry in wanted):
+        asked = ", ".join(entry.name for entry in wanted)
+        raise ParameterError(f"seeds (--seeds) mean nothing to {asked}: leave them out.")
     unknown = set(sets or ()) - {name for entry in wanted for name in entry.files}
     if unknown:
         raise ParameterError(f"no data set of these reproductions: {', '.join(sorted(unknown))}.")
@@ -128,11 +131,17 @@ def document(results: Mapping[str, Result]) -> dict[str, Any]:
     }
 
 
-def write_report(results: Mapping[str, Result], output: Path) -> Path:
-    """Write one HTML page to ``output`` and the values beside it; return the latter's path."""
+def values_path(output: Path) -> Path:
+    """Return where the values of a page go: beside it, with the ending .json."""
     beside = output.with_suffix(".json")
     if beside == output:
         raise ParameterError(f"{output} is where the values go: name the page .html.")
+    return beside
+
+
+def write_report(results: Mapping[str, Result], output: Path) -> Path:
+    """Write one HTML page to ``output`` and the values beside it; return the latter's path."""
+    beside = values_path(output)
     body = "".join(_section(REPRODUCTIONS[name], result) for name, result in results.items())
     if set(results) == set(REPRODUCTIONS):
         body = f"{table_html(overview(results))}{table_html(left_out_table())}{body}"

@@ -75,8 +75,8 @@ class Reproduction:
     """Computes one table or figure of a paper anew.
 
     ``paper`` says which one; ``files`` names the Parquet file of each data set that it needs in the
-    folder of --data, empty for none; ``seeds`` is how often it repeats unless told otherwise;
-    ``uncompared`` says why there is nothing to compare with, where there is not.
+    folder of --data, empty for none; ``seeds`` is how often it repeats unless told otherwise, if it
+    ``repeats``; ``uncompared`` says why there is nothing to compare with, where there is not.
     """
 
     name: str
@@ -85,4 +85,5 @@ class Reproduction:
     run: Callable[[Setting], Result]
     files: Mapping[str, str] = field(default_factory=dict)
     seeds: int = 1
+    repeats: bool = True
     uncompared: str = ""

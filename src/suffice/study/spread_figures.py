@@ -324,13 +324,18 @@ def _draw_pictures(
 
 ENTRIES = (
     Reproduction(
-        "voting", "A vote from randomised answers", f"{_PAPER}, Section 3, eq. 2 and 24", voting
+        "voting",
+        "A vote from randomised answers",
+        f"{_PAPER}, Section 3, eq. 2 and 24",
+        voting,
+        repeats=False,
     ),
     Reproduction(
         "spread-reconstruction",
         "Learning from reconstructed data is not consistent",
         f"{_PAPER}, Figure 1",
         reconstruction,
+        repeats=False,
     ),
     Reproduction(
         "spread-pictures",
@@ -338,5 +343,6 @@ ENTRIES = (
         f"{_PAPER}, Figures 2 and 4",
         pictures,
         files={"mnist-7v9": SETS["mnist-7v9"].file},
+        repeats=False,
     ),
 )

@@ -5,6 +5,7 @@ from scipy.optimize import minimize
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.spread.likelihood import SpreadLikelihood
+from suffice.learner.threads import one_blas_thread
 
 __all__ = ["choose_lam", "maximise"]
 
@@ -15,6 +16,7 @@ _RISES = 3
 _MOST_RECORDS = 20_000
 
 
+@one_blas_thread()
 def maximise(
     likelihood: SpreadLikelihood,
     lam: float,

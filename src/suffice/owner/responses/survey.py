@@ -54,8 +54,14 @@ def new_survey(
     """
     known = {**states, **(ranges or {})}
     names = [*(texts or {}), *(name for name in known if name not in (texts or {}))]
-    if not states or not all(name in known for name in names):
-        raise ParameterError("a question has states or a range; one at least has states.")
+    if not states:
+        raise ParameterError("one question at least must have states.")
+    for name in texts or {}:
+        if name not in known:
+            raise ParameterError(
+                f"no question is named {name!r}, which has a text (texts, --text): give it states"
+                " or a range, or leave its text out."
+            )
     if isinstance(noise, Mapping | None) and not (noise or {}).keys() >= (ranges or {}).keys():
         raise ParameterError("every question for a number needs noise (noise, --noise).")
     for given in (flip, epsilon):
@@ -89,9 +95,14 @@ def _chance(name: str, states: Sequence[Any], flip: Any, epsilon: Any) -> Any:
     cost = epsilon.get(name) if isinstance(epsilon, Mapping) else epsilon
     if (chance is None) == (cost is None):
         raise ParameterError(f"question {name!r}: give its noise once, as flip or as epsilon.")
-    if cost is None:
-        return chance
     count = len(states)
+    if cost is None:
+        if isinstance(chance, int | float) and not 0 < chance < 1 - 1 / count:
+            raise ParameterError(
+                f"question {name!r}: flip must lie above 0 and below {1 - 1 / count:.4g}, where"
+                f" all {count} answers would be equally likely."
+            )
+        return chance
     weight = Response.from_epsilon(count, cost).weights[0][1]
     chance = (count - 1) * weight / 2**64
     while not _costs_at_most(count, chance, cost):  # keep is a float: it may round the wrong way

@@ -1,0 +1,153 @@
+"""Before any work: no input is written over, every folder is there, no option is ignored."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import typer
+
+from suffice.cli.checks import check_outputs, make_folder, refuse_unused
+from suffice.cli.main import app
+from suffice.errors import ParameterError, StorageError
+
+WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
+FOLDERS = {("demo", "files"), ("reproduce", "data")}  # the one is written, of the other see below
+Command = Callable[..., None]
+
+
+def commands(of: typer.Typer = app) -> Iterator[Command]:
+    """Yield the function of every command."""
+    yield from (info.callback for info in of.registered_commands)
+    for group in of.registered_groups:
+        yield from commands(group.typer_instance)
+
+
+def base(hint: Any) -> type:
+    """Return the type of what is held, once or several times, perhaps not at all."""
+    inner = [part for part in get_args(hint) if part is not type(None)]
+    return base(inner[0]) if inner else hint
+
+
+def kinds(command: Command) -> dict[str, type]:
+    """Return what each parameter holds."""
+    hints = get_type_hints(command)
+    return {name: base(hints[name]) for name in inspect.signature(command).parameters}
+
+
+def writers() -> list[tuple[Command, str]]:
+    return [
+        (command, name)
+        for command in commands()
+        for name in kinds(command)
+        if name in WRITTEN and command.__name__ != "verify"  # which reads an answer
+    ]
+
+
+def pairs() -> list[tuple[Command, str, str]]:
+    """Return every output of every command, with every file that it reads."""
+    return [
+        (command, output, name)
+        for command, output in writers()
+        for name, kind in kinds(command).items()
+        if kind is Path and name not in WRITTEN and (command.__name__, name) not in FOLDERS
+    ]
+
+
+def call(command: Command, folder: Path, **given: Path) -> None:
+    """Call a command with ``given`` paths, and anything for what else it must have."""
+    words: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        words[name] = parameter.default
+        value: Any = given.get(name)
+        if value is None and parameter.default is inspect.Parameter.empty:
+            kind = kinds(command)[name]
+            value = folder / name if kind is Path else kind(1)
+        if value is not None:
+            words[name] = [value] if "list" in str(get_type_hints(command)[name]) else value
+    command(**words)
+
+
+def named(*parts: object) -> str:
+    return " ".join(getattr(part, "__name__", str(part)) for part in parts)
+
+
+def test_the_walk_sees_the_commands_that_write():
+    assert len({command for command, _ in writers()}) >= 17
+    assert {name for _, name in writers()} == set(WRITTEN)
+    assert len(pairs()) >= 50
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "source"), [pytest.param(*p, id=named(*p)) for p in pairs()]
+)
+def test_no_command_writes_over_what_it_reads(tmp_path, command, output, source):
+    path = tmp_path / "precious.csv"
+    path.write_bytes(b"all there is")
+    with pytest.raises(ParameterError, match=r"precious\.csv is read .* write to another file"):
+        call(command, tmp_path, **{output: path, source: path})
+    assert path.read_bytes() == b"all there is"
+
+
+@pytest.mark.parametrize(("command", "output"), [pytest.param(*w, id=named(*w)) for w in writers()])
+def test_a_missing_folder_is_found_before_any_work(tmp_path, command, output):
+    with pytest.raises(StorageError, match="make the folder"):
+        call(command, tmp_path, **{output: tmp_path / "no" / "x.html"})
+
+
+def test_the_data_of_a_reproduction_are_not_written_over(suffice, tmp_path):
+    table = tmp_path / "mnist.parquet"
+    table.write_bytes(b"digits")
+    words = ("reproduce", "voting", "--data", str(tmp_path), "-o")
+    assert "would be overwritten" in suffice(*words, str(table), code=2)
+    assert table.read_bytes() == b"digits"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "release rados t.csv --label y --no-ledger --standardize mine -o mine",
+        "aggregate p.part --aux a.csv --enrolled mine --epsilon 1 --no-ledger -o mine",
+        "survey new --states q=a,b --matrix q=mine -o mine",
+    ],
+)
+def test_files_that_are_named_in_passing_are_not_written_over(
+    suffice, tmp_path, monkeypatch, words
+):
+    monkeypatch.chdir(tmp_path)
+    Path("mine").write_text("[]")
+    assert "would be overwritten" in suffice(*words.split(), code=2)
+    assert Path("mine").read_text() == "[]"
+
+
+def test_links_and_folders_of_inputs_are_seen_through(tmp_path):
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    part = tables / "part.csv"
+    part.write_text("a\n1\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(part)
+    for output, source in ((link, part), (part, link), (part, tables), (link, tables)):
+        with pytest.raises(ParameterError, match="would be overwritten"):
+            check_outputs(output, reads=[source])
+    check_outputs(tables / "new.csv", reads=[tables])
+    check_outputs(tmp_path / "new.csv", None, reads=[part, None, tmp_path / "gone.csv"])
+
+
+def test_outputs_have_places_of_their_own(tmp_path):
+    with pytest.raises(ParameterError, match="written twice"):
+        check_outputs(tmp_path / "x", tmp_path / "." / "x")
+    with pytest.raises(StorageError, match="it is a folder"):
+        check_outputs(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="make the folder"):
+        check_outputs(tmp_path / "file" / "x")
+    with pytest.raises(StorageError, match="cannot be made"):
+        make_folder(tmp_path / "file")
+
+
+def test_zero_is_a_value_that_was_given():
+    refuse_unused("here", {"--rows": None})
+    with pytest.raises(ParameterError, match="--kappa means nothing here: leave it out"):
+        refuse_unused("here", {"--rows": None, "--kappa": 0})

@@ -1,0 +1,39 @@
+"""Solvers use one thread of linear algebra, and give the others back."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from suffice.learner.factored import FactoredClassifier
+from suffice.learner.problem import FactoredProblem
+from suffice.learner.threads import one_blas_thread
+
+
+def threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_one_thread_within_and_as_many_as_before_afterwards():
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = threads()
+        with one_blas_thread():
+            assert threads() == {1}
+        assert threads() == before
+        with pytest.raises(KeyError), one_blas_thread():
+            raise KeyError
+        assert threads() == before
+
+
+def test_a_classifier_is_fitted_with_one(monkeypatch):
+    seen = set()
+
+    def spy(self, *given, **options):
+        seen.update(threads())
+        return risk(self, *given, **options)
+
+    risk = FactoredProblem.risk
+    monkeypatch.setattr(FactoredProblem, "risk", spy)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with threadpool_limits(limits=2, user_api="blas"):
+        FactoredClassifier().fit(X, (X[:, 0] > 0).astype(int))
+    assert seen == {1}
