@@ -19,6 +19,7 @@
     ├── LedgerError                   exit 5   409   the ledger cannot answer
     │   ├── RequestConflictError                     one request name, two different requests
     │   ├── BurntRequestError                        paid for, but its output was lost
+    │   ├── PendingRequestError                      paid for, and its output is still being made
     │   └── DataChangedError                         other data under the same name
     ├── StorageError                  exit 6   507   the disk refused; nothing was half written
     └── OptimisationError             exit 7   500   a solver stopped short of its certificate
