@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parsing
-from suffice.cli.checks import check_outputs
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.groups import Leaving, MappedRows, grouped
 from suffice.cli.output import progress
 from suffice.errors import ParameterError
@@ -107,6 +107,11 @@ def release_responses(
     chosen = parsing.names(features)
     columns = chosen or feature_names(open_table(table).schema, [label])
     discrete, continuous = _domains(columns, states, all_states, limits)
+    if not {*columns} - {*discrete, *continuous}:  # or else that is what is wrong
+        if not continuous:
+            refuse_unused("without numbers (--range)", {"--feature-noise": feature_noise})
+        if not discrete:
+            refuse_unused("without states (--states)", {"--feature-flip": feature_flip})
     mechanism = RandomizedResponse(
         classes=parsing.values(classes),
         label_flip=label_flip,
