@@ -171,6 +171,7 @@ def test_composition_is_true_even_where_the_floats_of_a_convolution_end(delta):
 def test_an_enormous_loss_is_summed_and_fills_no_memory():
     assert composed_epsilon([Laplace(1e5), Laplace(1e5)], 1e-5) <= 2e5
     assert composed_epsilon([Gaussian(1e-3), Pure(1.0)], 1e-5) > 1e5
+    assert composed_epsilon([Gaussian(1e-6)] * 2, 1e-5) > 1e11  # too large for one event to state
 
 
 def test_laplace_composes_better_than_any_pure_mechanism():

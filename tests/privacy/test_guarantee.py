@@ -171,3 +171,7 @@ def test_a_sentence_promises_no_more_than_holds():
 def test_an_impossible_budget_is_refused(epsilon, delta):
     with pytest.raises(ParameterError):
         Budget(epsilon, delta)
+
+
+def test_the_smallest_delta_can_be_shown():
+    assert str(Budget(1.0, 1e-310)) == "epsilon 1, delta 1e-310"

@@ -83,15 +83,21 @@ def loss_distribution(event: Event, interval: float = _INTERVAL) -> Any:
 
 
 def _joined(events: Sequence[Event]) -> tuple[Event, ...]:
-    """Return the events with all Gaussians as one, which costs exactly as much as they do."""
+    """Return the events with all Gaussians as one, which costs exactly as much as they do.
+
+    Where no event can state it (they hide nothing together) they stay as they are.
+    """
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     slack = math.fsum(event.slack for event in gaussians)
     tail = math.fsum(event.tail for event in gaussians)
-    if len(gaussians) < 2 or slack >= 1 or tail >= 1:
+    if len(gaussians) < 2:
         return tuple(events)
     precision = math.fsum(event.multiplier**-2 for event in gaussians)
-    others = [event for event in events if not isinstance(event, Gaussian)]
-    return (Gaussian(precision**-0.5, slack, tail), *others)
+    try:
+        one = Gaussian(precision**-0.5, slack, tail)
+    except ParameterError:
+        return tuple(events)
+    return (one, *(event for event in events if not isinstance(event, Gaussian)))
 
 
 def _by_distribution(events: Sequence[Event], delta: float) -> float:

@@ -245,13 +245,14 @@ def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:
     )
 
 
+_LEAST_SHOWN = 1e-300  # below this the digits of a float run out
+
+
 def _number(value: float) -> str:
     """Return a float for reading: at most six digits, rounded up so that it never flatters us."""
-    if value == 0 or not math.isfinite(value):
+    if abs(value) < _LEAST_SHOWN or not math.isfinite(value):
         return f"{value:g}"
     digits = 10.0 ** (5 - math.floor(math.log10(abs(value))))
-    if not math.isfinite(digits):  # of numbers near the smallest there are
-        return f"{value:.6g}"
     return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.6g}"
 
 
