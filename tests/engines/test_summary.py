@@ -105,15 +105,42 @@ def test_texts_of_every_type_are_counted(kind):
     assert summary_of(pa.table({"a": cells})).counts["a"] == {"b": 2, None: 1, "a": 1}
 
 
-def test_the_sample_is_every_so_manieth_row_whatever_the_batches():
-    table = pa.table({"a": np.arange(50_000)})
-    for batch_rows in (7_001, 50_000):
-        sample = summary_of(table, batch_rows).sample
-        assert sample["a"].to_pylist() == list(range(0, 50_000, 4))
+def sampled(table: pa.Table, batch_rows: int = 1000) -> tuple[list, list]:
+    sample = summary_of(table, batch_rows).sample
+    return sample.rows.to_pylist(), sample.weights.tolist()
+
+
+def test_the_sample_is_the_same_rows_in_the_same_order_whatever_the_batches(rng):
+    values = rng.permutation(np.repeat(np.arange(30_000), 3))
+    table = pa.table({"a": values, "b": values % 7})
+    first = sampled(table, 7_001)
+    assert len(first[0]) == 20_000
+    assert first[1] == [3] * 20_000
+    assert sampled(table.take(rng.permutation(90_000)), 90_000) == first
+    kept = np.array([row["a"] for row in first[0]])
+    assert abs(kept.mean() - 15_000) < 5 * 30_000 / np.sqrt(12 * 20_000)  # chosen by chance
 
 
 def test_a_small_table_is_its_own_sample(clinic):
-    assert summary_of(clinic, 7).sample.to_pylist() == clinic.to_pylist()
+    rows, weights = sampled(clinic, 7)
+    key = lambda row: tuple(map(str, row.values()))  # noqa: E731
+    assert sorted(rows, key=key) == sorted(clinic.to_pylist(), key=key)
+    assert weights == [1] * 120
+
+
+def test_a_wide_table_has_a_smaller_sample(rng):
+    table = open_table(rng.normal(size=(4_000, 4_200)).astype(np.float32))
+    schema = pa.schema([table.schema.field(n) for n in table.schema.names])
+    found = fold(table.batches(schema.names), PublicSummary(schema)).result()
+    assert len(found.sample.weights) == 2**23 // 4_200
+
+
+def test_rows_that_differ_in_the_sign_of_a_zero_are_equal():
+    one = pa.table({"a": [0.0, -0.0, 1.0], "b": [2.0, 2.0, 3.0]})
+    other = one.take([1, 0, 2])
+    assert sampled(one)[1] == sampled(other)[1]
+    assert sorted(sampled(one)[1]) == [1, 2]
+    assert fitted(one).digest() == fitted(other).digest()
 
 
 def test_more_than_a_thousand_categories_are_refused_by_name():
@@ -223,7 +250,8 @@ def test_the_bound_is_the_clip_quantile_of_the_norms(rng, clip):
     pipeline = fit_pipeline(
         summary, ["x0", "x1", "x2"], categories={}, missing="error", clip=clip, intercept=0.25
     )
-    assert math.isclose(pipeline.bound, np.quantile(norms, clip), rel_tol=1e-6)
+    expected = np.quantile(norms, clip, method="inverted_cdf")
+    assert math.isclose(pipeline.bound, expected, rel_tol=1e-6)
     assert pipeline.intercept == 0.25
 
 

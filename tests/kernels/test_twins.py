@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.registry import CPUDispatcher
 
-from suffice.kernels import digests, local, mapping, margins, response, sums, urn
+from suffice.kernels import digests, local, mapping, maps, margins, moments, response, sums, urn
 from suffice.kernels.mapping import TILE
 
 SIZES = (0, 1, TILE - 1, TILE, TILE + 1, 5 * TILE + 3)
@@ -49,7 +49,9 @@ def exact_sums(codes: list[list[int]], weights: np.ndarray) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    "module", [mapping, sums, digests, response, margins, urn, local], ids=lambda m: m.__name__
+    "module",
+    [mapping, maps, moments, sums, digests, response, margins, urn, local],
+    ids=lambda m: m.__name__,
 )
 def test_no_cached_kernel_builds_on_a_kernel_of_another_file(module):
     """Numba dates one file per cached kernel: a change in the other file would go unnoticed."""
@@ -113,27 +115,6 @@ def test_map_tile_writes_only_the_rows_it_was_asked_for(dtype):
         tile[:, :40], slow_map(columns[:, TILE:], mean, inverse_scale, 1e9)
     )
     assert (tile[:, 40:] == -1.0).all()
-
-
-@sized
-@typed
-def test_add_moments_equals_its_twin(rows, dtype):
-    rng = np.random.default_rng(rows)
-    columns = rng.normal(5.0, 1.0, (3, rows)).astype(dtype)
-    columns[1, ::3] = np.nan
-    shift = np.array([5.0, 4.0, 0.0])
-    counts, totals, squares = np.full(3, 10), np.full(3, 0.5), np.full(3, 0.25)
-    mapping.add_moments(columns, shift, counts, totals, squares)
-    moved = columns.astype(np.float64) - shift[:, None]
-    np.testing.assert_array_equal(counts, 10 + (~np.isnan(columns)).sum(axis=1))
-    np.testing.assert_allclose(totals, 0.5 + np.nansum(moved, axis=1), rtol=1e-10, atol=1e-9)
-    np.testing.assert_allclose(squares, 0.25 + np.nansum(moved**2, axis=1), rtol=1e-12)
-
-
-def test_add_moments_lets_an_infinite_value_show():
-    counts, totals, squares = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
-    mapping.add_moments(np.array([[1.0, np.inf]]), np.zeros(1), counts, totals, squares)
-    assert not np.isfinite(squares[0])
 
 
 # --- sums.py

@@ -109,7 +109,7 @@ def test_the_way_back_undoes_the_shape():
 def test_the_norms_bound_every_row_and_hardly_more(name):
     shape = SHAPES[name]
     codes = np.rint(PUBLIC.sample()[0] / read(LABELS[2], 2, None).step)
-    one, two = shape.norms(codes)
+    one, two = shape.norms(codes.T)
     for _ in range(50):  # codes that are off by one step in any coordinate
         off = codes + rng.integers(-1, 2, codes.shape)
         true_one, true_two = exact_norms(shape.matrix, off, shape.bits)
@@ -124,14 +124,15 @@ def test_the_norms_bound_the_worst_codes_that_are_off_by_a_step():
     """With all of one step missing the slack is needed: rows of zeros reach it by half and more."""
     shape = Shape(np.full((3, 3), 2**20) + np.eye(3, dtype=np.int64))
     true_one, true_two = exact_norms(shape.matrix, np.ones((1, 3), dtype=np.int64), shape.bits)
-    one, two = shape.norms(np.zeros((1, 3)))
+    one, two = shape.norms(np.zeros((3, 1)))
     assert true_one <= one <= 2 * true_one
     assert true_two <= two <= 2 * true_two
 
 
 def test_codes_for_the_norms_are_those_of_the_sums():
     """Within the step that the slack allows for; the sums of single rows are the kernel's codes."""
-    codes = np.rint(PUBLIC.sample()[0] / read(LABELS[2], 2, None).step)
+    (batch,) = PUBLIC.table.batches(PUBLIC.roles.features)
+    codes = np.rint(PUBLIC.pipeline.transform(batch) / read(LABELS[2], 2, None).step)
     for row in range(ROWS):
         labels = np.zeros(ROWS, dtype=np.int64)
         base = read(labels, 2, None)._sums.result()[0]

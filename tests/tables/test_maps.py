@@ -20,6 +20,7 @@ from suffice.tables.maps import MAPS, FeatureMap, _median_gamma, fit_map
 SPECS = ("polynomial:3", "rff:64", "nystroem:40", "pca:2", "whiten:3")
 rng = np.random.default_rng(3)
 COLUMNS = rng.normal(size=(4, 300)) * [[1], [10], [0.1], [3]] + 5
+ONES = np.ones(300, dtype=np.int64)
 CENTRED = (COLUMNS - COLUMNS.mean(axis=1)[:, None]) / COLUMNS.std(axis=1)[:, None]
 
 
@@ -28,31 +29,31 @@ def test_every_kind_is_tried_here():
 
 
 def test_polynomials_are_those_of_scikit_learn():
-    ours = fit_map("polynomial:3", COLUMNS).apply(COLUMNS)
+    ours = fit_map("polynomial:3", COLUMNS, ONES).apply(COLUMNS)
     theirs = PolynomialFeatures(3, include_bias=False).fit_transform(CENTRED.T).T
     assert np.allclose(np.sort(ours, axis=0), np.sort(theirs, axis=0))
 
 
 @pytest.mark.parametrize(("spec", "whiten"), [("pca:3", False), ("whiten:3", True)])
 def test_components_are_those_of_scikit_learn(spec, whiten):
-    ours = fit_map(spec, COLUMNS).apply(COLUMNS)
+    ours = fit_map(spec, COLUMNS, ONES).apply(COLUMNS)
     theirs = PCA(3, whiten=whiten).fit_transform(CENTRED.T).T
     assert np.allclose(np.abs(ours), np.abs(theirs), rtol=0.01)  # it divides by m - 1
 
 
 def test_nystroem_gives_the_kernel_of_its_landmarks():
-    ours = fit_map("nystroem:300", COLUMNS).apply(COLUMNS)
-    gamma = _median_gamma(CENTRED)
+    ours = fit_map("nystroem:300", COLUMNS, ONES).apply(COLUMNS)
+    gamma = _median_gamma(CENTRED, ONES)
     assert np.allclose(ours.T @ ours, rbf_kernel(CENTRED.T, gamma=gamma), atol=1e-6)
     theirs = Nystroem(gamma=gamma, n_components=300).fit_transform(CENTRED.T)
     assert np.allclose(ours.T @ ours, theirs @ theirs.T, atol=1e-6)
 
 
 def test_fourier_features_approach_the_gaussian_kernel():
-    kernel = rbf_kernel(CENTRED.T, gamma=_median_gamma(CENTRED))
+    kernel = rbf_kernel(CENTRED.T, gamma=_median_gamma(CENTRED, ONES))
     errors = []
     for size in (100, 10_000):
-        ours = fit_map(f"rff:{size}", COLUMNS).apply(COLUMNS)
+        ours = fit_map(f"rff:{size}", COLUMNS, ONES).apply(COLUMNS)
         errors.append(np.sqrt(np.mean((ours.T @ ours - kernel) ** 2)))
     assert errors[1] < 0.02 < errors[0]
 
@@ -71,7 +72,7 @@ def test_a_release_carries_its_map_and_the_learner_repeats_it(spec):
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_same_public_rows_give_the_same_map(spec):
-    one, two = fit_map(spec, COLUMNS), fit_map(spec, COLUMNS)
+    one, two = fit_map(spec, COLUMNS, ONES), fit_map(spec, COLUMNS, ONES)
     assert all(np.array_equal(one.arrays[name], two.arrays[name]) for name in one.arrays)
     assert len(one.outputs) == len(one.apply(COLUMNS))
 
@@ -80,12 +81,12 @@ def test_the_same_public_rows_give_the_same_map(spec):
     "spec", ["rff", "rff:", "rff:0", "rff:-1", "rff:x", "fly:3", "rff:9999999", "polynomial:60"]
 )
 def test_a_map_that_cannot_be_is_refused(spec):
-    with pytest.raises(ParameterError, match=r"KIND:SIZE|products"):
-        fit_map(spec, COLUMNS)
+    with pytest.raises(ParameterError, match=r"KIND:SIZE|must lie between"):
+        fit_map(spec, COLUMNS, ONES)
 
 
 def test_a_strangers_map_is_checked_before_it_is_used():
-    good = fit_map("rff:8", COLUMNS)
+    good = fit_map("rff:8", COLUMNS, ONES)
     for change in (
         {"phases": np.zeros(7)},
         {"phases": np.full(8, math.nan)},
@@ -93,14 +94,45 @@ def test_a_strangers_map_is_checked_before_it_is_used():
         {"spread": np.zeros(4)},
         {"centre": np.zeros((4, 1))},
         {"more": np.zeros(1)},
+        {"centre": np.zeros(0), "spread": np.zeros(0), "frequencies": np.zeros((8, 0))},
     ):
         with np.errstate(all="ignore"), pytest.raises(ParameterError):
             FeatureMap("rff", 8, {**good.arrays, **change})
-    with pytest.raises(ParameterError, match="products"):
-        FeatureMap("polynomial", 99_999, {"centre": np.zeros(50), "spread": np.ones(50)})
+    wide = {"centre": np.zeros(200), "spread": np.ones(200)}
+    for degree, match in ((11, "between 1 and 10"), (3, "at most 20000 coordinates")):
+        with pytest.raises(ParameterError, match=match):
+            FeatureMap("polynomial", degree, wide)
     for data in (None, {}, {"kind": "rff", "size": 0}, {"kind": "rff", "size": 1.5}, {"kind": 3}):
         with pytest.raises(CorruptFileError):
             FeatureMap.from_json(data, good.named_arrays())
+
+
+@pytest.mark.parametrize("kind", ["pca", "nystroem"])
+def test_a_map_without_coordinates_is_refused_before_it_is_applied(kind):
+    """Arrays of no size weigh nothing in a file and could ask for any amount of memory."""
+    own = {"centre": np.zeros(2), "spread": np.ones(2)}
+    empty = {
+        "pca": {"components": np.zeros((0, 2))},
+        "nystroem": {
+            "landmarks": np.zeros((2, 0)), "whitening": np.zeros((2**40, 0)), "gamma": np.ones(1)
+        },
+    }  # fmt: skip
+    with pytest.raises(ParameterError):
+        FeatureMap(kind, 4, own | empty[kind])
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_rows_that_occur_twice_count_twice(spec):
+    some, weights = COLUMNS[:, :60], np.arange(1, 61) % 4 + 1
+    repeated = np.repeat(some, weights, axis=1)
+    one = fit_map(spec, some, weights)
+    two = fit_map(spec, repeated, np.ones(repeated.shape[1], dtype=np.int64))
+    if spec.startswith("nystroem"):  # the same landmarks, once each
+        np.testing.assert_allclose(
+            np.unique(one.arrays["landmarks"][0]), np.unique(two.arrays["landmarks"][0])
+        )
+        return
+    np.testing.assert_allclose(np.abs(one.apply(some)), np.abs(two.apply(some)), rtol=1e-6)
 
 
 def test_missing_values_are_named_before_they_are_mapped():

@@ -9,13 +9,17 @@ import numpy as np
 
 from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
-from suffice.tables.maps import fit_map
+from suffice.kernels.maps import row_norms
+from suffice.tables.maps import fit_map, most_outputs, weighted_moments
 from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
 
 __all__ = ["default_clip", "fit_pipeline"]
 
 # A rare category would otherwise become a number of the size 1/sqrt(frequency).
 _LEAST_CATEGORY_SCALE = 0.1
+# Of a mapped sample: beyond so many cells only its first rows are taken, which are as random.
+_MOST_CELLS = 1 << 24
+_LEAST_MAPPED = 1_000
 
 
 def fit_pipeline(
@@ -31,7 +35,7 @@ def fit_pipeline(
     """Return the pipeline of these public rows.
 
     Columns are centred and divided by their standard deviation; rows are clipped at the ``clip``
-    quantile of their norms (of a sample of at most 20,000), `default_clip` unless given; the
+    quantile of their norms (of the summary's sample), `default_clip` unless given; the
     intercept weighs a quarter of that bound unless given. Categories are the declared ones, or all
     that the rows have, sorted. ``map_spec`` names a feature map, fitted on the same sample.
     """
@@ -49,16 +53,19 @@ def fit_pipeline(
     columns = tuple(_column(name, summary, categories) for name in names)
     mean = np.array([value for column in columns for value in _means(column, summary)])
     scale = np.array([value for column in columns for value in _scales(column, summary)])
-    mean, scale = _rounded(mean, scale)
     fill = {"error": None, "mean": mean, "zero": np.zeros_like(mean)}[missing]
     wide = Pipeline(columns, missing, mean, scale, 2.0**300, 0.0, fill)
+    weights = summary.sample.weights
+    # Rows that differ in the sign of a zero are equal: which of them was kept must not show.
+    sample = wide.encoded(summary.sample.rows).astype(np.float64) + 0.0
     if map_spec is not None:
-        wide = _with_map(wide, map_spec, summary)
-    norms = np.concatenate(
-        [np.linalg.norm(wide.transform(part), axis=1) for part in summary.sample.to_batches()]
-    )
+        most = max(_LEAST_MAPPED, _MOST_CELLS // most_outputs(map_spec, len(sample)))
+        sample, weights = np.ascontiguousarray(sample[:, :most]), weights[:most]
+        wide, sample = _with_map(wide, map_spec, sample, weights)
     clip = default_clip(len(wide.outputs)) if clip is None else clip
-    bound = float(np.float32(np.quantile(norms, clip) or norms.max())) or 1.0
+    norms = row_norms(wide.finished(sample).T)
+    quantile = np.quantile(norms, clip, weights=weights, method="inverted_cdf")
+    bound = float(np.float32(quantile or norms.max())) or 1.0
     return replace(wide, bound=bound, intercept=bound / 4 if intercept is None else intercept)
 
 
@@ -72,25 +79,14 @@ def default_clip(width: int) -> float:
     return min(0.95, max(0.1, 5 / width))
 
 
-def _with_map(plain: Pipeline, spec: str, summary: Summary) -> Pipeline:
-    """Return the pipeline with a map, and its standardisation, fitted on the sample."""
-    sample = np.hstack([plain.encoded(part) for part in summary.sample.to_batches()])
-    feature_map = fit_map(spec, np.asarray(sample, dtype=np.float64))
+def _with_map(
+    plain: Pipeline, spec: str, sample: np.ndarray, weights: np.ndarray
+) -> tuple[Pipeline, np.ndarray]:
+    """Return the pipeline with a map, fitted on the sample, and the sample mapped by it."""
+    feature_map = fit_map(spec, sample, weights)
     mapped = feature_map.apply(sample)
-    mean, scale = mapped.mean(axis=1), mapped.std(axis=1)
-    mean, scale = _rounded(mean, np.where(scale > 1e-9 * np.abs(mean), scale, 1.0))
-    return replace(plain, mean=mean, scale=scale, map=feature_map)
-
-
-def _rounded(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return 24-bit scales, and means on a grid of 2^-24 scales.
-
-    The order in which rows were added up must not show in public parameters. A column that does
-    not vary (scale 1) keeps its value, so that it becomes zero.
-    """
-    rounded = scale.astype(np.float32).astype(np.float64)
-    grid = np.rint(mean / rounded * 2**24) / 2**24 * rounded
-    return np.where(scale == 1.0, mean, grid), rounded
+    mean, scale = weighted_moments(mapped, weights)
+    return replace(plain, mean=mean, scale=scale, map=feature_map), mapped
 
 
 def _column(name: str, summary: Summary, declared: Mapping[str, Sequence[Any]]) -> Column:
@@ -109,7 +105,8 @@ def _means(column: Column, summary: Summary) -> list[float]:
         return [summary.mean[column.name]]
     counts = summary.counts[column.name]
     total = sum(counts.values()) - counts.get(None, 0)
-    return [counts.get(category, 0) / max(total, 1) for category in column.categories]
+    spelled = {str(value): count for value, count in counts.items() if value is not None}
+    return [spelled.get(str(category), 0) / max(total, 1) for category in column.categories]
 
 
 def _scales(column: Column, summary: Summary) -> list[float]:

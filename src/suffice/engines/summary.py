@@ -1,4 +1,7 @@
-"""What one pass over public rows yields: moments, categories and a sample."""
+"""What one pass over public rows yields: moments, categories, a sample, and the rows' name.
+
+All of it is a function of the set of rows: no order, split, batch or file format changes a bit.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,64 +11,62 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from suffice.engines.moments import ColumnMoments
+from suffice.engines.sample import RowSample, Sample
 from suffice.errors import TableError
-from suffice.kernels import mapping as kernel
+from suffice.kernels import digests
 from suffice.tables.columns import is_categorical, numeric_columns
+from suffice.tables.rowhash import RowDigest, RowLanes
 
 __all__ = ["PublicSummary", "Summary"]
 
-_SAMPLE_ROWS = 20_000
 _MOST_CATEGORIES = 1000
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Public facts about public rows; ``mean`` and ``deviation`` belong to the numeric columns."""
+    """Public facts about public rows; ``mean`` and ``deviation`` belong to the numeric columns.
+
+    ``rows_hash`` names the rows in any order (`RowDigest.unordered`).
+    """
 
     rows: int
+    rows_hash: str
     mean: dict[str, float]
     deviation: dict[str, float]
     counts: dict[str, Counter[Any]]
     missing: dict[str, int]
-    sample: pa.Table
+    sample: Sample
 
 
 class PublicSummary:
     """Computes a `Summary` in one pass; an accumulator over record batches.
 
-    The sample is every 2^k-th row of what was seen, k as small as the sample's size allows.
+    ``declared`` names columns of numbers that are categories all the same.
     """
 
-    def __init__(self, schema: pa.Schema, categorical: frozenset[str] = frozenset()) -> None:
-        self._declared = categorical
-        self._coded = [n for n in schema.names if _is_coded(schema, n, categorical)]
+    def __init__(self, schema: pa.Schema, declared: frozenset[str] = frozenset()) -> None:
+        self._declared = declared
+        self._coded = [n for n in schema.names if _is_coded(schema, n, declared)]
         self._numeric = [n for n in schema.names if n not in self._coded]
-        width = len(self._numeric)
-        self._shift = np.zeros(width)
-        self._counts = np.zeros(width, dtype=np.int64)
-        self._sums = np.zeros(width)
-        self._squares = np.zeros(width)
+        self._moments = ColumnMoments(len(self._numeric))
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in self._coded}
-        self._rows = 0
-        self._sample: list[pa.RecordBatch] = []
-        self._stride = 1
+        self._lanes = RowLanes(schema, schema.names)
+        self._digest = RowDigest(schema.names)
+        self._sample = RowSample(schema)
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Take in one batch that has every column of the schema."""
         if not batch.num_rows:
             return
         columns = numeric_columns(batch, self._numeric)
-        self._choose_shift(columns)
-        kernel.add_moments(columns, self._shift, self._counts, self._sums, self._squares)
+        self._moments.update(columns)
         self._count_categories(batch)
-        self._keep_sample(batch)
-        self._rows += batch.num_rows
-
-    def _choose_shift(self, columns: np.ndarray) -> None:
-        """Take the first number of a column as its origin, as soon as there is one."""
-        for j in np.flatnonzero(self._counts == 0):
-            seen = columns[j][np.isfinite(columns[j])]
-            self._shift[j] = seen[0] if len(seen) else 0.0
+        lanes = self._lanes.of(batch, None if self._coded else columns)
+        self._digest.update(lanes)
+        keys = np.empty(batch.num_rows, dtype=np.uint64)
+        digests.row_keys(lanes, keys)
+        self._sample.update(batch, keys)
 
     def _count_categories(self, batch: pa.RecordBatch) -> None:
         for name in self._coded:
@@ -81,61 +82,34 @@ class PublicSummary:
                     " like a name, not a category; drop it or declare its categories."
                 )
 
-    def _keep_sample(self, batch: pa.RecordBatch) -> None:
-        start = -self._rows % self._stride
-        if start < batch.num_rows:
-            self._sample.append(
-                batch.take(pa.array(np.arange(start, batch.num_rows, self._stride)))
-            )
-        self._thin_sample()
-
-    def _thin_sample(self) -> None:
-        while sum(part.num_rows for part in self._sample) > _SAMPLE_ROWS:
-            self._sample, self._stride = self._every(2, self._sample), 2 * self._stride
-
-    @staticmethod
-    def _every(step: int, parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        if step == 1 or not parts:
-            return parts
-        kept = pa.Table.from_batches(parts).combine_chunks()
-        return kept.take(pa.array(np.arange(0, kept.num_rows, step))).to_batches()
-
     def merge(self, other: "PublicSummary") -> None:
-        """Take in everything that ``other`` has seen; moments move to this one's origin first."""
-        self._shift = np.where(self._counts == 0, other._shift, self._shift)
-        move = np.where(other._counts == 0, 0.0, other._shift - self._shift)
-        self._squares += other._squares + move * (2 * other._sums + other._counts * move)
-        self._sums += other._sums + other._counts * move
-        self._counts += other._counts
+        """Take in everything that ``other`` has seen."""
+        self._moments.merge(other._moments)
         for name, counter in other._values.items():
             self._values[name].update(counter)
-        self._rows += other._rows
-        stride = max(self._stride, other._stride)
-        thinned = [self._every(stride // s._stride, s._sample) for s in (self, other)]
-        self._sample, self._stride = thinned[0] + thinned[1], stride
-        self._thin_sample()
+        self._digest.merge(other._digest)
+        self._sample.merge(other._sample)
         self._check_categories()
 
     def result(self) -> Summary:
         """Return the summary; an empty table is an error."""
-        rows = self._rows
+        rows = self._digest.count
         if rows == 0:
             raise TableError("the table has no rows.")
-        if not (np.isfinite(self._sums).all() and np.isfinite(self._squares).all()):
-            bad = self._numeric[int(np.argmin(np.isfinite(self._squares)))]
+        moments = self._moments.result()
+        if moments.wrong.any():
+            bad = self._numeric[int(np.flatnonzero(moments.wrong)[0])]
             raise TableError(f"column {bad!r} holds infinite or enormous values; mend or drop it.")
-        seen = np.maximum(self._counts, 1)
-        centred = self._sums / seen
-        spread = np.sqrt(np.maximum(self._squares / seen - centred**2, 0.0))
-        missing = dict(zip(self._numeric, (rows - self._counts).tolist(), strict=True))
+        missing = dict(zip(self._numeric, (rows - moments.count).tolist(), strict=True))
         missing |= {name: values.get(None, 0) for name, values in self._values.items()}
         return Summary(
             rows=rows,
-            mean=dict(zip(self._numeric, (centred + self._shift).tolist(), strict=True)),
-            deviation=dict(zip(self._numeric, spread.tolist(), strict=True)),
+            rows_hash=self._digest.unordered(),
+            mean=dict(zip(self._numeric, moments.mean.tolist(), strict=True)),
+            deviation=dict(zip(self._numeric, moments.deviation.tolist(), strict=True)),
             counts=self._values,
             missing=missing,
-            sample=pa.Table.from_batches(self._sample, schema=self._sample[0].schema),
+            sample=self._sample.result(),
         )
 
 

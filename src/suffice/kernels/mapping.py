@@ -1,40 +1,19 @@
-"""The affine end of the pipeline: its moments, its map, and exact sums of mapped rows."""
+"""The affine end of the pipeline, and exact sums of mapped rows.
+
+Floats are added in one order, whatever machine this runs on: no sum is reordered and no product is
+fused with a sum, so that a row has the same coordinates, to the last bit, in any batch.
+"""
 
 import numba
 import numpy as np
 
-__all__ = ["LARGEST_CODE", "TILE", "add_moments", "map_columns", "mapped_sums"]
+__all__ = ["LARGEST_CODE", "TILE", "map_columns", "mapped_sums"]
 
 TILE = 256
 LARGEST_CODE = 2**31  # times TILE rows, and weights up to 2^10: far below 2^53
 
-_FLOATS = {"reassoc", "nsz", "contract"}  # public numbers: the order of a sum may change
-_EXACT = {"reassoc", "nsz"}  # integers: no order changes their sum
 
-
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_FLOATS)
-def add_moments(columns, shift, counts, sums, squares):
-    """Add count, sum and sum of squares of (x - shift) per column; a missing value (NaN) is none.
-
-    The data are shifted by a value of each column, so that squares of large numbers do not cancel.
-    """
-    width, rows = columns.shape
-    for j in range(width):
-        column = columns[j]
-        origin = shift[j]
-        total, square, seen = 0.0, 0.0, 0.0
-        for i in range(rows):
-            here = 1.0 if column[i] == column[i] else 0.0
-            v = column[i] - origin if column[i] == column[i] else 0.0
-            seen += here
-            total += v
-            square += v * v
-        counts[j] += np.int64(seen)
-        sums[j] += total
-        squares[j] += square
-
-
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_FLOATS)
+@numba.njit(nogil=True, cache=True, boundscheck=False)
 def _map_tile(columns, start, end, mean, inverse_scale, bound, tile, factors):
     """Write clip((x - mean) / scale, bound) of rows start..end into ``tile`` (width, TILE).
 
@@ -76,22 +55,30 @@ def map_columns(columns, mean, inverse_scale, bound, out):
     return bad
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
-def _add_tile(tile, size, weights, inverse_step, totals):
-    """Put a tile on the lattice, in place, and add its weighted sums to ``totals`` (r, width)."""
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_tile(tile, size, weights, inverse_step, totals, products):
+    """Put a tile on the lattice, in place, and add its weighted sums to ``totals`` (r, width).
+
+    All are integers far below 2^53, so that halves can be added to halves: exact, and vectorised.
+    """
     for j in range(tile.shape[0]):
         codes = tile[j]
         for i in range(size):
             codes[i] = np.rint(codes[i] * inverse_step)
         for r in range(weights.shape[0]):
             weight = weights[r]
-            total = 0.0
             for i in range(size):
-                total += weight[i] * codes[i]
-            totals[r, j] += np.int64(total)
+                products[i] = weight[i] * codes[i]
+            products[size:] = 0.0
+            half = TILE // 2
+            while half:
+                for i in range(half):
+                    products[i] += products[half + i]
+                half //= 2
+            totals[r, j] += np.int64(products[0])
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
+@numba.njit(nogil=True, cache=True, boundscheck=False)
 def _raise_reach(tile, size, constant, ones, twos, reach):
     """Raise ``reach`` to the largest 1-norm and squared 2-norm of the tile's rows, in steps.
 
@@ -120,7 +107,7 @@ def mapped_sums(columns, weights, affine, constant, inverse_step, totals, reach)
     width, rows = columns.shape
     tile = np.empty((width, TILE))
     factors, ones, twos = np.empty(TILE), np.empty(TILE), np.empty(TILE)
-    local = np.empty((weights.shape[0], TILE))
+    local, products = np.empty((weights.shape[0], TILE)), np.empty(TILE)
     bad = 0
     for start in range(0, rows, TILE):
         end = min(start + TILE, rows)
@@ -129,6 +116,6 @@ def mapped_sums(columns, weights, affine, constant, inverse_step, totals, reach)
         bad += _map_tile(columns, start, end, mean, inverse_scale, bound, tile, factors)
         if bad:
             return bad
-        _add_tile(tile, size, local, inverse_step, totals)
+        _add_tile(tile, size, local, inverse_step, totals, products)
         _raise_reach(tile, size, constant, ones, twos, reach)
     return 0

@@ -11,7 +11,6 @@ __all__ = ["choose", "hadamard_sums", "shuffle", "subset_sums", "transform"]
 
 _WIDTH = 32  # coordinates at once: two tables of 64 kB
 _HALF = np.uint64(0xFFFFFFFF)
-_EXACT = {"reassoc", "nsz"}  # sums of integers, or of public precision: any order will do
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
@@ -76,7 +75,7 @@ def transform(tile, spare):
     return tile
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
+@numba.njit(nogil=True, cache=True, boundscheck=False)
 def hadamard_sums(columns, first, weights, signs, orders, inverse_step, sums):
     """Add twice the subset sums of structured signs to ``sums`` (coordinates, subsets).
 
@@ -96,25 +95,29 @@ def hadamard_sums(columns, first, weights, signs, orders, inverse_step, sums):
         weight, sign = weights[start : start + count], signs[start : start + count]
         for j in range(coordinates):
             column, target = columns[j, start : start + count], tile[1:]
-            total = 0.0
             if inverse_step > 0.0:
                 for i in range(count):
                     v = np.rint(column[i] * inverse_step) * weight[i]
-                    total += v
-                    target[i] = v * sign[i]
+                    spare[i], target[i] = v, v * sign[i]
             else:
                 for i in range(count):
                     v = column[i] * weight[i]
-                    total += v
-                    target[i] = v * sign[i]
-            tile[0] = total  # column 0 of H is all ones: sum plus signed sum is twice the subset
+                    spare[i], target[i] = v, v * sign[i]
+            spare[count:] = 0.0
+            half = size // 2
+            while half:  # halves are added to halves: one order, and vectorised
+                for i in range(half):
+                    spare[i] += spare[half + i]
+                half //= 2
+            # Column 0 of H is all ones: sum plus signed sum is twice the subset.
+            tile[0] = spare[0]
             tile[count + 1 :] = 0.0
             signed, here = transform(tile, spare), sums[j]
             for s in range(subsets):
                 here[s] += signed[order[s]]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
+@numba.njit(nogil=True, cache=True, boundscheck=False)
 def _fill_table(columns, weights, first, start, inverse_step, table):
     """Write the 256 sums of rows start..start + 8, coordinates from ``first``, to a table."""
     coordinates, rows = columns.shape
@@ -133,7 +136,7 @@ def _fill_table(columns, weights, first, start, inverse_step, table):
                 with_it[w] = without[w] + row[w]
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
+@numba.njit(nogil=True, cache=True, boundscheck=False)
 def subset_sums(columns, weights, bits, inverse_step, sums):
     """Add the weighted sum of each subset to ``sums`` (subsets, coordinates).
 

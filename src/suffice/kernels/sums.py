@@ -7,11 +7,8 @@ __all__ = ["sums_of_column", "sums_of_rows"]
 
 _ROWS_AT_ONCE = 1024
 
-# "reassoc" lets the compiler vectorise a sum of integers, which no order changes.
-_EXACT = {"reassoc", "nsz"}
 
-
-@numba.njit(nogil=True, cache=True, boundscheck=False, fastmath=_EXACT)
+@numba.njit(nogil=True, cache=True, boundscheck=False)
 def sums_of_column(column, weights, inverse_step, totals):
     """Add sum_i w_ri rint(x_i / step) to ``totals`` (r,), for one feature as it is."""
     for start in range(0, column.size, _ROWS_AT_ONCE):

@@ -12,6 +12,7 @@ from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary, Summary
 from suffice.errors import ParameterError
 from suffice.tables.columns import Roles, resolve_roles
+from suffice.tables.maps import evenly_spaced
 from suffice.tables.pipeline import Missing, Pipeline
 from suffice.tables.sources import Table, open_table
 
@@ -36,12 +37,14 @@ class PublicRows:
         return frozenset(c.name for c in self.pipeline.columns if c.categories is not None)
 
     def sample(self) -> tuple[np.ndarray, int]:
-        """Return at most 5,000 mapped rows, evenly spaced, and how many rows there are."""
-        seen = self.summary or _summary(self.table, self.roles, self._declared, None)
-        table = seen.sample.combine_chunks()
-        stride = -(-table.num_rows // _SAMPLE)
-        picked = table.take(np.arange(0, table.num_rows, stride)).combine_chunks()
-        return np.vstack([self.pipeline.transform(b) for b in picked.to_batches()]), seen.rows
+        """Return at most 5,000 mapped rows and how many rows there are.
+
+        Which rows, and in which order, no order or split of the table changes.
+        """
+        summary = self.summary or _summary(self.table, self.roles, self._declared, None)
+        sample = summary.sample
+        picked = evenly_spaced(sample.weights, min(_SAMPLE, summary.rows))
+        return self.pipeline.transform(sample.rows.take(pa.array(picked))), summary.rows
 
 
 def read_public_rows(
@@ -58,7 +61,7 @@ def read_public_rows(
     progress: Callable[[int], None] | None = None,
 ) -> PublicRows:
     """Read the feature columns once, never the label, and fit the pipeline unless it is given."""
-    table = open_table(data)
+    table = open_table(data, text=[label])
     if pipeline is not None:
         asked = {
             "categories": categories or None,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from suffice.kernels import maps
+
 __all__ = ["MOST_SHAPED", "Shape", "whitening"]
 
 MOST_SHAPED = 1500  # coordinates: beyond, a matrix of all pairs is no small file any more
@@ -46,18 +48,20 @@ class Shape:
         return ((exact + half) >> self.bits).astype(np.int64)
 
     def norms(self, codes: np.ndarray) -> tuple[float, float]:
-        """Return bounds on the largest 1-norm and 2-norm of A x / 2^bits over rows x of ``codes``.
+        """Return bounds on the largest 1-norm and 2-norm of A x / 2^bits over rows x.
 
-        ``codes`` may be off by one step in each coordinate, and floats round: both are added.
+        ``codes`` (width, rows) may be off by one step in each coordinate, and floats round: both
+        are added. The bounds do not depend on how rows are cut into batches.
         """
-        turned = codes @ self.matrix.T.astype(np.float64)
+        turned = np.empty_like(codes)
+        maps.linear(self.matrix.astype(np.float64), codes, turned)
         width = len(self.matrix)
         more = 1 + (width + 4) ** 2 * 2.0**-52  # than any sum of width^2 floats can lose
         size = float(np.linalg.norm(self.matrix)) * more
-        row = float(np.sqrt((codes**2).sum(axis=1).max()))
+        row = float(maps.row_norms(codes).max())
         slack = size * (math.sqrt(width) + (width + 4) * 2.0**-52 * row) * more
-        one = (float(np.abs(turned).sum(axis=1).max()) + math.sqrt(width) * slack) * more
-        two = (float(np.sqrt((turned**2).sum(axis=1).max())) + slack) * more
+        one = (float(maps.row_sums(turned).max()) + math.sqrt(width) * slack) * more
+        two = (float(maps.row_norms(turned).max()) + slack) * more
         return one / 2**self.bits, two / 2**self.bits
 
     def back(self) -> np.ndarray:

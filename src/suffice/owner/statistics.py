@@ -17,6 +17,7 @@ from suffice.owner.shaping import Shape
 from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
 from suffice.privacy.response import Response
 from suffice.release.artifact import RowSet
+from suffice.tables.batching import narrow_batches
 from suffice.tables.columns import Roles
 from suffice.tables.labels import Classes, label_codes
 from suffice.tables.rowhash import RowDigest, RowLanes
@@ -72,10 +73,14 @@ class PrivatePass(ABC):
         pipeline = self.public.pipeline
         plain = all(column.categories is None for column in pipeline.columns)
         plain = plain and pipeline.fill is None and pipeline.map is None
+        width = len(pipeline.outputs)
         for batch, codes in labelled:
-            columns = pipeline.encoded(batch)
-            self._take(columns, codes)
-            self._rows.update(self._lanes.of(batch, columns if plain else None))
+            start = 0
+            for part in narrow_batches(batch, width):
+                columns = pipeline.encoded(part)
+                self._take(columns, codes[start : start + part.num_rows])
+                self._rows.update(self._lanes.of(part, columns if plain else None))
+                start += part.num_rows
             self._labels.update(codes)
             if progress is not None:
                 progress(batch.num_rows)
@@ -118,7 +123,7 @@ class ExactSums(PrivatePass):
             return
         for first in range(0, columns.shape[1], _SHAPED_ROWS):
             rows = self.public.pipeline.finished(columns[:, first : first + _SHAPED_ROWS])
-            norms = self.shape.norms(np.rint(rows / self.step))
+            norms = self.shape.norms(np.rint(rows.T / self.step))
             self._shaped = np.maximum(self._shaped, norms)
 
     @property

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
-from suffice.tables.columns import resolve_roles
-from suffice.tables.labels import is_integer, value_codes
+from suffice.tables.columns import category_codes, resolve_roles
+from suffice.tables.labels import is_integer
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import Table
 
@@ -187,7 +187,7 @@ def _from_array(column: pa.Array, declared: BagNames | None) -> Bags:
     names = declared
     if names is None:
         names = check_bag_names(sorted(column.unique().to_pylist()))
-    codes = value_codes(column, names)
+    codes = category_codes(column, names)
     outside = int(np.count_nonzero(codes < 0))
     if outside:
         raise TableError(f"{outside} rows are in sets that were not declared; declare all sets.")

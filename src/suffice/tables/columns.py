@@ -123,10 +123,12 @@ def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
     """Return each cell's position in ``categories``; -1 is missing, -2 is none of them."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    known = pa.array(list(categories))
     try:
-        known = pa.array(list(categories)).cast(column.type)
+        known = known.cast(column.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        raise TableError("the declared categories are not of the column's type.") from None
+        # Numbers by their looks, where some category is none: compared as what they look like.
+        column, known = column.cast(pa.string()), known.cast(pa.string())
     codes = pc.fill_null(pc.index_in(column, value_set=known), -2).to_numpy(zero_copy_only=False)
     if not column.null_count:
         return codes

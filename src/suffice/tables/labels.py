@@ -1,18 +1,29 @@
 """Labels as codes of a declared list of classes, which is never read off the labels."""
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from suffice.errors import ParameterError, TableError
 from suffice.strict_json import LARGEST_INTEGER
-from suffice.tables.columns import category_codes
 
-__all__ = ["Classes", "check_classes", "is_integer", "label_codes", "value_codes"]
+__all__ = [
+    "Classes",
+    "canonical_class",
+    "check_classes",
+    "is_integer",
+    "label_codes",
+    "value_codes",
+]
 
 Classes = tuple[Any, ...]
+
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.0+)?")  # an integer, as people write one
+_TRUTH = {"true": "1", "false": "0"}
 
 
 def check_classes(classes: Sequence[Any]) -> Classes:
@@ -28,6 +39,10 @@ def check_classes(classes: Sequence[Any]) -> Classes:
         raise ParameterError(
             "classes must be all text or all integers (or False, True), below 2^53 in size."
         )
+    if len(set(map(canonical_class, values))) < len(values):
+        raise ParameterError(
+            "two of the classes are one: 1, 1.0 and true are the same label. List it once."
+        )
     return values
 
 
@@ -36,40 +51,60 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int) and abs(value) <= LARGEST_INTEGER
 
 
-def label_codes(labels: Any, classes: Classes) -> np.ndarray:
-    """Return the position of each label in ``classes``; a label outside them is an error."""
+def canonical_class(value: object) -> str:
+    """Return the one spelling of a label, whatever type its column has.
+
+    The number 1, True and the texts "1", "1.0" and "true" are one label. "01" is another: it is a
+    text, such as the code of a disease.
+    """
+    if isinstance(value, bool | int | np.bool_ | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    spelled = str(value)
+    whole = _WHOLE.fullmatch(spelled)
+    return str(int(whole[1])) if whole else _TRUTH.get(spelled.lower(), spelled)
+
+
+def label_codes(
+    labels: Any, classes: Classes, *, outside: Literal["error", "none"] = "error"
+) -> np.ndarray:
+    """Return the position of each label in ``classes``; a label outside them is an error.
+
+    With ``outside`` "none" it has the code -1 instead, and nothing that a label is is an error.
+    """
     column = labels if isinstance(labels, pa.Array) else _as_arrow(labels)
-    try:
-        codes = value_codes(column, classes)
-    except TableError:
+    codes = value_codes(column, classes)
+    if outside == "none":
+        return np.maximum(codes, -1)
+    strange = int(np.count_nonzero(codes < 0))
+    if strange:
         raise TableError(
-            f"the declared classes ({_shown(classes)}) are not of the label column's type,"
-            f" {column.type}; declare the right ones with classes=... or --classes."
-        ) from None
-    outside = int(np.count_nonzero(codes < 0))
-    if outside:
-        raise TableError(
-            f"{outside} of {len(codes)} labels are missing or none of the declared classes"
-            f" ({_shown(classes)}); declare the classes with classes=... or --classes."
+            f"{strange} of {len(codes)} labels are missing or not in the class list"
+            f" ({_shown(classes)}). List all classes with --classes (Python: classes=...)."
         )
-    return codes.astype(np.int64, copy=False)
+    return codes
 
 
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
-    """Return the position of each cell in ``values``, all text or all integers; below 0 for none.
+    """Return the position of each cell in ``values``; -1 is missing, -2 is none of them.
 
-    Equal numbers are equal whatever their type: 1, 1.0 and True. The words true and false, as
-    people write them on a command line, stand for what they say in a column of truth values.
+    Cells and values are compared by their canonical spelling, so that nothing depends on the type
+    that a reader gave the column.
     """
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-        words = [str(value).lower() for value in values]
-        if set(words) <= {"true", "false"}:
-            values = [int(word == "true") for word in words]
+    spell = canonical_class
+    if len(set(map(spell, values))) < len(values):  # such as the texts "1" and "1.0"
+        spell = str
+    places = {spell(value): code for code, value in enumerate(values)}
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    if number and not column.null_count and is_integer(values[0]):
-        return _number_codes(column.to_numpy(), tuple(values))
-    return category_codes(column, values)
+    whole = spell is canonical_class and all(_WHOLE.fullmatch(name) for name in places)
+    if number and whole and not column.null_count:
+        return _number_codes(column.to_numpy(), [int(name) for name in places])
+    coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    cells = coded.dictionary.to_pylist()
+    known = [-1 if cell is None else places.get(spell(cell), -2) for cell in cells]
+    picked = pc.fill_null(coded.indices.cast(pa.int64()), len(known))
+    return np.array([*known, -1], dtype=np.int64)[picked.to_numpy(zero_copy_only=False)]
 
 
 def _shown(classes: Classes) -> str:
@@ -81,10 +116,10 @@ def _one_dimensional(labels: Any) -> np.ndarray:
     return values if values.ndim == 1 else values.reshape(-1, 1)  # which Arrow refuses
 
 
-def _number_codes(values: np.ndarray, classes: Classes) -> np.ndarray:
-    """Return the position of each number in ``classes``, -2 for none; 1, 1.0 and True are equal."""
-    order = np.argsort(np.array(classes, dtype=np.int64))
-    ranked = np.array(classes, dtype=np.int64)[order]
+def _number_codes(values: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
+    """Return the position of each value in ``numbers``, -2 for none; 1, 1.0 and True are equal."""
+    order = np.argsort(np.array(numbers, dtype=np.int64))
+    ranked = np.array(numbers, dtype=np.int64)[order]
     nearest = np.minimum(np.searchsorted(ranked, values), len(ranked) - 1)
     return np.where(ranked[nearest] == values, order[nearest], -2)
 

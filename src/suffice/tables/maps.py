@@ -3,12 +3,16 @@
 A map first centres and scales its input by the public rows, so that no column drowns the others.
 With labels private and rows public, a map in front of a linear model gives a private non-linear
 one. One's own embedding needs no map: pass rows that are already mapped.
+
+Fitted arrays are stored and travel: fitting them anew is promised to give the same bits on one
+machine, applying them on every machine.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -16,11 +20,25 @@ import numpy as np
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.strict_json import number, text
 
-__all__ = ["MAPS", "FeatureMap", "fit_map"]
+__all__ = [
+    "MAPS",
+    "MOST_DEGREE",
+    "MOST_OUTPUTS",
+    "FeatureMap",
+    "evenly_spaced",
+    "fit_map",
+    "most_outputs",
+    "parse_spec",
+    "weighted_moments",
+]
 
+MOST_OUTPUTS = 20_000  # coordinates
+MOST_DEGREE = 10  # of a polynomial
 _SEED = 2016  # public: the same rows and the same map give the same coordinates
-_MOST_OUTPUTS = 100_000
 _PREFIX = "pipeline.map."
+_PICKED = 500  # rows whose distances tell the width of a kernel
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,22 +54,23 @@ class FeatureMap:
     arrays: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
-        needs = {"centre", "spread", *(MAPS[self.kind].needs if self.kind in MAPS else ())}
-        if self.kind not in MAPS or set(self.arrays) != needs:
-            raise ParameterError(f"a map must be one of {', '.join(MAPS)}, with its own arrays.")
+        if self.kind not in MAPS:
+            raise ParameterError(f"a map must be one of {', '.join(MAPS)}.")
+        check_size(self.kind, self.size)
+        centre = self.arrays.get("centre", np.empty(0))
+        if centre.ndim != 1 or not centre.size:
+            raise ParameterError("a map needs one centre and one spread per input.")
+        own = {name: array.shape for name, array in self.arrays.items()}
+        count = MAPS[self.kind].outputs(own, len(centre), self.size)
+        if not 1 <= count <= MOST_OUTPUTS:
+            raise ParameterError(f"a map has at most {MOST_OUTPUTS} coordinates; lower its size.")
+        shapes = MAPS[self.kind].shapes(len(centre), count, self.size)
+        if own != {"centre": centre.shape, "spread": centre.shape, **shapes}:
+            raise ParameterError("the arrays of a map do not fit each other.")
         if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in self.arrays.values()):
             raise ParameterError("the arrays of a map must be finite numbers.")
-        width = self.arrays["centre"].shape
-        if len(width) != 1 or self.arrays["spread"].shape != width:
-            raise ParameterError("a map needs one centre and one spread per input.")
-        if self.kind == "polynomial" and math.comb(width[0] + self.size, self.size) > _MOST_OUTPUTS:
-            raise ParameterError("this polynomial has too many products; lower its degree.")
-        try:  # one row through the map: shapes fit, or numpy says so
-            outputs = self.apply(np.zeros((width[0], 1)))
-        except (ValueError, IndexError):
-            raise ParameterError("the arrays of a map do not fit each other.") from None
-        if outputs.ndim != 2 or not np.isfinite(outputs).all():
-            raise ParameterError("the arrays of a map do not fit each other.")
+        if (self.arrays["spread"] <= 0).any():
+            raise ParameterError("the spreads of a map must be positive.")
 
     @property
     def width(self) -> int:
@@ -61,12 +80,19 @@ class FeatureMap:
     @cached_property
     def outputs(self) -> tuple[str, ...]:
         """The names of the coordinates."""
-        return tuple(f"{self.kind}{j}" for j in range(len(self.apply(np.zeros((self.width, 1))))))
+        shapes = {name: array.shape for name, array in self.arrays.items()}
+        count = MAPS[self.kind].outputs(shapes, self.width, self.size)
+        return tuple(f"{self.kind}{j}" for j in range(count))
 
     def apply(self, columns: np.ndarray) -> np.ndarray:
-        """Return the mapped columns (outputs, rows) of encoded ones (width, rows)."""
+        """Return the mapped columns (outputs, rows) of encoded ones (width, rows).
+
+        A row's coordinates are the same in any batch (kernels/maps.py).
+        """
         centred = (columns - self.arrays["centre"][:, None]) / self.arrays["spread"][:, None]
-        return np.ascontiguousarray(MAPS[self.kind].apply(self.arrays, centred, self.size))
+        out = np.empty((len(self.outputs), columns.shape[1]))
+        MAPS[self.kind].apply(self.arrays, centred, out)
+        return out
 
     def to_json(self) -> dict[str, Any]:
         """Return kind and size as plain JSON values."""
@@ -83,109 +109,215 @@ class FeatureMap:
             raise CorruptFileError("a map must hold its kind and its size.")
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         size = number(data["size"])
-        if size != int(size) or not 1 <= size <= _MOST_OUTPUTS:
+        if size != int(size) or not 1 <= size <= MOST_OUTPUTS:
             raise CorruptFileError("the size of a map must be a positive whole number.")
         return cls(text(data["kind"]), int(size), own)
 
 
+def check_size(kind: str, size: int) -> None:
+    """Raise if a map of this kind cannot be of this size."""
+    most = MOST_DEGREE if kind == "polynomial" else MOST_OUTPUTS
+    if not 1 <= size <= most:
+        raise ParameterError(f"the size of a {kind} map must lie between 1 and {most}.")
+
+
+Arrays = Mapping[str, np.ndarray]
+
+
 @dataclass(frozen=True)
 class _Kind:
-    """How one kind of map is fitted to centred public columns, and applied to others."""
+    """One kind of map, as functions.
 
-    needs: tuple[str, ...]
-    fit: Callable[[np.ndarray, int], dict[str, np.ndarray]]
-    apply: Callable[[Mapping[str, np.ndarray], np.ndarray, int], np.ndarray]
+    ``outputs``(shapes, width, size) and ``shapes``(width, outputs, size) are arithmetic alone: how
+    many coordinates there are, and which arrays of which shapes it needs. ``fit``(columns, weights,
+    size) fits it to centred public columns whose rows occur ``weights`` times; ``apply``(arrays,
+    centred columns, out) maps others.
+    """
+
+    outputs: Callable[[Mapping[str, Shape], int, int], int]
+    shapes: Callable[[int, int, int], dict[str, Shape]]
+    fit: Callable[[np.ndarray, np.ndarray, int], dict[str, np.ndarray]]
+    apply: Callable[[Arrays, np.ndarray, np.ndarray], None]
 
 
-def _median_gamma(columns: np.ndarray) -> float:
+def weighted_moments(columns: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of columns whose rows occur ``weights`` times.
+
+    A column that does not vary has the deviation one, so that it becomes zero.
+    """
+    shares = weights / weights.sum()
+    mean = (columns * shares).sum(axis=1)
+    deviation = np.sqrt((((columns - mean[:, None]) ** 2) * shares).sum(axis=1))
+    return mean, np.where(deviation > 1e-9 * np.abs(mean), deviation, 1.0)
+
+
+def _median_gamma(columns: np.ndarray, weights: np.ndarray) -> float:
     """Return 1 / median squared distance of public rows: the usual start for a Gaussian kernel."""
-    some = columns[:, :: max(1, columns.shape[1] // 500)]
-    squares = _squared_distances(some, some)[np.triu_indices(some.shape[1], 1)]
+    some = columns[:, evenly_spaced(weights, min(_PICKED, int(weights.sum())))]
+    squares = _squared_distances(some)[np.triu_indices(some.shape[1], 1)]
     return 1.0 / (float(np.median(squares)) or 1.0) if len(squares) else 1.0
 
 
-def _fit_fourier(columns: np.ndarray, size: int) -> dict[str, np.ndarray]:
+def evenly_spaced(weights: np.ndarray, count: int) -> np.ndarray:
+    """Return ``count`` positions, evenly spaced over rows that occur ``weights`` times each."""
+    ends = np.cumsum(weights)
+    middles = (2 * np.arange(count, dtype=np.int64) + 1) * ends[-1] // (2 * count)
+    return np.searchsorted(ends, middles, side="right")
+
+
+def _fit_fourier(columns: np.ndarray, weights: np.ndarray, size: int) -> dict[str, np.ndarray]:
     """Draw frequencies of the Gaussian kernel (Rahimi & Recht 2007), from a public seed."""
     rng = np.random.default_rng(_SEED)
-    scale = math.sqrt(2 * _median_gamma(columns))
+    scale = math.sqrt(2 * _median_gamma(columns, weights))
     frequencies = scale * rng.standard_normal((size, len(columns)))
     return {"frequencies": frequencies, "phases": rng.uniform(0, 2 * math.pi, size)}
 
 
-def _fourier(arrays: Mapping[str, np.ndarray], columns: np.ndarray, size: int) -> np.ndarray:
-    waves = arrays["frequencies"] @ columns + arrays["phases"][:, None]
-    return math.sqrt(2 / size) * np.cos(waves)
+def _fourier(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+    from suffice.kernels import maps  # compiled code is loaded when rows come
+
+    maps.fourier(arrays["frequencies"], arrays["phases"], columns, out)
 
 
-def _fit_nystroem(columns: np.ndarray, size: int) -> dict[str, np.ndarray]:
+def _fit_nystroem(columns: np.ndarray, weights: np.ndarray, size: int) -> dict[str, np.ndarray]:
     """Take evenly spaced public rows as landmarks (Williams & Seeger 2001)."""
-    picks = np.unique(np.linspace(0, columns.shape[1] - 1, size).astype(int))
-    landmarks = columns[:, picks]
-    gamma = np.array([_median_gamma(columns)])
-    values, vectors = np.linalg.eigh(_gaussian_kernel(landmarks, landmarks, gamma[0]))
+    picks = np.unique(evenly_spaced(weights, size))
+    landmarks = np.ascontiguousarray(columns[:, picks])
+    gamma = np.array([_median_gamma(columns, weights)])
+    values, vectors = np.linalg.eigh(np.exp(-gamma[0] * _squared_distances(landmarks)))
     whitening = vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
     return {"landmarks": landmarks, "whitening": whitening, "gamma": gamma}
 
 
-def _nystroem(arrays: Mapping[str, np.ndarray], columns: np.ndarray, _: int) -> np.ndarray:
-    near = _gaussian_kernel(arrays["landmarks"], columns, float(arrays["gamma"][0]))
-    return np.asarray(arrays["whitening"] @ near)
+def _nystroem(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+    from suffice.kernels import maps
+
+    gamma = float(arrays["gamma"][0])
+    maps.nystroem(arrays["landmarks"], arrays["whitening"], gamma, columns, out)
 
 
-def _gaussian_kernel(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:
-    return np.exp(-gamma * _squared_distances(left, right))
+def _squared_distances(columns: np.ndarray) -> np.ndarray:
+    """Return the squared distances of all pairs of rows."""
+    squares = (columns**2).sum(axis=0)
+    return np.maximum(squares[:, None] + squares[None, :] - 2 * columns.T @ columns, 0.0)
 
 
-def _squared_distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    squares = (left**2).sum(axis=0)[:, None] + (right**2).sum(axis=0)[None, :]
-    return np.maximum(squares - 2 * left.T @ right, 0.0)
-
-
-def _fit_components(columns: np.ndarray, size: int, *, whiten: bool) -> dict[str, np.ndarray]:
-    values, vectors = np.linalg.eigh(columns @ columns.T / columns.shape[1])
+def _fit_components(
+    columns: np.ndarray, weights: np.ndarray, size: int, *, whiten: bool
+) -> dict[str, np.ndarray]:
+    shares = weights / weights.sum()
+    values, vectors = np.linalg.eigh((columns * shares) @ columns.T)
     order = np.argsort(values)[::-1][:size]
     kept = vectors[:, order].T
     signs = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])
     kept = kept * signs[:, None]  # an eigenvector has no sign of its own
     lengths = np.sqrt(np.maximum(values[order], 1e-12)) if whiten else np.ones(len(order))
-    return {"components": kept / lengths[:, None]}
+    return {"components": np.ascontiguousarray(kept / lengths[:, None])}
 
 
-def _components(arrays: Mapping[str, np.ndarray], columns: np.ndarray, _: int) -> np.ndarray:
-    return np.asarray(arrays["components"] @ columns)
+def _components(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+    from suffice.kernels import maps
+
+    maps.linear(arrays["components"], columns, out)
 
 
-def _polynomial(_: Mapping[str, np.ndarray], columns: np.ndarray, degree: int) -> np.ndarray:
-    """Return every product of at most ``degree`` columns, once each."""
-    from itertools import combinations_with_replacement
+def _polynomial(_: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+    """Write every product of at most so many columns, once each."""
+    from suffice.kernels import maps
 
-    products = [columns]
-    for power in range(2, degree + 1):
-        chosen = combinations_with_replacement(range(len(columns)), power)
-        products.append(np.array([columns[list(c)].prod(axis=0) for c in chosen]))
-    return np.vstack(products)
+    maps.products(columns, *_product_plan(len(columns), len(out)), out)
+
+
+def _product_plan(width: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return, for each of ``count`` products, the shorter one that it extends, and by what."""
+    places: dict[tuple[int, ...], int] = {(): -1}
+    factors = np.empty(count, dtype=np.int64)
+    parents = np.empty(count, dtype=np.int64)
+    degree = 0
+    while len(places) <= count:
+        degree += 1
+        for chosen in combinations_with_replacement(range(width), degree):
+            place = len(places) - 1
+            parents[place], factors[place] = places[chosen[:-1]], chosen[-1]
+            places[chosen] = place
+    return parents, factors
+
+
+def _products(width: int, degree: int) -> int:
+    return math.comb(width + degree, degree) - 1
+
+
+def _rows_of(name: str) -> Callable[[Mapping[str, Shape], int, int], int]:
+    """Return a function that says how many rows the array of this name has; zero for no array."""
+
+    def count(shapes: Mapping[str, Shape], _width: int, _size: int) -> int:
+        shape = shapes.get(name, ())
+        return shape[0] if len(shape) == 2 else 0
+
+    return count
+
+
+def _components_kind(*, whiten: bool) -> _Kind:
+    return _Kind(
+        outputs=_rows_of("components"),
+        shapes=lambda width, outputs, size: {"components": (min(outputs, size, width), width)},
+        fit=lambda columns, weights, size: _fit_components(columns, weights, size, whiten=whiten),
+        apply=_components,
+    )
 
 
 MAPS: Mapping[str, _Kind] = {
-    "polynomial": _Kind((), lambda _columns, _size: {}, _polynomial),
-    "rff": _Kind(("frequencies", "phases"), _fit_fourier, _fourier),
-    "nystroem": _Kind(("landmarks", "whitening", "gamma"), _fit_nystroem, _nystroem),
-    "pca": _Kind(
-        ("components",), lambda c, size: _fit_components(c, size, whiten=False), _components
+    "polynomial": _Kind(
+        outputs=lambda _shapes, width, degree: _products(width, degree),
+        shapes=lambda _width, _outputs, _size: {},
+        fit=lambda _columns, _weights, _size: {},
+        apply=_polynomial,
     ),
-    "whiten": _Kind(
-        ("components",), lambda c, size: _fit_components(c, size, whiten=True), _components
+    "rff": _Kind(
+        outputs=lambda _shapes, _width, size: size,
+        shapes=lambda width, _outputs, size: {"frequencies": (size, width), "phases": (size,)},
+        fit=_fit_fourier,
+        apply=_fourier,
     ),
+    "nystroem": _Kind(
+        outputs=_rows_of("whitening"),
+        shapes=lambda width, outputs, size: {
+            "landmarks": (width, min(outputs, size)),
+            "whitening": (outputs, min(outputs, size)),
+            "gamma": (1,),
+        },
+        fit=_fit_nystroem,
+        apply=_nystroem,
+    ),
+    "pca": _components_kind(whiten=False),
+    "whiten": _components_kind(whiten=True),
 }
 
 
-def fit_map(spec: str, columns: np.ndarray) -> FeatureMap:
-    """Return the map that ``spec`` names ("rff:512", "polynomial:2"), fitted to public columns."""
+def parse_spec(spec: str) -> tuple[str, int]:
+    """Return kind and size of a map written as "rff:512" or "polynomial:2"."""
     kind, _, size = spec.partition(":")
-    if kind not in MAPS or not size.isdecimal() or not 1 <= int(size) <= _MOST_OUTPUTS:
+    if kind not in MAPS or not (size.isascii() and size.isdecimal()) or len(size) > 6:
         raise ParameterError(f"a map is written KIND:SIZE, KIND one of {', '.join(MAPS)}.")
-    centre, spread = columns.mean(axis=1), columns.std(axis=1)
-    spread = np.where(spread > 1e-9 * np.abs(centre), spread, 1.0)
+    check_size(kind, int(size))
+    return kind, int(size)
+
+
+def most_outputs(spec: str, width: int) -> int:
+    """Return how many coordinates a map gives ``width`` columns, at most; nothing is built."""
+    kind, size = parse_spec(spec)
+    return _products(width, size) if kind == "polynomial" else size
+
+
+def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
+    """Return the map that ``spec`` names, fitted to public columns (width, rows).
+
+    ``weights`` say how often each of the rows, which differ, occurs.
+    """
+    kind, size = parse_spec(spec)
+    if most_outputs(spec, len(columns)) > MOST_OUTPUTS:
+        raise ParameterError(f"a map has at most {MOST_OUTPUTS} coordinates; lower its size.")
+    centre, spread = weighted_moments(columns, weights)
     centred = (columns - centre[:, None]) / spread[:, None]
-    fitted = MAPS[kind].fit(centred, int(size))
-    return FeatureMap(kind, int(size), {"centre": centre, "spread": spread, **fitted})
+    fitted = MAPS[kind].fit(centred, weights, size)
+    return FeatureMap(kind, size, {"centre": centre, "spread": spread, **fitted})

@@ -4,24 +4,25 @@ Accepted: numpy arrays; pandas, polars and Arrow tables (anything with the Arrow
 interface); Parquet, CSV and Feather files, and folders of them.
 """
 
-import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv  # loaded on first use, and that could be in a reader thread
 import pyarrow.dataset as ds
+import pyarrow.parquet
 
 from suffice.errors import StorageError, TableError
+from suffice.tables.batching import equal_batches
 from suffice.tables.columns import feature_names
+from suffice.tables.csv_files import csv_dataset, csv_trouble
 
 __all__ = ["BATCH_ROWS", "Table", "concatenated", "open_table"]
 
 BATCH_ROWS = 1 << 16  # larger batches cost memory, smaller ones time
 _READ_AHEAD = 4  # batches in flight: this bounds the memory of a scan
-_LONGEST_HEADER = 1 << 20  # of which a message is made
+_BUFFER = 1 << 20  # bytes of a Parquet column that are read at once
 _FORMATS = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
     ".arrow": "feather", ".ipc": "feather",
@@ -34,7 +35,7 @@ class Table(Protocol):
     schema: pa.Schema
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``columns`` in order, at most BATCH_ROWS at a time."""
+        """Yield the rows of ``columns`` in order, BATCH_ROWS at a time until the last of them."""
 
 
 class _InMemory:
@@ -47,9 +48,8 @@ class _InMemory:
         self.schema = self._table.schema
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for batch in self._table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS):
-            if batch.num_rows:
-                yield batch
+        chosen = self._table.select(list(columns))
+        return equal_batches(chosen.to_batches(max_chunksize=BATCH_ROWS), BATCH_ROWS)
 
 
 class _Array:
@@ -74,36 +74,55 @@ class _Array:
 
 
 class _Files:
-    def __init__(self, path: Path) -> None:
+    """Files of one format; ``declared`` holds the types of columns that CSV files do not tell."""
+
+    def __init__(self, path: Path, declared: Mapping[str, pa.DataType]) -> None:
+        self.path, self.declared = path, declared
+        self._format = _format_of(path)
         try:
-            self._dataset = _dataset(path)
+            self._dataset = _dataset(path, self._format, declared)
             self.schema = self._dataset.schema
         except UnicodeDecodeError:
             raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(path, error) from None
-        self._path = path
-        # Whole row groups are not fetched ahead: 310 MB instead of 566 in our scan, and faster.
-        self._options = (
-            ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
-            if self._dataset.format.default_extname == "parquet"
-            else None
-        )
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for name in columns:
+            _position(self.schema, name)
+        read = self._parquet_batches if self._format == "parquet" else self._scanned_batches
         try:
-            for batch in self._dataset.to_batches(
-                columns=list(columns),
-                batch_size=BATCH_ROWS,
-                batch_readahead=_READ_AHEAD,
-                fragment_readahead=1,
-                fragment_scan_options=self._options,
-                memory_pool=_scan_pool(),
-            ):
-                if batch.num_rows:
-                    yield batch
+            yield from equal_batches(read(list(columns)), BATCH_ROWS)
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(self._path, error) from None
+            raise _unreadable(self.path, error) from None
+
+    def _scanned_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        return self._dataset.to_batches(
+            columns=columns,
+            batch_size=BATCH_ROWS,
+            batch_readahead=_READ_AHEAD,
+            fragment_readahead=1,
+            memory_pool=_scan_pool(),
+        )
+
+    def _parquet_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield batches read one after the other: a scan fetches all row groups ahead of us."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        for path in self._dataset.files:
+            with pyarrow.parquet.ParquetFile(
+                path, memory_map=False, pre_buffer=False, buffer_size=_BUFFER
+            ) as file:
+                if not columns:
+                    yield from _rows_without_columns(file.metadata.num_rows)
+                    continue
+                for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                    chosen = batch.select(columns)
+                    yield chosen if chosen.schema.equals(schema) else chosen.cast(schema)
+
+
+def _rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:
+    empty = pa.table({"": pa.nulls(count)})
+    return iter(empty.select([]).to_batches())
 
 
 def _position(schema: pa.Schema, name: str) -> int:
@@ -127,8 +146,8 @@ class _Concatenated:
         self.schema = tables[0].schema
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for table in self._tables:
-            yield from table.batches(columns)
+        parts = (batch for table in self._tables for batch in table.batches(columns))
+        return equal_batches(parts, BATCH_ROWS)
 
 
 def concatenated(tables: Sequence[Table]) -> Table:
@@ -136,17 +155,10 @@ def concatenated(tables: Sequence[Table]) -> Table:
     return _Concatenated(tables)
 
 
-def _dataset(path: Path) -> ds.Dataset:
-    kind = _format_of(path)
-    if kind != "csv":
-        return ds.dataset(path, format=kind, exclude_invalid_files=False)
-    # An empty cell is missing, a quoted empty text is not.
-    cells = pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
-    found = ds.dataset(path, format=ds.CsvFileFormat(convert_options=cells))
-    if len(found.schema.names) > 1:
-        return found
-    lines = pa.csv.ParseOptions(ignore_empty_lines=False)  # in one column, a missing value
-    return ds.dataset(path, format=ds.CsvFileFormat(lines, convert_options=cells))
+def _dataset(path: Path, kind: str, declared: Mapping[str, pa.DataType]) -> ds.Dataset:
+    if kind == "csv":
+        return csv_dataset(path, declared)
+    return ds.dataset(path, format=kind, exclude_invalid_files=False)
 
 
 def _format_of(path: Path) -> str:
@@ -167,35 +179,26 @@ def _unreadable(path: Path, error: Exception) -> StorageError | TableError:
     # Arrow's own message may quote a cell: only its class is passed on.
     if isinstance(error, OSError) and not isinstance(error, pa.ArrowException):
         return StorageError(f"{path} cannot be read: {type(error).__name__}.")
-    trouble = _csv_trouble(path) if path.suffix.lower() == ".csv" and path.is_file() else None
+    trouble = csv_trouble(path) if path.suffix.lower() == ".csv" and path.is_file() else None
     return TableError(
         f"{path} is not a readable table ({type(error).__name__}): {trouble or 'check its format'}."
     )
 
 
-def _csv_trouble(path: Path) -> str:
-    """Return what is wrong with a CSV file, as far as its header shows it; never a cell."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        header = file.readline(_LONGEST_HEADER)
-    names = next(csv.reader([header]), [])
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if not header.strip():
-        return "it is empty, or its first line is; the first line must name the columns"
-    if twice:
-        return f"its first line names {twice[0]!r} more than once"
-    other = next((sign for sign in (";", "\t", "|") if header.count(sign) >= len(names)), None)
-    if other is not None:
-        return f"its columns seem to be separated by {other!r}; write commas"
-    return (
-        "some line has more or fewer cells than the first, or a column's type changes further down"
-        " (write integers among decimals with a point, or the table as Parquet)"
-    )
+def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()) -> Table:
+    """Return a table over ``data``, whatever it came as.
 
-
-def open_table(data: Any) -> Table:
-    """Return a table over ``data``, whatever it came as; nothing is read yet from files."""
-    if isinstance(data, str | Path):
-        return _Files(Path(data))
+    A CSV file has no types: its columns get those of their first rows. Those named in ``text`` and
+    ``numbers`` are not looked at and are what they are declared to be: a private label, declared
+    categories, private columns with a declared range.
+    """
+    if isinstance(data, str | Path | _Files):
+        known = dict(data.declared) if isinstance(data, _Files) else {}
+        declared = known | dict.fromkeys(numbers, pa.float64())
+        declared |= {name: pa.string() for name in text if name is not None}
+        if isinstance(data, _Files):
+            return data if declared == known else _Files(data.path, declared)
+        return _Files(Path(data), declared)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):

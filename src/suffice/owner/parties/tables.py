@@ -48,8 +48,11 @@ class PartyTable:
         progress: Callable[[int], None] | None = None,
     ) -> "PartyTable":
         """Read the records; without a column ``party`` all of them are one party's."""
-        table = open_table(data)
-        features = tuple(column.name for column in auxiliary.pipeline.columns)
+        columns = auxiliary.pipeline.columns
+        features = tuple(column.name for column in columns)
+        coded = [column.name for column in columns if column.categories is not None]
+        numbers = [name for name in features if name not in coded]
+        table = open_table(data, text=[label, party, *coded], numbers=numbers)
         resolve_roles(table.schema, label=label, features=features, party=party)
         wanted = [*features, label, *([] if party is None else [party])]
         batches, codes, owners = [], [], []

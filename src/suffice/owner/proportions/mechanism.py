@@ -119,7 +119,7 @@ class LabelProportions:
         """
         classes = check_classes(self.classes)
         check_given_once(y, label)
-        table = open_table(X)
+        table = open_table(X, text=[label])
         sets = self._sets(table, bags, classes)
         name, way = self._way(sets, classes)
         guarantee = self._guarantee(way, sets, _formed(bags, ledger, dataset))

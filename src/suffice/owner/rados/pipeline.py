@@ -161,7 +161,7 @@ class Scaling:
             raise ParameterError(f"missing must be one of {', '.join(POLICIES)}.")
         if self.clip is not None and self.bound is not None:
             raise ParameterError("say once where rows are clipped: bound, or clip.")
-        table = open_table(data)
+        table = self._private_table(data, label, protect)
         if self.pipeline is not None:
             given = tuple(column.name for column in self.pipeline.columns)
             if features is not None and tuple(features) != given:
@@ -186,6 +186,15 @@ class Scaling:
         if intercept is None:
             intercept = 1.0 if bound == UNCLIPPED else bound / 4
         return replace(made, pipeline=replace(pipeline, bound=bound, intercept=intercept))
+
+    def _private_table(self, data: Any, label: str | None, protect: Sequence[str]) -> Table:
+        """Return the table; a CSV file's columns are what is declared about them, if it is."""
+        coded = list(self.categories or {})
+        numbers = [*(self.ranges if isinstance(self.ranges, Mapping) else ()), *protect]
+        if self.pipeline is not None:
+            coded = [c.name for c in self.pipeline.columns if c.categories is not None]
+            numbers = [c.name for c in self.pipeline.columns if c.categories is None]
+        return open_table(data, text=[label, *coded], numbers=numbers)
 
     def _ranges(self, schema: pa.Schema, roles: Roles, protect: Sequence[str]) -> dict[str, Range]:
         """Return the declared ranges of the columns of numbers, coded ones among them."""

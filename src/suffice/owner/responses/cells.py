@@ -115,13 +115,7 @@ def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
         values: np.ndarray = cells.to_numpy()
         if values.min() >= column.run[0] and values.max() <= column.run[-1]:
             return values if column.run[0] == 0 else values.astype(np.int64) - column.run[0]
-    try:
-        codes = value_codes(cells, states)
-    except TableError:
-        raise TableError(
-            f"column {column.name!r}: the declared states are not of the column's type,"
-            f" {cells.type}."
-        ) from None
+    codes = value_codes(cells, states)
     outside = int(np.count_nonzero(codes < 0))
     if outside:
         raise TableError(

@@ -82,9 +82,12 @@ class RandomizedResponse:
         """
         check_given_once(y, label)
         classes = check_classes(self.classes)
-        table = open_table(X)
-        rows = _PrivateRows(table, _roles(table.schema, label, features))
-        declared = self._declared(rows.roles.features)
+        roles = _roles(open_table(X, text=[label]).schema, label, features)
+        declared = self._declared(roles.features)
+        discrete = [column.name for column in declared.columns if column.states is not None]
+        continuous = [column.name for column in declared.columns if column.states is None]
+        table = open_table(X, text=[label, *discrete], numbers=continuous)
+        rows = _PrivateRows(table, roles)
         guarantees = declared.guarantees(self.delta)
         details = declared.details(classes)
         cells = PrivateCells(declared.columns, declared.channels, classes)

@@ -1,0 +1,212 @@
+"""Feature maps, one row at a time in effect: a row's coordinates do not depend on other rows.
+
+Every coordinate is a sum in the order of the columns, each term added by an operation that rounds
+once on any machine (fma), and then a polynomial. Nothing is left to the compiler's choice, so that a
+row has the same coordinates, to the last bit, in any batch, at any place and on any machine. The
+matrix product of a library promises none of it, nor do its cosine and exponential.
+"""
+
+import math
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+
+__all__ = ["fourier", "linear", "nystroem", "products", "row_norms", "row_sums"]
+
+TILE = 128  # rows at once: what a product reads again and again stays in the cache
+_1, _2, _3 = (np.uint64(n) for n in (1, 2, 3))
+_T = np.uint64(TILE)
+_MAGIC = 1.5 * 2.0**52  # x + _MAGIC has rint(x) in its last bits
+_MAGIC_BITS = np.float64(_MAGIC).view(np.int64)
+_LARGEST_ANGLE = 2.0**30  # a larger one counts as this one: it has no digits left in any case
+_LARGEST_POWER = 700.0  # exp(-700) is as good as zero, and its exponent still fits
+# pi and ln 2 in parts: those before the last have 22 or 32 bits, and exact products with rint(x).
+_PI_1 = float.fromhex("0x1.921fb8p+1")
+_PI_2 = float.fromhex("-0x1.5dde98p-22")
+_PI_3 = float.fromhex("0x1.8469898cc5170p-47")
+_LN2_1 = float.fromhex("0x1.62e42ffp-1")
+_LN2_2 = float.fromhex("-0x1.718432a1b0e26p-35")
+_PER_PI = 1.0 / math.pi
+_PER_LN2 = 1.0 / math.log(2.0)
+_COSINE = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(11, -1, -1))
+_EXPONENTIAL = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
+
+
+@intrinsic
+def _fma(_typing, a, b, c):
+    """Return a * b + c, rounded once: an instruction where there is one, else a call."""
+    if (a, b, c) != (types.float64, types.float64, types.float64):
+        return None
+    return types.float64(a, b, c), lambda _context, builder, _signature, args: builder.fma(*args)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def linear(matrix, columns, out):
+    """Write the products of ``matrix`` (outputs, width) and columns (width, rows)."""
+    whole, offset = _whole_fours(matrix), np.zeros(matrix.shape[0] + 3)
+    packed, sums = np.zeros(whole.shape[1] * TILE), np.empty(4 * TILE)
+    for start in range(0, columns.shape[1], TILE):
+        size = _pack(columns, start, packed)
+        _multiply(whole, packed, offset, sums, out[:, start : start + size])
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def fourier(frequencies, phases, columns, out):
+    """Write sqrt(2 / outputs) cos(<f, x> + phase), an output for each frequency f and phase."""
+    outputs = frequencies.shape[0]
+    whole, offset = _whole_fours(frequencies), np.zeros(outputs + 3)
+    offset[:outputs] = phases
+    packed, sums = np.zeros(whole.shape[1] * TILE), np.empty(4 * TILE)
+    factor = np.sqrt(2.0 / outputs)
+    for start in range(0, columns.shape[1], TILE):
+        size = _pack(columns, start, packed)
+        target = out[:, start : start + size]
+        _multiply(whole, packed, offset, sums, target)
+        for k in range(outputs):
+            _cosines(target[k], factor)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def nystroem(landmarks, whitening, gamma, columns, out):
+    """Write whitening @ exp(-gamma ||l - x||^2), l the ``landmarks`` (width, count)."""
+    width, count = landmarks.shape
+    whole, offset = _whole_fours(whitening), np.zeros(whitening.shape[0] + 3)
+    packed, sums = np.zeros(width * TILE), np.empty(4 * TILE)
+    near = np.zeros(whole.shape[1] * TILE)
+    for start in range(0, columns.shape[1], TILE):
+        size = _pack(columns, start, packed)
+        for k in range(count):
+            target = near[k * TILE : (k + 1) * TILE]
+            target[:] = 0.0
+            for j in range(width):
+                landmark, column = landmarks[j, k], packed[j * TILE : (j + 1) * TILE]
+                for i in range(TILE):
+                    distance = column[i] - landmark
+                    target[i] = _fma(distance, distance, target[i])
+            _falling(target, gamma)
+        _multiply(whole, near, offset, sums, out[:, start : start + size])
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def products(columns, parents, factors, out):
+    """Write out[k] = out[parents[k]] * columns[factors[k]]; a parent of -1 stands for one."""
+    for k in range(parents.size):
+        column = columns[factors[k]]
+        if parents[k] < 0:
+            for i in range(column.size):
+                out[k, i] = column[i]
+        else:
+            parent = out[parents[k]]
+            for i in range(column.size):
+                out[k, i] = parent[i] * column[i]
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def row_sums(columns):
+    """Return the 1-norm of each row of columns (width, rows)."""
+    sums = np.zeros(columns.shape[1])
+    for j in range(columns.shape[0]):
+        column = columns[j]
+        for i in range(column.size):
+            sums[i] += abs(column[i])
+    return sums
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def row_norms(columns):
+    """Return the 2-norm of each row of columns (width, rows)."""
+    squares = np.zeros(columns.shape[1])
+    for j in range(columns.shape[0]):
+        column = columns[j]
+        for i in range(column.size):
+            squares[i] += column[i] * column[i]
+    return np.sqrt(squares)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _whole_fours(matrix):
+    """Return the matrix with zeros below and beside, so that four of everything can be taken."""
+    height, width = matrix.shape
+    whole = np.zeros((height + -height % 4, width + -width % 4))
+    whole[:height, :width] = matrix
+    return whole
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _pack(columns, start, packed):
+    """Copy up to TILE rows of columns into ``packed``, TILE numbers a column; return how many."""
+    size = min(TILE, columns.shape[1] - start)
+    for j in range(columns.shape[0]):
+        target, column = packed[j * TILE : (j + 1) * TILE], columns[j, start : start + size]
+        for i in range(size):
+            target[i] = column[i]
+    return size
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _multiply(matrix, packed, offset, sums, out):
+    """Write offset + matrix @ packed to ``out`` (outputs, rows), summed column by column.
+
+    Four outputs and four columns at once: fewer loads, and the same order of every sum. Indices
+    are unsigned, so that no loop asks whether they are negative: only then is it vectorised.
+    """
+    outputs, rows = out.shape
+    for k in range(0, outputs, 4):
+        for r in range(4):
+            sums[r * TILE : (r + 1) * TILE] = offset[k + r]
+        for j in range(0, matrix.shape[1], 4):
+            _add_sixteen(matrix, np.uint64(k), np.uint64(j), packed, sums)
+        for r in range(min(4, outputs - k)):
+            out[k + r] = sums[r * TILE : r * TILE + rows]
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_sixteen(matrix, k, j, packed, sums):
+    """Add the products of outputs k..k + 3 and columns j..j + 3 to ``sums``."""
+    k1, k2, k3, j1, j2, j3 = k + _1, k + _2, k + _3, j + _1, j + _2, j + _3
+    a0, a1, a2, a3 = matrix[k, j], matrix[k, j1], matrix[k, j2], matrix[k, j3]
+    b0, b1, b2, b3 = matrix[k1, j], matrix[k1, j1], matrix[k1, j2], matrix[k1, j3]
+    c0, c1, c2, c3 = matrix[k2, j], matrix[k2, j1], matrix[k2, j2], matrix[k2, j3]
+    d0, d1, d2, d3 = matrix[k3, j], matrix[k3, j1], matrix[k3, j2], matrix[k3, j3]
+    for step in range(TILE):
+        i = np.uint64(step)
+        at = j * _T + i
+        x0, x1, x2, x3 = packed[at], packed[at + _T], packed[at + _2 * _T], packed[at + _3 * _T]
+        a, b, c, d = i, i + _T, i + _2 * _T, i + _3 * _T
+        sums[a] = _fma(a3, x3, _fma(a2, x2, _fma(a1, x1, _fma(a0, x0, sums[a]))))
+        sums[b] = _fma(b3, x3, _fma(b2, x2, _fma(b1, x1, _fma(b0, x0, sums[b]))))
+        sums[c] = _fma(c3, x3, _fma(c2, x2, _fma(c1, x1, _fma(c0, x0, sums[c]))))
+        sums[d] = _fma(d3, x3, _fma(d2, x2, _fma(d1, x1, _fma(d0, x0, sums[d]))))
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _cosines(angles, factor):
+    """Replace angles by factor cos(angle): Cody and Waite's reduction, then Taylor's series."""
+    for i in range(angles.size):
+        angle = min(max(angles[i], -_LARGEST_ANGLE), _LARGEST_ANGLE)
+        turns = np.rint(angle * _PER_PI)
+        rest = ((angle - turns * _PI_1) - turns * _PI_2) - turns * _PI_3
+        square = rest * rest
+        value = 0.0
+        for coefficient in _COSINE:
+            value = _fma(value, square, coefficient)
+        half = turns * 0.5
+        sign = 1.0 - 4.0 * abs(half - np.rint(half))  # -1 where turns is odd
+        angles[i] = factor * (sign * value)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _falling(distances, gamma):
+    """Replace squared distances d by exp(-gamma d)."""
+    for i in range(distances.size):
+        power = -min(gamma * distances[i], _LARGEST_POWER)
+        doublings = np.rint(power * _PER_LN2)
+        rest = (power - doublings * _LN2_1) - doublings * _LN2_2
+        value = 0.0
+        for coefficient in _EXPONENTIAL:
+            value = _fma(value, rest, coefficient)
+        shifted = np.float64(doublings + _MAGIC)
+        exponent = (shifted.view(np.int64) - _MAGIC_BITS + np.int64(1023)) << np.int64(52)
+        distances[i] = value * np.int64(exponent).view(np.float64)

@@ -1,0 +1,169 @@
+"""Exact sums of numbers and of their squares: no order, split or batch changes a bit.
+
+A block of `_BLOCK` numbers is cut into integers: with 2^E above all of them in size,
+
+    x = 2^(E - 26) (k1 + 2^-27 k2 + 2^-54 k3),   |k| <= 2^26,
+
+which is exact unless a number is below 2^(E - 28). Sums of k and of their products are integers. They
+join one long fixed-point number per column, in words of 32 bits. A block that cannot be cut so is
+added exponent by exponent (R. Neal 2015, "Fast exact summation using small and large
+superaccumulators"): slower, and to the same bits.
+"""
+
+import numba
+import numpy as np
+
+__all__ = ["SQUARE_WORDS", "SUM_WORDS", "add_moments"]
+
+_BLOCK = 512  # products of halves are below 2^54: so many of them stay below 2^63
+_EXPONENTS = 2048
+_LARGEST_EXPONENT = 1023 + 510  # beyond, a square may leave the floats
+_LEAST_EXPONENT = 128  # below, a block cannot be scaled to integers
+_FRACTION = np.int64((1 << 52) - 1)
+_SIZE = np.int64((1 << 63) - 1)
+_INFINITY = np.int64(0x7FF << 52)
+_WORD = np.int64(0xFFFFFFFF)
+_HALF = np.int64((1 << 27) - 1)
+_MAGIC = 1.5 * 2.0**52  # x + _MAGIC has rint(x) in its last bits
+_MAGIC_BITS = np.float64(_MAGIC).view(np.int64)
+# Bit 0 of a sum is worth 2^-1074 (the smallest float), bit 0 of a sum of squares 2^-2148. Numbers
+# stay below 2^511, squares below 2^1022; 64 bits more hold the sum of any number of rows.
+SUM_WORDS = (1074 + 512 + 64) // 32 + 3
+SQUARE_WORDS = (2148 + 1024 + 64) // 32 + 3
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def add_moments(columns, counts, sums, squares, wrong):
+    """Add count, sum and sum of squares of each column (width, rows); a NaN is missing.
+
+    ``sums`` (width, SUM_WORDS) and ``squares`` (width, SQUARE_WORDS) hold 32 bits a word, the last
+    one signed. ``wrong`` (width,) counts values that are infinite or too large to be squared.
+    """
+    width, rows = columns.shape
+    bins = np.zeros((_EXPONENTS, 4), dtype=np.int64)
+    values = np.empty(_BLOCK)
+    for j in range(width):
+        for start in range(0, rows, _BLOCK):
+            size = min(_BLOCK, rows - start)
+            largest, missing = _copy_block(columns[j, start : start + size], values)
+            counts[j] += size - missing
+            exponent = largest >> 52
+            cut = _LEAST_EXPONENT <= exponent <= _LARGEST_EXPONENT
+            if not cut or not _add_cut(values[:size], exponent, sums[j], squares[j]):
+                wrong[j] += _add_by_exponent(values[:size], bins, sums[j], squares[j])
+        _carry(sums[j])
+        _carry(squares[j])
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _copy_block(column, values):
+    """Copy numbers, missing ones as zero; return the bits of the largest, and how many miss."""
+    largest, missing = np.int64(0), np.int64(0)
+    for i in range(column.size):
+        value = np.float64(column[i])
+        size = value.view(np.int64) & _SIZE
+        here = size <= _INFINITY
+        values[i] = value if here else 0.0
+        largest = max(largest, size if here else np.int64(0))
+        missing += np.int64(0) if here else np.int64(1)
+    return largest, missing
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_cut(values, exponent, total, square):
+    """Add numbers below 2^(exponent - 1022) in size, cut into integers; say whether it is exact."""
+    scale = np.int64((1023 + 26 - (exponent - 1022)) << 52).view(np.float64)  # 2^(26 - E)
+    one, two, three = np.int64(0), np.int64(0), np.int64(0)
+    one_one, one_two, one_three = np.int64(0), np.int64(0), np.int64(0)
+    two_two, two_three, three_three = np.int64(0), np.int64(0), np.int64(0)
+    lost = np.int64(0)
+    for i in range(values.size):
+        first = values[i] * scale
+        shifted = np.float64(first + _MAGIC)
+        k1 = np.int64(np.int32(shifted.view(np.int64) - _MAGIC_BITS))
+        second = (first - (shifted - _MAGIC)) * 2.0**27
+        shifted = np.float64(second + _MAGIC)
+        k2 = np.int64(np.int32(shifted.view(np.int64) - _MAGIC_BITS))
+        third = (second - (shifted - _MAGIC)) * 2.0**27
+        shifted = np.float64(third + _MAGIC)
+        k3 = np.int64(np.int32(shifted.view(np.int64) - _MAGIC_BITS))
+        lost |= np.float64(third - (shifted - _MAGIC)).view(np.int64) & _SIZE
+        one += k1
+        two += k2
+        three += k3
+        one_one += k1 * k1
+        one_two += k1 * k2
+        one_three += k1 * k3
+        two_two += k2 * k2
+        two_three += k2 * k3
+        three_three += k3 * k3
+    if lost:
+        return False
+    unit = exponent - 1022 - 26 - 54 + 1074  # the bit that k3 counts from
+    _add_at(total, unit + 54, one)
+    _add_at(total, unit + 27, two)
+    _add_at(total, unit, three)
+    _add_at(square, 2 * unit + 108, one_one)
+    _add_at(square, 2 * unit + 82, one_two)
+    _add_at(square, 2 * unit + 55, one_three)
+    _add_at(square, 2 * unit + 54, two_two)
+    _add_at(square, 2 * unit + 28, two_three)
+    _add_at(square, 2 * unit, three_three)
+    return True
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_by_exponent(values, bins, total, square):
+    """Add any numbers, exactly; return how many are infinite or too large, which are left out."""
+    low, high, bad = np.int64(_EXPONENTS), np.int64(-1), 0
+    for i in range(values.size):
+        bits = np.float64(values[i]).view(np.int64)
+        exponent = (bits & _SIZE) >> 52
+        mantissa = bits & _FRACTION
+        if exponent > _LARGEST_EXPONENT:
+            bad += 1
+            continue
+        if exponent > 0:
+            mantissa |= np.int64(1 << 52)
+        else:
+            exponent = np.int64(1)  # zero or subnormal: no hidden bit, the unit of exponent 1
+        if mantissa == 0:
+            continue
+        upper, lower = mantissa >> 27, mantissa & _HALF
+        sign = bits >> 63  # 0 or -1
+        place = bins[exponent]
+        place[0] += (mantissa ^ sign) - sign
+        place[1] += upper * upper
+        place[2] += upper * lower
+        place[3] += lower * lower
+        low = min(low, exponent)
+        high = max(high, exponent)
+    for exponent in range(low, high + 1):
+        place, first = bins[exponent], exponent - 1  # the bit that a mantissa begins at
+        _add_at(total, first, place[0])
+        _add_at(square, 2 * first + 54, place[1])
+        _add_at(square, 2 * first + 28, place[2])
+        _add_at(square, 2 * first, place[3])
+        place[:] = 0
+    return bad
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_at(words, bit, value):
+    """Add value 2^bit to a number in words of 32 bits; carries stay where they are."""
+    if value == 0:
+        return
+    index, shift = bit >> 5, bit & 31
+    lower = (value & _WORD) << shift  # below 2^63
+    upper = (value >> 32) << shift  # of value's sign, below 2^62 in size
+    words[index] += lower & _WORD
+    words[index + 1] += (lower >> 32) + (upper & _WORD)
+    words[index + 2] += upper >> 32
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _carry(words):
+    """Bring every word but the last into 0..2^32 - 1; the last one carries the sign."""
+    for k in range(words.size - 1):
+        words[k + 1] += words[k] >> 32
+        words[k] &= _WORD

@@ -1,0 +1,165 @@
+"""Nothing but the noise depends on a secret: what a release shows in public, through real files."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from neighbours import WAYS, differences
+from suffice.errors import TableError
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.public_rows import read_public_rows
+from suffice.owner.statistics import ExactSums, unlabelled_batches
+from suffice.tables import sources
+
+MAPS = (None, "rff:24", "nystroem:20", "polynomial:2", "pca:3", "whiten:3")
+READ = {"features": None, "categories": None, "clip": None, "intercept": None}
+
+
+# --- neighbours
+
+
+def test_releases_of_neighbouring_files_differ_in_noise_alone(tmp_path):
+    assert list(differences(tmp_path, 2 * len(WAYS), seed=1)) == []
+
+
+@pytest.mark.audit
+def test_300_pairs_of_neighbouring_files_differ_in_noise_alone(tmp_path):
+    assert list(differences(tmp_path, 300, seed=0)) == []
+
+
+def test_the_pairs_notice_sums_in_the_order_of_batches(tmp_path, monkeypatch):
+    """With the cuts of a reader back, and floats added batch by batch, they find the difference."""
+    from suffice.engines.moments import ColumnMoments, Moments
+
+    class FloatMoments(ColumnMoments):
+        def __init__(self, width):
+            super().__init__(width)
+            self.total = np.zeros(width)
+
+        def update(self, columns):
+            super().update(columns)
+            self.total += np.nansum(columns, axis=1)
+
+        def result(self):
+            exact = super().result()
+            return Moments(exact.count, self.total / exact.count, exact.deviation, exact.wrong)
+
+    monkeypatch.setattr("suffice.engines.summary.ColumnMoments", FloatMoments)
+    monkeypatch.setattr(sources, "equal_batches", lambda batches, _: (b for b in batches))
+    assert any("pipeline.mean" in found for found in differences(tmp_path, 20, seed=1))
+
+
+# --- order, split, batch and format
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    rng = np.random.default_rng(5)
+    rows = 2_000
+    columns = {f"x{j}": rng.normal(size=rows) * 10.0**j for j in range(-2, 3)}
+    few = rng.integers(0, 3, rows).astype(float)  # rows that occur more than once
+    few[::50] = -0.0
+    shown = {**columns, "few": few, "ward": rng.choice(["a", "b", "c"], rows)}
+    whole = pa.table(shown)
+    return pa.concat_tables([whole, whole.slice(0, 300)])
+
+
+def fitted(path, map_spec):
+    return read_public_rows(
+        path, label="label", missing="error", pipeline=None, map_spec=map_spec, **READ
+    )
+
+
+def public_numbers(path, pipeline=None, map_spec=None) -> tuple:
+    """Return every public number of a release of this file: pipeline, reach, sensitivity, rows."""
+    options = {**READ, "missing": "error", "map_spec": None if pipeline else map_spec}
+    public = read_public_rows(path, label="label", pipeline=pipeline, **options)
+    shown = []
+    for mechanism in ("laplace", "gaussian"):
+        operator = MeanOperator(1.0, 1e-6, mechanism)
+        exact = ExactSums(public, (0, 1), operator._best(public, (0, 1)).shape)
+        exact.read(unlabelled_batches(public), None)
+        shown += [repr(exact.sensitivity), exact.row_set(None).hash]
+    return public.pipeline.digest(), *shown
+
+
+def write(table: pa.Table, path, kind: str, parts: int, rng) -> None:
+    """Write a file, or a folder of files that hold different numbers of rows."""
+    write_one = {
+        "csv": pa.csv.write_csv, "parquet": pq.write_table, "feather": pa.feather.write_feather,
+    }[kind]  # fmt: skip
+    if parts == 1:
+        write_one(table, path)
+        return
+    path.mkdir()
+    cuts = np.sort(rng.integers(0, table.num_rows, parts - 1))
+    for k, (start, end) in enumerate(itertools.pairwise([0, *cuts, table.num_rows])):
+        write_one(table.slice(start, end - start), path / f"{k:02}.{kind}")
+
+
+@pytest.mark.parametrize("map_spec", MAPS, ids=str)
+def test_public_numbers_are_a_function_of_the_set_of_rows(table, map_spec, tmp_path, monkeypatch):
+    """CSV, Parquet and Feather; batches of 1,000 to 10^6 rows; random orders; 1 to 50 parts."""
+    rng = np.random.default_rng(0)
+    labelled = table.append_column("label", pa.array(np.arange(table.num_rows) % 2))
+    pq.write_table(labelled, tmp_path / "first.parquet")
+    expected = public_numbers(tmp_path / "first.parquet", map_spec=map_spec)
+    pipeline = fitted(tmp_path / "first.parquet", map_spec).pipeline
+    cases = (("csv", 1_000, 1), ("parquet", 10**6, 50), ("feather", 1_999, 7), ("csv", 10**6, 2))
+    for k, (kind, batch_rows, parts) in enumerate(cases):
+        monkeypatch.setattr(sources, "BATCH_ROWS", batch_rows)
+        path = tmp_path / (f"{k}.{kind}" if parts == 1 else f"folder{k}")
+        write(labelled.take(rng.permutation(labelled.num_rows)), path, kind, parts, rng)
+        assert public_numbers(path, map_spec=map_spec) == expected, (kind, batch_rows, parts)
+        loaded = public_numbers(path, pipeline=pipeline)
+        assert loaded == expected, (kind, batch_rows, parts, "loaded")
+
+
+@pytest.mark.parametrize("map_spec", MAPS, ids=str)
+def test_mapped_rows_do_not_depend_on_their_batch(table, map_spec, tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(table.append_column("label", pa.array(np.zeros(table.num_rows))), path)
+    pipeline = fitted(path, map_spec).pipeline
+    (batch,) = table.combine_chunks().to_batches()
+    whole = pipeline.transform(batch)
+    for start, size in ((0, 1), (3, 2), (100, 129), (500, 1_700)):
+        part = pipeline.transform(batch.slice(start, size))
+        np.testing.assert_array_equal(part, whole[start : start + size])
+
+
+# --- types
+
+
+def test_a_private_cell_moves_no_type(tmp_path):
+    """The label's cells and length say nothing about the types of the other columns."""
+    for name, label in (
+        ("short", "a"),
+        ("long", "b" * 60),
+        ("number", "1"),
+        ("date", "2020-01-01"),
+    ):
+        rows = "".join(f"{k},{label}\n" for k in range(70_000))
+        (tmp_path / f"{name}.csv").write_text("x,label\n" + rows)
+        opened = sources.open_table(tmp_path / f"{name}.csv", text=["label"])
+        assert opened.schema == pa.schema([("x", pa.int64()), ("label", pa.string())])
+
+
+def test_types_come_from_a_fixed_number_of_rows(tmp_path):
+    """A number with a point among the first 65,536 rows makes a column of decimals, a later one not.
+
+    Whatever the length of labels, which decides how many rows the first block of bytes has.
+    """
+    for label in ("a", "a" * 60):
+        for after, kind in ((65_535, pa.float64()), (65_536, None)):
+            path = tmp_path / f"{after}.csv"
+            path.write_text("x,label\n" + f"1,{label}\n" * after + f"0.5,{label}\n")
+            if kind is not None:
+                assert sources.open_table(path, text=["label"]).schema.field("x").type == kind
+                continue
+            with pytest.raises(TableError, match="type changes further down"):
+                list(sources.open_table(path, text=["label"]).batches(["x"]))
