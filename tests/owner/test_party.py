@@ -159,7 +159,7 @@ def test_votes_that_do_not_fit_are_refused_before_they_leave():
         PartyContribution.of("a", np.zeros(39, int), AUX)
     with pytest.raises(ParameterError, match="shape"):
         PartyContribution.of("a", np.zeros((40, 3)), AUX)
-    with pytest.raises(TableError, match="none of the declared"):
+    with pytest.raises(TableError, match="not in the class list"):
         PartyContribution.of("a", np.full(40, 7), AUX)
     with pytest.raises(ParameterError, match="hard, simplex"):
         PartyContribution.of("a", np.zeros(40, int), AUX, votes="soft")

@@ -428,7 +428,7 @@ def test_two_owners_keep_their_own_noise():
 
 
 def test_labels_that_are_missing_or_of_no_class_are_refused():
-    with pytest.raises(TableError, match="of 900 labels are missing or none of the declared"):
+    with pytest.raises(TableError, match="of 900 labels are missing or not in the class list"):
         mechanism(classes=(0, 1)).release(X, Y, BAGS, ledger=None)
     holes = Y.astype(float)
     holes[7] = np.nan

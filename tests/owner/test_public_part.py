@@ -150,7 +150,7 @@ def test_a_private_cell_moves_no_type(tmp_path):
 
 
 def test_types_come_from_a_fixed_number_of_rows(tmp_path):
-    """A number with a point among the first 65,536 rows makes a column of decimals, a later one not.
+    """A point among the first 65,536 rows makes a column of decimals, a later one does not.
 
     Whatever the length of labels, which decides how many rows the first block of bytes has.
     """

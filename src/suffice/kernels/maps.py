@@ -1,9 +1,9 @@
 """Feature maps, one row at a time in effect: a row's coordinates do not depend on other rows.
 
 Every coordinate is a sum in the order of the columns, each term added by an operation that rounds
-once on any machine (fma), and then a polynomial. Nothing is left to the compiler's choice, so that a
-row has the same coordinates, to the last bit, in any batch, at any place and on any machine. The
-matrix product of a library promises none of it, nor do its cosine and exponential.
+once on any machine (fma), and then a polynomial. Nothing is left to the compiler's choice, so a row
+has the same coordinates, to the last bit, in any batch, at any place and on any machine. The matrix
+product of a library promises none of it, nor do its cosine and exponential.
 """
 
 import math

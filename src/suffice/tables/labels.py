@@ -1,7 +1,7 @@
 """Labels as codes of a declared list of classes, which is never read off the labels."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -92,7 +92,7 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     Cells and values are compared by their canonical spelling, so that nothing depends on the type
     that a reader gave the column.
     """
-    spell = canonical_class
+    spell: Callable[[object], str] = canonical_class
     if len(set(map(spell, values))) < len(values):  # such as the texts "1" and "1.0"
         spell = str
     places = {spell(value): code for code, value in enumerate(values)}
