@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from suffice.errors import TableError
 from suffice.kernels import mapping as kernel
 from suffice.tables.columns import is_categorical, numeric_columns
+from suffice.tables.rowhash import RowDigest, RowLanes
 
 __all__ = ["PublicSummary", "Summary"]
 
@@ -20,7 +21,10 @@ _MOST_CATEGORIES = 1000
 
 @dataclass(frozen=True)
 class Summary:
-    """Public facts about public rows; ``mean`` and ``deviation`` belong to the numeric columns."""
+    """Public facts about public rows; ``mean`` and ``deviation`` belong to the numeric columns.
+
+    ``rows_hash`` names the rows, in any order.
+    """
 
     rows: int
     mean: dict[str, float]
@@ -28,6 +32,7 @@ class Summary:
     counts: dict[str, Counter[Any]]
     missing: dict[str, int]
     sample: pa.Table
+    rows_hash: str
 
 
 class PublicSummary:
@@ -47,6 +52,7 @@ class PublicSummary:
         self._squares = np.zeros(width)
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in self._coded}
         self._rows = 0
+        self._lanes, self._digest = RowLanes(schema, schema.names), RowDigest(schema.names)
         self._sample: list[pa.RecordBatch] = []
         self._stride = 1
 
@@ -59,6 +65,7 @@ class PublicSummary:
         kernel.add_moments(columns, self._shift, self._counts, self._sums, self._squares)
         self._count_categories(batch)
         self._keep_sample(batch)
+        self._digest.update(self._lanes.of(batch))
         self._rows += batch.num_rows
 
     def _choose_shift(self, columns: np.ndarray) -> None:
@@ -110,6 +117,7 @@ class PublicSummary:
         for name, counter in other._values.items():
             self._values[name].update(counter)
         self._rows += other._rows
+        self._digest.merge(other._digest)
         stride = max(self._stride, other._stride)
         thinned = [self._every(stride // s._stride, s._sample) for s in (self, other)]
         self._sample, self._stride = thinned[0] + thinned[1], stride
@@ -136,6 +144,7 @@ class PublicSummary:
             counts=self._values,
             missing=missing,
             sample=pa.Table.from_batches(self._sample, schema=self._sample[0].schema),
+            rows_hash=self._digest.unordered(),
         )
 
 

@@ -19,6 +19,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.operator_form import operator_columns
 from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
+from suffice.owner.scaling import as_scaled
 from suffice.owner.statistics import (
     ExactLabels,
     ExactSums,
@@ -75,8 +76,9 @@ class MeanOperator:
     Rows are mapped (``map``: "rff:512", "nystroem:200", "polynomial:2", "pca:50", "whiten:50"),
     standardised and clipped at the ``clip`` quantile of their norms (the lower the more coordinates
     there are, unless given), all from the public rows, or by the ``pipeline`` of an earlier
-    release. ``intercept`` is the weight of the constant coordinate: a quarter of the norm bound
-    unless given, zero for none.
+    release; one whose numbers come from private rows, or nobody knows from where, makes the
+    guarantee data-dependent. ``intercept`` is the weight of the constant coordinate: a quarter of
+    the norm bound unless given, zero for none.
     """
 
     epsilon: float
@@ -104,11 +106,13 @@ class MeanOperator:
         features: Sequence[str] | None = None,
         request: str | None = None,
         found_at: str | None = None,
+        unprotected: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Release:
         """Return the noisy statistic, paid for from ``ledger`` (None, said aloud, for no ledger).
 
-        The labels are ``y``, or the column ``label`` of the table ``X``.
+        The labels are ``y``, or the column ``label`` of the table ``X``. ``unprotected`` says aloud
+        that a release may leave whose ``pipeline`` makes its guarantee data-dependent.
         """
         classes = check_classes(self.classes)
         check_given_once(y, label)
@@ -116,7 +120,7 @@ class MeanOperator:
         way = self._way(public, classes, self._best(public, classes))
         way.exact.read(labelled_batches(public, y, classes), progress)
         rows = way.exact.row_set(found_at)
-        guarantee = self._guarantee(way.calibrated())
+        guarantee = self._guarantee(way.calibrated(), public)
         return publish(
             lambda: way.draw(rows, guarantee),
             [guarantee],
@@ -125,6 +129,7 @@ class MeanOperator:
             request=request,
             parameters={"kind": way.kind, **self._parameters(public, rows)},
             fingerprint=way.exact.fingerprint,
+            unprotected=unprotected,
         )
 
     def forecast(
@@ -136,7 +141,7 @@ class MeanOperator:
         best = self._best(public, classes)
         way = self._way(public, classes, best)
         way.exact.read(unlabelled_batches(public), None)
-        guarantee = self._guarantee(way.calibrated())
+        guarantee = self._guarantee(way.calibrated(), public)
         size = len(public.pipeline.outputs) * operator_columns(len(classes))
         deviation = way.deviation() or best.deviation
         return Forecast(best.mechanism, guarantee, deviation, size, best.whitened, best.utility)
@@ -173,8 +178,8 @@ class MeanOperator:
         exact = ExactSums(public, classes, best.shape)
         return _NoisySums(exact, best.mechanism, self.epsilon, self.delta)
 
-    def _guarantee(self, event: Event) -> Guarantee:
-        return Guarantee(
+    def _guarantee(self, event: Event, rows: PublicRows) -> Guarantee:
+        guarantee = Guarantee(
             unit=Unit.LABEL,
             event=event,
             delta=0.0 if event.pure else self.delta,
@@ -186,6 +191,7 @@ class MeanOperator:
                 ),
             ),
         )
+        return as_scaled(guarantee, rows.pipeline.origin)
 
     def _parameters(self, public: PublicRows, rows: RowSet) -> dict[str, Any]:
         return {
