@@ -120,7 +120,7 @@ class MeanOperator:
         way = self._way(public, classes, self._best(public, classes))
         way.exact.read(labelled_batches(public, y, classes), progress)
         rows = way.exact.row_set(found_at)
-        guarantee = self._guarantee(way.calibrated(), public)
+        guarantee = self._guarantee(way.calibrated())
         return publish(
             lambda: way.draw(rows, guarantee),
             [guarantee],
@@ -141,7 +141,7 @@ class MeanOperator:
         best = self._best(public, classes)
         way = self._way(public, classes, best)
         way.exact.read(unlabelled_batches(public), None)
-        guarantee = self._guarantee(way.calibrated(), public)
+        guarantee = self._guarantee(way.calibrated())
         size = len(public.pipeline.outputs) * operator_columns(len(classes))
         deviation = way.deviation() or best.deviation
         return Forecast(best.mechanism, guarantee, deviation, size, best.whitened, best.utility)
@@ -178,7 +178,7 @@ class MeanOperator:
         exact = ExactSums(public, classes, best.shape)
         return _NoisySums(exact, best.mechanism, self.epsilon, self.delta)
 
-    def _guarantee(self, event: Event, rows: PublicRows) -> Guarantee:
+    def _guarantee(self, event: Event) -> Guarantee:
         guarantee = Guarantee(
             unit=Unit.LABEL,
             event=event,
@@ -191,7 +191,7 @@ class MeanOperator:
                 ),
             ),
         )
-        return as_scaled(guarantee, rows.pipeline.origin)
+        return guarantee if self.pipeline is None else as_scaled(guarantee, self.pipeline.origin)
 
     def _parameters(self, public: PublicRows, rows: RowSet) -> dict[str, Any]:
         return {

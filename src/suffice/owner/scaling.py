@@ -8,6 +8,7 @@ from suffice.tables.provenance import Provenance, Source
 
 __all__ = ["as_scaled", "scaling_trouble", "stated_trouble"]
 
+_BY = "said by the owner"
 _TROUBLE = {
     Source.PRIVATE_ROWS: "the scaling of its columns comes from private rows",
     Source.UNKNOWN: (
@@ -16,9 +17,7 @@ _TROUBLE = {
     ),
 }
 _ACCEPTED = {
-    source: Assumption(
-        f"nobody minds that the release shows its scaling: {why}", "said by the owner"
-    )
+    source: Assumption(f"nobody minds that the release shows its scaling: {why}", _BY)
     for source, why in _TROUBLE.items()
 }
 

@@ -63,17 +63,14 @@ class Provenance:
     def from_json(cls, data: Any) -> "Provenance":
         """Return the origin that `to_json` wrote. An unknown one is never written: it is absent."""
         if not isinstance(data, dict) or set(data) != {"source", "rows"}:
-            raise CorruptFileError(
-                "a pipeline's origin needs its source and its rows, and no more."
-            )
-        if data["source"] == Source.UNKNOWN or not isinstance(data["rows"], list):
-            raise CorruptFileError("the origin of the pipeline in the file is not valid.")
+            raise CorruptFileError("a pipeline's origin needs a source and its rows, and no more.")
         try:
-            return cls(Source(data["source"]), tuple(data["rows"]))
+            origin = cls(Source(data["source"]), tuple(data["rows"]))
         except (ValueError, TypeError) as error:
-            raise CorruptFileError(
-                "the origin of the pipeline in the file is not valid."
-            ) from error
+            raise CorruptFileError("the origin of the pipeline is not valid.") from error
+        if origin.to_json() != data or origin == UNKNOWN:
+            raise CorruptFileError("the origin of the pipeline is not valid.")
+        return origin
 
 
 DECLARED = Provenance(Source.DECLARED)
