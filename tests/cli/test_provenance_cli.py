@@ -49,7 +49,7 @@ def test_like_launders_neither_through_an_operator_nor_a_model(suffice):
     operator = (*FREE, "--mechanism", "laplace", "--like", "a.suffice", "-o", "o.suffice")
     assert "comes from private rows" in suffice(*operator, code=4)
     suffice(*operator, "--unprotected")
-    suffice("fit", "o.suffice", "rows.parquet", "-o", "model.suffice")
+    suffice("fit", "o.suffice", "--rows", "rows.parquet", "-o", "model.suffice")
     for file in ("o.suffice", "model.suffice"):
         refused = suffice(*RADOS, "--like", file, "-o", "c.suffice", code=4)
         assert "comes from private rows" in refused
