@@ -95,7 +95,6 @@ def test_inspect_says_where_the_scaling_comes_from(suffice):
 
 @pytest.mark.parametrize("table", ["part.parquet", "public.parquet"])
 def test_shared_rows_are_told_on_stderr_and_decide_nothing(streams, table):
-    """Here, as under ``python -W error``, a warning that Python was left to show would be one."""
     printed, said = streams(*RADOS, "--standardize", table, "--json", "-o", "a.suffice")
     told = "suffice: warning: 100 of the 100 rows that scales come from are in the private table."
     assert (told in said) == (table == "part.parquet")

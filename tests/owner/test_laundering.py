@@ -300,12 +300,15 @@ def test_shared_rows_are_counted_with_their_copies(batch):
     assert shared_rows(open_table(public), open_table(private.slice(0, 0)), names) == (0, 20)
 
 
-def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing():
+def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(capsys):
     mixed = np.vstack([OTHER[:5], X[:3]])
     owner = Rados(**RECORD, standardize=mixed)
     with pytest.warns(SharedRowsWarning, match="3 of the 8 rows that scales come from"):
         release = owner.release(X, Y, ledger=None)
+    assert owner.release(X, Y, ledger=None).rows == 60  # here every warning would be an error
+    assert "3 of the 8 rows that scales come from" in capsys.readouterr().err
     apart = owner.release(RNG.normal(size=(60, 3)), Y, ledger=None)
+    assert not capsys.readouterr().err
     assert release.guarantee == apart.guarantee
     assert release.pipeline.to_json() == apart.pipeline.to_json()
     assert math.isclose(release.noise.variance, apart.noise.variance)

@@ -5,6 +5,7 @@ from opendp, which cannot be seeded: a test of its law fails by chance in one of
 """
 
 import math
+import warnings
 from collections import Counter
 from contextlib import contextmanager
 from itertools import product
@@ -557,7 +558,9 @@ def test_a_public_table_of_the_private_rows_is_told_to_the_owner_alone(rng, turn
     with pytest.warns(SharedRowsWarning, match="40 of the 40 rows that scales come from"):
         same = Rados(**asked, standardize=again).release(X, y, ledger=None)
     other = rng.normal(size=(40, 3))
-    apart = Rados(**asked, standardize=other).release(X, y, ledger=None)  # a warning is an error
+    with warnings.catch_warnings(record=True) as told:
+        apart = Rados(**asked, standardize=other).release(X, y, ledger=None)
+    assert not told
     assert str(same.guarantee) == str(apart.guarantee)
     assert apart.guarantee.kind is Kind.GLOBAL
 

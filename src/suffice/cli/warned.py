@@ -12,10 +12,7 @@ __all__ = ["owner_warnings"]
 
 @contextmanager
 def owner_warnings() -> Iterator[None]:
-    """Print warnings about shared rows on stderr, one line each, whatever Python was told of them.
-
-    They depend on private rows, so that no option of the interpreter may turn one into an error.
-    """
+    """Print warnings about shared rows on stderr, a line each, whatever Python was told of them."""
     from suffice.owner.overlap import SharedRowsWarning
 
     with warnings.catch_warnings():

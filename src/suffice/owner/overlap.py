@@ -4,6 +4,7 @@ Whether they are depends on private rows. So it is counted and told as a warning
 process, and nothing else depends on it: no error, no exit code, no file and no answer.
 """
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -30,14 +31,22 @@ def warn_of_shared_rows(public: Table, private: Table, names: Sequence[str]) -> 
     shared, rows = shared_rows(public, private, names)
     if shared:
         text = f"{shared:,} of the {rows:,} rows that scales come from are in the private table."
-        warnings.warn(f"{text} {_REMEDY}", SharedRowsWarning, stacklevel=3)
+        _tell(text)
 
 
 def warn_of_same_rows(row_hash: str, named: Sequence[str]) -> None:
     """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
     if row_hash in named:
         text = "the given pipeline was fitted on the private rows, when they were called public."
-        warnings.warn(f"{text} {_REMEDY}", SharedRowsWarning, stacklevel=3)
+        _tell(text)
+
+
+def _tell(text: str) -> None:
+    """Warn; where warnings are errors, write the line instead, for nothing may depend on it."""
+    try:
+        warnings.warn(f"{text} {_REMEDY}", SharedRowsWarning, stacklevel=4)
+    except SharedRowsWarning as warning:
+        sys.stderr.write(f"suffice: warning: {warning}\n")
 
 
 def shared_rows(public: Table, private: Table, names: Sequence[str]) -> tuple[int, int]:
