@@ -117,7 +117,7 @@ class UnitError(PrivacyError):
 
 
 class UnprotectedError(PrivacyError):
-    """The release has no global guarantee, and nobody said aloud that this is accepted."""
+    """The release is not differentially private as a whole, and nobody accepted that aloud."""
 
 
 class BudgetError(PrivacyError):

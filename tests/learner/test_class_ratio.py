@@ -155,7 +155,7 @@ def test_cells_without_a_number_are_refused():
 
 def test_rows_of_a_release_must_be_its_own_in_sets_and_cells(rng):
     rows, bags, labels = sets(rng, SKEWED, 100)
-    with pytest.raises(TableError, match="none of the declared classes"):
+    with pytest.raises(TableError, match="not in the class list"):
         LabelProportions(epsilon=1.0).release(rows, 2 * labels, bags=bags, ledger=None)
     release = LabelProportions(epsilon=1.0).release(rows, labels, bags=bags, ledger=None)
     model = ClassRatio(method="mmd")

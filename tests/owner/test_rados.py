@@ -385,7 +385,7 @@ def test_labels_are_given_once_and_are_of_their_classes():
     X, y = rows()
     with pytest.raises(ParameterError, match="once"):
         Rados().release(X, ledger=None)
-    with pytest.raises(TableError, match="labels are missing or none"):
+    with pytest.raises(TableError, match="labels are missing or not in the class list"):
         released(X, y + 1)
     with pytest.raises(TableError, match="no rows"):
         released(X[:0], y[:0], ranges=(-1, 1))

@@ -60,6 +60,7 @@ def _description(release: Any) -> list[tuple[str, str]]:
     lines.append(("classes", ", ".join(map(str, release.classes))))
     lines += _model_lines(release) if release.kind == "model" else _detail_lines(release)
     lines.append(("coordinates", _coordinates(release.pipeline.outputs)))
+    lines.append(("scaling from", str(release.pipeline.origin)))
     if release.noise.form != "none":
         lines.append(("noise", _noise(release)))
     if release.pipeline.norm_bound < _NO_CLIP:

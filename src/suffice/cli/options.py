@@ -27,6 +27,7 @@ __all__ = [
     "Request",
     "SigningKey",
     "TablePath",
+    "Unprotected",
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -69,6 +70,14 @@ Delta = Annotated[float, typer.Option(help="Needed by the Gaussian mechanism.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 Like = Annotated[
     Path | None, typer.Option(help="Use the pipeline of this release, so that both can merge.")
+]
+Unprotected = Annotated[
+    bool,
+    typer.Option(
+        "--unprotected",
+        help="Publish it even if it is not differentially private, or protects a column only when"
+        " that is read alone.",
+    ),
 ]
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.")]
 LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger that pays.")]

@@ -9,6 +9,7 @@ from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.groups import Leaving, MappedRows, grouped
 from suffice.cli.output import progress, show_json, show_pairs, show_table
+from suffice.cli.warned import owner_warnings
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
@@ -146,6 +147,7 @@ def aggregate(
     classes: options.Classes = "0,1",
     like: Like = None,
     found_at: options.FoundAt = None,
+    unprotected: options.Unprotected = False,
     *,
     mapped: MappedRows,
     leaving: Leaving,
@@ -167,13 +169,15 @@ def aggregate(
         lam=lam,
         private_auxiliary=private_aux,
     )
-    outcome = ensemble.aggregate(
-        sent,
-        rows,
-        enrolled=_enrolled(enrolled),
-        found_at=found_at,
-        **paid,
-    )
+    with owner_warnings():
+        outcome = ensemble.aggregate(
+            sent,
+            rows,
+            enrolled=_enrolled(enrolled),
+            found_at=found_at,
+            unprotected=unprotected,
+            **paid,
+        )
     _report(outcome, output, leaving)
 
 
@@ -197,6 +201,7 @@ def release_parties(
     classes: options.Classes = "0,1",
     like: Like = None,
     found_at: options.FoundAt = None,
+    unprotected: options.Unprotected = False,
     *,
     mapped: MappedRows,
     leaving: Leaving,
@@ -229,6 +234,7 @@ def release_parties(
         rows,
         enrolled=len(own.names) if enrolled is None else enrolled,
         found_at=found_at,
+        unprotected=unprotected,
         **paid,
     )
     _report(outcome, output, leaving)

@@ -57,10 +57,7 @@ def release_proportions(
             help="Of scaled-dirichlet: exact (the default), tail (eq. 9) or chebyshev (eq. 10)."
         ),
     ] = None,
-    unprotected: Annotated[
-        bool,
-        typer.Option("--unprotected", help="Let it leave without a global guarantee, knowingly."),
-    ] = False,
+    unprotected: options.Unprotected = False,
     features: options.Features = None,
     classes: options.Classes = "0,1",
     categories: options.Categories = None,

@@ -9,6 +9,7 @@ from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs
 from suffice.cli.groups import Leaving, grouped
 from suffice.cli.output import progress, show_json, show_table
+from suffice.cli.warned import owner_warnings
 
 __all__ = ["register"]
 
@@ -57,8 +58,8 @@ def release_rados(
     protect: Annotated[
         list[str] | None,
         typer.Option(
-            help="DP-Feat: a column of two values of which the release, read alone, says little"
-            " (repeatable); marginal."
+            help="DP-Feat: limit what this two-valued column shows when read alone (repeatable)."
+            " Readers who combine columns may recover it, so it needs --unprotected."
         ),
     ] = None,
     truncate: Annotated[
@@ -91,10 +92,7 @@ def release_rados(
     classes: options.Classes = "0,1",
     categories: options.Categories = None,
     like: options.Like = None,
-    unprotected: Annotated[
-        bool,
-        typer.Option("--unprotected", help="Let it leave without a global guarantee, knowingly."),
-    ] = False,
+    unprotected: options.Unprotected = False,
     *,
     leaving: Leaving,
 ) -> None:
@@ -126,7 +124,7 @@ def release_rados(
         categories=lists,
         pipeline=load(like).pipeline if like else None,
     )
-    with progress("reading") as tell:
+    with owner_warnings(), progress("reading") as tell:
         release = mechanism.release(
             table,
             **leaving.paid(),

@@ -27,6 +27,7 @@ def release_mean_operator(
     classes: options.Classes = "0,1",
     like: options.Like = None,
     found_at: options.FoundAt = None,
+    unprotected: options.Unprotected = False,
     *,
     rows: MappedRows,
     leaving: Leaving,
@@ -51,6 +52,7 @@ def release_mean_operator(
             label=label,
             features=rows.names,
             found_at=found_at,
+            unprotected=unprotected,
             progress=tell,
         )
     leaving.write(release, output)

@@ -4,7 +4,7 @@ A block of `_BLOCK` numbers is cut into integers: with 2^E above all of them in 
 
     x = 2^(E - 26) (k1 + 2^-27 k2 + 2^-54 k3),   |k| <= 2^26,
 
-which is exact unless a number is below 2^(E - 28). Sums of k and of their products are integers, and
+which is exact unless a number is below 2^(E - 28). Sums of k and of products are integers, and
 they join one long fixed-point number per column, in words of 32 bits. A block that cannot be cut
 so is added exponent by exponent (R. Neal 2015, "Fast exact summation using small and large
 superaccumulators"): slower, and to the same bits.

@@ -15,7 +15,7 @@ from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
-from suffice.release.merge import apart
+from suffice.release.merge import agreed_pipeline, apart
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 
@@ -27,7 +27,10 @@ FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
 
 
 def plain_pipeline(X: np.ndarray) -> Pipeline:
-    """Return the pipeline of plain rows, as an owner without options would fit it."""
+    """Return the pipeline of plain rows, as an owner without options would fit it.
+
+    Whether these rows are public is the caller's to know: its origin stays unknown.
+    """
     table = open_table(X)
     names = tuple(table.schema.names)
     summary = fold(table.batches(names), PublicSummary(table.schema)).result()
@@ -60,7 +63,7 @@ class LinearModel(ClassifierMixin, BaseEstimator):
         """Take over what releases say about rows and classes."""
         self.releases_ = releases
         self.classes_ = np.array(releases[0].classes)
-        self.pipeline_ = releases[0].pipeline
+        self.pipeline_ = agreed_pipeline(releases)
         self.n_features_in_ = len(self.pipeline_.columns)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -86,6 +89,7 @@ class LinearModel(ClassifierMixin, BaseEstimator):
             first,
             kind="model",
             parts=apart(self.releases_),
+            pipeline=agreed_pipeline(self.releases_),
             arrays={"coefficients": self.coef_},
             details={"classes": list(first.classes), "lam": float(self.lam_), **self._details()},
             noise=Covariance("none"),

@@ -19,6 +19,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.operator_form import operator_columns
 from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
+from suffice.owner.scaling import as_scaled
 from suffice.owner.statistics import (
     ExactLabels,
     ExactSums,
@@ -75,8 +76,9 @@ class MeanOperator:
     Rows are mapped (``map``: "rff:512", "nystroem:200", "polynomial:2", "pca:50", "whiten:50"),
     standardised and clipped at the ``clip`` quantile of their norms (the lower the more coordinates
     there are, unless given), all from the public rows, or by the ``pipeline`` of an earlier
-    release. ``intercept`` is the weight of the constant coordinate: a quarter of the norm bound
-    unless given, zero for none.
+    release; one whose numbers come from private rows, or nobody knows from where, makes the
+    guarantee data-dependent. ``intercept`` is the weight of the constant coordinate: a quarter of
+    the norm bound unless given, zero for none.
     """
 
     epsilon: float
@@ -104,11 +106,13 @@ class MeanOperator:
         features: Sequence[str] | None = None,
         request: str | None = None,
         found_at: str | None = None,
+        unprotected: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Release:
         """Return the noisy statistic, paid for from ``ledger`` (None, said aloud, for no ledger).
 
-        The labels are ``y``, or the column ``label`` of the table ``X``.
+        The labels are ``y``, or the column ``label`` of the table ``X``. ``unprotected`` says aloud
+        that a release may leave whose ``pipeline`` makes its guarantee data-dependent.
         """
         classes = check_classes(self.classes)
         check_given_once(y, label)
@@ -125,6 +129,7 @@ class MeanOperator:
             request=request,
             parameters={"kind": way.kind, **self._parameters(public, rows)},
             fingerprint=way.exact.fingerprint,
+            unprotected=unprotected,
         )
 
     def forecast(
@@ -174,7 +179,7 @@ class MeanOperator:
         return _NoisySums(exact, best.mechanism, self.epsilon, self.delta)
 
     def _guarantee(self, event: Event) -> Guarantee:
-        return Guarantee(
+        guarantee = Guarantee(
             unit=Unit.LABEL,
             event=event,
             delta=0.0 if event.pure else self.delta,
@@ -186,6 +191,7 @@ class MeanOperator:
                 ),
             ),
         )
+        return guarantee if self.pipeline is None else as_scaled(guarantee, self.pipeline.origin)
 
     def _parameters(self, public: PublicRows, rows: RowSet) -> dict[str, Any]:
         return {

@@ -1,7 +1,7 @@
 """The public side of an owner's table: rows that everybody may see, and their pipeline."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from suffice.errors import ParameterError
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.maps import evenly_spaced
 from suffice.tables.pipeline import Missing, Pipeline
+from suffice.tables.provenance import public_rows
 from suffice.tables.sources import Table, open_table
 
 __all__ = ["PublicRows", "read_public_rows"]
@@ -97,7 +98,8 @@ def read_public_rows(
         intercept=intercept,
         map_spec=map_spec,
     )
-    return PublicRows(table, roles, fitted, summary)
+    stated = replace(fitted, origin=public_rows(summary.rows_hash))
+    return PublicRows(table, roles, stated, summary)
 
 
 def _summary(

@@ -7,7 +7,8 @@ from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
 from suffice.owner.ledger import Ledger, Request
-from suffice.privacy.guarantee import Guarantee
+from suffice.owner.scaling import as_scaled, stated_trouble
+from suffice.privacy.guarantee import Guarantee, Kind, Scope
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.strict_json import canonical
@@ -42,8 +43,8 @@ def publish(
         )
     if not unprotected and not all(guarantee.protected for guarantee in guarantees):
         raise UnprotectedError(
-            "this release has no global guarantee; say unprotected=True (--unprotected) if all"
-            " who are concerned accept that."
+            f"{_shortfall(guarantees)} To publish it anyway, use --unprotected (Python:"
+            " unprotected=True)."
         )
     if ledger is None:
         return _as_promised(draw(), guarantees)
@@ -66,10 +67,25 @@ def publish(
 
 
 def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
-    """Return the release if it states exactly what was paid for."""
+    """Return the release if it states exactly what was paid for, and its scaling allows that."""
     if release.guarantees != tuple(guarantees):
         raise PrivacyError("the release does not state the guarantees that were paid for.")
+    origin = release.pipeline.origin
+    if any(as_scaled(guarantee, origin).kind is not guarantee.kind for guarantee in guarantees):
+        raise PrivacyError("the release shows scales of private rows, and does not say so.")
     return release
+
+
+def _shortfall(guarantees: Sequence[Guarantee]) -> str:
+    """Return what keeps a release from being differentially private, as a sentence."""
+    if any(guarantee.kind is not Kind.GLOBAL for guarantee in guarantees):
+        why = stated_trouble(guarantees)
+        return f"This release is not differentially private{': ' + why if why else ''}."
+    columns = dict.fromkeys(c for g in guarantees if g.scope is Scope.MARGINAL for c in g.of)
+    return (
+        f"This release protects only what column {', '.join(columns)} shows when read alone; a"
+        " reader who combines it with other columns may recover its values."
+    )
 
 
 def _keyed(secret: bytes, purpose: bytes, content: bytes) -> str:

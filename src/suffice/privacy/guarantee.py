@@ -135,8 +135,11 @@ class Guarantee:
 
     @property
     def protected(self) -> bool:
-        """Whether the guarantee is global and may leave without being called unprotected."""
-        return self.kind is Kind.GLOBAL
+        """Whether it is differential privacy of the whole release: global, and joint.
+
+        Nothing else may leave without being called unprotected.
+        """
+        return self.kind is Kind.GLOBAL and self.scope is Scope.JOINT
 
     def narrowed(self, unit: Unit | str) -> "Guarantee":
         """Return what this guarantee says about a narrower unit: at least as much."""

@@ -11,8 +11,10 @@ from suffice.privacy.guarantee import Assumption
 from suffice.release.artifact import Part, Release
 from suffice.release.covariance import Covariance
 from suffice.release.kinds import kind_named
+from suffice.tables.pipeline import Pipeline
+from suffice.tables.provenance import weakest
 
-__all__ = ["apart", "merge"]
+__all__ = ["agreed_pipeline", "apart", "merge"]
 
 _APART = Assumption(
     "the releases used together are about different people; about the same, their losses add up",
@@ -56,9 +58,15 @@ def merge(releases: Release | Sequence[Release]) -> Release:
         arrays=arrays,
         details=details,
         parts=apart(releases),
-        pipeline=first.pipeline,
+        pipeline=agreed_pipeline(releases),
         noise=noise,
     )
+
+
+def agreed_pipeline(releases: Sequence[Release]) -> Pipeline:
+    """Return the pipeline that these releases share, with the weakest of their origins."""
+    origins = (release.pipeline.origin for release in releases)
+    return replace(releases[0].pipeline, origin=weakest(origins))
 
 
 def apart(releases: Sequence[Release]) -> tuple[Part, ...]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.strict_json import number, text
 from suffice.tables.pipeline import Column, Pipeline
+from suffice.tables.provenance import DECLARED
 
 __all__ = ["Added", "Flips", "SpreadColumn", "declared_pipeline", "discrete_sizes"]
 
@@ -259,6 +260,7 @@ def declared_pipeline(columns: Sequence[SpreadColumn]) -> Pipeline:
         scale=np.array([half for _, half in scales]),
         bound=math.sqrt(max(1, len(columns))) * (1 + 1e-9),  # each column has norm one at most
         intercept=1.0,
+        origin=DECLARED,
     )
 
 

@@ -122,6 +122,7 @@ def _components(public: pa.Table) -> Pipeline:
     arrays = {"centre": centre, "spread": np.ones(len(names)), "components": kept}
     longest = float(np.linalg.norm((matrix - centre) @ kept.T, axis=1).max())
     return Pipeline(
+        origin=AuxiliaryRows.read(public).pipeline.origin,
         columns=tuple(Column(name) for name in names),
         missing="error",
         mean=np.zeros(len(kept)),

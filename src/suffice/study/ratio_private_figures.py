@@ -20,6 +20,7 @@ from suffice.study.ratio_sets import SkewedSets, draw_sets, l1_errors, rare_but_
 from suffice.study.report import Table, figure_svg, paragraphs
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 from suffice.tables.pipeline import Column, Pipeline
+from suffice.tables.provenance import DECLARED
 
 __all__ = ["ENTRIES", "multiclass"]
 
@@ -107,7 +108,9 @@ def _as_they_are(rows: pa.Table) -> Mapping[str, Any]:
     """Return a pipeline that leaves every column alone: late components would grow to one."""
     columns = tuple(Column(name) for name in rows.column_names)
     width = len(columns)
-    plain = Pipeline(columns, "error", np.zeros(width), np.ones(width), 2.0**300, 0.0)
+    plain = Pipeline(
+        columns, "error", np.zeros(width), np.ones(width), 2.0**300, 0.0, origin=DECLARED
+    )
     return {"pipeline": plain}
 
 

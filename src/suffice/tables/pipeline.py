@@ -19,6 +19,7 @@ from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.strict_json import number, text
 from suffice.tables.columns import category_codes, is_categorical, numeric_columns
 from suffice.tables.maps import FeatureMap
+from suffice.tables.provenance import UNKNOWN, Provenance
 
 __all__ = ["POLICIES", "Column", "Missing", "Pipeline", "encode"]
 
@@ -91,7 +92,8 @@ class Pipeline:
 
     x -> clip((map(fill(encode(x))) - mean) / scale, bound), then ``intercept`` as one more
     coordinate (weight 0: none). ``fill`` holds what a missing value becomes, or is None if that is
-    an error.
+    an error. ``origin`` says where these numbers came from; it belongs neither to the digest nor to
+    equality, which are about what a pipeline does.
     """
 
     columns: tuple[Column, ...]
@@ -102,6 +104,7 @@ class Pipeline:
     intercept: float = 1.0
     fill: np.ndarray | None = None
     map: FeatureMap | None = None
+    origin: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:
         encoded = sum(len(column.outputs) for column in self.columns)
@@ -195,7 +198,16 @@ class Pipeline:
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything but the vectors as plain JSON values."""
+        """Return everything but the vectors as plain JSON values.
+
+        An unknown origin is left out, so that a file written before origins were recorded keeps
+        its bytes, and its signature, when it is written again.
+        """
+        known = {} if self.origin == UNKNOWN else {"origin": self.origin.to_json()}
+        return {**self._function(), **known}
+
+    def _function(self) -> dict[str, Any]:
+        """Return what the pipeline does, but for the vectors."""
         return {
             "columns": [
                 {"name": c.name, "categories": None if c.categories is None else list(c.categories)}
@@ -209,7 +221,7 @@ class Pipeline:
 
     def digest(self) -> str:
         """Return a short name of everything that the pipeline does."""
-        content = hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode())
+        content = hashlib.sha256(json.dumps(self._function(), sort_keys=True).encode())
         for name, array in sorted(self.arrays().items()):
             content.update(name.encode() + b"\0" + array.tobytes())
         return "sha256:" + content.hexdigest()
@@ -226,7 +238,7 @@ class Pipeline:
     @classmethod
     def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
         """Return the pipeline that `to_json` and `arrays` described."""
-        if not isinstance(data, dict) or set(data) != _FIELDS:
+        if not isinstance(data, dict) or set(data) - {"origin"} != _FIELDS:
             raise CorruptFileError("the pipeline must hold exactly the fields of its version.")
         try:
             return cls(
@@ -238,6 +250,7 @@ class Pipeline:
                 intercept=number(data["intercept"]),
                 fill=arrays.get("pipeline.fill"),
                 map=None if data["map"] is None else FeatureMap.from_json(data["map"], arrays),
+                origin=Provenance.from_json(data["origin"]) if "origin" in data else UNKNOWN,
             )
         except CorruptFileError:
             raise

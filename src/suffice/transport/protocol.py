@@ -22,6 +22,7 @@ from suffice.errors import (
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide
+from suffice.owner.scaling import scaling_trouble
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.artifact import Release, RowSet
 from suffice.release.codec import MOST_BYTES, decode, encode
@@ -97,9 +98,13 @@ def grant(
     is spent unless it is granted. The same proposal again gets the same bytes and costs nothing,
     whatever the policy has become: those bytes have left already. Rows that are not the proposed
     ones are a `ForeignRowsError`. ``key`` signs the release; ``pipeline`` is the one that the
-    proposal names, if it names one.
+    proposal names, if it names one; one whose numbers come from private rows, or nobody knows from
+    where, is refused.
     """
     _check_pipeline(proposal, pipeline)
+    if pipeline is not None and not pipeline.origin.is_public:
+        reason = f"the pipeline that it names is not public: {scaling_trouble(pipeline.origin)}"
+        return Refused(proposal.digest, (reason,)), None
     decision = _decision(proposal, policy, ledger, dataset, pipeline)
     if decision.terms is None:  # before any column is read: a policy may keep some of them private
         return Refused(proposal.digest, decision.reasons), None

@@ -10,11 +10,13 @@ from typing import Any
 
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
+from suffice.owner.overlap import warn_of_same_rows
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.gathering import Enrolled, Gathered, Gathering, Rejection, Sent
 from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
 from suffice.owner.parties.tally import VoteTally
 from suffice.owner.publish import publish
+from suffice.owner.scaling import as_scaled
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import LARGEST_SUM, Noise
@@ -70,7 +72,8 @@ class PrivateEnsemble:
     public, that a party's contribution depends on its own data alone, and that the parties trust
     whoever runs this with their contributions. With ``private_auxiliary`` the auxiliary rows are
     protected too, one by one, together with a party: for "soft" and "vote" only, and with a
-    pipeline that was not fitted on them.
+    pipeline that was not fitted on them. A pipeline whose numbers come from private rows, or nobody
+    knows from where, makes the guarantee data-dependent.
     """
 
     epsilon: float
@@ -95,16 +98,20 @@ class PrivateEnsemble:
         dataset: str | None = None,
         request: str | None = None,
         found_at: str | None = None,
+        unprotected: bool = False,
     ) -> Aggregation:
         """Return the release of these contributions, paid for from ``ledger`` (None for no ledger).
 
         ``contributions`` are `PartyContribution` values, ``*.part`` files or their bytes, or a
         `VoteTally`. ``enrolled`` is the public number of parties, or their names. A budget belongs
         to the enrolled parties: another round with the same is paid from the same. Those that are
-        only counted are taken for the same wherever there are as many.
+        only counted are taken for the same wherever there are as many. ``unprotected`` says aloud
+        that a release may leave whose pipeline makes its guarantee data-dependent.
         """
         parties = Enrolled.of(enrolled)
         way = self.way(auxiliary, parties)
+        if self.private_auxiliary:
+            warn_of_same_rows(auxiliary.hashes[0], auxiliary.pipeline.origin.rows)
         gathered = self.gathered(contributions, auxiliary, parties)
         guarantee = self._guarantee(way.noise, auxiliary)
         release = publish(
@@ -116,6 +123,7 @@ class PrivateEnsemble:
             parameters=self._parameters(auxiliary, parties),
             fingerprint=parties.fingerprint(),
             content=gathered.content,
+            unprotected=unprotected,
         )
         report = (gathered.accepted, gathered.rejected, gathered.missing, gathered.absent)
         return Aggregation(release, *report)
@@ -194,13 +202,14 @@ class PrivateEnsemble:
                     "declared by the aggregator",
                 )
             )
-        return Guarantee(
+        guarantee = Guarantee(
             unit=Unit.PARTY,
             event=noise.event,
             delta=0.0 if noise.event.pure else self.delta,
             public=(rows, "the number of enrolled parties", "the class list"),
             assumptions=tuple(assumptions),
         )
+        return as_scaled(guarantee, auxiliary.pipeline.origin)
 
     def _parameters(self, auxiliary: AuxiliaryRows, enrolled: Enrolled) -> dict[str, Any]:
         return {

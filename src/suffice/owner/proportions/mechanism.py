@@ -16,6 +16,7 @@ from suffice.owner.proportions.noise import Sets, Way
 from suffice.owner.proportions.plan import FARTHEST, Settings, best_way, way_named
 from suffice.owner.public_rows import PublicRows, read_public_rows
 from suffice.owner.publish import publish
+from suffice.owner.scaling import as_scaled
 from suffice.owner.statistics import check_given_once, labelled_batches
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
@@ -77,7 +78,8 @@ class LabelProportions:
     at the labels when the sets were formed, unless that was paid for (`assign_bags`).
 
     ``names`` declares the sets and their order. Rows are encoded for the learner as `MeanOperator`
-    does it, but not clipped: no noise depends on their size.
+    does it, but not clipped: no noise depends on their size. A ``pipeline`` whose numbers come from
+    private rows, or nobody knows from where, makes the guarantee data-dependent.
     """
 
     epsilon: float
@@ -200,7 +202,7 @@ class LabelProportions:
     def _guarantee(self, way: Way, sets: Bags, formed: Assumption) -> Guarantee:
         several = f", up to {sets.overlap} of them" if sets.overlap > 1 else ""
         one_way = isinstance(way, ScaledCounts) and way.rule != "exact"
-        return Guarantee(
+        guarantee = Guarantee(
             unit=Unit.LABEL,
             event=way.event,
             delta=0.0 if way.event.pure else self.delta,
@@ -212,6 +214,7 @@ class LabelProportions:
             ),
             assumptions=(formed, *([_ONE_WAY] if one_way else [])),
         )
+        return guarantee if self.pipeline is None else as_scaled(guarantee, self.pipeline.origin)
 
     def _parameters(self, public: PublicRows, sets: Bags, rows: RowSet) -> dict[str, Any]:
         return {

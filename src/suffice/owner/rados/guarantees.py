@@ -5,13 +5,16 @@ The arguments are in ``privacy/proofs/rados.md``.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from suffice.errors import ParameterError
+from suffice.owner.scaling import as_scaled
 from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
 from suffice.privacy.events import Approximate, Event, Unbounded
 from suffice.privacy.guarantee import Assumption, Guarantee, Kind, Scope, Unit
 from suffice.privacy.noise import Sensitivity
 from suffice.tables.pipeline import Pipeline
+from suffice.tables.provenance import Provenance
 
 __all__ = [
     "attribute_sensitivity",
@@ -69,13 +72,10 @@ _DECLARED = Assumption(
     "classes, ranges, bounds, categories and scales were not chosen by looking at the records",
     "declared by the owner",
 )
-_READ_OFF = Assumption(
-    "nobody minds that the scales of the columns, read off the private records, are in the release",
-    "said by the owner",
-)
-_GIVEN = Assumption(
-    "classes, and the pipeline that was given, were not chosen by looking at the records",
-    "declared by the owner; where the pipeline came from was not checked",
+_FROM_PUBLIC = Assumption(
+    "classes, bounds and categories were not chosen by looking at the records, and the rows that"
+    " scales come from are public",
+    "declared by the owner",
 )
 _SECRET = Assumption("the random signs are known to nobody", "drawn from the system, never stored")
 
@@ -95,27 +95,28 @@ def noise_guarantee(
     event: Event,
     delta: float,
     *,
-    data_dependent: bool,
-    given: bool = False,
+    origin: Provenance,
     of: Sequence[str] = (),
 ) -> Guarantee:
-    """Return the statement of rados with noise, about one ``unit``.
-
-    ``given``: the pipeline is that of another release, whose own assumptions are not known here.
-    """
+    """Return the statement of rados with noise, about one ``unit``; ``origin``: of the scales."""
     open_to_all = {
         Unit.LABEL: ("the feature columns: nothing is promised about them",),
         Unit.ATTRIBUTE: ("labels and all other columns: nothing is promised about them",),
     }
-    return Guarantee(
+    guarantee = Guarantee(
         unit=unit,
         event=event,
         delta=0.0 if event.pure else delta,
-        kind=Kind.DATA_DEPENDENT if data_dependent else Kind.GLOBAL,
         public=(*_PUBLIC, *open_to_all.get(unit, ())),
-        assumptions=(_READ_OFF if data_dependent else _GIVEN if given else _DECLARED,),
+        assumptions=_unseen(origin),
         of=tuple(of),
     )
+    return as_scaled(guarantee, origin)
+
+
+def _unseen(origin: Provenance) -> tuple[Assumption, ...]:
+    """Return what is taken for granted of parameters that are declared, or from public rows."""
+    return (_FROM_PUBLIC,) if origin.rows else (_DECLARED,) if origin.is_public else ()
 
 
 def feature_guarantees(
@@ -126,7 +127,7 @@ def feature_guarantees(
     epsilon: float | None,
     delta: float,
     truncate: float | None,
-    data_dependent: bool,
+    origin: Provenance,
 ) -> tuple[Guarantee, ...]:
     """Return the statements of DP-Feat, one per column: marginal, over all rados together.
 
@@ -150,16 +151,13 @@ def feature_guarantees(
             f"{count} rados of {rows} rows cost epsilon = {cost:.4g} at delta = {delta:g};"
             f" {fits or 'none'} fit into epsilon = {epsilon:g}."
         )
-    return tuple(
-        Guarantee(
-            unit=Unit.ATTRIBUTE,
-            event=Approximate(cost, delta),
-            delta=delta,
-            scope=Scope.MARGINAL,
-            kind=Kind.DATA_DEPENDENT if data_dependent else Kind.GLOBAL,
-            public=_PUBLIC,
-            assumptions=(_READ_OFF if data_dependent else _DECLARED, _SECRET),
-            of=(column,),
-        )
-        for column in columns
+    alone = Guarantee(
+        unit=Unit.ATTRIBUTE,
+        event=Approximate(cost, delta),
+        delta=delta,
+        scope=Scope.MARGINAL,
+        public=_PUBLIC,
+        assumptions=(*_unseen(origin), _SECRET),
+        of=tuple(columns[:1]),
     )
+    return tuple(as_scaled(replace(alone, of=(column,)), origin) for column in columns)

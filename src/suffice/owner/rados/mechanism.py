@@ -12,6 +12,7 @@ from suffice.engines.rados import default_count
 from suffice.errors import ParameterError, TableError
 from suffice.owner.fingerprint import LabelFingerprint
 from suffice.owner.ledger import Ledger
+from suffice.owner.overlap import warn_of_same_rows
 from suffice.owner.publish import publish
 from suffice.owner.rados.pipeline import PrivateRows, Scaling
 from suffice.owner.rados.task import Task
@@ -57,7 +58,9 @@ class Rados:
     Rows are private: with a promise, numbers are scaled by declared ``ranges`` (column -> (low,
     high), or one pair for all) to [-1, 1], or by ``standardize``, a public table or "none"; rows
     are clipped at ``bound``, or at the ``clip`` quantile of the public table's norms. "rows" takes
-    all that from the private rows: the default without a promise, and data-dependent with one.
+    all that from the private rows: the default without a promise, and data-dependent with one. A
+    ``pipeline`` of another release brings its own origin along, and is data-dependent where that
+    is private rows or unknown.
     ``intercept`` is the weight of the constant coordinate, zero for none.
 
     The release's noise is that on one rado: with mechanism "shared" all rados carry the same draw
@@ -112,11 +115,13 @@ class Rados:
             raise ParameterError("rados are for two classes; merge or drop the others.")
         check_given_once(y, label)
         rows = self.private_rows(X, label, features, progress)
-        rows.check_scales()
-        walk = _Walk(rows, y, classes, progress, contents=ledger is not None)
+        rows.tell_overlap()
+        named = rows.origin.rows if rows.source == "given" else ()
+        walk = _Walk(rows, y, classes, progress, contents=ledger is not None or bool(named))
         way = way_of(self.task(rows, self._size(rows, y)))
         guarantees = way.guarantees
         walk.once(None if way.late else way.take)
+        warn_of_same_rows(walk.content.decode(), named)
 
         def draw() -> Release:
             if way.late:

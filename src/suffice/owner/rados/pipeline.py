@@ -2,7 +2,8 @@
 
 Nothing about private rows may stand in the clear inside a release that promises something. So the
 parameters of the pipeline are declared (ranges, a norm bound, categories), come from a public
-sample, or, said aloud, from the private rows; then every guarantee is data-dependent.
+sample, or, said aloud, from the private rows; then every guarantee is data-dependent. A pipeline
+that is given says itself where its numbers came from.
 """
 
 import math
@@ -17,9 +18,10 @@ from suffice.engines.fitting import fit_pipeline
 from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary
 from suffice.errors import ParameterError, TableError
+from suffice.owner.overlap import warn_of_shared_rows
 from suffice.tables.columns import Roles, is_categorical, resolve_roles
 from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
-from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.provenance import DECLARED, PRIVATE_ROWS, Provenance, public_rows
 from suffice.tables.sources import Table, open_table
 
 __all__ = ["UNCLIPPED", "PrivateRows", "Scaling"]
@@ -49,22 +51,15 @@ class PrivateRows:
     coded: tuple[str, ...] = ()
     public: Table | None = None
 
-    def check_scales(self) -> None:
-        """Raise if the public table holds the private rows, in any order; reads both."""
-        if self.public is None or _digest(self.public, self.roles) != _digest(
-            self.table, self.roles
-        ):
-            return
-        raise ParameterError(
-            "the table that scales are to come from holds the private rows themselves. Give public"
-            " rows, declare ranges (ranges=..., --range), or say that the guarantee is to be"
-            " data-dependent (standardize='rows', --standardize rows)."
-        )
-
     @property
-    def data_dependent(self) -> bool:
-        """Whether the pipeline was read off the private rows."""
-        return self.source == "rows"
+    def origin(self) -> Provenance:
+        """Where the numbers of the pipeline came from, through whatever releases."""
+        return self.pipeline.origin
+
+    def tell_overlap(self) -> None:
+        """Tell the owner, and nobody else, how many public rows are private ones; reads both."""
+        if self.public is not None:
+            warn_of_shared_rows(self.public, self.table, self.roles.features)
 
     def encoded(self, batch: pa.RecordBatch) -> np.ndarray:
         """Return the columns of a batch before the affine end, numbers held to their ranges."""
@@ -161,7 +156,7 @@ class Scaling:
             raise ParameterError(f"missing must be one of {', '.join(POLICIES)}.")
         if self.clip is not None and self.bound is not None:
             raise ParameterError("say once where rows are clipped: bound, or clip.")
-        table = self._private_table(data, label, protect)
+        table = self._opened(data, label, protect)
         if self.pipeline is not None:
             given = tuple(column.name for column in self.pipeline.columns)
             if features is not None and tuple(features) != given:
@@ -172,7 +167,7 @@ class Scaling:
         pipeline, source = self._pipeline(
             table, roles, ranges, promised=promised, progress=progress
         )
-        public = open_table(self.standardize) if source == "public" else None
+        public = self._opened(self.standardize, None, ()) if source == "public" else None
         made = PrivateRows(table, roles, pipeline, source, ranges, tuple(protect), public)
         if protect:
             coded = _with_codes(made, self.intercept)
@@ -187,7 +182,7 @@ class Scaling:
             intercept = 1.0 if bound == UNCLIPPED else bound / 4
         return replace(made, pipeline=replace(pipeline, bound=bound, intercept=intercept))
 
-    def _private_table(self, data: Any, label: str | None, protect: Sequence[str]) -> Table:
+    def _opened(self, data: Any, label: str | None, protect: Sequence[str]) -> Table:
         """Return the table; a CSV file's columns are what is declared about them, if it is."""
         coded = list(self.categories or {})
         numbers = [*(self.ranges if isinstance(self.ranges, Mapping) else ()), *protect]
@@ -237,21 +232,24 @@ class Scaling:
             declared = self.ranges is not None or self.bound is not None
             wanted = "declared" if declared or promised else "rows"
         if not isinstance(wanted, str) or wanted not in {"rows", "none", "declared"}:
-            return self._fitted(open_table(wanted), roles, progress), "public"
+            fitted, row_hash = self._fitted(self._opened(wanted, None, ()), roles, progress)
+            return replace(fitted, origin=public_rows(row_hash)), "public"
         if wanted == "rows":
-            return self._fitted(table, roles, progress), "rows"
+            fitted, _ = self._fitted(table, roles, progress)
+            return replace(fitted, origin=PRIVATE_ROWS), "rows"
         return self._declared(table.schema, roles, ranges, scaled=wanted != "none"), "declared"
 
-    def _fitted(self, table: Table, roles: Roles, progress: Progress) -> Pipeline:
-        """Return the pipeline of a table's columns; its label is never read."""
+    def _fitted(self, table: Table, roles: Roles, progress: Progress) -> tuple[Pipeline, str]:
+        """Return the pipeline of a table's columns, and their hash; its label is never read."""
         resolve_roles(table.schema, features=roles.features)
         schema = pa.schema([table.schema.field(name) for name in roles.features])
         declared = dict(self.categories or {})
         summary = PublicSummary(schema, frozenset(declared))
         seen = fold(table.batches(roles.features), summary, progress).result()
-        return fit_pipeline(
+        fitted = fit_pipeline(
             seen, roles.features, categories=declared, missing=self.missing, clip=self.clip
         )
+        return fitted, seen.rows_hash
 
     def _declared(
         self, schema: pa.Schema, roles: Roles, ranges: Mapping[str, Range], *, scaled: bool
@@ -286,7 +284,16 @@ class Scaling:
             mean, scale = [0.0] * len(mean), [1.0] * len(scale)
         middle = np.array(mean)
         fill = {"error": None, "mean": middle, "zero": np.zeros_like(middle)}[self.missing]
-        return Pipeline(tuple(columns), self.missing, middle, np.array(scale), UNCLIPPED, 0.0, fill)
+        return Pipeline(
+            tuple(columns),
+            self.missing,
+            middle,
+            np.array(scale),
+            UNCLIPPED,
+            0.0,
+            fill,
+            origin=DECLARED,
+        )
 
     def _bound(self, rows: PrivateRows, *, promised: bool, boxed: bool) -> float:
         """Return the norm that rows are clipped at."""
@@ -318,14 +325,6 @@ class Scaling:
             "rows need a norm bound that was declared, not seen: give bound=... (--bound), ranges,"
             " or a public table."
         )
-
-
-def _digest(table: Table, roles: Roles) -> str:
-    """Return the name of a table's rows, in any order."""
-    lanes, digest = RowLanes(table.schema, roles.features), RowDigest(roles.features)
-    for batch in table.batches(roles.features):
-        digest.update(lanes.of(batch))
-    return digest.unordered()
 
 
 def _checked_range(name: str, limits: Any) -> Range:

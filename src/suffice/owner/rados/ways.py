@@ -114,7 +114,7 @@ class _Feature(Way):
             epsilon=task.epsilon,
             delta=task.delta,
             truncate=task.truncate,
-            data_dependent=task.rows.data_dependent,
+            origin=task.rows.origin,
         )
 
     def take(self, rows: np.ndarray, labels: np.ndarray) -> None:
@@ -140,14 +140,8 @@ class _OnLattice(Way):
             raise ParameterError("there are too many rows for one lattice; release in parts.")
 
     def _promise(self, noise: Noise, unit: Unit, of: tuple[str, ...] = ()) -> Guarantee:
-        rows = self.task.rows
         return noise_guarantee(
-            unit,
-            noise.event,
-            self.task.delta,
-            data_dependent=rows.data_dependent,
-            given=rows.source == "given",
-            of=of,
+            unit, noise.event, self.task.delta, origin=self.task.rows.origin, of=of
         )
 
 

@@ -1,0 +1,71 @@
+"""Says to the owner alone that rows called public are among the private ones.
+
+Whether they are depends on private rows. So it is counted and told as a warning in the owner's own
+process, and nothing else depends on it: no error, no exit code, no file and no answer.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from suffice.tables.rowhash import RowLanes
+from suffice.tables.sources import Table
+
+__all__ = ["SharedRowsWarning", "shared_rows", "warn_of_same_rows", "warn_of_shared_rows"]
+
+_REMEDY = (
+    "If these rows are private, the guarantee does not hold: take other rows, declare ranges"
+    " (ranges=..., --range), or say that the guarantee is to be data-dependent"
+    " (standardize='rows', --standardize rows). Only you see this line."
+)
+
+
+class SharedRowsWarning(UserWarning):
+    """Rows that were called public are among the private ones; for the owner's eyes only."""
+
+
+def warn_of_shared_rows(public: Table, private: Table, names: Sequence[str]) -> None:
+    """Warn the owner if rows of the table that scales come from are in the private table too."""
+    shared, rows = shared_rows(public, private, names)
+    if shared:
+        text = f"{shared:,} of the {rows:,} rows that scales come from are in the private table."
+        _tell(text)
+
+
+def warn_of_same_rows(row_hash: str, named: Sequence[str]) -> None:
+    """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
+    if row_hash in named:
+        text = "the given pipeline was fitted on the private rows, when they were called public."
+        _tell(text)
+
+
+def _tell(text: str) -> None:
+    """Warn; where warnings are errors, write the line instead, for nothing may depend on it."""
+    try:
+        warnings.warn(f"{text} {_REMEDY}", SharedRowsWarning, stacklevel=4)
+    except SharedRowsWarning as warning:
+        sys.stderr.write(f"suffice: warning: {warning}\n")
+
+
+def shared_rows(public: Table, private: Table, names: Sequence[str]) -> tuple[int, int]:
+    """Return how many rows of ``public`` occur in ``private`` as well, and how many it has.
+
+    A row that one table has twice and the other once counts once. Rows are compared by their
+    128-bit hashes. Those of the public table are kept, 16 bytes a row; the private one is read
+    batch by batch.
+    """
+    known, copies = np.unique(np.concatenate([*_keys(public, names)]), return_counts=True)
+    seen = np.zeros(len(known), dtype=np.int64)
+    for keys in _keys(private, names):
+        places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        found = places[known[places] == keys]
+        seen += np.bincount(found, minlength=len(known))
+    return int(np.minimum(seen, copies).sum()), int(copies.sum())
+
+
+def _keys(table: Table, names: Sequence[str]) -> Iterator[np.ndarray]:
+    lanes = RowLanes(table.schema, names)
+    for batch in table.batches(names):
+        yield np.ascontiguousarray(lanes.of(batch).T).view("V16").ravel()

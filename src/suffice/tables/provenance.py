@@ -1,0 +1,97 @@
+"""Where the numbers of a pipeline came from: data that travel inside it and never get stronger.
+
+A pipeline stands in the clear in every release that uses it. If its numbers were read off private
+rows, each of these releases tells about those rows, whatever its noise. So the origin goes along
+when a pipeline is saved, used again, merged or put into a model, and decides what a release may
+promise. It is a statement of whoever wrote the file, as everything in a file is.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from suffice.errors import CorruptFileError, ParameterError
+
+__all__ = ["DECLARED", "PRIVATE_ROWS", "UNKNOWN", "Provenance", "Source", "public_rows", "weakest"]
+
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_SHOWN = 3  # of many hashes
+
+
+class Source(StrEnum):
+    """What the numbers were taken from."""
+
+    DECLARED = "declared"
+    PUBLIC_ROWS = "public rows"
+    PRIVATE_ROWS = "private rows"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Says where a pipeline's numbers came from; ``rows`` are the hashes of public rows."""
+
+    source: Source
+    rows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", Source(self.source))
+        named = all(isinstance(row, str) and _HASH.fullmatch(row) for row in self.rows)
+        if not named or self.rows != tuple(sorted(set(self.rows))):
+            raise ParameterError("the hashes of public rows must be different ones, in order.")
+        if bool(self.rows) != (self.source is Source.PUBLIC_ROWS):
+            raise ParameterError("an origin names rows if they are public, and only then.")
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the numbers are known to tell nothing about private rows."""
+        return self.source in {Source.DECLARED, Source.PUBLIC_ROWS}
+
+    def __str__(self) -> str:
+        if self.source is Source.UNKNOWN:
+            return "unknown (the file was written before this was recorded, or nobody stated it)"
+        more = f" and {len(self.rows) - _SHOWN} more" if len(self.rows) > _SHOWN else ""
+        return " ".join([self.source, ", ".join(self.rows[:_SHOWN])]).strip() + more
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the origin as plain JSON values."""
+        return {"source": self.source.value, "rows": list(self.rows)}
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Provenance":
+        """Return the origin that `to_json` wrote. An unknown one is never written: it is absent."""
+        if not isinstance(data, dict) or set(data) != {"source", "rows"}:
+            raise CorruptFileError("a pipeline's origin needs a source and its rows, and no more.")
+        try:
+            origin = cls(Source(data["source"]), tuple(data["rows"]))
+        except (ValueError, TypeError) as error:
+            raise CorruptFileError("the origin of the pipeline is not valid.") from error
+        if origin.to_json() != data or origin == UNKNOWN:
+            raise CorruptFileError("the origin of the pipeline is not valid.")
+        return origin
+
+
+DECLARED = Provenance(Source.DECLARED)
+PRIVATE_ROWS = Provenance(Source.PRIVATE_ROWS)
+UNKNOWN = Provenance(Source.UNKNOWN)
+
+
+def public_rows(row_hash: str) -> Provenance:
+    """Return the origin of numbers that rows with this hash gave, declared public by the owner."""
+    return Provenance(Source.PUBLIC_ROWS, (row_hash,))
+
+
+def weakest(origins: Iterable[Provenance]) -> Provenance:
+    """Return the origin of one pipeline about which all of these are stated.
+
+    Private rows are weaker than unknown ones, those than public rows, and these than what was
+    declared. Of public rows all hashes are kept.
+    """
+    stated = tuple(origins)
+    for weak in (PRIVATE_ROWS, UNKNOWN):
+        if weak in stated:
+            return weak
+    rows = tuple(sorted({row for origin in stated for row in origin.rows}))
+    return Provenance(Source.PUBLIC_ROWS, rows) if rows else DECLARED

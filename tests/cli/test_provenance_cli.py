@@ -1,0 +1,102 @@
+"""The commands that once laundered data-dependent scales, and what they say now."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from suffice.privacy.guarantee import Kind
+from suffice.release.codec import load
+
+OLD = Path(__file__).parents[1] / "fixtures" / "version1"
+RECORD = ("--epsilon", "1", "--delta", "1e-6", "--unit", "record", "--count", "8", "--no-ledger")
+RADOS = ("release", "rados", "rows.parquet", "--label", "sick", *RECORD)
+OPERATOR = ("release", "mean-operator", "rows.parquet", "--label", "sick", "--epsilon", "1")
+FREE = (*OPERATOR, "--no-ledger")
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch) -> Path:
+    rng = np.random.default_rng(0)
+    columns = {f"x{j}": rng.normal(size=300) for j in range(3)}
+    table = pa.table({**columns, "sick": rng.integers(0, 2, 300)})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    pq.write_table(table.slice(0, 100), tmp_path / "part.parquet")
+    others = {f"x{j}": rng.normal(size=100) for j in range(3)}
+    pq.write_table(pa.table(others), tmp_path / "public.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_like_does_not_launder_the_scales_of_private_rows(suffice):
+    suffice(*RADOS, "--standardize", "rows", "--unprotected", "-o", "a.suffice")
+    like = (*RADOS, "--like", "a.suffice", "-o", "b.suffice")
+    refused = suffice(*like, code=4)
+    assert "the scaling of its columns comes from private rows" in refused
+    assert "use --unprotected (Python: unprotected=True)" in refused
+    assert not Path("b.suffice").exists()
+    assert "Not differentially private" in suffice(*like, "--unprotected")
+    assert load("b.suffice").guarantee.kind is Kind.DATA_DEPENDENT
+    once_more = (*RADOS, "--like", "b.suffice", "-o", "c.suffice")
+    assert "comes from private rows" in suffice(*once_more, code=4)
+
+
+def test_like_launders_neither_through_an_operator_nor_a_model(suffice):
+    suffice(*RADOS, "--standardize", "rows", "--unprotected", "-o", "a.suffice")
+    operator = (*FREE, "--mechanism", "laplace", "--like", "a.suffice", "-o", "o.suffice")
+    assert "comes from private rows" in suffice(*operator, code=4)
+    suffice(*operator, "--unprotected")
+    suffice("fit", "o.suffice", "--rows", "rows.parquet", "-o", "model.suffice")
+    for file in ("o.suffice", "model.suffice"):
+        refused = suffice(*RADOS, "--like", file, "-o", "c.suffice", code=4)
+        assert "comes from private rows" in refused
+        assert "private rows" in suffice("inspect", file)
+
+
+@pytest.mark.parametrize("name", ["rados-from-rows", "mean-operator"])
+def test_a_file_of_version_one_counts_as_private_rows(suffice, name):
+    table = pyarrow.csv.read_csv(OLD / "clinic.csv")
+    pq.write_table(table, "rows.parquet")
+    old = ("--like", str(OLD / f"{name}.suffice"), "-o", "b.suffice")
+    assert "comes from is unknown (the file" in suffice(*RADOS, *old, code=4)
+    assert "comes from is unknown (the file" in suffice(*FREE, *old, code=4)
+    assert not Path("b.suffice").exists()
+    suffice(*FREE, *old, "--unprotected")
+    assert "unknown (the file was written before" in suffice("inspect", "b.suffice")
+
+
+def test_parties_take_over_where_a_pipeline_came_from(suffice):
+    suffice(*RADOS, "--standardize", "rows", "--unprotected", "-o", "a.suffice")
+    like = ("--aux", "public.parquet", "--like", "a.suffice")
+    records = ("rows.parquet", "--label", "sick", "--method", "soft")
+    suffice("contribute", *records, *like, "-o", "p.part")
+    words = ("aggregate", "p.part", *like, "--enrolled", "3", "--epsilon", "1", "--delta", "1e-5")
+    words = (*words, "--method", "soft", "--lam", "1", "--private-aux", "--no-ledger")
+    refused = suffice(*words, "-o", "m.suffice", code=4)
+    assert "comes from private rows" in refused
+    suffice(*words, "-o", "m.suffice", "--unprotected")
+    assert load("m.suffice").guarantee.kind is Kind.DATA_DEPENDENT
+
+
+def test_inspect_says_where_the_scaling_comes_from(suffice):
+    suffice(*RADOS, "--range", "-5,5", "-o", "a.suffice")
+    assert "scaling from  declared" in suffice("inspect", "a.suffice")
+    suffice(*RADOS, "--standardize", "public.parquet", "-o", "b.suffice")
+    (named,) = load("b.suffice").pipeline.origin.rows
+    shown = suffice("inspect", "b.suffice")
+    assert "scaling from  public rows" in shown
+    assert named in "".join(shown.split())
+    suffice(*RADOS, "--like", "b.suffice", "-o", "c.suffice")
+    assert load("c.suffice").guarantee.kind is Kind.GLOBAL
+
+
+@pytest.mark.parametrize("table", ["part.parquet", "public.parquet"])
+def test_shared_rows_are_told_on_stderr_and_decide_nothing(streams, table):
+    printed, said = streams(*RADOS, "--standardize", table, "--json", "-o", "a.suffice")
+    told = "suffice: warning: 100 of the 100 rows that scales come from are in the private table."
+    assert (told in said) == (table == "part.parquet")
+    assert "warning" not in printed
+    assert load("a.suffice").guarantee.kind is Kind.GLOBAL
