@@ -19,6 +19,7 @@ from suffice.owner.responses.channels import channel_of, response_of
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.owner.responses.records import DeclaredRecords
 from suffice.participant import MOST_BYTES, Survey
+from suffice.privacy.calibrate import check_delta
 from suffice.privacy.guarantee import Assumption
 from suffice.privacy.response import Response
 from suffice.release.artifact import Release
@@ -52,6 +53,7 @@ def new_survey(
     sheet costs is part of the survey, in words. ``label`` is the question that a learner predicts
     from the others, by default the first with states. ``delta``: where Gaussian noise is read.
     """
+    check_delta(delta)
     known = {**states, **(ranges or {})}
     names = [*(texts or {}), *(name for name in known if name not in (texts or {}))]
     if not states:
