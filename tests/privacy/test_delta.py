@@ -1,4 +1,4 @@
-"""A delta of .1 or more is refused where it is asked for, and called no protection where it stands."""
+"""A delta of .1 or more is refused where it is asked for; in a file it is called no protection."""
 
 import re
 

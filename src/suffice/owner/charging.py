@@ -31,8 +31,8 @@ def check_budget(budget: Budget) -> None:
     """Raise if a budget limits nothing: older ledgers may hold one with a delta of .1 or more."""
     if budget.delta >= NO_PROTECTION_DELTA:
         raise BudgetError(
-            f"this data set's budget has delta {budget.delta:g}, at which an epsilon limits nothing."
-            " Nothing more is charged to it; keep the ledger for its history."
+            f"this data set's budget has delta {budget.delta:g}, at which an epsilon limits"
+            " nothing. Nothing more is charged to it; keep the ledger for its history."
         )
 
 

@@ -57,8 +57,8 @@ def check_delta(delta: float, *, positive: bool = False) -> float:
     value = read_delta(delta, positive=positive)
     if value >= NO_PROTECTION_DELTA:
         raise ParameterError(
-            f"delta must be below {NO_PROTECTION_DELTA:g}; got {delta!r}, with which a mechanism may"
-            " reveal one unit in ten or more completely. Choose a smaller one, such as 1e-6."
+            f"delta must be below {NO_PROTECTION_DELTA:g}; got {delta!r}, with which a mechanism"
+            " may reveal one unit in ten or more completely. Choose a smaller one, such as 1e-6."
         )
     return value
 
