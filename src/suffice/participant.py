@@ -183,7 +183,7 @@ class Number:
         scale = deviation / self.step / (math.sqrt(2) if kernel == "laplace" else 1)
         reach = max(1, round(high / self.step) - round(low / self.step))
         self.scale = Fraction(scale)
-        far = _TAILS[kernel] * deviation / (math.sqrt(2) if kernel == "laplace" else 1)
+        far = _TAILS[kernel] * (deviation / (math.sqrt(2) if kernel == "laplace" else 1))
         self.limits = (low - far, high + far)
         self.pure = self.precision = self.slack = 0.0
         if kernel == "laplace":

@@ -224,8 +224,18 @@ def _sheet(path: Path, survey: Survey) -> tuple[str, dict[str, Any]]:
         raise CorruptFileError("it does not answer every question once.")
     for name, noise in survey.noises.items():
         if not noise.fits(given[name]):
-            raise CorruptFileError(f"its answer to {name!r} cannot have come from this survey.")
+            raise CorruptFileError(
+                f"its answer to {name!r} cannot have come from this survey{_honest(noise)}."
+            )
     return sheet["token"], given
+
+
+def _honest(noise: participant.Choice | participant.Number) -> str:
+    """Return what an honest answer looks like, where that is short."""
+    if isinstance(noise, participant.Choice):
+        return ""
+    least, most = noise.limits
+    return f": it must be a multiple of {noise.step:g} between {least:.6g} and {most:.6g}"
 
 
 def _arrays(survey: Survey, rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
