@@ -409,23 +409,27 @@ def _entries(line: Any) -> list[tuple[Entry, Any]]:
     if isinstance(line, list):
         key, value = line
         found = [Entry("answer", None, key)]
-        if isinstance(key, str) and (old := _OLD_KEY.fullmatch(key)):
-            survey, kind, name = old.groups()
-            found.append(Entry(kind or "answer", survey, name))
-    else:
-        version, kind, survey, name, value = (line[key] for key in ("version", *_FIELDS))
-        known = kind == "answer" or (kind in {"cost", "token"} and name is None)
-        if len(line) > 1 + len(_FIELDS) or version != _VERSION or not known:
-            raise ValueError
-        found = [Entry(kind, survey, name)]
-    for entry in found:
-        if entry.kind == "cost":
-            _epsilon, _delta = map(_number, value)  # or it raises
-    return [(entry, value) for entry in found]
+        old = _OLD_KEY.fullmatch(key) if isinstance(key, str) else None
+        if old and (old["kind"] != "cost" or _is_cost(value)):
+            found.append(Entry(old["kind"] or "answer", old["survey"], old["name"]))
+        return [(entry, value) for entry in found]
+    version, kind, survey, name, value = (line[key] for key in ("version", *_FIELDS))
+    known = kind == "answer" or (kind in {"cost", "token"} and name is None)
+    costs = kind != "cost" or _is_cost(value)
+    if len(line) > 1 + len(_FIELDS) or version != _VERSION or not (known and costs):
+        raise ValueError
+    return [(Entry(kind, survey, name), value)]
+
+
+def _is_cost(value: Any) -> bool:
+    numbers = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
+    return numbers and [part >= 0 for part in value] == [True, True]
 
 
 _FIELDS = (*Entry._fields, "value")
-_OLD_KEY = re.compile("(sha256:[0-9a-f]{64}) (?:(cost|token)|answer (.*))", re.DOTALL)
+_OLD_KEY = re.compile(
+    "(?P<survey>sha256:[0-9a-f]{64}) (?:(?P<kind>cost|token)|answer (?P<name>.*))", re.DOTALL
+)
 
 
 class Randomizer:
