@@ -756,8 +756,8 @@ def _show(text: str) -> None:
     """Print what strangers wrote, in lines that no terminal breaks once more."""
     width = max(20, min(shutil.get_terminal_size().columns, 100) - 6)
     while text:
-        used = [2 if unicodedata.east_asian_width(letter) in "AFW" else 1 for letter in text]
-        end = sum(total <= width for total in itertools.accumulate(used))
+        wide = (unicodedata.east_asian_width(letter) in "AFW" for letter in text[:width])
+        end = sum(used <= width for used in itertools.accumulate(1 + both for both in wide))
         if end < len(text) and (blank := text.rfind(" ", 1, end + 1)) > 0:
             end = blank
         _say(f"  | {text[:end]}")

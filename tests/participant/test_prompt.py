@@ -160,6 +160,18 @@ def test_the_true_promise_stands_right_before_every_answer(tmp_path):
     assert before[0].count(total) == 2  # once below all questions
 
 
+def test_every_letter_is_shown_once_and_no_line_is_wider_than_its_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    text = " / ".join(f'"{n * "費"}{n * "x"}"' for n in range(60))
+    participant._show(text)
+    lines = capsys.readouterr().out.splitlines()
+    assert "".join(line.removeprefix("  | ") for line in lines).replace(" ", "") == text.replace(
+        " ", ""
+    )
+    assert all(line.startswith("  | ") and len(rows(line, 50)) == 1 for line in lines)
+    assert max(map(len, lines)) > 35
+
+
 def test_a_quotation_mark_does_not_end_a_quotation():
     assert participant._quoted('a" b') == '"a\\" b"'
     assert participant._quoted("a\\") == '"a\\\\"'
