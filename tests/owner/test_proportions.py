@@ -458,7 +458,7 @@ def test_a_set_is_neither_a_feature_nor_the_label():
         ({"mechanism": "magic"}, {}, "must be one of auto, laplace"),
         ({"mechanism": "gaussian"}, {}, "delta above zero"),
         ({"epsilon": -1.0}, {}, "epsilon must be a positive"),
-        ({"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.1}, {}, "rule for sigma"),
+        ({"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.05}, {}, "rule for sigma"),
     ],
 )
 def test_what_cannot_be_released_is_refused_with_what_to_change(options, arguments, says):
