@@ -25,6 +25,7 @@ from suffice import participant
 from suffice.owner.responses.channels import Lattice
 from suffice.participant import (
     Choice,
+    Entry,
     Memory,
     Number,
     Randomizer,
@@ -276,9 +277,10 @@ def test_a_file_remembers_across_restarts_and_only_its_owner_reads_it(tmp_path):
 
 def test_two_at_once_take_the_first_line(tmp_path):
     here, there = Memory(tmp_path / "memory"), Memory(tmp_path / "memory")
-    assert here.once("q", lambda: 1) == 1
-    assert there.once("q", lambda: 2) == 1  # it had read the file before that line was there
-    assert Memory(tmp_path / "memory").once("q", lambda: 3) == 1
+    q = Entry("answer", None, "q")
+    assert here.once(q, lambda: 1) == 1
+    assert there.once(q, lambda: 2) == 1  # it had read the file before that line was there
+    assert Memory(tmp_path / "memory").once(q, lambda: 3) == 1
 
 
 @pytest.mark.parametrize(
@@ -352,7 +354,8 @@ def test_words_that_do_not_match_the_numbers_are_refused(change):
         lambda c: c.update(title="Another"),
         lambda c: c.update(id="sha256:" + "0" * 64),
         lambda c: c.update(more=1),
-        lambda c: c.update(version=2),
+        lambda c: c.update(version=1),
+        lambda c: c.update(version=2.0),
         lambda c: c["questions"][0].update(text="Do you love us?"),
         lambda c: c["questions"][0]["states"].reverse(),
         lambda c: c.update(label="grade"),
@@ -367,6 +370,9 @@ def test_an_altered_survey_is_noticed(change):
     "change",
     [
         lambda c: c.pop("title"),
+        lambda c: c.pop("version"),
+        lambda c: c.update(version=3),
+        lambda c: c.update(version="2"),
         lambda c: c.update(questions=[]),
         lambda c: c.update(questions=7),
         lambda c: c.update(label="age"),
@@ -438,10 +444,10 @@ def test_other_surveys_get_other_answers_from_the_same_memory(tmp_path):
 @pytest.mark.parametrize(
     ("truths", "reason"),
     [
-        ({"vote": "yes"}, "no truth for grade, age"),
+        ({"vote": "yes"}, 'no truth for "grade", "age"'),
         ({**TRUTHS, "shoe": 1}, "no question has"),
-        ({**TRUTHS, "grade": 9}, "^grade: the truth must be one"),
-        ({**TRUTHS, "age": "old"}, "^age: the truth must be a number"),
+        ({**TRUTHS, "grade": 9}, '^"grade": the truth must be one'),
+        ({**TRUTHS, "age": "old"}, '^"age": the truth must be a number'),
     ],
 )
 def test_nothing_is_drawn_before_every_truth_is_checked(tmp_path, truths, reason):
@@ -452,7 +458,7 @@ def test_nothing_is_drawn_before_every_truth_is_checked(tmp_path, truths, reason
 
 def test_a_memory_with_a_strange_answer_is_refused(tmp_path):
     made = survey()
-    Memory(tmp_path / "m").once(f"{made.id} answer vote", lambda: "perhaps")
+    Memory(tmp_path / "m").once(Entry("answer", made.id, "vote"), lambda: "perhaps")
     with pytest.raises(ValueError, match="was changed"):
         respond(made, TRUTHS, tmp_path / "m")
 
@@ -530,9 +536,9 @@ def test_several_surveys_are_added_up(desk):
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
-        (("s.json", "-o", "a.json"), 2, "no truth for vote, grade, age"),
+        (("s.json", "-o", "a.json"), 2, 'no truth for "vote", "grade", "age"'),
         (("s.json", "-o", "a.json", "--truth", "vote"), 2, "NAME=VALUE"),
-        (("s.json", "-o", "a.json", *SAID, "--truth", "grade=17"), 2, "grade: the truth must be"),
+        (("s.json", "-o", "a.json", *SAID, "--truth", "grade=17"), 2, '"grade": the truth must be'),
         (("s.json", "-o", "a.json", "--truth-file", "list.json"), 2, "{NAME: VALUE}"),
         (("s.json", "-o", "a.json", "--truth-file", "s.json"), 2, "no question has"),
         (("none.json", "-o", "a.json"), 6, "none.json"),
@@ -553,12 +559,17 @@ def test_the_file_alone_refuses_in_one_line(desk, words, code, reason):
     assert not (desk / "a.json.memory").exists()
 
 
+ASK = "Your true answer, which is randomised before it is written: "
+
+
 def test_a_person_at_a_terminal_is_asked(desk):
     ours, theirs = pty.openpty()
     os.write(ours, b"perhaps\nyes\n2\n44\n")
     printed = alone(desk, "s.json", "-o", "a.json", stdin=theirs)
     os.close(theirs)
     os.close(ours)
-    assert "Did you vote? (no / yes): the truth must be one of the declared states." in printed
-    assert "How old? (0 to 120): " in printed
+    shown = '\n  | "vote": "Did you vote?"\n  | Answers: "no" / "yes"\n'
+    assert printed.count(shown) == 2  # with all others, and when it is asked
+    assert f"{ASK}the truth must be one of the declared states.\n{ASK}" in printed
+    assert printed.count("  | Answers: 0 to 120\n") == 2
     assert set(json.loads((desk / "a.json").read_text())["answers"]) == {"vote", "grade", "age"}

@@ -12,18 +12,22 @@ The file is long because it has to be whole: it imports nothing from the rest of
 
 import argparse
 import hashlib
+import itertools
 import json
 import math
 import os
+import re
 import secrets
+import shutil
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = [
-    "MOST_BYTES", "Choice", "Memory", "Number", "Randomizer", "Survey", "SurveyError",
+    "MOST_BYTES", "Choice", "Entry", "Memory", "Number", "Randomizer", "Survey", "SurveyError",
     "main", "make_survey", "read_survey", "respond", "respond_to_file",
 ]  # fmt: skip
 
@@ -32,6 +36,9 @@ _WHOLE = 2**64
 _MOST_STATES = 256
 _MOST_TABLE = 64  # the exact check of a larger one would take minutes
 _NAME_ONLY = 20.0  # beyond this epsilon nothing is hidden, whatever its name
+NO_PROTECTION_DELTA, EXPLAINED_DELTA = 0.1, 1e-3  # those of privacy/calibrate.py
+_TAILS = {"laplace": 46, "gaussian": 10}  # of so many scales: beyond with probability < 2^-64
+_VERSION = 2  # of surveys and memories; 1 is read
 
 
 class SurveyError(ValueError):
@@ -58,7 +65,7 @@ class Choice:
         if isinstance(noise, int | float):
             self._even, self._table = _even(count, noise), None
             ratio = Fraction(*self._even)
-            how = f"sent as it is with a probability of {100 * noise:.6g} %, otherwise as another"
+            how = f"sent as it is with a probability of {_percent(noise)}, otherwise as another"
         else:
             self._table = _by_truth(count, noise)
             ratio = max(Fraction(max(row), min(row)) for row in zip(*self._table, strict=True))
@@ -66,11 +73,12 @@ class Choice:
         bound = math.log(ratio.numerator) - math.log(ratio.denominator)
         self.pure = bound + 4 * math.ulp(64 * math.log(2))  # rounded up
         self.words = f"Your answer is {how}."
-        self.holds = " / ".join(map(str, self.states))
+        self.holds = " / ".join(_quoted(str(state)) for state in self.states)
 
     def place(self, truth: Any) -> int:
         """Return which state is the truth, as a value or as a person wrote it."""
-        for known in (self.states, [str(state) for state in self.states]):
+        written = [str(state) for state in self.states]
+        for known in (self.states, written, [_plain(state) for state in written]):
             if truth in known:
                 return known.index(truth)
         raise ValueError("the truth must be one of the declared states.")  # and is not repeated
@@ -154,8 +162,10 @@ class Number:
 
     It moves by n steps with probability proportional to e^(-|n| / scale) ("laplace", at a cost of
     epsilon = (reach + 2) / scale, reach = (high - low) / step) or to e^(-n^2 / (2 scale^2))
-    ("gaussian", whose epsilon is read at a delta > 0), exactly. Step, scale and cost are those of
-    an owner's records (owner/responses/channels.py, privacy/noise.py).
+    ("gaussian", whose epsilon is read at a delta > 0), exactly. What would leave ``limits``, which
+    happens with a probability below 2^-64, is held to them: that is done to a private answer and
+    costs nothing. Step, scale, limits and cost are those of an owner's records
+    (owner/responses/channels.py, release/spread.py, privacy/noise.py).
     """
 
     def __init__(self, low: float, high: float, kernel: str, variance: float) -> None:
@@ -173,6 +183,8 @@ class Number:
         scale = deviation / self.step / (math.sqrt(2) if kernel == "laplace" else 1)
         reach = max(1, round(high / self.step) - round(low / self.step))
         self.scale = Fraction(scale)
+        far = _TAILS[kernel] * (deviation / (math.sqrt(2) if kernel == "laplace" else 1))
+        self.limits = (low - far, high + far)
         self.pure = self.precision = self.slack = 0.0
         if kernel == "laplace":
             self.pure = math.nextafter((reach + 2) / scale, math.inf)  # proofs/laplace.md
@@ -194,15 +206,18 @@ class Number:
         return round(min(max(value, self.low), self.high) / self.step)
 
     def draw(self, place: int) -> float:
-        """Return a fresh answer, a multiple of ``step``."""
+        """Return a fresh answer, a multiple of ``step`` within ``limits``."""
         sample = _gaussian if self.kernel == "gaussian" else _laplace
-        return (place + sample(self.scale)) * self.step
+        least, most = (end / self.step for end in self.limits)
+        moved = place + sample(self.scale)
+        return min(max(moved, math.ceil(least)), math.floor(most)) * self.step
 
     def fits(self, answer: Any) -> bool:
         """Say whether an answer can have come from here."""
         if isinstance(answer, bool) or not isinstance(answer, int | float):
             return False
-        return math.isfinite(answer) and (answer / self.step).is_integer()
+        least, most = self.limits
+        return least <= answer <= most and (answer / self.step).is_integer()
 
 
 # Exact samplers of Canonne, Kamath and Steinke 2020 (arXiv 2004.00010): integers and fractions.
@@ -252,6 +267,11 @@ def _cost(noises: Sequence[Choice | Number], delta: float) -> tuple[float, float
     precision = math.fsum(noise.precision for noise in noises)
     if not precision:
         return pure if len(noises) == 1 else math.nextafter(pure, math.inf), 0.0
+    if delta >= NO_PROTECTION_DELTA:
+        raise ValueError(
+            f"delta must be below {NO_PROTECTION_DELTA:g}: with more, one answer in ten or more may"
+            " be revealed completely."
+        )
     slack = math.fsum(noise.slack for noise in noises)  # with e^-98: the grid (proofs/gaussian.md)
     left = (delta - len(noises) * 2 * math.exp(-98)) * math.exp(-slack)
     if not 0 < left < delta < 1:
@@ -273,9 +293,11 @@ def _gaussian_epsilon(z: float, delta: float) -> float:
     return high * (1 + 1e-9)
 
 
-def _promise(noises: Sequence[Choice | Number], delta: float) -> str:
-    """Return what is promised about answers, in plain words."""
+def _promise(noises: Sequence[Choice | Number], delta: float, version: int = _VERSION) -> str:
+    """Return what is promised about answers, in plain words; version 1 explained no delta."""
     epsilon, delta = _cost(noises, delta)
+    if version > 1 and delta > EXPLAINED_DELTA:
+        return f"{_about_delta(delta)} {_promise(noises, delta, 1)}"
     cost = f"epsilon = {_up(epsilon)}" + (f", delta = {_up(delta)}" if delta else "")
     if epsilon > _NAME_ONLY:
         return f"This hides practically nothing ({cost}): who reads it can be nearly certain."
@@ -286,6 +308,21 @@ def _promise(noises: Sequence[Choice | Number], delta: float) -> str:
     )
 
 
+def _about_delta(delta: float) -> str:
+    """Return what a large delta means; no more is claimed, since noise may be better than it."""
+    start = "No protection" if delta >= NO_PROTECTION_DELTA else "Large delta"
+    return (
+        f"{start}: in the worst case, noise with delta = {_up(delta)} reveals your answers"
+        f" completely with probability {_up(delta)} (1 in {max(1, math.floor(1 / delta))})."
+    )
+
+
+def _percent(chance: float) -> str:
+    """Return a probability below 1 in percent; it is never shown as 100."""
+    shown = f"{100 * chance:.6g}"
+    return "more than 99.9999 %" if shown == "100" else f"{shown} %"
+
+
 def _up(value: float) -> str:
     """Return a number for reading: four digits, rounded up so that it never flatters."""
     if value == 0:
@@ -294,33 +331,49 @@ def _up(value: float) -> str:
     return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.4g}"
 
 
+class Entry(NamedTuple):
+    """What a line of a memory is about: its kind, the survey, and the question.
+
+    The kind is "cost" or "token" of a survey (the question is None), or "answer"; single questions
+    of a `Randomizer` belong to no survey.
+    """
+
+    kind: str
+    survey: str | None
+    question: Hashable
+
+
 class Memory:
     """Protects answers from being averaged: what was once drawn is kept and given again.
 
-    With a ``path`` it survives a restart. Each line of that file is a key and a value; it is on
-    disk before the value is given out, is never changed, and the first line of a key counts, also
-    when two programs write at once. The file holds what was sent, never a truth.
+    With a ``path`` it survives a restart. Each line of that file is an entry and its value; it is
+    on disk before the value is given out, is never changed, and the first line of an entry counts,
+    also when two programs write at once. The file holds what was sent, never a truth.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = None if path is None else Path(path)
-        self.kept: dict[Hashable, Any] = {}
+        self.kept: dict[Entry, Any] = {}
         self._read()
 
-    def once(self, key: Hashable, draw: Callable[[], Any]) -> Any:
-        """Return what is kept under ``key``; if there is nothing, keep what ``draw`` returns."""
-        if key not in self.kept:
+    def once(self, entry: Entry, draw: Callable[[], Any]) -> Any:
+        """Return what is kept for ``entry``; if there is nothing, keep what ``draw`` returns."""
+        if entry not in self.kept:
             value = draw()
             if self._path is None:
-                self.kept[key] = value
+                self.kept[entry] = value
             else:
-                self._append([key, value])
+                self._append({"version": _VERSION, **entry._asdict(), "value": value})
                 self._read()
-        return self.kept[key]
+        return self.kept[entry]
 
-    def _append(self, pair: list[Any]) -> None:
-        line = json.dumps(pair)
-        if json.loads(line) != pair:
+    def costs(self) -> list[tuple[float, float]]:
+        """Return epsilon and delta of every survey that was answered."""
+        return [tuple(value) for entry, value in self.kept.items() if entry.kind == "cost"]
+
+    def _append(self, fields: dict[str, Any]) -> None:
+        line = json.dumps(fields)
+        if json.loads(line) != fields:
             raise ValueError("a memory that is a file keeps texts and numbers only.")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         file = os.open(self._path, flags, 0o600)  # type: ignore[arg-type]  # there is a path
@@ -335,15 +388,48 @@ class Memory:
             return
         data = self._path.read_bytes()
         try:
-            pairs = [json.loads(line) for line in data.splitlines()]
-            self.kept |= dict(reversed(pairs))  # the first one counts
+            for line in data.splitlines():
+                for entry, value in _entries(json.loads(line)):
+                    self.kept.setdefault(entry, value)  # the first one counts
             whole = data[-1:] in {b"", b"\n"}
-        except (ValueError, TypeError):
+        except (LookupError, TypeError, ValueError):
             whole = False
         if not whole:
             raise ValueError(
                 f"the memory {self._path} is damaged; nothing is drawn anew while it is there."
             )
+
+
+def _entries(line: Any) -> list[tuple[Entry, Any]]:
+    """Return what one line of a memory says, or raise.
+
+    A line of version 1 is a pair: a `Randomizer`'s question, or "SURVEY cost", "SURVEY token" or
+    "SURVEY answer NAME", which are told apart by the form of a survey's id.
+    """
+    if isinstance(line, list):
+        key, value = line
+        found = [Entry("answer", None, key)]
+        old = _OLD_KEY.fullmatch(key) if isinstance(key, str) else None
+        if old and (old["kind"] != "cost" or _is_cost(value)):
+            found.append(Entry(old["kind"] or "answer", old["survey"], old["name"]))
+        return [(entry, value) for entry in found]
+    version, kind, survey, name, value = (line[key] for key in ("version", *_FIELDS))
+    known = kind == "answer" or (kind in {"cost", "token"} and name is None)
+    costs = kind != "cost" or _is_cost(value)
+    if len(line) > 1 + len(_FIELDS) or version != _VERSION or not (known and costs):
+        raise ValueError
+    return [(Entry(kind, survey, name), value)]
+
+
+def _is_cost(value: Any) -> bool:
+    numbers = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
+    return numbers and [part >= 0 for part in value] == [True, True]
+
+
+_FIELDS = (*Entry._fields, "value")
+_OLD_KEY = re.compile(
+    "(?P<survey>sha256:[0-9a-f]{64}) (?:(?P<kind>cost|token)|answer (?P<name>.*))", re.DOTALL
+)
 
 
 class Randomizer:
@@ -370,7 +456,8 @@ class Randomizer:
     def answer(self, question: Hashable, truth: object) -> Any:
         """Return the randomised answer to ``question``: the same one, however often it is asked."""
         place = self.noise.place(truth)
-        answer = self._memory.once(question, lambda: self.noise.draw(place))
+        entry = Entry("answer", None, question)
+        answer = self._memory.once(entry, lambda: self.noise.draw(place))
         if not self.noise.fits(answer):
             raise ValueError("the memory holds an answer to another question of that name.")
         return answer
@@ -401,23 +488,32 @@ def make_survey(
     ``noise``: keep, table, or kernel and variance. ``label`` names the question, one with states,
     that the others may be used to predict.
     """
-    noises = {_line(question["name"]): _noise(question) for question in questions}
+    return _survey(_VERSION, title, questions, label, delta)
+
+
+def _survey(
+    version: int, title: str, questions: Sequence[Mapping[str, Any]], label: str, delta: float
+) -> Survey:
+    """Return a survey in the words of its version, after checking all of it."""
+    line = _line if version > 1 else _old_line
+    noises = {line(question["name"]): _noise(question, line) for question in questions}
     named = all(name and "=" not in name for name in noises)
-    if not named or not 0 < len(noises) == len(questions):
+    if not named or not 0 < len(noises) == len(questions) or not _differ(noises):
         raise ValueError("questions need different names, without an equals sign.")
     if label not in noises or isinstance(noises[label], Number):
         raise ValueError("the label must be the name of a question with states.")
+    *each, whole = _told(noises.values(), _number(delta), version)
     content: dict[str, Any] = {
         "suffice": "survey",
-        "version": 1,
-        "title": _line(title),
+        "version": version,
+        "title": line(title),
         "label": label,
-        "delta": _number(delta),
+        "delta": delta,
         "questions": [
-            {**question, "guarantee": f"{noise.words} {_promise([noise], delta)}"}
-            for question, noise in zip(questions, noises.values(), strict=True)
+            {**question, "guarantee": words}
+            for question, words in zip(questions, each, strict=True)
         ],
-        "guarantee": f"All answers together: {_promise(list(noises.values()), delta)}",
+        "guarantee": whole,
     }
     content["id"] = "sha256:" + hashlib.sha256(_canonical(content)).hexdigest()
     return Survey(content, noises, _canonical(content))
@@ -428,7 +524,8 @@ def read_survey(data: bytes) -> Survey:
     try:
         given = _parsed(data)
         bare = [{k: v for k, v in q.items() if k != "guarantee"} for q in given["questions"]]
-        made = make_survey(given["title"], bare, given["label"], given["delta"])
+        version = _known_version(given["version"])
+        made = _survey(version, given["title"], bare, given["label"], given["delta"])
         same = _promises(given) == _promises(made.content)
     except ValueError as error:
         raise SurveyError(f"this is no valid survey: {error}") from None
@@ -445,27 +542,82 @@ def _promises(content: Mapping[str, Any]) -> list[str]:
     return [q["guarantee"] for q in content["questions"]] + [content["guarantee"]]
 
 
-def _noise(question: Mapping[str, Any]) -> Choice | Number:
+def _known_version(version: object) -> int:
+    if version not in range(1, _VERSION + 1):
+        raise ValueError("it is of a version that this program does not read.")
+    return int(version)  # type: ignore[call-overload]  # a number
+
+
+def _told(noises: Iterable[Choice | Number], delta: float, version: int = _VERSION) -> list[str]:
+    """Return what is promised about each question, and last about all of them."""
+    listed = list(noises)
+    each = [f"{noise.words} {_promise([noise], delta, version)}" for noise in listed]
+    return [*each, f"All answers together: {_promise(listed, delta, version)}"]
+
+
+def _noise(question: Mapping[str, Any], line: Callable[..., str]) -> Choice | Number:
     """Return the noise of a question; whatever is not expected raises."""
     holds, noise = set(question) - {"name", "noise"}, question["noise"]
-    _line(question["text"])
+    line(question["text"], 1000)
     if holds == {"text", "range"} and set(noise) == {"kernel", "variance"}:
         low, high = map(_number, question["range"])
-        return Number(low, high, _line(noise["kernel"]), _number(noise["variance"]))
+        return Number(low, high, line(noise["kernel"]), _number(noise["variance"]))
     if holds != {"text", "states"} or set(noise) not in ({"keep"}, {"table"}):
         raise ValueError("a question has states or a range, and noise that fits them.")
     listed = question["states"]
-    check = _line if isinstance(listed, list) and isinstance(listed[0], str) else _whole
+    check = line if isinstance(listed, list) and isinstance(listed[0], str) else _whole
     states = [check(state) for state in listed]
+    if not _differ(states):
+        raise ValueError("states must look different from each other.")
     if "keep" in noise:
         return Choice(states, _number(noise["keep"]))
     return Choice(states, [[_number(p) for p in row] for row in noise["table"]])
 
 
-def _line(value: Any) -> str:
-    """Return a text that may be shown: what strangers write must not steer a terminal."""
-    if not isinstance(value, str) or len(value) > 1000 or not value.isprintable():
-        raise ValueError("texts must be one printable line of at most 1000 letters.")
+# What strangers write is data: it is shown in quotes, and can neither steer a terminal nor look
+# like what this program says.
+
+_BLANKS = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs that show nothing
+_UNSEEN = frozenset(map(chr, (0x34F, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10),
+                              *range(0xE0100, 0xE01F0))))  # fmt: skip
+_MOST_MARKS = 4  # accents on one letter; more would run into other lines
+
+
+def _plain(text: str) -> str:
+    """Return a text as it may be shown: nothing unprintable or unseen, blanks one at a time."""
+    letters, marks = [], 0
+    for letter in text:
+        marks = marks + 1 if unicodedata.category(letter) in {"Mn", "Me"} else 0
+        seen = letter.isprintable() and letter not in _UNSEEN and marks <= _MOST_MARKS
+        letters.append(" " if letter in _BLANKS else letter if seen else "\ufffd")
+    return " ".join("".join(letters).split())
+
+
+def _quoted(text: str) -> str:
+    """Return a text between quotation marks that it cannot close itself."""
+    return json.dumps(_plain(text), ensure_ascii=False)
+
+
+def _differ(values: Iterable[object]) -> bool:
+    """Say whether values look different from each other."""
+    shown = [unicodedata.normalize("NFC", _plain(str(value))) for value in values]
+    return len(set(shown)) == len(shown)
+
+
+def _line(value: Any, most: int = 200) -> str:
+    """Return a text of a survey, if it is shown exactly as it is."""
+    if not isinstance(value, str) or len(value) > most or _plain(value) != value:
+        raise ValueError(
+            f"texts must be one printable line of at most {most} letters, without two blanks in a"
+            " row, blanks at an end, or signs that cannot be seen."
+        )
+    return value
+
+
+def _old_line(value: Any, most: int = 1000) -> str:
+    """Return a text of a survey of version 1, which may be shown otherwise than it is."""
+    if not isinstance(value, str) or len(value) > most or not value.isprintable():
+        raise ValueError(f"texts must be one printable line of at most {most} letters.")
     return value
 
 
@@ -510,21 +662,21 @@ def respond(
     the truth is said to be now; a question that it holds needs no truth.
     """
     book = memory if isinstance(memory, Memory) else Memory(memory)
-    keys = {name: f"{survey.id} answer {name}" for name in survey.noises}
+    keys = {name: Entry("answer", survey.id, name) for name in survey.noises}
     before = [name for name in keys if keys[name] in book.kept]
     if not truths.keys() <= keys.keys():
         raise ValueError("a truth is given for a name that no question has.")
     if missing := [name for name in keys if name not in before and name not in truths]:
-        raise ValueError(f"there is no truth for {', '.join(missing)}.")
+        raise ValueError(f"there is no truth for {', '.join(map(_quoted, missing))}.")
     places: dict[str, Any] = {}
     for name, truth in truths.items():
         try:
             places[name] = survey.noises[name].place(truth)
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+            raise ValueError(f"{_quoted(name)}: {error}") from None
     cost = _cost(list(survey.noises.values()), survey.content["delta"])
-    book.once(f"{survey.id} cost", lambda: list(cost))
-    token = book.once(f"{survey.id} token", lambda: secrets.token_hex(16))
+    book.once(Entry("cost", survey.id, None), lambda: list(cost))
+    token = book.once(Entry("token", survey.id, None), lambda: secrets.token_hex(16))
     answers = {}
     for name, noise in survey.noises.items():
         answers[name] = book.once(keys[name], lambda: noise.draw(places[name]))  # noqa: B023  # now
@@ -542,28 +694,29 @@ def respond_to_file(
     The truth comes from ``given`` (NAME=VALUE), from the JSON file ``truths``, or by asking.
     """
     survey = read_survey(_bytes(path))
-    texts = {q["name"]: q["text"] or q["name"] for q in survey.content["questions"]}
-    *each, whole = _promises(survey.content)
-    _say(f"{survey.content['title']} ({survey.id})")
-    for name, words in zip(texts, each, strict=True):
-        _say(f"{name}: {texts[name]}\n  {words}")
-    _say(whole)
+    _say("Lines that begin with | are the survey's own words. All others are this program's.")
+    _say(f"Survey {survey.id}")
+    _show(_quoted(survey.content["title"]))
+    for name in survey.noises:
+        _show_question(survey, name)
+    _say(_told_whole(survey))
     place = Path(f"{output}.memory") if memory is None else memory
     book = Memory(place)
     known: Any = {} if truths is None else _parsed(_bytes(truths))
     if not isinstance(known, dict) or not all("=" in item for item in given):
         raise ValueError("a truth is given as NAME=VALUE, in a file as {NAME: VALUE}.")
     known |= dict(item.split("=", 1) for item in given)
-    for name, text in texts.items() if sys.stdin.isatty() else ():
-        if name not in known and f"{survey.id} answer {name}" not in book.kept:
-            known[name] = _asked(text, survey.noises[name])
+    for name in survey.noises if sys.stdin.isatty() else ():
+        if name not in known and Entry("answer", survey.id, name) not in book.kept:
+            known[name] = _asked(survey, name)
     sheet, before = respond(survey, known, book)
     if before:
         _say("Answered before: the same answer is given again, whatever the truth is now.")
-    costs = [cost for key, cost in book.kept.items() if str(key).endswith(" cost")]
-    if len(costs) > 1:
+    if len(costs := book.costs()) > 1:
         epsilon, delta = map(math.fsum, zip(*costs, strict=True))
-        _say(f"All {len(costs)} surveys in {place}: epsilon {_up(epsilon)}, delta {_up(delta)}.")
+        about = f"{_about_delta(delta)} " if delta > EXPLAINED_DELTA else ""
+        total = f"epsilon {_up(epsilon)}, delta {_up(delta)}"
+        _say(f"{about}All {len(costs)} surveys in {place}: {total}.")
     if not output.exists():
         output.write_bytes(sheet)
     elif _bytes(output) != sheet:
@@ -571,16 +724,44 @@ def respond_to_file(
     _say(f"Written: {output}. Keep {place}, by which asking again brings the same answer.")
 
 
-def _asked(text: str, noise: Choice | Number) -> str:
-    """Return what a person typed, once it can be the truth."""
+def _told_whole(survey: Survey) -> str:
+    return _told(survey.noises.values(), survey.content["delta"])[-1]
+
+
+def _show_question(survey: Survey, name: str) -> None:
+    """Print a question in the survey's words, then what its answer gives away in ours."""
+    names, noise = list(survey.noises), survey.noises[name]
+    texts = {q["name"]: q["text"] for q in survey.content["questions"]}
+    _say(f"\nQuestion {names.index(name) + 1} of {len(names)}:")
+    _show(f"{_quoted(name)}: {_quoted(texts[name])}" if texts[name] else _quoted(name))
+    _show(f"Answers: {noise.holds}")
+    _say(_told([noise], survey.content["delta"])[0])
+
+
+def _asked(survey: Survey, name: str) -> str:
+    """Return what a person typed, once it can be the truth; our own words come last."""
+    _show_question(survey, name)
+    _say(_told_whole(survey))
     while True:
-        typed = input(f"{text} ({noise.holds}): ")
+        typed = input("Your true answer, which is randomised before it is written: ")
         try:
-            noise.place(typed)
+            survey.noises[name].place(typed)
         except ValueError as error:
             _say(str(error))
         else:
             return typed
+
+
+def _show(text: str) -> None:
+    """Print what strangers wrote, in lines that no terminal breaks once more."""
+    width = max(20, min(shutil.get_terminal_size().columns, 100) - 6)
+    while text:
+        wide = (unicodedata.east_asian_width(letter) in "AFW" for letter in text[:width])
+        end = sum(used <= width for used in itertools.accumulate(1 + both for both in wide))
+        if end < len(text) and (blank := text.rfind(" ", 1, end + 1)) > 0:
+            end = blank
+        _say(f"  | {text[:end]}")
+        text = text[end:].lstrip()
 
 
 def _bytes(path: Path) -> bytes:

@@ -125,9 +125,9 @@ def test_a_wrong_survey_is_one_line(suffice, desk, words, reason):
 
 def test_a_wrong_answer_is_one_line(suffice, desk):
     suffice(*NEW)
-    assert "no truth for sick, grade, age" in suffice(*ANSWER, code=2)
+    assert 'no truth for "sick", "grade", "age"' in suffice(*ANSWER, code=2)
     error = suffice(*ANSWER, *TRUTH, "--truth", "grade=17", code=2)
-    assert "grade: the truth must be one of the declared states" in error
+    assert '"grade": the truth must be one of the declared states' in error
     assert "17" not in error
     assert "none.json" in suffice("survey", "respond", "none.json", "-o", "a.json", code=6)
     assert "none.json" in suffice(*ANSWER, "--truth-file", "none.json", code=6)

@@ -116,6 +116,7 @@ WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
 WRONG_VALUES |= {
     "shares": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf, 1.0, -0.5)] + [a + 1e-8],
     "sizes": lambda a: [np.zeros_like(a), -a],
+    "noisy": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf, -np.inf, 2.0**1000, 1e4)],
 }
 WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a mapping and a bool
     "text": ([], None, -1.5),

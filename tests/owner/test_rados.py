@@ -331,18 +331,18 @@ def test_an_earlier_pipeline_can_be_used_again():
     ("options", "reason"),
     [
         ({"signs": "hadamard", "support": 5}, "uniform rados only"),
-        ({"signs": "hadamard", "protect": ["hiv"], "delta": 0.1}, "uniform rados only"),
+        ({"signs": "hadamard", "protect": ["hiv"], "delta": 0.01}, "uniform rados only"),
         ({"signs": "random"}, "signs must be one of"),
         ({"signs": "hadamard", "count": 1}, "signs='iid'"),
         ({"count": 0}, "between 1 and"),
         ({"support": 300}, "between 1 and 299"),
         ({"support": 0}, "between 1 and 299"),
         ({"protect": ["hiv"], **RECORD}, "goes with no noise"),
-        ({"protect": ["hiv"], "delta": 0.1, "noise": "edges"}, "goes with no noise"),
-        ({"protect": ["hiv"], "delta": 0.1, "support": 9}, "exclude each other"),
+        ({"protect": ["hiv"], "delta": 0.01, "noise": "edges"}, "goes with no noise"),
+        ({"protect": ["hiv"], "delta": 0.01, "support": 9}, "exclude each other"),
         ({"protect": ["hiv"]}, "delta > 0"),
-        ({"protect": ["ward"], "delta": 0.1}, "no feature of numbers"),
-        ({"protect": ["age", "hiv"], "delta": 0.1, "truncate": 1.0}, "one protected column"),
+        ({"protect": ["ward"], "delta": 0.01}, "no feature of numbers"),
+        ({"protect": ["age", "hiv"], "delta": 0.01, "truncate": 1.0}, "one protected column"),
         ({"epsilon": 1.0}, "say what epsilon protects"),
         ({"unit": "label"}, "needs an epsilon"),
         ({"noise": "edges"}, "needs an epsilon"),
@@ -375,10 +375,10 @@ def test_what_does_not_go_together_is_refused_with_a_reason(options, reason):
 
 def test_a_protected_column_holds_two_values():
     with pytest.raises(TableError, match=r"column 'age': \d+ cells are neither 0 nor 100"):
-        of_table(protect=["age"], delta=0.1)
+        of_table(protect=["age"], delta=0.01)
     odd = {"age": (0, 100), "hiv": (0.1, 0.7)}
     with pytest.raises(ParameterError, match="as 0 and 1"):
-        of_table(protect=["hiv"], delta=0.1, ranges=odd)
+        of_table(protect=["hiv"], delta=0.01, ranges=odd)
 
 
 def test_labels_are_given_once_and_are_of_their_classes():

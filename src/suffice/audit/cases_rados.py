@@ -181,7 +181,7 @@ def cases() -> Iterator[Case]:
         "rados, a label, knorm", *unclipped
     )
     # Where delta is large enough for Gaussian noise to have the least variance.
-    normal = Rados(unit="label", **{**strong, "delta": 0.1, "epsilon": 2.0})
+    normal = Rados(unit="label", **{**strong, "delta": 0.09, "epsilon": 2.0})
     yield from _Noisy(normal, _LABELS, _shared_score).cases("rados, a label, gaussian", *unclipped)
     yield from _Noisy(Rados(unit="record", **strong), _RECORDS, _matrix_score).cases(
         "rados, a record",

@@ -95,6 +95,8 @@ def ledger_init(
 
     budget = Budget(epsilon, delta)
     Ledger(path, {dataset: {unit: budget}})
+    if about := budget.explained(unit):
+        typer.echo(about)
     typer.echo(f"{path}: data set {dataset!r} may lose {budget} per {unit}.")
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from suffice.errors import PrivacyError
+from suffice.errors import BudgetError, PrivacyError
+from suffice.privacy.calibrate import NO_PROTECTION_DELTA
 from suffice.privacy.events import Event
-from suffice.privacy.guarantee import Guarantee, Scope, Unit
+from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
 
-__all__ = ["check_chargeable", "closest_events"]
+__all__ = ["check_budget", "check_chargeable", "closest_events"]
 
 
 def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
@@ -24,6 +25,15 @@ def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
                 " is about every column: the others would be lost without limit; use no ledger for"
                 " this one."
             )
+
+
+def check_budget(budget: Budget) -> None:
+    """Raise if a budget limits nothing: older ledgers may hold one with a delta of .1 or more."""
+    if budget.delta >= NO_PROTECTION_DELTA:
+        raise BudgetError(
+            f"this data set's budget has delta {budget.delta:g}, at which an epsilon limits"
+            " nothing. Nothing more is charged to it; keep the ledger for its history."
+        )
 
 
 def closest_events(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Event]:

@@ -30,7 +30,7 @@ from suffice.errors import (
     StorageError,
     UnitError,
 )
-from suffice.owner.charging import check_chargeable, closest_events
+from suffice.owner.charging import check_budget, check_chargeable, closest_events
 from suffice.owner.ledger_rows import (
     Balance,
     Entry,
@@ -265,6 +265,7 @@ class Ledger:
                     f"data set {dataset!r} has a budget per {unit}, and this release promises"
                     f" nothing about a {unit}; it would be lost without limit."
                 )
+            check_budget(budget)
             new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
             spent = spent_events(db, dataset, unit)
             if not fits([*spent, *new], budget.epsilon, budget.delta):

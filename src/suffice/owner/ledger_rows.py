@@ -125,7 +125,9 @@ def budgets_of(db: sqlite3.Connection, dataset: str) -> dict[Unit, Budget]:
     rows = db.execute(
         "SELECT unit, epsilon, delta FROM budgets WHERE dataset = ? ORDER BY unit", (dataset,)
     )
-    return {Unit(unit): Budget(float(epsilon), float(delta)) for unit, epsilon, delta in rows}
+    return {
+        Unit(unit): Budget.stored(float(epsilon), float(delta)) for unit, epsilon, delta in rows
+    }
 
 
 def spent_events(db: sqlite3.Connection, dataset: str, unit: Unit) -> list[Event]:

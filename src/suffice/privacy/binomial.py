@@ -62,7 +62,7 @@ def shift_epsilon(trials: int, draws: int, delta: float, low: int = 0) -> float:
 
     Infinite where the edges alone weigh more: 1 - (1 - P[K = low])^draws > delta.
     """
-    delta = calibrate.check_delta(delta, positive=True)
+    delta = calibrate.read_delta(delta, positive=True)
     if delta <= LEAST_DELTA:
         raise ParameterError(f"delta must exceed {LEAST_DELTA:g} for binomial numbers.")
     left = delta * (1 - _ROUNDING) - CONVOLUTION_ERROR

@@ -20,13 +20,20 @@ from scipy.special import erfcx, log_ndtr
 from suffice.errors import ParameterError
 
 __all__ = [
+    "EXPLAINED_DELTA",
+    "NO_PROTECTION_DELTA",
     "check_delta",
     "check_epsilon",
     "check_promise",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_multiplier",
+    "read_delta",
 ]
+
+# Publishing each unit as it is with probability delta, and else nothing, is (0, delta)-private.
+NO_PROTECTION_DELTA = 0.1  # from here on that is one unit in ten or more: refused, in one place
+EXPLAINED_DELTA = 1e-3  # above this, a guarantee says so before it says anything else
 
 # A root is moved this far (relative) to the safe side: wide of brentq's tolerance, short of 1e-9.
 _SAFETY = 1e-11
@@ -42,7 +49,22 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def check_delta(delta: float, *, positive: bool = False) -> float:
-    """Return delta as a float in [0, 1), or in (0, 1) where the mechanism needs it."""
+    """Return a delta that somebody asks for: below .1, and above 0 where a mechanism needs it.
+
+    This is the one rule for releases, plans, budgets, proposals and policies. What a file states is
+    read by `read_delta`, and its sentence says that a larger one protects nothing.
+    """
+    value = read_delta(delta, positive=positive)
+    if value >= NO_PROTECTION_DELTA:
+        raise ParameterError(
+            f"delta must be below {NO_PROTECTION_DELTA:g}; got {delta!r}, with which a mechanism"
+            " may reveal one unit in ten or more completely. Choose a smaller one, such as 1e-6."
+        )
+    return value
+
+
+def read_delta(delta: float, *, positive: bool = False) -> float:
+    """Return the delta at which a privacy loss is read: a float in [0, 1), or in (0, 1)."""
     value = _float(delta)
     if not (0 <= value < 1) or (positive and value == 0):
         if value == 0:
@@ -87,7 +109,7 @@ def gaussian_delta(epsilon: float, multiplier: float) -> float:
 @lru_cache(maxsize=256)
 def gaussian_epsilon(delta: float, multiplier: float) -> float:
     """Return the smallest epsilon at which the Gaussian has this ``delta``, rounded up."""
-    target = math.log(check_delta(delta, positive=True))
+    target = math.log(read_delta(delta, positive=True))
     if _log_delta(0.0, multiplier) <= target:
         return 0.0
     high = 1.0
@@ -101,7 +123,7 @@ def gaussian_epsilon(delta: float, multiplier: float) -> float:
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
     """Return the smallest noise multiplier that gives (epsilon, delta), to 1e-9 and rounded up."""
     check_epsilon(epsilon)
-    target = math.log(check_delta(delta, positive=True))
+    target = math.log(read_delta(delta, positive=True))
     low = high = 1.0
     while _log_delta(epsilon, high) > target:
         high *= 2

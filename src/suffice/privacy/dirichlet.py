@@ -165,7 +165,7 @@ def bounded_sigma(kappa: int, epsilon: float, delta: float) -> float | None:
 
 def least_kappa(epsilon: float, delta: float) -> int:
     """Return the smallest kappa for which `bounded_sigma` has a sigma."""
-    target = calibrate.check_delta(delta, positive=True) - _ERROR
+    target = calibrate.read_delta(delta, positive=True) - _ERROR
     if target <= 0:
         raise ParameterError(f"delta must exceed {_ERROR:g} for a Dirichlet mechanism.")
     kappa = 1
@@ -180,7 +180,7 @@ def _largest(cost: Callable[[float], float], delta: float) -> float | None:
     Deltas grow with sigma wherever we have looked; nothing rests on that, since the sigma that is
     returned was itself checked.
     """
-    target = calibrate.check_delta(delta, positive=True) - _ERROR
+    target = calibrate.read_delta(delta, positive=True) - _ERROR
     low, high = SIGMA_UNIT, _MOST_SIGMA
     if cost(low) > target:
         return None

@@ -120,7 +120,7 @@ class Approximate(Event):
 
     def __post_init__(self) -> None:
         calibrate.check_epsilon(self.bound)
-        calibrate.check_delta(self.at_delta)
+        calibrate.read_delta(self.at_delta)
 
     def epsilon(self, delta: float) -> float:
         """Return what the known point implies: infinite loss with at_delta, else a pure loss."""

@@ -87,8 +87,20 @@ class Budget:
     def __post_init__(self) -> None:
         calibrate.check_promise(self)
 
+    @classmethod
+    def stored(cls, epsilon: float, delta: float) -> "Budget":
+        """Return the budget that a ledger holds, also if its delta would be refused today."""
+        budget = object.__new__(cls)
+        object.__setattr__(budget, "epsilon", calibrate.check_epsilon(epsilon))
+        object.__setattr__(budget, "delta", calibrate.read_delta(delta))
+        return budget
+
     def __str__(self) -> str:
         return f"epsilon {_number(self.epsilon)}, delta {_number(self.delta)}"
+
+    def explained(self, unit: Unit | str) -> str:
+        """Return what a large delta of the budget means for one ``unit``; nothing for others."""
+        return _about_delta(self.delta, str(unit))
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         for name, kind in (("unit", Unit), ("scope", Scope), ("kind", Kind)):
             object.__setattr__(self, name, kind(getattr(self, name)))
-        object.__setattr__(self, "delta", calibrate.check_delta(self.delta))
+        object.__setattr__(self, "delta", calibrate.read_delta(self.delta))
         if (self.kind is Kind.NONE) != isinstance(self.event, Unbounded):
             raise ParameterError("a guarantee of kind none, and only that, has an unbounded event.")
         if self.epsilon is not None and not math.isfinite(self.epsilon):
@@ -135,11 +147,13 @@ class Guarantee:
 
     @property
     def protected(self) -> bool:
-        """Whether it is differential privacy of the whole release: global, and joint.
+        """Whether it is differential privacy of the whole release: global, joint, of a small delta.
 
-        Nothing else may leave without being called unprotected.
+        Nothing else may leave without being called unprotected. A file may state any delta; one of
+        .1 or more is no protection, whatever its epsilon.
         """
-        return self.kind is Kind.GLOBAL and self.scope is Scope.JOINT
+        small = self.delta < calibrate.NO_PROTECTION_DELTA
+        return self.kind is Kind.GLOBAL and self.scope is Scope.JOINT and small
 
     def narrowed(self, unit: Unit | str) -> "Guarantee":
         """Return what this guarantee says about a narrower unit: at least as much."""
@@ -269,6 +283,8 @@ def _sentences(guarantee: Guarantee) -> list[str]:
     if guarantee.of and guarantee.unit is Unit.ATTRIBUTE:
         thing = f"value of {_listed(guarantee.of)}"
     sentences = [_promise(guarantee, thing)]
+    if guarantee.epsilon is not None and (about := _about_delta(guarantee.delta, thing)):
+        sentences.insert(0, about)  # before the number that it is about
     if guarantee.scope is Scope.MARGINAL:
         sentences.append(
             f"This holds only for what {_listed(guarantee.of)} alone reveals;"
@@ -280,6 +296,23 @@ def _sentences(guarantee: Guarantee) -> list[str]:
         rests = "; ".join(f"{a.statement} ({a.checked})" for a in guarantee.assumptions)
         sentences.append(f"It rests on: {rests}.")
     return sentences
+
+
+def _about_delta(delta: float, thing: str) -> str:
+    """Return what a large delta means; nothing for a small one.
+
+    Publishing each unit as it is with probability delta, and nothing otherwise, has this delta at
+    epsilon = 0: no more is claimed, since a mechanism may be better than its delta.
+    """
+    if delta <= calibrate.EXPLAINED_DELTA:
+        return ""
+    least = math.floor(1 / delta)
+    often = f"with probability {_number(delta)}" + (f" (1 in {least})" if least > 1 else "")
+    start = "No protection" if delta >= calibrate.NO_PROTECTION_DELTA else "Large delta"
+    return (
+        f"{start}: in the worst case, a mechanism with delta = {_number(delta)} reveals each"
+        f" {thing} completely {often}."
+    )
 
 
 _NAME_ONLY = 20.0  # beyond this epsilon the odds may move by 5e8: a number, not a protection
@@ -303,6 +336,8 @@ def _promise(guarantee: Guarantee, thing: str) -> str:
             f" remained as it is, the release would be as likely within a factor of {factor}"
             f" ({cost}). It would not remain so, and the release shows it."
         )
+    if guarantee.delta >= calibrate.NO_PROTECTION_DELTA:
+        return f"A delta this large is no guarantee, whatever the epsilon is ({cost})."
     if name_only:
         return (
             f"Protects each {thing} in name only ({cost}): a loss this large lets a reader be"

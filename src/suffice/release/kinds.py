@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffice.errors import CorruptFileError, UnsupportedFileError
-from suffice.release.spread import SpreadColumn, discrete_sizes
+from suffice.release.spread import SpreadColumn, discrete_sizes, number_limits
 
 __all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named"]
 
@@ -32,6 +32,12 @@ def _codes(array: Array, details: Details) -> str | None:
 def _states(array: Array, details: Details) -> str | None:
     good = array.max(axis=0, initial=0) < np.array(discrete_sizes(details["columns"]))
     return None if good.all() else "holds codes of no state"
+
+
+def _noisy(array: Array, details: Details) -> str | None:
+    least, most = number_limits(details["columns"]).T
+    good = (least <= array).all() and (array <= most).all()
+    return None if good else "holds numbers that its declared range and noise cannot give"
 
 
 def _channel(array: Array, _: Details) -> str | None:
@@ -56,6 +62,7 @@ ARRAY_CHECKS: Mapping[str, Callable[[Array, Details], str | None]] = {
     "finite": _finite,
     "codes": _codes,
     "states": _states,
+    "noisy": _noisy,
     "channel": _channel,
     "shares": _shares,
     "sizes": _sizes,
@@ -190,7 +197,7 @@ KINDS: Mapping[str, Kind] = {
                 "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn"),
                 "channel": ArrayRule("float64", ("K", "K"), check="channel", merge="equal"),
                 "codes": ArrayRule("uint8", ("m", "discrete"), check="states", merge="in turn"),
-                "values": ArrayRule("float64", ("m", "continuous"), merge="in turn"),
+                "values": ArrayRule("float64", ("m", "continuous"), check="noisy", merge="in turn"),
             },
             details={
                 "classes": DetailRule("labels"),

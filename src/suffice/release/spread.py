@@ -19,11 +19,12 @@ from suffice.strict_json import number, text
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.provenance import DECLARED
 
-__all__ = ["Added", "Flips", "SpreadColumn", "declared_pipeline", "discrete_sizes"]
+__all__ = ["Added", "Flips", "SpreadColumn", "declared_pipeline", "discrete_sizes", "number_limits"]
 
 _MOST_STATES = 256  # a cell is one byte
 _WORST_CONDITION = 1e6
 _KERNELS = ("gaussian", "laplace")
+_TAILS = {"laplace": 46, "gaussian": 10}  # of so many scales: beyond with probability < 2^-64
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,20 @@ class Added:
             )
         if not (math.isfinite(self.variance) and self.variance > 0):
             raise ParameterError("the variance of the noise must be a positive number.")
+        ratio = math.sqrt(self.variance) / (self.high - self.low)
+        if not (max(abs(self.low), abs(self.high)) < 1e100 and 1e-9 <= ratio <= 1e9):
+            raise ParameterError("the range or its noise is too large or too small for arithmetic.")
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """What an answer lies between: the range, and as far beyond as noise goes in practice.
+
+        Answers are held to it after their noise, which costs no privacy, and what a file holds
+        outside was written by hand.
+        """
+        scale = math.sqrt(self.variance) / (math.sqrt(2) if self.kernel == "laplace" else 1)
+        far = _TAILS[self.kernel] * scale
+        return self.low - far, self.high + far
 
     @property
     def middle(self) -> float:
@@ -240,6 +255,13 @@ def discrete_sizes(columns: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return the number of states of every discrete column that `SpreadColumn.to_json` wrote."""
     found = [c for c in columns if "range" not in c]
     return [len(c["states"]) if "states" in c else _length(*c["integers"]) for c in found]
+
+
+def number_limits(columns: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+    """Return the limits of every continuous column that `SpreadColumn.to_json` wrote, (n, 2)."""
+    noises = (SpreadColumn.from_json(column).noise for column in columns if "range" in column)
+    limits = [noise.limits for noise in noises if isinstance(noise, Added)]
+    return np.array(limits, dtype=np.float64).reshape(-1, 2)
 
 
 def _length(first: int, last: int) -> int:

@@ -190,7 +190,7 @@ def _left(ledger: Ledger, dataset: str) -> Budget | None:
     if Unit.LABEL not in balances:
         raise UnitError(f"data set {dataset!r} has no budget per label, which this would cost.")
     balance = balances[Unit.LABEL]
-    return Budget(balance.left, balance.budget.delta) if balance.left > 0 else None
+    return Budget.stored(balance.left, balance.budget.delta) if balance.left > 0 else None
 
 
 def _row_set(X: Any, features: Sequence[str], label: str | None) -> RowSet:

@@ -18,7 +18,7 @@ from suffice.owner.rados.pipeline import PrivateRows, Scaling
 from suffice.owner.rados.task import Task
 from suffice.owner.rados.ways import Way, way_of
 from suffice.owner.statistics import check_given_once, labelled_batches
-from suffice.privacy.calibrate import check_promise
+from suffice.privacy.calibrate import check_delta, check_promise
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Part, Release, RowSet
 from suffice.strict_json import canonical
@@ -91,6 +91,8 @@ class Rados:
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             check_promise(self)
+        else:
+            check_delta(self.delta)
 
     def release(
         self,

@@ -23,12 +23,14 @@ class Lattice:
 
     A value x becomes the integer round(min(max(x, low), high) / step), ``step`` a power of two.
     Replacing one value moves it by at most the declared range, and noise is added to the integer.
+    What would leave ``limits``, with a probability below 2^-64, is held to them afterwards.
     """
 
     step: float
     low: float
     high: float
     noise: GaussianNoise | LaplaceNoise
+    limits: tuple[float, float]
 
     @classmethod
     def of(cls, added: Added) -> "Lattice":
@@ -51,7 +53,7 @@ class Lattice:
             if added.kernel == "gaussian"
             else LaplaceNoise.of_scale(one, deviation / step / math.sqrt(2))
         )
-        return cls(step, added.low, added.high, noise)
+        return cls(step, added.low, added.high, noise, added.limits)
 
     @property
     def event(self) -> Event:
@@ -65,7 +67,9 @@ class Lattice:
 
     def randomise(self, exact: np.ndarray) -> np.ndarray:
         """Return the value of each integer with fresh noise: a multiple of ``step``."""
-        return self.noise.per_cell(exact.size).add(exact) * self.step
+        least, most = (end / self.step for end in self.limits)
+        moved = self.noise.per_cell(exact.size).add(exact)
+        return np.clip(moved, math.ceil(least), math.floor(most)) * self.step
 
 
 Channel = Response | Lattice

@@ -16,6 +16,7 @@ from suffice.owner.responses.cells import PrivateCells
 from suffice.owner.responses.channels import Channel, channel_of, response_of
 from suffice.owner.responses.records import DeclaredRecords
 from suffice.owner.statistics import check_given_once, labelled_batches
+from suffice.privacy.calibrate import check_delta
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.response import Response
 from suffice.release.artifact import Release
@@ -61,6 +62,9 @@ class RandomizedResponse:
     feature_noise: float | Mapping[str, float] | None = None
     kernel: str = "gaussian"
     delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
 
     def release(
         self,

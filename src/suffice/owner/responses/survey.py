@@ -19,6 +19,7 @@ from suffice.owner.responses.channels import channel_of, response_of
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.owner.responses.records import DeclaredRecords
 from suffice.participant import MOST_BYTES, Survey
+from suffice.privacy.calibrate import check_delta
 from suffice.privacy.guarantee import Assumption
 from suffice.privacy.response import Response
 from suffice.release.artifact import Release
@@ -52,6 +53,7 @@ def new_survey(
     sheet costs is part of the survey, in words. ``label`` is the question that a learner predicts
     from the others, by default the first with states. ``delta``: where Gaussian noise is read.
     """
+    check_delta(delta)
     known = {**states, **(ranges or {})}
     names = [*(texts or {}), *(name for name in known if name not in (texts or {}))]
     if not states:
@@ -222,8 +224,18 @@ def _sheet(path: Path, survey: Survey) -> tuple[str, dict[str, Any]]:
         raise CorruptFileError("it does not answer every question once.")
     for name, noise in survey.noises.items():
         if not noise.fits(given[name]):
-            raise CorruptFileError(f"its answer to {name!r} cannot have come from this survey.")
+            raise CorruptFileError(
+                f"its answer to {name!r} cannot have come from this survey{_honest(noise)}."
+            )
     return sheet["token"], given
+
+
+def _honest(noise: participant.Choice | participant.Number) -> str:
+    """Return what an honest answer looks like, where that is short."""
+    if isinstance(noise, participant.Choice):
+        return ""
+    least, most = noise.limits
+    return f": it must be a multiple of {noise.step:g} between {least:.6g} and {most:.6g}"
 
 
 def _arrays(survey: Survey, rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
