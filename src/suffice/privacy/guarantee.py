@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NoReturn
 
+from suffice import plain_text
 from suffice.errors import CorruptFileError, ParameterError, UnitError
 from suffice.privacy import calibrate
 from suffice.privacy.accounting import compose_events
@@ -71,6 +72,9 @@ class Assumption:
 
     statement: str
     checked: str
+
+    def __str__(self) -> str:
+        return f"{plain_text.phrase(self.statement)} ({plain_text.phrase(self.checked)})"
 
     def to_json(self) -> dict[str, str]:
         """Return the assumption as plain JSON values."""
@@ -257,7 +261,7 @@ def _number(value: float) -> str:
 
 
 def _listed(items: tuple[str, ...]) -> str:
-    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+    return plain_text.listed(items, last=" and ", each=plain_text.phrase)
 
 
 def _sentences(guarantee: Guarantee) -> list[str]:
@@ -274,7 +278,7 @@ def _sentences(guarantee: Guarantee) -> list[str]:
     if guarantee.public:
         sentences.append(f"Taken as public: {_listed(guarantee.public)}.")
     if guarantee.assumptions:
-        rests = "; ".join(f"{a.statement} ({a.checked})" for a in guarantee.assumptions)
+        rests = "; ".join(map(str, guarantee.assumptions))
         sentences.append(f"It rests on: {rests}.")
     return sentences
 

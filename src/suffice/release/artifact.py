@@ -14,6 +14,7 @@ from suffice.privacy.guarantee import Guarantee
 from suffice.release.covariance import Covariance
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
 from suffice.release.spread import SpreadColumn, declared_pipeline, discrete_sizes
+from suffice.strict_json import is_digest
 from suffice.tables.pipeline import Pipeline
 
 __all__ = ["Part", "Release", "RowSet", "Signature"]
@@ -32,7 +33,7 @@ class RowSet:
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ParameterError("a row count must be a positive integer.")
-        if not self.hash.startswith("sha256:") or len(self.hash) != 71:
+        if not is_digest(self.hash):
             raise ParameterError("a row hash must be written as sha256: and 64 hexadecimal digits.")
 
 
