@@ -33,6 +33,8 @@ def inspect(
     json: options.Json = False,
 ) -> None:
     """Say in words what a file holds and what was promised about it."""
+    import numpy as np
+
     from suffice.release.codec import MOST_BYTES, load, manifest_of
     from suffice.release.files import read_bounded
 
@@ -46,7 +48,9 @@ def inspect(
         signer = None if release.signature is None else release.signature.key.hex()
         show_json({**manifest_of(release), "sentences": sentences, "signed_by": signer})
         return
-    show_pairs(_description(release))
+    with np.errstate(all="ignore"):  # numbers as large as a stranger likes
+        lines = _description(release)
+    show_pairs(lines)
 
 
 def _description(release: Any) -> list[tuple[str, str]]:

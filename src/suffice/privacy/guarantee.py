@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import Any, NoReturn
 
 from suffice import plain_text
-from suffice.errors import CorruptFileError, ParameterError, UnitError
+from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnitError
 from suffice.privacy import calibrate
-from suffice.privacy.accounting import compose_events
-from suffice.privacy.events import Event, Pure, Unbounded, event_from_json
+from suffice.privacy.accounting import as_stated, compose_events
+from suffice.privacy.events import Composed, Event, Pure, Unbounded, event_from_json
 from suffice.strict_json import number, text
 
 __all__ = ["Assumption", "Budget", "Guarantee", "Kind", "Scope", "Unit", "compose"]
@@ -175,16 +175,16 @@ class Guarantee:
         try:
             guarantee = cls(
                 unit=Unit(data["unit"]),
-                event=event_from_json(data["event"]),
+                event=_event(data),
                 delta=number(data["delta"]),
                 scope=Scope(data["scope"]),
                 kind=Kind(data["kind"]),
-                neighbours=text(data["neighbours"]),
+                neighbours=_neighbours(data["neighbours"]),
                 public=tuple(map(text, data["public"])),
                 assumptions=tuple(_assumption(item) for item in data["assumptions"]),
                 of=tuple(map(text, data["of"])),
             )
-        except CorruptFileError:
+        except ReleaseError:
             raise
         except (ValueError, TypeError, ArithmeticError) as error:
             raise CorruptFileError("a guarantee in the file is not valid.") from error
@@ -196,6 +196,21 @@ _FIELDS = {
     "unit", "event", "epsilon", "delta", "scope", "kind", "neighbours", "public", "assumptions",
     "of",
 }  # fmt: skip
+
+
+def _event(data: dict[str, Any]) -> Event:
+    """Return the event of a guarantee in a file; what is composed, with the epsilon stated."""
+    event = event_from_json(data["event"])
+    if not isinstance(event, Composed):
+        return event
+    return as_stated(event, calibrate.check_delta(number(data["delta"])), number(data["epsilon"]))
+
+
+def _neighbours(value: object) -> str:
+    """Return the one word there is: what a promise compares is not for a stranger to choose."""
+    if value != "replace-one":
+        raise CorruptFileError("a guarantee must be about neighbours that replace-one unit.")
+    return "replace-one"
 
 
 def _check_stated(guarantee: Guarantee, stated: object) -> None:

@@ -146,6 +146,8 @@ def _check_contents(release: Release) -> None:
     if set(release.arrays) != set(kind.arrays):
         raise CorruptFileError(f"a {kind.name} release must hold {', '.join(kind.arrays)} only.")
     sizes = _dimensions(release)
+    if sizes["d"] == 0:
+        raise CorruptFileError("a release must have a coordinate.")
     for name, rule in kind.arrays.items():
         array = release.arrays[name]
         if array.dtype != np.dtype(rule.dtype) or array.shape != _shape_of(rule.shape, sizes):
@@ -155,6 +157,8 @@ def _check_contents(release: Release) -> None:
             raise CorruptFileError(f"array {name} {trouble}.")
     if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
         raise CorruptFileError("the sizes of the sets do not add up to the number of rows.")
+    if "risk_low" in kind.details and not _ordered_figures(release.details):
+        raise CorruptFileError("the interval of the risk must have two ends, around the risk.")
     if "columns" in release.details and release.pipeline != _declared(release.details):
         raise CorruptFileError("the pipeline is not the one that the columns declare.")
     factor = release.noise.array
@@ -163,12 +167,21 @@ def _check_contents(release: Release) -> None:
 
 
 def _declared(details: Mapping[str, Any]) -> Pipeline:
-    return declared_pipeline([SpreadColumn.from_json(item) for item in details["columns"]])
+    return declared_pipeline(SpreadColumn.from_json(item) for item in details["columns"])
+
+
+def _ordered_figures(details: Mapping[str, Any]) -> bool:
+    """Say whether a model states no interval of its risk, or a whole one that holds the risk."""
+    ends = [details[name] for name in ("risk_low", "risk", "risk_high")]
+    if ends[0] is None and ends[2] is None:
+        return True
+    return None not in ends and ends == sorted(ends)
 
 
 def _check_details(kind: Kind, details: Mapping[str, Any]) -> None:
     if set(details) != set(kind.details):
         raise CorruptFileError(f"a {kind.name} release must state {', '.join(kind.details)}.")
     for name, rule in kind.details.items():
-        if not DETAIL_CHECKS[rule.check](details[name]):
+        value = details[name]
+        if not DETAIL_CHECKS[rule.check](value) or (rule.among and value not in rule.among):
             raise CorruptFileError(f"detail {name} is not valid.")

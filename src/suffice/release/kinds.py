@@ -18,6 +18,13 @@ from suffice.release.spread import SpreadColumn, discrete_sizes
 __all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named"]
 
 Array = NDArray[Any]
+_LONGEST_WORD = 60
+_SUMS = ("laplace", "gaussian", "knorm", "mixed")  # "mixed": of owners who differ
+_RADOS = ("plain", "dp-feat", "dp-feat-truncated", "shared", "matrix", "edges")
+_COUNTS = (
+    *("laplace", "laplace-prior", "gaussian", "scaled-dirichlet", "scaled-dirichlet-bounded"),
+    "mixed",
+)
 Details = Mapping[str, Any]
 
 
@@ -94,7 +101,7 @@ def _count(value: Any) -> bool:
 
 
 DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    "text": lambda v: isinstance(v, str),
+    "text": lambda v: isinstance(v, str) and 0 < len(v) <= _LONGEST_WORD and v.isprintable(),
     "labels": _labels,
     "bags": lambda v: _labels(v, 1) and not any(isinstance(name, bool) for name in v),
     "columns": _columns,
@@ -132,11 +139,13 @@ class DetailRule:
 
     ``check`` is one of DETAIL_CHECKS; ``merge`` says what happens if owners differ: "same", an
     error; "any", the word "mixed"; "largest", the larger number; "total", their sum, none if no
-    owner has one; "in turn", one list after the other, an error if both have an item.
+    owner has one; "in turn", one list after the other, an error if both have an item. A text is one
+    of ``among``, where those are named.
     """
 
     check: str
     merge: str = "same"
+    among: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,7 @@ KINDS: Mapping[str, Kind] = {
             arrays={"mean_operator": ArrayRule("float64", ("d", "K?"))},
             details={
                 "classes": DetailRule("labels"),
-                "mechanism": DetailRule("text", merge="any"),
+                "mechanism": DetailRule("text", merge="any", among=_SUMS),
                 "step": DetailRule("positive", merge="largest"),
             },
         ),
@@ -179,7 +188,10 @@ KINDS: Mapping[str, Kind] = {
                 "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn"),
                 "channel": ArrayRule("float64", ("K", "K"), check="channel", merge="equal"),
             },
-            details={"classes": DetailRule("labels"), "mechanism": DetailRule("text")},
+            details={
+                "classes": DetailRule("labels"),
+                "mechanism": DetailRule("text", among=("response",)),
+            },
             ordered=True,
         ),
         Kind(
@@ -195,7 +207,7 @@ KINDS: Mapping[str, Kind] = {
             details={
                 "classes": DetailRule("labels"),
                 "columns": DetailRule("columns"),
-                "mechanism": DetailRule("text"),
+                "mechanism": DetailRule("text", among=("response",)),
             },
             ordered=True,
         ),
@@ -206,9 +218,9 @@ KINDS: Mapping[str, Kind] = {
             arrays={"rados": ArrayRule("float64", ("n", "d"), merge="sum")},
             details={
                 "classes": DetailRule("two labels"),
-                "mechanism": DetailRule("text"),
+                "mechanism": DetailRule("text", among=_RADOS),
                 "count": DetailRule("count"),
-                "signs": DetailRule("text", merge="any"),
+                "signs": DetailRule("text", merge="any", among=("hadamard", "iid", "mixed")),
                 "support": DetailRule("maybe a count", merge="total"),
                 "protect": DetailRule("names"),
                 "step": DetailRule("non-negative", merge="largest"),
@@ -226,7 +238,7 @@ KINDS: Mapping[str, Kind] = {
             details={
                 "classes": DetailRule("labels"),
                 "bags": DetailRule("bags", merge="in turn"),
-                "mechanism": DetailRule("text", merge="any"),
+                "mechanism": DetailRule("text", merge="any", among=_COUNTS),
             },
             noise_along="bags",
         ),
@@ -237,7 +249,7 @@ KINDS: Mapping[str, Kind] = {
             arrays={"votes": ArrayRule("float64", ("m", "K"))},
             details={
                 "classes": DetailRule("labels"),
-                "mechanism": DetailRule("text"),
+                "mechanism": DetailRule("text", among=("gaussian", "knorm")),
                 "enrolled": DetailRule("count"),
             },
             merges=False,
