@@ -1,8 +1,8 @@
 """Files that a stranger could write: sealed with right checksums, everything pushed to its end.
 
-Each starts from a file of tests/fixtures/version1. One number, string, list, object or array axis of
-it goes to an end of what it can be; or several go together, so that the file stays consistent and
-reaches what lies behind the first checks.
+Each starts from a file of tests/fixtures/version1. One number, string, list, object or array axis
+of it goes to an end of what it can be; or several go together, so that the file stays consistent
+and reaches what lies behind the first checks.
 """
 
 import copy
@@ -112,7 +112,13 @@ def pushed(value: Any) -> list[Callable[[], Any]]:
     if isinstance(value, list):
         longer = [lambda n=times: (value or ["x"]) * n for times in REPEATS]
         many = (lambda: [[]] * 20_000, lambda: list(range(20_000)))
-        return [*longer, *many, lambda: [f"{i}\x1b" for i in range(20_000)], lambda: value[:1], list]
+        return [
+            *longer,
+            *many,
+            lambda: [f"{i}\x1b" for i in range(20_000)],
+            lambda: value[:1],
+            list,
+        ]
     ends = (*TEXTS, None) if isinstance(value, str) else (*NUMBERS, None, True, "1", [], {})
     return [lambda end=end: end for end in ends]
 
@@ -220,9 +226,7 @@ def of_part(name: str) -> Iterator[Crafted]:
             yield label, ".part", partial(_part, manifest, payload, path, other)
 
 
-def _part(
-    manifest: Any, payload: bytes, path: Path_, other: Callable[[], Any]
-) -> bytes | None:
+def _part(manifest: Any, payload: bytes, path: Path_, other: Callable[[], Any]) -> bytes | None:
     try:
         head = rfc8785.dumps(with_value(manifest, path, other()))
     except (rfc8785.CanonicalizationError, ValueError):
@@ -246,7 +250,7 @@ def _guarantee(whole: Container) -> dict[str, Any]:
     return whole.manifest["parts"][0]["guarantees"][0]
 
 
-def wide_identity(width: int = 100_000) -> Container:
+def wide_identity(width: int = 30_000) -> Container:
     """Return even noise on many coordinates."""
     whole = _from("laplace.suffice")
     columns = [{"name": f"x{i}", "categories": None} for i in range(width)]
@@ -391,9 +395,9 @@ def high_polynomial() -> Container:
     """Return a polynomial of a degree that has more products than anybody can build."""
     whole = _from("mapped.suffice")
     whole.manifest["pipeline"]["map"] = {"kind": "polynomial", "size": 99_999}
-    whole.arrays = {
-        n: a for n, a in whole.arrays.items() if not n.startswith("pipeline.map")
-    } | {f"pipeline.map.{n}": whole.arrays[f"pipeline.map.{n}"] for n in ("centre", "spread")}
+    whole.arrays = {n: a for n, a in whole.arrays.items() if not n.startswith("pipeline.map")} | {
+        f"pipeline.map.{n}": whole.arrays[f"pipeline.map.{n}"] for n in ("centre", "spread")
+    }
     return whole
 
 

@@ -38,7 +38,9 @@ def test_whatever_is_shown_is_one_line_that_can_be_seen(text):
 @given(st.text("abcxyz 0123456789", min_size=1, max_size=40).map(lambda t: " ".join(t.split())))
 def test_plain_words_stay_as_they_are(text):
     if text:
-        assert plain_text.name(text) == plain_text.phrase(text) == plain_text.sheet_cell(text) == text
+        assert (
+            plain_text.name(text) == plain_text.phrase(text) == plain_text.sheet_cell(text) == text
+        )
 
 
 @pytest.mark.parametrize("text", crafted_files.TEXTS[1:14])
@@ -114,7 +116,7 @@ def test_predictions_in_csv_hold_no_formula(tmp_path):
     table = pa.table({"prediction": names, "probability": [0.5] * 4})
     write_table(table, tmp_path / "p.csv", for_sheets=True)
     text = (tmp_path / "p.csv").read_text()
-    assert text.splitlines()[1].startswith("\"'=1+1\"")
+    assert text.splitlines()[1].startswith('"\'=1+1"')
     assert "\x1b" not in text
     write_table(table, tmp_path / "q.csv")
     assert "'=" not in (tmp_path / "q.csv").read_text()

@@ -1,4 +1,4 @@
-"""Crafted files, sealed with right checksums: no traceback, bounded time and memory, nothing painted.
+"""Crafted files, sealed with right checksums: no traceback, little time and memory, no paint.
 
 What `inspect` prints is taken from the program's own entry, in this process; a sample runs in
 processes of their own, whose memory the operating system limits.
@@ -119,7 +119,9 @@ def test_files_of_old_holes_stay_within_a_limit_of_the_operating_system(tmp_path
     original = crafted_files.FOLDER / "mean-operator.suffice"
     command = [sys.executable, "-c", PROCESS, str(original), str(path), str(allowed)]
     one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=one_thread)  # noqa: S603  # our own program
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=one_thread, check=False
+    )
     assert "Traceback" not in done.stderr
     assert "memory" not in done.stderr
     assert done.returncode in (0, 3)

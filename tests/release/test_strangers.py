@@ -60,10 +60,10 @@ def test_an_empty_array_is_refused_by_its_name_and_a_lie_about_bytes_too():
 
 
 def test_records_without_features_may_lack_columns():
+    import pyarrow as pa
+
     from suffice.owner.responses.mechanism import RandomizedResponse
     from suffice.release.codec import encode
-
-    import pyarrow as pa
 
     poll = RandomizedResponse(label_flip=0.2).release(
         pa.table({"answer": np.arange(40) % 2}), ledger=None, label="answer"
@@ -97,7 +97,7 @@ class TestReading:
             "print(len(read_bounded(Path(sys.argv[1]), 2**33)))"
         )
         command = [sys.executable, "-c", script, str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.stdout == "1000\n", done.stderr
 
     def test_a_pipe_is_read_to_its_end_or_to_the_limit(self, tmp_path):
@@ -124,7 +124,7 @@ class TestReading:
             "sys.argv = ['suffice', 'inspect', sys.argv[1]]; run()"
         )
         command = [sys.executable, "-c", script, str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == StorageError.exit_code
         assert "more memory than there is" in done.stderr
         assert "Traceback" not in done.stderr

@@ -146,8 +146,6 @@ def _check_contents(release: Release) -> None:
     if set(release.arrays) != set(kind.arrays):
         raise CorruptFileError(f"a {kind.name} release must hold {', '.join(kind.arrays)} only.")
     sizes = _dimensions(release)
-    if sizes["d"] == 0:
-        raise CorruptFileError("a release must have a coordinate.")
     for name, rule in kind.arrays.items():
         array = release.arrays[name]
         if array.dtype != np.dtype(rule.dtype) or array.shape != _shape_of(rule.shape, sizes):
@@ -155,15 +153,22 @@ def _check_contents(release: Release) -> None:
         trouble = ARRAY_CHECKS[rule.check](array, release.details)
         if trouble:
             raise CorruptFileError(f"array {name} {trouble}.")
+    _check_together(kind, release)
+    factor = release.noise.array
+    if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
+        raise CorruptFileError("the noise covariance does not fit the statistic.")
+
+
+def _check_together(kind: Kind, release: Release) -> None:
+    """Raise unless details, arrays and pipeline, each right alone, are right together."""
+    if not release.pipeline.outputs:
+        raise CorruptFileError("a release must have a coordinate.")
     if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
         raise CorruptFileError("the sizes of the sets do not add up to the number of rows.")
     if "risk_low" in kind.details and not _ordered_figures(release.details):
         raise CorruptFileError("the interval of the risk must have two ends, around the risk.")
     if "columns" in release.details and release.pipeline != _declared(release.details):
         raise CorruptFileError("the pipeline is not the one that the columns declare.")
-    factor = release.noise.array
-    if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
-        raise CorruptFileError("the noise covariance does not fit the statistic.")
 
 
 def _declared(details: Mapping[str, Any]) -> Pipeline:

@@ -63,9 +63,7 @@ def _cell(column: SpreadColumn) -> _Cell:
 class Cells:
     """All cells of a record: a label's channel (K, K), and columns as a file declares them."""
 
-    def __init__(
-        self, channel: NDArray[np.float64], columns: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, channel: NDArray[np.float64], columns: Sequence[Mapping[str, Any]]) -> None:
         self._label = _discrete(channel)
         self._columns = columns
 

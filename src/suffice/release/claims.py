@@ -3,8 +3,8 @@
 A channel implies an epsilon; noise of a stated variance, on a statistic that one unit can move by a
 known amount, implies a privacy loss. Where both are in the file, the loss that is claimed must be
 no smaller than the one that is implied. Each check is a necessary condition, and loses nothing to
-rounding: a release that an owner made passes. What a file does not say (the rows, and so how far one
-of them moves a sum) cannot be checked; that an owner computed honestly is theirs to sign.
+rounding: a release that an owner made passes. What a file does not say (the rows, and so how far
+one of them moves a sum) cannot be checked; that an owner computed honestly is theirs to sign.
 """
 
 import math
@@ -87,13 +87,11 @@ _MOST_USEFUL = 1e12  # multipliers beyond this cost nothing
 
 
 def _of_labels(release: "Release") -> Check:
-    cells = Cells(release.arrays["channel"], ())
-    return lambda claimed: cells.allow(claimed)
+    return Cells(release.arrays["channel"], ()).allow
 
 
 def _of_records(release: "Release") -> Check:
-    cells = Cells(release.arrays["channel"], release.details["columns"])
-    return lambda claimed: cells.allow(claimed)
+    return Cells(release.arrays["channel"], release.details["columns"]).allow
 
 
 def _of_operator(release: "Release") -> Check:
@@ -156,41 +154,40 @@ _RADO_UNITS: Mapping[str, tuple[Unit, ...]] = {
 
 def _of_rados(release: "Release") -> Check:
     """One label moves a shared vector by its row; one record moves rados by two rows each."""
-    mechanism, units = release.details["mechanism"], _RADO_UNITS[release.details["mechanism"]]
-    bound, alone = release.pipeline.norm_bound, len(release.parts) == 1
+    mechanism = release.details["mechanism"]
+    units = _RADO_UNITS[mechanism]
+    if mechanism.startswith("dp-feat"):
+        return lambda claimed: claimed.unit in units and claimed.scope is Scope.MARGINAL
+    if not _has_noise(release):
+        return _never
+    if mechanism == "shared":
+        bound, width = release.pipeline.norm_bound, len(release.pipeline.outputs)
+        shared = _Noise(release.noise.variance, bound, bound, width)
+        return lambda claimed: claimed.unit in units and shared.allows(claimed)
+    return lambda claimed: claimed.unit in units and _independent_allows(release, claimed)
 
-    def check(claimed: Guarantee) -> bool:
-        if claimed.unit not in units:
-            return False
-        if mechanism.startswith("dp-feat"):
-            return claimed.scope is Scope.MARGINAL
-        if not _has_noise(release):
-            return False
-        if mechanism == "shared":
-            width = len(release.pipeline.outputs)
-            return _Noise(release.noise.variance, bound, bound, width).allows(claimed)
-        if not isinstance(claimed.event, Gaussian):
-            return False
-        if claimed.unit is Unit.ATTRIBUTE:
-            return _moved_alone(release, claimed.of)
-        if mechanism == "edges":  # the mean over owners is nobody's own
-            return not alone or _gaussian_allows(_edge_deviation(release), 2 * bound, claimed)
-        deviation = math.sqrt(float(release.noise.diagonal(1).max()))
-        return _gaussian_allows(deviation, 2 * math.sqrt(_memberships(release)) * bound, claimed)
 
-    return check
+def _independent_allows(release: "Release", claimed: Guarantee) -> bool:
+    """Say whether Gaussian noise on each rado, or on each edge, keeps the claim."""
+    if not isinstance(claimed.event, Gaussian):
+        return False
+    if claimed.unit is Unit.ATTRIBUTE:
+        return _moved_alone(release, claimed.of)
+    variance, reach = float(release.noise.diagonal(1).max()), 2 * release.pipeline.norm_bound
+    if release.details["mechanism"] == "matrix":
+        return _gaussian_allows(
+            math.sqrt(variance), math.sqrt(_memberships(release)) * reach, claimed
+        )
+    # Of edges a rado sums half of all rows; the mean over several owners is nobody's own.
+    support = release.details["support"] or release.rows / 2
+    alone = len(release.parts) == 1
+    return not alone or _gaussian_allows(math.sqrt(variance / support), reach, claimed)
 
 
 def _memberships(release: "Release") -> int:
     """Return in how many rados one record is, at least: half of a power of two if structured."""
     count = int(release.details["count"])
     return count if release.details["signs"] == "iid" else max(1, count // 2)
-
-
-def _edge_deviation(release: "Release") -> float:
-    """Return the deviation of the noise on one edge, of which a rado sums half of all rows."""
-    support = release.details["support"] or release.rows / 2
-    return math.sqrt(float(release.noise.diagonal(1).max()) / support)
 
 
 def _moved_alone(release: "Release", names: Sequence[str]) -> bool:

@@ -62,8 +62,7 @@ def table_html(table: Table) -> str:
     """Return the table as markup, its title above it."""
     head = "".join(f"<th>{markup(column)}</th>" for column in table.columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{markup(cell)}</td>" for cell in row) + "</tr>"
-        for row in table.rows
+        "<tr>" + "".join(f"<td>{markup(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
     title = f"<caption>{markup(table.title)}</caption>"
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -4,9 +4,10 @@ __all__ = ["mapped_width", "products"]
 
 
 def products(width: int, degree: int, most: int) -> int:
-    """Return how many products 1 to ``degree`` of ``width`` columns have; most + 1 if there are more.
+    """Return how many products of 1 to ``degree`` of ``width`` columns there are.
 
-    C(width + degree, degree) - 1, computed factor by factor, so that no large number is made.
+    C(width + degree, degree) - 1, factor by factor; beyond ``most`` it is most + 1, so that no
+    large number is made.
     """
     total, larger = 1, max(width, degree)
     for i in range(1, min(width, degree) + 1):
