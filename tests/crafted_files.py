@@ -286,7 +286,7 @@ def empty_rados() -> Container:
 def many_laplaces(count: int = 256) -> Container:
     """Return a guarantee that composes different Laplace events; its epsilon lies in between."""
     whole = _from("laplace.suffice")
-    bounds = [0.1 + 0.01 * i for i in range(count)]
+    bounds = [0.05 + 0.002 * i for i in range(count)]
     events = [{"event": "laplace", "bound": bound} for bound in bounds]
     composed = {"event": "composed", "events": events}
     _guarantee(whole).update(event=composed, epsilon=0.9 * math.fsum(bounds), delta=1e-6)

@@ -209,7 +209,7 @@ def _event(data: dict[str, Any]) -> Event:
 def _neighbours(value: object) -> str:
     """Return the one word there is: what a promise compares is not for a stranger to choose."""
     if value != "replace-one":
-        raise CorruptFileError("a guarantee must be about neighbours that replace-one unit.")
+        raise CorruptFileError("the neighbours of a guarantee must be replace-one, no other word.")
     return "replace-one"
 
 
