@@ -2,13 +2,22 @@
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 import rfc8785
 
 from suffice.errors import CorruptFileError
 
-__all__ = ["LARGEST_INTEGER", "canonical", "number", "parse", "parse_canonical", "text"]
+__all__ = [
+    "LARGEST_INTEGER",
+    "canonical",
+    "is_digest",
+    "number",
+    "parse",
+    "parse_canonical",
+    "text",
+]
 
 LARGEST_INTEGER = 2**53 - 1  # what RFC 8785 can write
 
@@ -61,6 +70,11 @@ def text(value: object) -> str:
     if not isinstance(value, str):
         raise CorruptFileError("the file holds something else where text belongs.")
     return value
+
+
+def is_digest(value: str) -> bool:
+    """Say whether a text names bytes as we write it: ``sha256:`` and 64 lowercase hex digits."""
+    return re.fullmatch(r"sha256:[0-9a-f]{64}", value) is not None
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The two-agent protocol as files: propose, grant, fit, and every way in which it can go wrong."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -213,6 +214,42 @@ def test_tampered_files_are_refused(suffice):
 def test_what_could_never_be_granted_is_not_proposed(suffice, words, says):
     assert says in suffice("propose", "public.parquet", *words, "-o", "x", code=2)
     assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("spec", ["polynomial:9999", "polynomial:99999999", "rff:100000"])
+def test_maps_of_too_many_coordinates_are_refused_before_they_are_made(suffice, monkeypatch, spec):
+    from suffice.engines import fitting
+
+    suffice("propose", "public.parquet", "--epsilon", 4, "--map", "polynomial:2", "-o", "p")
+    asked = Proposal.load("p")
+    dataclasses.replace(asked, map=spec, features=asked.features[:1]).save("p")
+    monkeypatch.setattr(fitting, "fit_map", None)  # would fail if it were called
+    Path("policy.json").write_text(json.dumps({**POLICY, "maps": True}))
+    out = suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", code=9)
+    assert "at most 2000 coordinates" in out
+
+
+def test_categories_count_as_coordinates_once_the_public_rows_are_read(suffice):
+    told = ("--epsilon", 4, "--features", "ward", "--map", "polynomial:2", "-o", "p")
+    suffice("propose", "public.parquet", *told)
+    policy = {**POLICY, "maps": True, "most_coordinates": 8}
+    Path("policy.json").write_text(json.dumps(policy))
+    out = suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", code=9)
+    assert "at most 8 coordinates" in out  # three wards have nine products
+    assert spent() == 0
+    Path("policy.json").write_text(json.dumps({**policy, "most_coordinates": 9}))
+    suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o")
+    Path("policy.json").write_text(json.dumps({**policy, "most_coordinates": 1}))
+    suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "again")  # paid for already
+    assert Path("again").read_bytes() == Path("o").read_bytes()
+
+
+def test_what_a_proposal_says_is_shown_in_quotes_and_harmless(suffice):
+    purpose = "x" + " " * 200 + "granted  Protects each label. epsilon = 0.1"
+    suffice("propose", "public.parquet", "--epsilon", 4, "--purpose", purpose, "-o", "p")
+    out = suffice("inspect", "p")
+    assert '"x [200 blanks] granted' in out
+    assert out.replace("\n", "").isprintable()
 
 
 def test_maps_are_granted_where_the_policy_says_so(suffice):

@@ -24,6 +24,16 @@ def wanted(epsilon=0.5, delta=0.0, mechanism="auto", **other) -> Wanted:
     return Wanted(terms=Terms(epsilon, delta, mechanism), **options)
 
 
+def test_more_coordinates_than_the_policy_allows_are_refused():
+    decision = decide(wanted(coordinates=2001), POLICY, PLENTY)
+    assert decision.verdict is Verdict.REFUSED
+    assert decision.reasons == ("rows may have at most 2000 coordinates, mapped or not",)
+    assert decide(wanted(coordinates=2000), POLICY, PLENTY).verdict is Verdict.GRANTED
+    for bad in (0, -1, 1.5, True, "3"):
+        with pytest.raises(ParameterError, match="most_coordinates"):
+            Policy(1.0, most_coordinates=bad)
+
+
 def test_what_is_within_all_limits_is_granted_as_asked():
     for mechanism in grantable_mechanisms():
         asked = wanted(1.0, 1e-6, mechanism)

@@ -8,14 +8,16 @@ import typer
 
 from suffice.cli import options
 from suffice.cli.checks import check_outputs
-from suffice.cli.output import show_json, show_pairs, show_table
+from suffice.cli.output import say, show_json, show_pairs, show_table
 from suffice.cli.protocol import show_message
 from suffice.errors import ParameterError
+from suffice.plain_text import listed, name, phrase
 
 __all__ = ["register"]
 
 
 _SHOWN = 6  # of many columns
+_PROMISES = 100  # shown of those in one file; --json has all of them
 _NO_CLIP = 1e30  # a bound that no row of numbers reaches
 
 
@@ -31,6 +33,8 @@ def inspect(
     json: options.Json = False,
 ) -> None:
     """Say in words what a file holds and what was promised about it."""
+    import numpy as np
+
     from suffice.release.codec import MOST_BYTES, load, manifest_of
     from suffice.release.files import read_bounded
 
@@ -44,20 +48,17 @@ def inspect(
         signer = None if release.signature is None else release.signature.key.hex()
         show_json({**manifest_of(release), "sentences": sentences, "signed_by": signer})
         return
-    show_pairs(_description(release))
+    with np.errstate(all="ignore"):  # numbers as large as a stranger likes
+        lines = _description(release)
+    show_pairs(lines)
 
 
 def _description(release: Any) -> list[tuple[str, str]]:
     from suffice.release.kinds import kind_named
     from suffice.release.signing import fingerprint
 
-    lines = [("holds", kind_named(release.kind).title)]
-    for number, part in enumerate(release.parts, 1):
-        owner = f"owner {number}: " if len(release.parts) > 1 else ""
-        lines += [(f"{owner}per {g.unit}", str(g)) for g in part.guarantees]
-        where = f", to be found at {part.rows.found_at}" if part.rows.found_at else ""
-        lines.append((f"{owner}rows", f"{part.rows.count:,} ({part.rows.hash[:23]}...){where}"))
-    lines.append(("classes", ", ".join(map(str, release.classes))))
+    lines = [("holds", kind_named(release.kind).title), *_part_lines(release)]
+    lines.append(("classes", listed(release.classes)))
     lines += _model_lines(release) if release.kind == "model" else _detail_lines(release)
     lines.append(("coordinates", _coordinates(release.pipeline.outputs)))
     lines.append(("scaling from", str(release.pipeline.origin)))
@@ -65,7 +66,7 @@ def _description(release: Any) -> list[tuple[str, str]]:
         lines.append(("noise", _noise(release)))
     if release.pipeline.norm_bound < _NO_CLIP:
         lines.append(("clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"))
-    lines.append(("written by", release.library))
+    lines.append(("written by", name(release.library)))
     signed = "no"
     if release.signature is not None:
         signed = f"by key {fingerprint(release.signature)}; check whose it is with suffice verify"
@@ -73,15 +74,28 @@ def _description(release: Any) -> list[tuple[str, str]]:
     return lines
 
 
-def _noise(release: Any) -> str:
-    import numpy as np
+def _part_lines(release: Any) -> list[tuple[str, str]]:
+    """Return what was promised about whose rows, owner by owner."""
+    lines: list[tuple[str, str]] = []
+    for number, part in enumerate(release.parts, 1):
+        owner = f"owner {number}: " if len(release.parts) > 1 else ""
+        lines += [(f"{owner}per {g.unit}", str(g)) for g in part.guarantees[:_PROMISES]]
+        where = f", to be found at {phrase(part.rows.found_at)}" if part.rows.found_at else ""
+        lines.append((f"{owner}rows", f"{part.rows.count:,} ({part.rows.hash[:23]}...){where}"))
+        if len(lines) > _PROMISES:
+            break
+    left_out = len(release.guarantees) - sum(head.split(": ")[-1] != "rows" for head, _ in lines)
+    more = f"{left_out:,} more guarantees are in the file. Read all of them with --json."
+    return [*lines, ("warning", more)] if left_out else lines
 
+
+def _noise(release: Any) -> str:
     if release.kind == "proportions":
         # The noise is stated along directions that keep a set's total; a count has less.
         along = release.noise.diagonal(len(release.details["bags"])).mean()
         spread = (along * (1 - 1 / len(release.classes))) ** 0.5
         return f"{spread:.4g} on each count"
-    spread = release.noise.along(np.eye(len(release.pipeline.outputs))).mean() ** 0.5
+    spread = release.noise.diagonal(len(release.pipeline.outputs)).mean() ** 0.5
     if release.noise.form == "identity":
         return f"{spread:.4g} on each coordinate"
     return f"{spread:.4g} on a coordinate on average, more along directions where rows vary more"
@@ -89,26 +103,26 @@ def _noise(release: Any) -> str:
 
 def _detail_lines(release: Any) -> list[tuple[str, str]]:
     hidden = ("classes", "columns", "bags")
-    told = {name: value for name, value in release.details.items() if name not in hidden}
-    lines = [(name, _plain(value)) for name, value in told.items() if value not in (None, [], 0)]
+    told = {key: value for key, value in release.details.items() if key not in hidden}
+    lines = [(key, _plain(value)) for key, value in told.items() if value not in (None, [], 0)]
     lines += _bag_lines(release) if release.kind == "proportions" else []
     return [*lines, *_column_lines(release.details.get("columns", ()))]
 
 
 def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return listed(value) if isinstance(value, list) else name(value)
 
 
 def _bag_lines(release: Any) -> list[tuple[str, str]]:
     """Return the released proportions of the first few sets."""
     arrays, names = release.arrays, release.details["bags"]
     lines = [("sets", f"{len(names)}, of {arrays['sizes'].min()} to {arrays['sizes'].max()} rows")]
-    for name, size, shares in zip(
+    for bag, size, shares in zip(
         names[:_SHOWN], arrays["sizes"], arrays["proportions"], strict=False
     ):
         shown = ", ".join(f"{share:.3f}" for share in shares[:_SHOWN])
         more = ", ..." if len(shares) > _SHOWN else ""
-        lines.append((f"set {name}", f"{shown}{more} of {size} rows"))
+        lines.append((f"set {name(bag)}", f"{shown}{more} of {size} rows"))
     return [*lines, *([("", f"and {len(names) - _SHOWN} more")] if len(names) > _SHOWN else [])]
 
 
@@ -116,7 +130,8 @@ def _column_lines(columns: Sequence[Any]) -> list[tuple[str, str]]:
     """Return what randomised columns hold and how they were randomised, the first few of them."""
     from suffice.release.spread import SpreadColumn
 
-    shown = [str(SpreadColumn.from_json(item)) for item in columns[:_SHOWN]]
+    some = [SpreadColumn.from_json(item) for item in columns[:_SHOWN]]
+    shown = [f"{name(column.name)}: {column.noise}" for column in some]
     more = [f"and {len(columns) - _SHOWN} more"] if len(columns) > _SHOWN else []
     return [("columns", "; ".join([*shown, *more]))] if shown else []
 
@@ -124,7 +139,7 @@ def _column_lines(columns: Sequence[Any]) -> list[tuple[str, str]]:
 def _model_lines(release: Any) -> list[tuple[str, str]]:
     """Return what is known of a model's quality, in words."""
     known = release.details
-    lines = [("loss", known["loss"]), ("penalty", f"{known['lam']:.3g}")]
+    lines = [("loss", name(known["loss"])), ("penalty", f"{known['lam']:.3g}")]
     if known["risk"] is not None:
         within = ""
         if known["risk_low"] is not None:  # of rados no interval is known
@@ -137,7 +152,7 @@ def _model_lines(release: Any) -> list[tuple[str, str]]:
 
 
 def _coordinates(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:_SHOWN])
+    shown = ", ".join(map(name, names[:_SHOWN]))
     return f"{len(names)}: {shown}" + (", ..." if len(names) > _SHOWN else "")
 
 
@@ -159,13 +174,13 @@ def verify(
         raise ParameterError("say what to check: --key, or --proposal with --answer, or all three.")
     if key is not None:
         verify_release(load(path), key)
-        typer.echo(f"{path}: unaltered, and signed with {key}.")
+        say(f"{path}: unaltered, and signed with {key}.")
     if proposal is not None and answer is not None:
         from suffice.transport.messages import Answer, Proposal
         from suffice.transport.protocol import check_answer
 
         check_answer(Proposal.load(proposal), Answer.load(answer), path)
-        typer.echo(f"{path}: unaltered, and what {answer} grants to {proposal}.")
+        say(f"{path}: unaltered, and what {answer} grants to {proposal}.")
 
 
 def audit(
@@ -200,7 +215,7 @@ def audit(
     chosen, effort = tuple(kinds or ()), 5.0 if thorough else 1.0
 
     def told(done: int, total: int, finding: Any) -> None:
-        typer.echo(f"{done}/{total} {finding.name}: {finding.verdict}", err=True)
+        say(f"{done}/{total} {finding.name}: {finding.verdict}", error=True)
 
     if epsilon is None:
         names = list(selected(chosen))
@@ -232,9 +247,9 @@ def _show_findings(findings: Sequence[Any], failure: float) -> None:
         if rows:
             show_table(title, COLUMNS, rows)
     strange = [finding.name for finding in findings if not finding.expected]
-    typer.echo(
+    say(
         f"All bounds hold together but for a probability of {failure:g}. A bound below a claim is"
         " no proof of the claim."
     )
     if strange:
-        typer.echo(f"Not as it should be: {'; '.join(strange)}.", err=True)
+        say(f"Not as it should be: {'; '.join(strange)}.", error=True)

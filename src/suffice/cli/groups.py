@@ -11,10 +11,9 @@ from suffice.cli import options, parsing
 from suffice.cli.checks import refuse_unused
 from suffice.cli.output import show_json, show_pairs
 from suffice.errors import ParameterError
+from suffice.plain_text import listed
 
 __all__ = ["Leaving", "MappedRows", "grouped", "write_release"]
-
-_SHOWN = 12  # of many columns
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -150,5 +149,4 @@ def write_release(
 
 def _some(names: list[str]) -> str:
     """Return a few names and how many more there are: an id among them is soon seen."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return (", ".join(names[:_SHOWN]) or "none") + more
+    return listed(names) or "none"

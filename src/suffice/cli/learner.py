@@ -8,8 +8,9 @@ import typer
 
 from suffice.cli import options
 from suffice.cli.checks import check_outputs, refuse_unused
-from suffice.cli.output import show_json, show_pairs, show_table
+from suffice.cli.output import say, show_json, show_pairs, show_table
 from suffice.errors import ParameterError, TableError
+from suffice.plain_text import listed, name
 
 __all__ = ["register"]
 
@@ -88,7 +89,7 @@ def fit(
     show_pairs(
         [
             ("written", str(output)),
-            ("classes", ", ".join(map(str, model.classes_))),
+            ("classes", listed(model.classes_)),
             ("penalty", f"{model.lam_:.3g}" + _constant(model)),
             ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), {_about(votes=votes)}"),
             *_doubt(high, blind),
@@ -122,7 +123,7 @@ def _fit_records(releases: list[Any], output: Path, lam: float | str, *, json: b
     show_pairs(
         [
             ("written", str(output)),
-            ("classes", ", ".join(map(str, model.classes_))),
+            ("classes", listed(model.classes_)),
             ("penalty", f"{model.lam_:.3g}"),
             ("likelihood", f"{model.likelihood_:.4g} per record, of the corrupted labels"),
         ]
@@ -153,7 +154,7 @@ def _fit_rados(
     if json:
         show_json(result)
         return
-    classes = ("classes", ", ".join(map(str, model.classes_)))
+    classes = ("classes", listed(model.classes_))
     show_pairs([("written", str(output)), classes, shown, risk])
 
 
@@ -208,10 +209,10 @@ def predict(
     columns = {"prediction": classifier.predict(table)}
     if classifier.loss != "linear":  # which gives scores, and no probabilities
         probability = classifier.predict_proba(table)
-        for position, name in enumerate(classifier.classes_):
-            columns[f"probability of {name}"] = probability[:, position]
-    write_table(pa.table(columns), output)
-    typer.echo(f"{output}: {len(columns['prediction']):,} predictions.")
+        for position, class_name in enumerate(classifier.classes_):
+            columns[f"probability of {class_name}"] = probability[:, position]
+    write_table(pa.table(columns), output, for_sheets=True)
+    say(f"{output}: {len(columns['prediction']):,} predictions.")
 
 
 def score(
@@ -237,7 +238,7 @@ def score(
     try:
         found = [label_codes(batch.column(label), classes) for batch in source.batches([label])]
     except TableError:
-        shown = ", ".join(map(str, classes))
+        shown = listed(classes)
         raise TableError(
             f"some labels are missing, or none of the model's classes ({shown}); leave their rows"
             " out."
@@ -252,7 +253,7 @@ def score(
         show_json(result)
     else:
         alone = f"always the larger class: {larger:.4f}"
-        typer.echo(f"accuracy {result['accuracy']:.4f} on {result['rows']:,} rows ({alone})")
+        say(f"accuracy {result['accuracy']:.4f} on {result['rows']:,} rows ({alone})")
 
 
 def frequencies(
@@ -270,7 +271,7 @@ def frequencies(
         show_json({"columns": [column.to_json() for column in found]})
         return
     cells = [
-        (column.name, str(state), f"{share:.4f}", f"{low:.4f} to {high:.4f}")
+        (name(column.name), name(state), f"{share:.4f}", f"{low:.4f} to {high:.4f}")
         for column in found
         for state, share, low, high in zip(
             column.states, column.shares, column.low, column.high, strict=True

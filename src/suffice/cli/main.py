@@ -1,5 +1,6 @@
 """The program ``suffice``: its commands, its version, and how it reports errors."""
 
+import io
 import sys
 from typing import Annotated
 
@@ -7,7 +8,8 @@ import typer
 
 from suffice._version import __version__
 from suffice.cli import auditing, learner, owner, protocol, ratio, simulate, study, survey
-from suffice.errors import SufficeError, UsageError
+from suffice.cli.output import say
+from suffice.errors import StorageError, SufficeError, UsageError
 
 __all__ = ["app", "run"]
 
@@ -22,7 +24,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"suffice {__version__}")
+        say(f"suffice {__version__}")
         raise typer.Exit
 
 
@@ -41,13 +43,19 @@ for _role in (owner, auditing, learner, ratio, protocol, study, simulate, survey
 
 def run() -> None:
     """Run the program; an error of the library is one line on stderr and its own exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter gets its escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="suffice")
     except SufficeError as error:
-        typer.echo(f"suffice: {error}", err=True)
+        say(f"suffice: {error}", error=True)
         sys.exit(error.exit_code)
     except ValueError as error:
         if type(error).__name__ != "InvalidParameterError":  # scikit-learn's, which few load
             raise
-        typer.echo(f"suffice: {error}", err=True)
+        say(f"suffice: {error}", error=True)
         sys.exit(UsageError.exit_code)
+    except MemoryError:
+        say("suffice: this needs more memory than there is. Use a smaller file.", error=True)
+        sys.exit(StorageError.exit_code)

@@ -1,4 +1,8 @@
-"""What every command prints with: tables for people, JSON for programs, a bar for long work."""
+"""What every command prints with: lines and tables for people, JSON for programs, a bar to wait by.
+
+Nothing else in the command line writes to a terminal, so that text from files is made harmless in
+one place (`suffice.plain_text`).
+"""
 
 import json
 import sys
@@ -6,12 +10,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["progress", "show_json", "show_pairs", "show_table", "steps"]
+from suffice.plain_text import escaped
+
+__all__ = ["progress", "say", "show_json", "show_pairs", "show_table", "steps"]
+
+_LONGEST_CELL = 400
+_LONGEST_HEAD = 80  # of a line's name: a longer one would push every value out of sight
+
+
+def say(*lines: str, error: bool = False) -> None:
+    """Print lines, each of them one line whatever it holds, on stdout or on stderr."""
+    file = sys.stderr if error else sys.stdout
+    file.write("".join(f"{escaped(line)}\n" for line in lines))
+    file.flush()
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    """Print one JSON document on stdout, in ASCII: all other characters are escapes."""
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=True) + "\n")
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -20,11 +36,11 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(escaped(title)), title_justify="left")
     for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # a stranger's text is no markup
+        table.add_column(Text(escaped(column, _LONGEST_CELL)), overflow="fold")
+    for row in rows:  # a stranger's text is no markup
+        table.add_row(*(Text(escaped(cell, _LONGEST_CELL)) for cell in row))
     Console().print(table)
 
 
@@ -37,8 +53,8 @@ def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in pairs:
-        grid.add_row(Text(name), Text(value))  # a stranger's text is no markup
+    for name, value in pairs:  # a stranger's text is no markup
+        grid.add_row(Text(escaped(name, _LONGEST_HEAD)), Text(escaped(value)))
     Console().print(grid)
 
 

@@ -9,7 +9,7 @@ import typer
 from suffice.cli import options, parties, proportions, rados
 from suffice.cli.checks import check_outputs
 from suffice.cli.groups import MappedRows, grouped
-from suffice.cli.output import show_json, show_table
+from suffice.cli.output import say, show_json, show_table
 from suffice.cli.parsing import values
 from suffice.cli.releases import release_app
 
@@ -96,8 +96,8 @@ def ledger_init(
     budget = Budget(epsilon, delta)
     Ledger(path, {dataset: {unit: budget}})
     if about := budget.explained(unit):
-        typer.echo(about)
-    typer.echo(f"{path}: data set {dataset!r} may lose {budget} per {unit}.")
+        say(about)
+    say(f"{path}: data set {dataset!r} may lose {budget} per {unit}.")
 
 
 @ledger_app.command("show")
@@ -189,4 +189,4 @@ def keygen(
     from suffice.release.signing import generate_keys
 
     private, public = generate_keys(stem)
-    typer.echo(f"{private}: keep it secret.\n{public}: give it to those who verify.")
+    say(f"{private}: keep it secret.", f"{public}: give it to those who verify.")

@@ -8,7 +8,7 @@ import typer
 from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.groups import Leaving, MappedRows, grouped
-from suffice.cli.output import progress, show_json, show_pairs, show_table
+from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.cli.warned import owner_warnings
 from suffice.errors import ParameterError
 
@@ -284,7 +284,7 @@ def plan_parties(
         plan.cells(),
     )
     for verdict in plan.verdicts:
-        typer.echo(verdict)
+        say(verdict)
 
 
 def _auxiliary(table: Path, mapped: MappedRows, like: Path | None) -> Any:
@@ -327,13 +327,13 @@ def _report(outcome: Any, output: Path, leaving: Leaving) -> None:
     }
     if not leaving.json:
         for rejected in outcome.rejected:
-            typer.echo(f"suffice: counted as zero: {rejected}", err=True)
+            say(f"suffice: counted as zero: {rejected}", error=True)
         if outcome.absent:
             names = f": {', '.join(outcome.missing[:8])}" if outcome.missing else ""
             more = ", ..." if len(outcome.missing) > 8 else ""
             text = f"suffice: nothing came from {outcome.absent} parties{names}{more}"
-            typer.echo(text, err=True)
+            say(text, error=True)
         if not outcome.accepted:  # a refusal would tell that the only party left had nothing
-            typer.echo("suffice: nothing was counted: what left is noise, and paid for", err=True)
+            say("suffice: nothing was counted: what left is noise, and paid for", error=True)
     counted = ("parties", f"{outcome.accepted:,} counted")
     leaving.write(outcome.release, output, told, shown=[counted])

@@ -9,8 +9,12 @@ from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs
 from suffice.cli.output import progress, show_json, show_pairs
 from suffice.cli.parsing import values
+from suffice.plain_text import name, phrase
+from suffice.strict_json import is_digest
 
 __all__ = ["register", "show_message"]
+
+_SHOWN = 8  # of many columns, or reasons
 
 
 def register(app: typer.Typer) -> None:
@@ -120,18 +124,19 @@ def _show(message: Any, more: dict[str, Any], *, json: bool) -> None:
         return
 
     hidden = {"message", "version", "digest"}
-    told = {name: v for name, v in content.items() if name not in hidden and v not in (None, "")}
+    told = {key: v for key, v in content.items() if key not in hidden and v not in (None, "")}
     lines = {**more, message.name: message.digest, **told}
-    show_pairs([(name, _words(value)) for name, value in lines.items()])
+    show_pairs([(key, _words(value)) for key, value in lines.items()])
 
 
 def _words(value: Any) -> str:
     """Return a field of a message for reading."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
+        return ", ".join(f"{key} {_words(item)}" for key, item in value.items())
     if isinstance(value, list):
-        # Column names may hold anything; what is not printable is shown escaped.
-        words = [str(item) if str(item).isprintable() else ascii(item) for item in value]
-        return "; ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
-    text = str(value)
-    return f"{text[:23]}..." if text.startswith("sha256:") else text
+        words = [phrase(str(item)) for item in value[:_SHOWN]]
+        more = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
+        return "; ".join(words) + more
+    if isinstance(value, str) and is_digest(value):
+        return f"{value[:23]}..."
+    return phrase(value) if isinstance(value, str) else name(value)

@@ -8,7 +8,7 @@ import typer
 from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs
 from suffice.cli.groups import Leaving, grouped
-from suffice.cli.output import progress, show_json, show_table
+from suffice.cli.output import progress, say, show_json, show_table
 from suffice.cli.warned import owner_warnings
 
 __all__ = ["register"]
@@ -171,7 +171,7 @@ def plan_rados(
     title = f"Noise on a coordinate of a rado, and what random signs make of it: {plan.rows} rows"
     show_table(title, plan.COLUMNS, plan.cells())
     for line in plan.advice:
-        typer.echo(line)
+        say(line)
 
 
 def _ranges(

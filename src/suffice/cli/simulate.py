@@ -7,7 +7,7 @@ import typer
 
 from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs
-from suffice.cli.output import show_json, show_table, steps
+from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
@@ -88,7 +88,7 @@ def parties(
         show_json(found)
         return
     show_table(drawn.title, drawn.columns, drawn.rows)
-    typer.echo(f"The page with the plot: {output}")
+    say(f"The page with the plot: {output}")
 
 
 def _numbers(text: str) -> list[float]:

@@ -7,7 +7,7 @@ import typer
 
 from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs, make_folder
-from suffice.cli.output import show_json, show_table, steps
+from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
@@ -36,14 +36,14 @@ def demo(
     with steps() as tell:
         story = run_demo(output, files=files, progress=tell)
     for paragraph in story.paragraphs:
-        typer.echo(paragraph + "\n")
+        say(paragraph, "")
     for number, chapter in enumerate(story.chapters, start=1):
-        typer.echo(f"{number}. {chapter.title}. {' '.join(chapter.told)}\n")
+        say(f"{number}. {chapter.title}. {' '.join(chapter.told)}", "")
     for table in story.tables:
         show_table(table.title, table.columns, table.rows)
-    typer.echo(f"\nThe report with plots: {output}")
+    say("", f"The report with plots: {output}")
     if files is not None:
-        typer.echo(f"Its tables, as CSV: {files}")
+        say(f"Its tables, as CSV: {files}")
 
 
 def reproduce(
@@ -91,12 +91,12 @@ def reproduce(
         show_json(study.document(results))
         return
     for name, result in results.items():
-        typer.echo(f"{name}, {result.seconds:.0f} s")
+        say(f"{name}, {result.seconds:.0f} s")
         for table in result.shown:
             show_table(table.title, table.columns, table.rows)
         for note in result.notes:
-            typer.echo(note)
-    typer.echo(f"\nThe page with figures: {output}; its values: {beside}")
+            say(note)
+    say("", f"The page with figures: {output}; its values: {beside}")
 
 
 def _list(*, json: bool) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import typer
+from suffice.cli.output import say
 
 __all__ = ["owner_warnings"]
 
@@ -21,7 +21,7 @@ def owner_warnings() -> Iterator[None]:
 
         def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
             if category is SharedRowsWarning:
-                typer.echo(f"suffice: warning: {message}", err=True)
+                say(f"suffice: warning: {message}", error=True)
             else:
                 usual(message, category, *where, **more)
 

@@ -330,7 +330,7 @@ def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
     Without a penalty the operator must also be inside: a projected one is on the boundary.
     """
     width, columns = len(problem.operator), problem.operator.size // len(problem.operator)
-    energy = columns * float(noise.along(np.eye(width)).sum())
+    energy = columns * float(noise.diagonal(width).sum())
     if energy <= _NOISY * float(np.sum(problem.operator**2)):
         return problem
     nearest = project(problem.rows, problem.operator, weights=problem.weights)

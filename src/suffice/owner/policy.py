@@ -18,7 +18,16 @@ from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Budget
 from suffice.release.files import read_bounded
 
-__all__ = ["Decision", "Policy", "Terms", "Verdict", "Wanted", "decide", "grantable_mechanisms"]
+__all__ = [
+    "Decision",
+    "Policy",
+    "Terms",
+    "Verdict",
+    "Wanted",
+    "decide",
+    "grantable_mechanisms",
+    "too_wide",
+]
 
 _MOST_BYTES = 2**20
 _GRANTABLE = ("mean-operator",)
@@ -57,13 +66,17 @@ class Terms:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What somebody asks for, as far as a policy has a say in it: all of it public."""
+    """What somebody asks for, as far as a policy has a say in it: all of it public.
+
+    ``coordinates`` are those that rows would have at least, by arithmetic.
+    """
 
     kind: str
     terms: Terms
     rows: int
     features: tuple[str, ...]
     mapped: bool = False
+    coordinates: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,7 +85,8 @@ class Policy:
 
     ``mechanisms`` are those accepted; "auto" among them accepts every one. ``features`` are the
     columns that may be asked for (None: all but the label); name them whenever the table has
-    columns that are not public. ``maps`` says whether rows may be mapped.
+    columns that are not public. ``maps`` says whether rows may be mapped; ``most_coordinates`` how
+    many coordinates rows may have, mapped or not: work and memory grow with their square.
     """
 
     largest_epsilon: float
@@ -82,6 +96,7 @@ class Policy:
     features: tuple[str, ...] | None = None
     least_rows: int = 1
     maps: bool = False
+    most_coordinates: int = 2000
 
     def __post_init__(self) -> None:
         check_epsilon(self.largest_epsilon)
@@ -90,9 +105,10 @@ class Policy:
         _check_names("kinds", self.kinds, _GRANTABLE)
         if self.features is not None:
             _check_names("features", self.features, self.features)
-        whole = isinstance(self.least_rows, int) and not isinstance(self.least_rows, bool)
-        if not whole or self.least_rows < 1:
-            raise ParameterError("the policy's least_rows must be a positive integer.")
+        for field in ("least_rows", "most_coordinates"):
+            number = getattr(self, field)
+            if type(number) is not int or number < 1:
+                raise ParameterError(f"the policy's {field} must be a positive integer.")
         if not isinstance(self.maps, bool):
             raise ParameterError("the policy's maps must be true or false.")
 
@@ -196,7 +212,14 @@ def _refusals(wanted: Wanted, policy: Policy) -> list[str]:
         reasons.append(f"nothing is granted about fewer than {policy.least_rows} rows")
     if wanted.mapped and not policy.maps:
         reasons.append("no feature maps are granted; propose the rows as they are")
+    if wanted.coordinates > policy.most_coordinates:
+        reasons.append(too_wide(policy))
     return reasons
+
+
+def too_wide(policy: Policy) -> str:
+    """Return the reason why rows of more coordinates are not granted."""
+    return f"rows may have at most {policy.most_coordinates} coordinates, mapped or not"
 
 
 def _nearest(asked: Terms, policy: Policy, left: Budget) -> Terms | None:

@@ -8,15 +8,18 @@ not asked where their floats cannot answer: for a tiny delta or an enormous loss
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from suffice.errors import ParameterError
+from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
+from suffice.privacy.calibrate import gaussian_delta
 from suffice.privacy.events import Approximate, Composed, Event, Gaussian, Laplace, Pure, Unbounded
 
 __all__ = [
     "CONVOLUTION_ERROR",
     "LEAST_DELTA",
+    "as_stated",
     "compose_events",
     "composed_epsilon",
     "fits",
@@ -28,6 +31,8 @@ _ROUNDING = 1e-9  # far above what the floats of a convolution can lose
 CONVOLUTION_ERROR = 1e-12  # of delta, absolute: Fourier transforms lose about 1e-14
 LEAST_DELTA = 1e-11  # below this, only sums are trusted
 _MOST_EPSILON = 200.0  # above this nothing is protected, and a distribution would fill the memory
+_AGREES = 1e-9  # relative: two computations of one epsilon differ by less
+_MOST_POINTS = 50_000  # of distributions that are computed for a stranger: a fraction of a second
 _FINE_EVENTS = 100  # with more events than this the interval shrinks in proportion
 
 
@@ -133,6 +138,67 @@ def _composed_epsilon(parts: tuple[Event, ...], delta: float) -> float:
     if len(joined) == 1 or delta <= LEAST_DELTA or plain > _MOST_EPSILON:
         return plain
     return min(plain, _by_distribution(joined, delta))
+
+
+def as_stated(event: Composed, delta: float, epsilon: float) -> Composed:
+    """Return a stranger's composed event with the epsilon that its file states at ``delta``.
+
+    No distribution is computed unless it is a small one. The plain sum bounds epsilon from above.
+    From below it is bounded by the exact curve of a pure loss b with a Gaussian,
+
+        delta(epsilon) = p G(epsilon - b) + (1 - p) G(epsilon + b),   p = 1 / (1 + e^-b),
+
+    which is all that mechanisms compose today, and of which b = 0 is the Gaussian alone.
+    """
+    parts = _flat([event])
+    joined = _joined(parts)
+    plain = min(_plain_sum(parts, delta), _plain_sum(joined, delta))
+    if not math.isfinite(plain):
+        raise ParameterError("at this delta the event has no finite epsilon; raise delta.")
+    most, least = plain * (1 + _AGREES), epsilon * (1 + _AGREES)
+    alone = max(part.epsilon(delta) for part in joined)
+    if epsilon > most or least < alone or not _within(joined, delta, least):
+        raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
+    if least < plain and not _is_pair(joined):
+        if _points(joined) > _MOST_POINTS:
+            raise UnsupportedFileError(
+                "the file composes more privacy events than are checked for a file."
+            )
+        if not math.isclose(epsilon, _composed_epsilon(tuple(parts), delta), rel_tol=_AGREES):
+            raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
+    return replace(event, stated=(delta, epsilon))
+
+
+def _is_pair(events: Sequence[Event]) -> bool:
+    """Say whether the events are a pure loss and a Gaussian, whose exact curve is known."""
+    return len(events) == 2 and {type(event) for event in events} == {Pure, Gaussian}
+
+
+def _within(events: Sequence[Event], delta: float, epsilon: float) -> bool:
+    """Say whether the largest pure loss and the Gaussian among ``events`` stay within a point."""
+    normal = [event for event in events if isinstance(event, Gaussian)]
+    if len(normal) != 1:
+        return True
+    bound = max((event.bound for event in events if type(event) is Pure), default=0.0)
+    one, left = normal[0], epsilon - 2 * normal[0].slack
+    kept = 1 / (1 + math.exp(-bound))
+    cost = kept * gaussian_delta(left - bound, one.multiplier)
+    cost += (1 - kept) * gaussian_delta(left + bound, one.multiplier)
+    return cost <= (delta - one.tail) * math.exp(-one.slack) * (1 + _AGREES)
+
+
+def _points(events: Sequence[Event]) -> float:
+    """Return about how many numbers the distributions of the events have, all together."""
+    interval = _INTERVAL * min(1.0, _FINE_EVENTS / len(events))
+    known = Pure | Approximate
+    return (
+        2
+        / interval
+        * math.fsum(
+            event.bound if isinstance(event, known) else event.epsilon(CONVOLUTION_ERROR)
+            for event in events
+        )
+    )
 
 
 def fits(events: Sequence[Event], epsilon: float, delta: float) -> bool:

@@ -9,7 +9,7 @@ sets are easier to tell apart than that pair. ``privacy/proofs/`` holds the argu
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
@@ -142,9 +142,14 @@ class Unbounded(Event):
 
 @dataclass(frozen=True)
 class Composed(Event):
-    """Several events on the same unit, one after the other, possibly adaptively."""
+    """Several events on the same unit, one after the other, possibly adaptively.
+
+    ``stated`` is a point (delta, epsilon) of theirs that a file states and that was checked
+    (`accounting.as_stated`): there it is not computed anew.
+    """
 
     events: tuple[Event, ...]
+    stated: tuple[float, float] | None = field(default=None, compare=False, repr=False)
     name: ClassVar[str] = "composed"
 
     def __post_init__(self) -> None:
@@ -153,6 +158,8 @@ class Composed(Event):
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon of the composition, by privacy-loss distributions."""
+        if self.stated is not None and self.stated[0] == delta:
+            return self.stated[1]
         from suffice.privacy.accounting import composed_epsilon
 
         return composed_epsilon(self.events, delta)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from suffice.errors import CorruptFileError, ParameterError, UnitError
+from suffice import plain_text
+from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnitError
 from suffice.privacy import calibrate
-from suffice.privacy.accounting import compose_events
-from suffice.privacy.events import Event, Pure, Unbounded, event_from_json
+from suffice.privacy.accounting import as_stated, compose_events
+from suffice.privacy.events import Composed, Event, Pure, Unbounded, event_from_json
 from suffice.strict_json import number, text
 
 __all__ = ["Assumption", "Budget", "Guarantee", "Kind", "Scope", "Unit", "compose"]
@@ -71,6 +72,9 @@ class Assumption:
 
     statement: str
     checked: str
+
+    def __str__(self) -> str:
+        return f"{plain_text.phrase(self.statement)} ({plain_text.phrase(self.checked)})"
 
     def to_json(self) -> dict[str, str]:
         """Return the assumption as plain JSON values."""
@@ -188,16 +192,16 @@ class Guarantee:
         try:
             guarantee = cls(
                 unit=Unit(data["unit"]),
-                event=event_from_json(data["event"]),
+                event=_event(data),
                 delta=number(data["delta"]),
                 scope=Scope(data["scope"]),
                 kind=Kind(data["kind"]),
-                neighbours=text(data["neighbours"]),
+                neighbours=_neighbours(data["neighbours"]),
                 public=tuple(map(text, data["public"])),
                 assumptions=tuple(_assumption(item) for item in data["assumptions"]),
                 of=tuple(map(text, data["of"])),
             )
-        except CorruptFileError:
+        except ReleaseError:
             raise
         except (ValueError, TypeError, ArithmeticError) as error:
             raise CorruptFileError("a guarantee in the file is not valid.") from error
@@ -209,6 +213,21 @@ _FIELDS = {
     "unit", "event", "epsilon", "delta", "scope", "kind", "neighbours", "public", "assumptions",
     "of",
 }  # fmt: skip
+
+
+def _event(data: dict[str, Any]) -> Event:
+    """Return the event of a guarantee in a file; what is composed, with the epsilon stated."""
+    event = event_from_json(data["event"])
+    if not isinstance(event, Composed):
+        return event
+    return as_stated(event, calibrate.check_delta(number(data["delta"])), number(data["epsilon"]))
+
+
+def _neighbours(value: object) -> str:
+    """Return the one word there is: what a promise compares is not for a stranger to choose."""
+    if value != "replace-one":
+        raise CorruptFileError("the neighbours of a guarantee must be replace-one, no other word.")
+    return "replace-one"
 
 
 def _check_stated(guarantee: Guarantee, stated: object) -> None:
@@ -274,7 +293,7 @@ def _number(value: float) -> str:
 
 
 def _listed(items: tuple[str, ...]) -> str:
-    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+    return plain_text.listed(items, last=" and ", each=plain_text.phrase)
 
 
 def _sentences(guarantee: Guarantee) -> list[str]:
@@ -293,7 +312,7 @@ def _sentences(guarantee: Guarantee) -> list[str]:
     if guarantee.public:
         sentences.append(f"Taken as public: {_listed(guarantee.public)}.")
     if guarantee.assumptions:
-        rests = "; ".join(f"{a.statement} ({a.checked})" for a in guarantee.assumptions)
+        rests = "; ".join(map(str, guarantee.assumptions))
         sentences.append(f"It rests on: {rests}.")
     return sentences
 

@@ -14,6 +14,7 @@ from suffice.privacy.guarantee import Guarantee
 from suffice.release.covariance import Covariance
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
 from suffice.release.spread import SpreadColumn, declared_pipeline, discrete_sizes
+from suffice.strict_json import is_digest
 from suffice.tables.pipeline import Pipeline
 
 __all__ = ["Part", "Release", "RowSet", "Signature"]
@@ -32,7 +33,7 @@ class RowSet:
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ParameterError("a row count must be a positive integer.")
-        if not self.hash.startswith("sha256:") or len(self.hash) != 71:
+        if not is_digest(self.hash):
             raise ParameterError("a row hash must be written as sha256: and 64 hexadecimal digits.")
 
 
@@ -152,22 +153,40 @@ def _check_contents(release: Release) -> None:
         trouble = ARRAY_CHECKS[rule.check](array, release.details)
         if trouble:
             raise CorruptFileError(f"array {name} {trouble}.")
-    if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
-        raise CorruptFileError("the sizes of the sets do not add up to the number of rows.")
-    if "columns" in release.details and release.pipeline != _declared(release.details):
-        raise CorruptFileError("the pipeline is not the one that the columns declare.")
+    _check_together(kind, release)
     factor = release.noise.array
     if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
         raise CorruptFileError("the noise covariance does not fit the statistic.")
 
 
+def _check_together(kind: Kind, release: Release) -> None:
+    """Raise unless details, arrays and pipeline, each right alone, are right together."""
+    if not release.pipeline.outputs:
+        raise CorruptFileError("a release must have a coordinate.")
+    if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
+        raise CorruptFileError("the sizes of the sets do not add up to the number of rows.")
+    if "risk_low" in kind.details and not _ordered_figures(release.details):
+        raise CorruptFileError("the interval of the risk must have two ends, around the risk.")
+    if "columns" in release.details and release.pipeline != _declared(release.details):
+        raise CorruptFileError("the pipeline is not the one that the columns declare.")
+
+
 def _declared(details: Mapping[str, Any]) -> Pipeline:
-    return declared_pipeline([SpreadColumn.from_json(item) for item in details["columns"]])
+    return declared_pipeline(SpreadColumn.from_json(item) for item in details["columns"])
+
+
+def _ordered_figures(details: Mapping[str, Any]) -> bool:
+    """Say whether a model states no interval of its risk, or a whole one that holds the risk."""
+    ends = [details[name] for name in ("risk_low", "risk", "risk_high")]
+    if ends[0] is None and ends[2] is None:
+        return True
+    return None not in ends and ends == sorted(ends)
 
 
 def _check_details(kind: Kind, details: Mapping[str, Any]) -> None:
     if set(details) != set(kind.details):
         raise CorruptFileError(f"a {kind.name} release must state {', '.join(kind.details)}.")
     for name, rule in kind.details.items():
-        if not DETAIL_CHECKS[rule.check](details[name]):
+        value = details[name]
+        if not DETAIL_CHECKS[rule.check](value) or (rule.among and value not in rule.among):
             raise CorruptFileError(f"detail {name} is not valid.")

@@ -15,22 +15,30 @@ the manifest is critical: one that this version does not know is an error.
 """
 
 import hashlib
+import re
 import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
 from suffice import strict_json
-from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnsupportedFileError
+from suffice.errors import (
+    CorruptFileError,
+    ParameterError,
+    ReleaseError,
+    StorageError,
+    UnsupportedFileError,
+)
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Part, Release, RowSet, Signature
+from suffice.release.claims import check_claims
 from suffice.release.covariance import Covariance
 from suffice.release.files import read_bounded
 from suffice.release.kinds import kind_named
+from suffice.release.payload import arrays_of
 from suffice.tables.pipeline import Pipeline
 
 __all__ = [
@@ -50,7 +58,7 @@ PART_MAGIC = b"suffpart"  # how a party's contribution begins, which is no relea
 _LENGTHS = struct.Struct("<QQQ")
 _HEAD = len(_MAGIC) + _LENGTHS.size
 _SIGNATURE_BYTES = 96
-_DTYPES = {"F64": "float64", "I64": "int64", "U8": "uint8"}
+_MOST_GUARANTEES = 4096  # of a file: each is computed anew, and read by people
 _FIELDS = {
     "kind", "kind_version", "library", "parts", "pipeline", "noise", "details", "payload"
 }  # fmt: skip
@@ -110,7 +118,10 @@ def load(source: str | Path | bytes) -> Release:
     the owner's is for `suffice.verify` to say.
     """
     data = source if isinstance(source, bytes) else read_bounded(Path(source), MOST_BYTES)
-    return decode(data)
+    try:
+        return decode(data)
+    except MemoryError:
+        raise StorageError("the file needs more memory than there is; it is not read.") from None
 
 
 def decode(data: bytes) -> Release:
@@ -125,7 +136,9 @@ def decode(data: bytes) -> Release:
     if fields["payload"] != {"sha256": hashlib.sha256(payload).hexdigest()}:
         raise CorruptFileError("the payload is not the one that the manifest describes.")
     try:
-        release = _assemble(fields, _arrays_of(payload), signature)
+        with np.errstate(all="ignore"):  # what overflows is found by the checks
+            release = _assemble(fields, arrays_of(payload, fields["pipeline"]), signature)
+            check_claims(release)
     except ReleaseError:
         raise
     except (ParameterError, TypeError, KeyError, AttributeError) as error:
@@ -163,24 +176,6 @@ def _split(data: bytes) -> tuple[bytes, bytes, Signature | None]:
     return data[_HEAD:middle], data[middle:end], signed
 
 
-def _arrays_of(payload: bytes) -> dict[str, NDArray[Any]]:
-    """Return the arrays, after checking the header that the safetensors library trusts."""
-    if len(payload) < 8 or (length := int.from_bytes(payload[:8], "little")) > len(payload) - 8:
-        raise CorruptFileError("the payload is cut off.")
-    header = strict_json.parse(payload[8 : 8 + length])
-    if not isinstance(header, dict):
-        raise CorruptFileError("the payload's header is malformed.")
-    for name, entry in header.items():
-        good = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
-        if name == "__metadata__" or not good or entry["dtype"] not in _DTYPES:
-            raise CorruptFileError("the payload holds an array of a type that no kind has.")
-    try:
-        arrays = safetensors.numpy.load(payload)
-    except (safetensors.SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise CorruptFileError("the payload is malformed.") from error
-    return dict(arrays)
-
-
 def _assemble(
     fields: dict[str, Any], arrays: dict[str, NDArray[Any]], signature: Signature | None
 ) -> Release:
@@ -197,15 +192,36 @@ def _assemble(
         kind=kind.name,
         arrays=own,
         details=fields["details"],
-        parts=tuple(_part(item) for item in fields["parts"]),
+        parts=_parts(fields["parts"]),
         pipeline=pipeline,
         noise=noise,
-        library=strict_json.text(fields["library"]),
+        library=_library(fields["library"]),
         signature=signature,
     )
 
 
-def _part(item: Any) -> Part:
+def _library(value: Any) -> str:
+    """Return who wrote the file: a name and a version, in plain letters."""
+    if not re.fullmatch(r"[A-Za-z0-9 ._+-]{1,100}", strict_json.text(value)):
+        raise CorruptFileError("the library that a file names must be a name and a version.")
+    return str(value)
+
+
+def _parts(items: Any) -> tuple[Part, ...]:
+    """Return the parts, once they are few enough to be read one by one."""
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise CorruptFileError("a release must list its parts.")
+    stated = [item.get("guarantees") for item in items]
+    if not all(isinstance(guarantees, list) for guarantees in stated):
+        raise CorruptFileError("a part must list its guarantees.")
+    if max(len(items), sum(map(len, stated))) > _MOST_GUARANTEES:
+        raise CorruptFileError(
+            f"a release has at most {_MOST_GUARANTEES:,} parts, and as many guarantees."
+        )
+    return tuple(_part(item) for item in items)
+
+
+def _part(item: dict[str, Any]) -> Part:
     if set(item) != {"rows", "guarantees"} or set(item["rows"]) != {"count", "hash", "found_at"}:
         raise CorruptFileError("a part must hold its rows and its guarantees, and no more.")
     rows = item["rows"]

@@ -18,6 +18,13 @@ from suffice.release.spread import SpreadColumn, discrete_sizes, number_limits
 __all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named"]
 
 Array = NDArray[Any]
+_LONGEST_WORD = 60
+_SUMS = ("laplace", "gaussian", "knorm", "mixed")  # "mixed": of owners who differ
+_RADOS = ("plain", "dp-feat", "dp-feat-truncated", "shared", "matrix", "edges")
+_COUNTS = (
+    *("laplace", "laplace-prior", "gaussian", "scaled-dirichlet", "scaled-dirichlet-bounded"),
+    "mixed",
+)
 Details = Mapping[str, Any]
 
 
@@ -101,7 +108,7 @@ def _count(value: Any) -> bool:
 
 
 DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    "text": lambda v: isinstance(v, str),
+    "text": lambda v: isinstance(v, str) and 0 < len(v) <= _LONGEST_WORD and v.isprintable(),
     "labels": _labels,
     "bags": lambda v: _labels(v, 1) and not any(isinstance(name, bool) for name in v),
     "columns": _columns,
@@ -139,11 +146,13 @@ class DetailRule:
 
     ``check`` is one of DETAIL_CHECKS; ``merge`` says what happens if owners differ: "same", an
     error; "any", the word "mixed"; "largest", the larger number; "total", their sum, none if no
-    owner has one; "in turn", one list after the other, an error if both have an item.
+    owner has one; "in turn", one list after the other, an error if both have an item. A text is one
+    of ``among``, where those are named.
     """
 
     check: str
     merge: str = "same"
+    among: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,7 +183,7 @@ KINDS: Mapping[str, Kind] = {
             arrays={"mean_operator": ArrayRule("float64", ("d", "K?"))},
             details={
                 "classes": DetailRule("labels"),
-                "mechanism": DetailRule("text", merge="any"),
+                "mechanism": DetailRule("text", merge="any", among=_SUMS),
                 "step": DetailRule("positive", merge="largest"),
             },
         ),
@@ -186,7 +195,10 @@ KINDS: Mapping[str, Kind] = {
                 "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn"),
                 "channel": ArrayRule("float64", ("K", "K"), check="channel", merge="equal"),
             },
-            details={"classes": DetailRule("labels"), "mechanism": DetailRule("text")},
+            details={
+                "classes": DetailRule("labels"),
+                "mechanism": DetailRule("text", among=("response",)),
+            },
             ordered=True,
         ),
         Kind(
@@ -202,7 +214,7 @@ KINDS: Mapping[str, Kind] = {
             details={
                 "classes": DetailRule("labels"),
                 "columns": DetailRule("columns"),
-                "mechanism": DetailRule("text"),
+                "mechanism": DetailRule("text", among=("response",)),
             },
             ordered=True,
         ),
@@ -213,9 +225,9 @@ KINDS: Mapping[str, Kind] = {
             arrays={"rados": ArrayRule("float64", ("n", "d"), merge="sum")},
             details={
                 "classes": DetailRule("two labels"),
-                "mechanism": DetailRule("text"),
+                "mechanism": DetailRule("text", among=_RADOS),
                 "count": DetailRule("count"),
-                "signs": DetailRule("text", merge="any"),
+                "signs": DetailRule("text", merge="any", among=("hadamard", "iid", "mixed")),
                 "support": DetailRule("maybe a count", merge="total"),
                 "protect": DetailRule("names"),
                 "step": DetailRule("non-negative", merge="largest"),
@@ -233,7 +245,7 @@ KINDS: Mapping[str, Kind] = {
             details={
                 "classes": DetailRule("labels"),
                 "bags": DetailRule("bags", merge="in turn"),
-                "mechanism": DetailRule("text", merge="any"),
+                "mechanism": DetailRule("text", merge="any", among=_COUNTS),
             },
             noise_along="bags",
         ),
@@ -244,7 +256,7 @@ KINDS: Mapping[str, Kind] = {
             arrays={"votes": ArrayRule("float64", ("m", "K"))},
             details={
                 "classes": DetailRule("labels"),
-                "mechanism": DetailRule("text"),
+                "mechanism": DetailRule("text", among=("gaussian", "knorm")),
                 "enrolled": DetailRule("count"),
             },
             merges=False,

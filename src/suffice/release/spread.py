@@ -6,7 +6,7 @@ Laplace have). What is not valid is refused here, with the reason, on both sides
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -268,19 +268,23 @@ def _length(first: int, last: int) -> int:
     return last - first + 1
 
 
-def declared_pipeline(columns: Sequence[SpreadColumn]) -> Pipeline:
+def declared_pipeline(columns: Iterable[SpreadColumn]) -> Pipeline:
     """Return the encoding of clean records that the declared columns alone decide.
 
     Numbers are scaled to [-1, 1] by what was declared, texts become one coordinate per state, and
     the last coordinate is one. Nothing within the declared domain is clipped.
     """
-    scales = [column.scale for column in columns for _ in range(column.width)]
+    scales: list[tuple[float, float]] = []
+    raw: list[Column] = []
+    for column in columns:  # one by one: lists of states are much larger than what declares them
+        raw.append(Column(column.name, None if column.numeric else column.states))
+        scales += [column.scale] * column.width
     return Pipeline(
-        columns=tuple(Column(c.name, None if c.numeric else c.states) for c in columns),
+        columns=tuple(raw),
         missing="error",
         mean=np.array([middle for middle, _ in scales]),
         scale=np.array([half for _, half in scales]),
-        bound=math.sqrt(max(1, len(columns))) * (1 + 1e-9),  # each column has norm one at most
+        bound=math.sqrt(max(1, len(raw))) * (1 + 1e-9),  # each column has norm one at most
         intercept=1.0,
         origin=DECLARED,
     )

@@ -1,12 +1,12 @@
 """The auditor's findings as a page: tables, and the privacy loss of every mechanism drawn."""
 
-import html
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from suffice.audit.auditor import COLUMNS, Finding
+from suffice.plain_text import markup
 from suffice.study.report import Table, figure_svg, page, prose, table_html
 
 __all__ = ["audit_page"]
@@ -36,7 +36,7 @@ def audit_page(findings: Sequence[Finding], failure: float) -> str:
         table_html(Table("Mechanisms", COLUMNS, tuple(f.cells() for f in sound))),
         table_html(Table("Broken twins", COLUMNS, tuple(f.cells() for f in twins))),
         "<h2>What is wrong with each twin</h2><ul>",
-        *(f"<li>{html.escape(f.name)}: {html.escape(f.what)}</li>" for f in twins),
+        *(f"<li>{markup(f.name)}: {markup(f.what)}</li>" for f in twins),
         "</ul><h2>Privacy loss</h2>",
         prose([_EXPLAINED]),
     ]

@@ -1,6 +1,5 @@
 """The demo: a network of clinics, five releases of five kinds, and what became of them."""
 
-import html
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 
 from suffice.audit.auditor import audit
 from suffice.owner.ledger import Ledger
+from suffice.plain_text import markup
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.files import write_whole
 from suffice.study.chapters import CHAPTERS, Chapter, Measure
@@ -141,14 +141,14 @@ def _report(story: Story) -> str:
 
 
 def _section(number: int, chapter: Chapter) -> str:
-    promises = "<br><br>".join(html.escape(str(one)) for one in chapter.release.guarantees)
+    promises = "<br><br>".join(markup(str(one)) for one in chapter.release.guarantees)
     return (
-        f"<h2>{number}. {html.escape(chapter.title)}</h2>{prose(chapter.told)}"
+        f"<h2>{number}. {markup(chapter.title)}</h2>{prose(chapter.told)}"
         f"<blockquote>{promises}</blockquote>"
         f"<figure>{figure_svg(chapter.draw)}"
-        f"<figcaption>{html.escape(chapter.caption)}</figcaption></figure>"
+        f"<figcaption>{markup(chapter.caption)}</figcaption></figure>"
         f"<details><summary>The same by hand (suffice demo --files DIR writes the tables)</summary>"
-        f"<pre>{html.escape(chapter.by_hand.strip())}</pre></details>"
+        f"<pre>{markup(chapter.by_hand.strip())}</pre></details>"
     )
 
 

@@ -1,10 +1,11 @@
 """Pages that studies write: one self-contained HTML file, figures drawn inside it."""
 
-import html
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from suffice.plain_text import markup
 
 __all__ = ["Table", "figure_svg", "page", "paragraphs", "prose", "spread", "table_html"]
 
@@ -42,8 +43,8 @@ def page(title: str, body: str) -> str:
     """Return a whole HTML page; ``body`` is markup already."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>{html.escape(title)}</h1>{body}</body></html>"
+        f"<title>{markup(title)}</title><style>{_STYLE}</style></head>"
+        f"<body><h1>{markup(title)}</h1>{body}</body></html>"
     )
 
 
@@ -54,17 +55,16 @@ def paragraphs(text: str) -> tuple[str, ...]:
 
 def prose(parts: Iterable[str]) -> str:
     """Return plain text as paragraphs of markup."""
-    return "".join(f"<p>{html.escape(part)}</p>" for part in parts)
+    return "".join(f"<p>{markup(part)}</p>" for part in parts)
 
 
 def table_html(table: Table) -> str:
     """Return the table as markup, its title above it."""
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in table.columns)
+    head = "".join(f"<th>{markup(column)}</th>" for column in table.columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table.rows
+        "<tr>" + "".join(f"<td>{markup(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
-    title = f"<caption>{html.escape(table.title)}</caption>"
+    title = f"<caption>{markup(table.title)}</caption>"
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

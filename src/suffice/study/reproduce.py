@@ -1,6 +1,5 @@
 """Every table and figure of the papers that can be computed anew, by name, and their report."""
 
-import html
 import json
 import re
 import time
@@ -13,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from suffice._version import __version__
 from suffice.errors import ParameterError
+from suffice.plain_text import markup
 from suffice.release.files import write_whole
 from suffice.study import (
     mean_operator_figures,
@@ -172,11 +172,11 @@ def _short(paper: str) -> str:
 
 def _section(entry: Reproduction, result: Result) -> str:
     figures = "".join(
-        f"<figure>{figure.svg}<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
+        f"<figure>{figure.svg}<figcaption>{markup(figure.caption)}</figcaption></figure>"
         for figure in result.figures
     )
     return (
-        f"<h2>{html.escape(entry.title)}</h2>{prose([f'After {entry.paper}.'])}{figures}"
+        f"<h2>{markup(entry.title)}</h2>{prose([f'After {entry.paper}.'])}{figures}"
         f"{''.join(map(table_html, result.shown))}"
         f"<h3>Notes</h3>{prose(result.notes)}"
     )

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 
 from suffice.errors import StorageError, TableError
+from suffice.plain_text import sheet_cell
 
 __all__ = ["check_ending", "write_table"]
 
@@ -25,10 +27,30 @@ def check_ending(path: Path) -> None:
         raise TableError(f"{path} must end in {', '.join(_WRITERS)}.")
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write ``table`` as Parquet, CSV or Feather."""
+def write_table(table: pa.Table, path: Path, *, for_sheets: bool = False) -> None:
+    """Write ``table`` as Parquet, CSV or Feather.
+
+    ``for_sheets``: people will open it in a spreadsheet, so that in a CSV file a text is written so
+    as to be no formula and to hold nothing unseen (`suffice.plain_text.sheet_cell`).
+    """
     check_ending(path)
+    if for_sheets and path.suffix.lower() == ".csv":
+        table = _for_sheets(table)
     try:
         _WRITERS[path.suffix.lower()](table, str(path))
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or 'disk error'}.") from None
+
+
+def _for_sheets(table: pa.Table) -> pa.Table:
+    columns = [_sheet_column(column) for column in table.columns]
+    return pa.table(columns, names=[sheet_cell(name) for name in table.column_names])
+
+
+def _sheet_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of text made harmless, each distinct text once; others as they are."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    coded = pc.dictionary_encode(column).combine_chunks()
+    words = pa.array([sheet_cell(word) for word in coded.dictionary.to_pylist()], column.type)
+    return pa.chunked_array([pc.take(words, coded.indices)])

@@ -7,7 +7,6 @@ critical: one that this version does not know is an error.
 """
 
 import hashlib
-import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -321,5 +320,5 @@ def _check_reasons(answer: Countered | Refused) -> None:
 
 
 def _check_digest(text: str) -> None:
-    if not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
+    if not strict_json.is_digest(text):
         raise ParameterError("a digest must be written as sha256: and 64 hexadecimal digits.")

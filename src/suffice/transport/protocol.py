@@ -21,15 +21,17 @@ from suffice.errors import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide
+from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide, too_wide
 from suffice.owner.scaling import scaling_trouble
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.artifact import Release, RowSet
 from suffice.release.codec import MOST_BYTES, decode, encode
 from suffice.release.files import read_bounded
 from suffice.release.signing import sign
-from suffice.tables.columns import resolve_roles
+from suffice.strict_json import LARGEST_INTEGER
+from suffice.tables.columns import is_categorical, resolve_roles
 from suffice.tables.labels import check_classes
+from suffice.tables.map_widths import mapped_width
 from suffice.tables.pipeline import Missing, Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_table
@@ -109,6 +111,10 @@ def grant(
     if decision.terms is None:  # before any column is read: a policy may keep some of them private
         return Refused(proposal.digest, decision.reasons), None
     _check_rows(proposal, X, label)
+    if not _paid(proposal, ledger, dataset):
+        width = _coordinates(proposal, pipeline, _encoded_width(proposal, X))
+        if width > policy.most_coordinates:
+            return Refused(proposal.digest, (too_wide(policy),)), None
     if decision.verdict is Verdict.COUNTERED:
         return Countered(proposal.digest, decision.terms, decision.reasons), None
     try:
@@ -173,13 +179,46 @@ def _decision(
 ) -> Decision:
     """Return the verdict, from public things only; what was paid for before is granted again."""
     left = _left(ledger, dataset)
-    if any(e.dataset == dataset and e.request == proposal.request for e in ledger.history()):
+    if _paid(proposal, ledger, dataset):
         return Decision(Verdict.GRANTED, proposal.terms)
     mapped = proposal.map is not None or (pipeline is not None and pipeline.map is not None)
     wanted = Wanted(
-        proposal.kind, proposal.terms, proposal.rows.count, proposal.features, mapped=mapped
+        proposal.kind,
+        proposal.terms,
+        proposal.rows.count,
+        proposal.features,
+        mapped=mapped,
+        coordinates=_coordinates(proposal, pipeline, len(proposal.features)),
     )
     return decide(wanted, policy, left)
+
+
+def _paid(proposal: Proposal, ledger: Ledger, dataset: str) -> bool:
+    """Say whether the ledger has paid for this proposal before."""
+    return any(e.dataset == dataset and e.request == proposal.request for e in ledger.history())
+
+
+def _encoded_width(proposal: Proposal, X: Any) -> int:
+    """Return how many numbers the proposed columns become: one each, texts one per category."""
+    table = open_table(X)
+    texts = [n for n in proposal.features if is_categorical(table.schema.field(n).type)]
+    found: dict[str, set[Any]] = {name: set() for name in texts}
+    for batch in table.batches(texts) if texts else ():
+        for name, values in found.items():
+            values.update(batch.column(name).unique().to_pylist())
+    numbers = len(proposal.features) - len(texts)
+    return numbers + sum(len(values - {None}) for values in found.values())
+
+
+def _coordinates(proposal: Proposal, pipeline: Pipeline | None, width: int) -> int:
+    """Return how many coordinates rows of ``width`` encoded columns would have, by arithmetic."""
+    if pipeline is not None:
+        return len(pipeline.outputs)
+    kind, _, size = (proposal.map or "").partition(":")
+    plain = size.isascii() and size.isdecimal() and len(size) <= len(str(LARGEST_INTEGER))
+    if not kind or not plain:  # what is no map is refused where maps are made
+        return width
+    return mapped_width(kind, int(size), width, LARGEST_INTEGER)
 
 
 def _left(ledger: Ledger, dataset: str) -> Budget | None:

@@ -59,7 +59,8 @@ def read_part(source: str | Path | bytes) -> PartyContribution:
     if not isinstance(fields, dict) or fields.get("version") != _VERSION or set(fields) != wanted:
         raise UnsupportedFileError("the contribution is of a version that is not read here.")
     names = {name: strict_json.text(fields[name]) for name in _NAMES}
-    if names["statistic"] not in STATISTICS or not names["party"].isprintable():
+    hashes = strict_json.is_digest(names["rows"]) and strict_json.is_digest(names["pipeline"])
+    if names["statistic"] not in STATISTICS or not names["party"].isprintable() or not hashes:
         raise CorruptFileError("the contribution's manifest is not valid.")
     try:
         classes = check_classes(fields["classes"])

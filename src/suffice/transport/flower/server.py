@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError
+from suffice.plain_text import escaped
 from suffice.transport.flower.settings import QUESTION, RECORD, audience, choice, text
 
 __all__ = ["gather_bytes", "release_of", "server_app"]
@@ -34,7 +35,7 @@ def server_app() -> Any:
             _LOG.warning("counted as zero: node %s: %s", node, reason)
         outcome = release_of(parts, run)
         for rejected in outcome.rejected:
-            _LOG.warning("counted as zero: %s", rejected)
+            _LOG.warning("counted as zero: %s", escaped(str(rejected)))
         _LOG.warning("%s parties counted; %s sent nothing", outcome.accepted, outcome.absent)
         outcome.release.save(Path(text(run, "output")))
 

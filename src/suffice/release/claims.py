@@ -1,0 +1,233 @@
+"""Guarantees that a file's own numbers contradict are refused: what it implies is computed anew.
+
+A channel implies an epsilon; noise of a stated variance, on a statistic that one unit can move by a
+known amount, implies a privacy loss. Where both are in the file, the loss that is claimed must be
+no smaller than the one that is implied. Each check is a necessary condition, and loses nothing to
+rounding: a release that an owner made passes. What a file does not say (the rows, and so how far
+one of them moves a sum) cannot be checked; that an owner computed honestly is theirs to sign.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from suffice.errors import CorruptFileError
+from suffice.privacy import calibrate
+from suffice.privacy.events import Gaussian, Laplace, Pure
+from suffice.privacy.guarantee import Guarantee, Kind, Scope, Unit
+from suffice.release.cell_claims import Cells
+
+if TYPE_CHECKING:
+    from suffice.release.artifact import Release
+
+__all__ = ["check_claims"]
+
+_LOST = 1e-6  # of a scale: more than lattices and floats move it, in the claim's favour
+_LOST_IN_SHAPE = 1e-3  # where integer matrices shaped the noise
+_LEAST_MULTIPLIER = 1e-6  # below this a Gaussian hides nothing
+
+
+def check_claims(release: "Release") -> None:
+    """Raise if a guarantee of the release claims more than the release itself can keep."""
+    holds = _CHECKS.get(release.kind)
+    if holds is None:
+        return
+    check = holds(release)
+    for guarantee in release.guarantees:
+        if guarantee.kind is not Kind.NONE and not check(guarantee):
+            raise CorruptFileError(
+                "a guarantee in the file claims more protection than the file's own numbers give."
+                " Do not rely on this file."
+            )
+
+
+Check = Callable[[Guarantee], bool]
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Additive noise of a known deviation on a sum that one unit moves by ``l1`` and ``l2``."""
+
+    variance: float
+    l1: float
+    l2: float
+    dimension: int
+
+    def allows(self, claimed: Guarantee) -> bool:
+        """Say whether this noise can keep what is claimed, by the law that the event names."""
+        event = claimed.event
+        if not (self.variance > 0 and math.isfinite(self.variance)):
+            return False
+        if isinstance(event, Gaussian):
+            return _gaussian_allows(math.sqrt(self.variance), self.l2, claimed)
+        if isinstance(event, Laplace):
+            scale = math.sqrt(self.variance / 2)
+            return event.bound >= self.l1 / scale * (1 - _LOST)
+        if isinstance(event, Pure):  # K-norm noise: variance (dimension + 1) scale^2
+            scale = math.sqrt(self.variance / (self.dimension + 1))
+            return event.bound >= self.l2 / scale * (1 - _LOST)
+        return True
+
+
+def _gaussian_allows(deviation: float, reach: float, claimed: Guarantee) -> bool:
+    """Say whether Gaussian noise keeps the claim where one unit moves a number by ``reach``."""
+    multiplier = deviation / reach * (1 + _LOST) if reach > 0 else math.inf
+    if multiplier > _MOST_USEFUL:
+        return True
+    if claimed.delta == 0 or multiplier < _LEAST_MULTIPLIER:
+        return False
+    least = calibrate.gaussian_epsilon(claimed.delta, multiplier)
+    return (claimed.epsilon or 0.0) >= least * (1 - _LOST)
+
+
+_MOST_USEFUL = 1e12  # multipliers beyond this cost nothing
+
+
+def _of_labels(release: "Release") -> Check:
+    return Cells(release.arrays["channel"], ()).allow
+
+
+def _of_records(release: "Release") -> Check:
+    return Cells(release.arrays["channel"], release.details["columns"]).allow
+
+
+def _of_operator(release: "Release") -> Check:
+    """One label moves the intercept's coordinate, if no other, by twice its weight over m rows."""
+    if not _has_noise(release):
+        return _never
+    weight, classes = release.pipeline.intercept, len(release.classes)
+    one = 2 * weight / release.rows
+    two = one if classes == 2 else one / math.sqrt(2)
+    columns = 1 if classes == 2 else classes
+    size = len(release.pipeline.outputs) * columns
+    noise, even = release.noise, release.noise.form == "identity"
+
+    def check(claimed: Guarantee) -> bool:
+        if _impure(release, claimed):
+            return False
+        if claimed.unit is Unit.PARTY or weight == 0:
+            return True
+        if even:
+            return _Noise(noise.variance, one, two, size).allows(claimed)
+        shaped = math.sqrt(noise.last().variance) * (1 + _LOST_IN_SHAPE)
+        return not isinstance(claimed.event, Gaussian) or _gaussian_allows(shaped, two, claimed)
+
+    return check
+
+
+def _of_votes(release: "Release") -> Check:
+    """One party moves N rows of votes by sqrt(2 N) and 2 N, over the number of parties."""
+    rows, parties = release.rows, release.details["enrolled"]
+    size = rows * len(release.classes)
+    noise = _Noise(release.noise.variance, 2 * rows / parties, math.sqrt(2 * rows) / parties, size)
+    if not _has_noise(release):
+        return _never
+    return lambda claimed: not _impure(release, claimed) and noise.allows(claimed)
+
+
+def _of_proportions(release: "Release") -> Check:
+    """One label moves a unit from one count to another, in one set or in more."""
+    mechanism = release.details["mechanism"]
+    if mechanism not in ("laplace", "gaussian"):  # others state no variance
+        return lambda _: True
+    if not _has_noise(release):
+        return _never
+    bags, classes = len(release.details["bags"]), len(release.classes)
+    largest = float(release.noise.diagonal(bags).max())
+    once = mechanism == "laplace" and classes == 2  # of two counts only one has noise of its own
+    noise = _Noise(largest / 2 if once else largest, 1.0 if once else 2.0, math.sqrt(2), bags)
+    return lambda claimed: not _impure(release, claimed) and noise.allows(claimed)
+
+
+_RADO_UNITS: Mapping[str, tuple[Unit, ...]] = {
+    "plain": (),
+    "dp-feat": (Unit.ATTRIBUTE,),
+    "dp-feat-truncated": (Unit.ATTRIBUTE,),
+    "shared": (Unit.LABEL,),
+    "matrix": (Unit.RECORD, Unit.ATTRIBUTE),
+    "edges": (Unit.RECORD,),
+}
+
+
+def _of_rados(release: "Release") -> Check:
+    """One label moves a shared vector by its row; one record moves rados by two rows each."""
+    mechanism = release.details["mechanism"]
+    units = _RADO_UNITS[mechanism]
+    if mechanism.startswith("dp-feat"):
+        return lambda claimed: claimed.unit in units and claimed.scope is Scope.MARGINAL
+    if not _has_noise(release):
+        return _never
+    if mechanism == "shared":
+        bound, width = release.pipeline.norm_bound, len(release.pipeline.outputs)
+        shared = _Noise(release.noise.variance, bound, bound, width)
+        return lambda claimed: claimed.unit in units and shared.allows(claimed)
+    return lambda claimed: claimed.unit in units and _independent_allows(release, claimed)
+
+
+def _independent_allows(release: "Release", claimed: Guarantee) -> bool:
+    """Say whether Gaussian noise on each rado, or on each edge, keeps the claim."""
+    if not isinstance(claimed.event, Gaussian):
+        return False
+    if claimed.unit is Unit.ATTRIBUTE:
+        return _moved_alone(release, claimed.of)
+    variance, reach = float(release.noise.diagonal(1).max()), 2 * release.pipeline.norm_bound
+    if release.details["mechanism"] == "matrix":
+        return _gaussian_allows(
+            math.sqrt(variance), math.sqrt(_memberships(release)) * reach, claimed
+        )
+    # Of edges a rado sums half of all rows; the mean over several owners is nobody's own.
+    support = release.details["support"] or release.rows / 2
+    alone = len(release.parts) == 1
+    return not alone or _gaussian_allows(math.sqrt(variance / support), reach, claimed)
+
+
+def _memberships(release: "Release") -> int:
+    """Return in how many rados one record is, at least: half of a power of two if structured."""
+    count = int(release.details["count"])
+    return count if release.details["signs"] == "iid" else max(1, count // 2)
+
+
+def _moved_alone(release: "Release", names: Sequence[str]) -> bool:
+    """Say whether every coordinate of the named columns has noise."""
+    pipeline = release.pipeline
+    if pipeline.map is not None or not names:
+        return False
+    variances = release.noise.diagonal(len(pipeline.outputs))
+    place, found = 0, set()
+    for column in pipeline.columns:
+        width = len(column.outputs)
+        if column.name in names:
+            found.add(column.name)
+            if not (variances[place : place + width] > 0).all():
+                return False
+        place += width
+    return found == set(names)
+
+
+def _has_noise(release: "Release") -> bool:
+    """Say whether the release states noise at all."""
+    noise = release.noise
+    some = noise.array is None or bool(np.any(noise.array))
+    return noise.form != "none" and noise.variance > 0 and some
+
+
+def _impure(release: "Release", claimed: Guarantee) -> bool:
+    """Say whether a claim at delta = 0 rests on Gaussian noise, which has none."""
+    return release.details["mechanism"] == "gaussian" and claimed.event.pure
+
+
+def _never(_: Guarantee) -> bool:
+    return False
+
+
+_CHECKS: Mapping[str, Callable[["Release"], Check]] = {
+    "label-responses": _of_labels,
+    "responses": _of_records,
+    "mean-operator": _of_operator,
+    "votes": _of_votes,
+    "proportions": _of_proportions,
+    "rados": _of_rados,
+}

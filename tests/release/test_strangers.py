@@ -1,0 +1,285 @@
+"""What files from strangers could do before, each hole with the file that used it."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import crafted_files
+from suffice.errors import CorruptFileError, StorageError, SufficeError, UnsupportedFileError
+from suffice.release.codec import load
+from suffice.release.files import read_bounded
+
+FIXTURES = crafted_files.FOLDER
+
+
+def changed(name: str, **details) -> crafted_files.Container:
+    """Return a fixture with other details."""
+    whole = crafted_files._from(name)
+    whole.manifest["details"] |= details
+    return whole
+
+
+def promised(whole: crafted_files.Container, position: int = 0, **fields) -> bytes:
+    """Return the file of a container with another guarantee."""
+    whole.manifest["parts"][0]["guarantees"][position].update(fields)
+    return whole.sealed()
+
+
+def test_every_fixture_still_loads_and_seals_to_the_same_bytes():
+    for path in sorted(FIXTURES.glob("*.suffice")):
+        release = load(path)
+        path_again = path.read_bytes()
+        from suffice.release.codec import encode
+
+        assert encode(release) == path_again
+
+
+@pytest.mark.parametrize("make", ["empty_components", "empty_rados", "high_polynomial"])
+def test_what_names_large_shapes_and_holds_nothing_is_refused(make):
+    data = getattr(crafted_files, make)().sealed()
+    assert len(data) < 3000
+    with pytest.raises(CorruptFileError):
+        load(data)
+
+
+def test_an_empty_array_is_refused_by_its_name_and_a_lie_about_bytes_too():
+    whole = crafted_files._from("rados.suffice")
+    whole.arrays["rados"] = np.zeros(0)
+    whole.stated["rados"] = {"shape": [2**40, 0]}
+    with pytest.raises(CorruptFileError, match="empty"):
+        load(whole.sealed())
+    whole = crafted_files._from("rados.suffice")
+    whole.stated["rados"] = {"shape": [1, 1]}
+    with pytest.raises(CorruptFileError, match="bytes"):
+        load(whole.sealed())
+
+
+def test_records_without_features_may_lack_columns():
+    import pyarrow as pa
+
+    from suffice.owner.responses.mechanism import RandomizedResponse
+    from suffice.release.codec import encode
+
+    poll = RandomizedResponse(label_flip=0.2).release(
+        pa.table({"answer": np.arange(40) % 2}), ledger=None, label="answer"
+    )
+    assert load(encode(poll)) == poll
+
+
+def test_widths_are_checked_before_a_map_is_applied(monkeypatch):
+    from suffice.tables.maps import FeatureMap
+
+    applied = []
+    monkeypatch.setattr(FeatureMap, "apply", lambda *_: applied.append(1))
+    whole = crafted_files._from("mapped.suffice")
+    whole.manifest["pipeline"]["columns"] = whole.manifest["pipeline"]["columns"][:1]
+    for data in (whole.sealed(), crafted_files.high_polynomial().sealed()):
+        with pytest.raises(CorruptFileError, match="columns or its map"):
+            load(data)
+    assert not applied
+
+
+class TestReading:
+    """A file is read by its size, a pipe piece by piece."""
+
+    def test_no_more_memory_is_asked_for_than_the_file_has(self, tmp_path):
+        path = tmp_path / "small"
+        path.write_bytes(b"x" * 1000)
+        script = (
+            "import resource, sys; from pathlib import Path;"
+            "from suffice.release.files import read_bounded;"
+            "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32));"
+            "print(len(read_bounded(Path(sys.argv[1]), 2**33)))"
+        )
+        command = [sys.executable, "-c", script, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.stdout == "1000\n", done.stderr
+
+    def test_a_pipe_is_read_to_its_end_or_to_the_limit(self, tmp_path):
+        pipe = tmp_path / "pipe"
+        for most, sent in ((3_000_000, 2_500_000), (1000, 2000)):
+            os.mkfifo(pipe)
+            feeder = threading.Thread(target=_feed, args=(pipe, sent))
+            feeder.start()
+            if sent <= most:
+                assert len(read_bounded(pipe, most)) == sent
+            else:
+                with pytest.raises(StorageError, match="larger"):
+                    read_bounded(pipe, most)
+            feeder.join()
+            pipe.unlink()
+
+    def test_what_does_not_fit_into_memory_is_an_error_of_ours(self, tmp_path):
+        path = tmp_path / "large"
+        with path.open("wb") as file:
+            file.truncate(2**32)  # a hole: it takes no room on the disk
+        script = (
+            "import resource, sys; from suffice.cli.main import run;"
+            "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32));"
+            "sys.argv = ['suffice', 'inspect', sys.argv[1]]; run()"
+        )
+        command = [sys.executable, "-c", script, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == StorageError.exit_code
+        assert "more memory than there is" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def _feed(pipe: Path, count: int) -> None:
+    try:
+        with pipe.open("wb") as file:
+            file.write(b"x" * count)
+    except BrokenPipeError:
+        pass  # the reader has had enough
+
+
+class TestCosts:
+    """What a file states is compared with cheap bounds before anything is convolved."""
+
+    def test_many_composed_events_are_refused_without_a_distribution(self, monkeypatch):
+        from suffice.privacy import accounting
+
+        monkeypatch.setattr(accounting, "loss_distribution", None)  # would fail if it were called
+        with pytest.raises(UnsupportedFileError, match="composes"):
+            load(crafted_files.many_laplaces().sealed())
+
+    def test_guarantees_and_parts_are_counted_before_they_are_computed(self):
+        whole = crafted_files.many_gaussians(10)
+        stated = whole.manifest["parts"][0]["guarantees"]
+        whole.manifest["parts"][0]["guarantees"] = stated * 500
+        with pytest.raises(CorruptFileError, match="at most 4,096"):
+            load(whole.sealed())
+
+    def test_inspecting_even_noise_takes_memory_by_the_number_of_coordinates(self):
+        import tracemalloc
+
+        from suffice.cli.auditing import _noise
+
+        release = load(crafted_files.wide_identity(20_000).sealed())
+        tracemalloc.start()
+        assert _noise(release).endswith("on each coordinate")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20_000 * 100
+
+    def test_noise_of_every_form_is_described_as_its_diagonal_says(self):
+        from suffice.release.covariance import Covariance
+
+        rng = np.random.default_rng(0)
+        for noise in (
+            Covariance("identity", 2.0),
+            Covariance("diagonal", 2.0, rng.uniform(size=5)),
+            Covariance("factor", 2.0, rng.normal(size=(5, 3))),
+        ):
+            np.testing.assert_allclose(noise.diagonal(5), noise.along(np.eye(5)))
+
+
+class TestClaims:
+    """A guarantee that the file's own numbers contradict is refused."""
+
+    def test_randomised_labels_say_what_their_channel_means(self):
+        with pytest.raises(CorruptFileError, match="more protection"):
+            load(crafted_files.false_responses().sealed())
+
+    @pytest.mark.parametrize("position", [0, 1, 2])
+    def test_randomised_records_do_so_per_label_attribute_and_record(self, position):
+        for name in ("survey.suffice", "responses.suffice"):
+            low = {"event": {"event": "pure", "bound": 0.3}, "epsilon": 0.3, "delta": 0}
+            with pytest.raises(CorruptFileError, match="more protection"):
+                load(promised(crafted_files._from(name), position, **low))
+            some = {"event": "approximate", "bound": 0.3, "at_delta": 1e-6}
+            low = {"event": some, "epsilon": 0.3, "delta": 1e-6}
+            with pytest.raises(CorruptFileError, match="more protection"):
+                load(promised(crafted_files._from(name), position, **low))
+
+    @pytest.mark.parametrize(
+        "name",
+        ["laplace.suffice", "mean-operator.suffice", "votes.suffice", "proportions.suffice",
+         "rados.suffice"],
+    )  # fmt: skip
+    def test_no_noise_or_far_too_little_of_it_keeps_no_promise(self, name):
+        for noise in ({"form": "none", "variance": 0}, {"form": "identity", "variance": 0}):
+            whole = crafted_files._from(name)
+            whole.manifest["noise"] = noise
+            whole.arrays.pop("noise.array", None)
+            with pytest.raises(CorruptFileError, match="more protection"):
+                load(whole.sealed())
+        whole = crafted_files._from(name)
+        whole.manifest["noise"]["variance"] *= 1e-4
+        with pytest.raises(CorruptFileError, match="more protection"):
+            load(whole.sealed())
+
+    def test_gaussian_noise_has_no_promise_at_delta_zero(self):
+        pure = {"event": {"event": "pure", "bound": 9.0}, "epsilon": 9.0, "delta": 0}
+        with pytest.raises(CorruptFileError, match="more protection"):
+            load(promised(crafted_files._from("mean-operator.suffice"), **pure))
+
+    def test_plain_rados_promise_nothing_and_others_only_their_unit(self):
+        for details in ({"mechanism": "plain"}, {"mechanism": "shared"}, {"mechanism": "dp-feat"}):
+            with pytest.raises(CorruptFileError, match="more protection"):
+                load(changed("rados.suffice", **details).sealed())
+
+    def test_neighbours_are_one_word(self):
+        with pytest.raises(CorruptFileError, match="replace-one"):
+            load(promised(crafted_files._from("laplace.suffice"), neighbours="nobody"))
+
+
+class TestWords:
+    """Words that are one of a few must be one of them; hashes have 64 digits."""
+
+    @pytest.mark.parametrize(
+        ("name", "detail"),
+        [
+            ("laplace.suffice", "mechanism"),
+            ("label-responses.suffice", "mechanism"),
+            ("responses.suffice", "mechanism"),
+            ("rados.suffice", "mechanism"),
+            ("rados.suffice", "signs"),
+            ("proportions.suffice", "mechanism"),
+            ("votes.suffice", "mechanism"),
+            ("model.suffice", "loss"),
+        ],
+    )
+    def test_details_are_enumerated(self, name, detail):
+        for word in ("\x1b[2J", "no such word" * 10, ""):
+            with pytest.raises(CorruptFileError, match=detail):
+                load(changed(name, **{detail: word}).sealed())
+
+    def test_hashes_have_64_lowercase_digits(self):
+        from suffice.owner.parties.contribution import PartyContribution
+        from suffice.transport.messages import Proposal
+
+        for digits in ("\x1b" * 64, "A" * 64, "g" * 64, "a" * 63, "a" * 64 + "\n"):
+            whole = crafted_files._from("laplace.suffice")
+            whole.manifest["parts"][0]["rows"]["hash"] = f"sha256:{digits}"
+            with pytest.raises(CorruptFileError):
+                load(whole.sealed())
+            end = lambda digits=digits: f"sha256:{digits}"  # noqa: E731
+            content = crafted_files.json.loads((FIXTURES / "proposal.json").read_bytes())
+            for path in (("rows", "hash"), ("pipeline",)):
+                with pytest.raises(CorruptFileError):
+                    Proposal.load(crafted_files._with_content(content, path, end))
+        parts = [make() for label, _, make in crafted_files.of_part("p0.part") if " rows " in label]
+        for data in filter(None, parts):
+            with pytest.raises(SufficeError):
+                PartyContribution.load(data)
+
+    def test_a_library_has_a_plain_name(self):
+        whole = crafted_files._from("laplace.suffice")
+        whole.manifest["library"] = "suffice 9\nsigned  by the ministry"
+        with pytest.raises(CorruptFileError, match="library"):
+            load(whole.sealed())
+
+
+def test_an_interval_of_the_risk_has_two_ends_around_it():
+    with pytest.raises(CorruptFileError, match="two ends"):
+        load(crafted_files.half_risk().sealed())
+    for figures in ((0.5, 0.6, 0.7), (None, 0.1, 0.2), (0.5, 0.2, 0.4), (0.5, None, 0.7)):
+        names = ("risk", "risk_low", "risk_high")
+        with pytest.raises(CorruptFileError, match="two ends"):
+            load(changed("model.suffice", **dict(zip(names, figures, strict=True))).sealed())
