@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parties, proportions, rados
-from suffice.cli.checks import check_outputs
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.groups import MappedRows, grouped
 from suffice.cli.output import show_json, show_table
 from suffice.cli.parsing import values
@@ -88,13 +88,23 @@ def ledger_init(
     epsilon: Annotated[float, typer.Option(help="The most epsilon that may ever be spent.")],
     delta: Annotated[float, typer.Option(help="The delta at which epsilon is counted.")] = 0.0,
     unit: Annotated[str, typer.Option(help="label, attribute, record or party.")] = "label",
+    classes: Annotated[
+        str | None,
+        typer.Option(help="The labels that can occur, with commas; the last of two is positive."),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The column that has these classes; default: any column.")
+    ] = None,
 ) -> None:
-    """Give a data set its budget, once and for all."""
+    """Give a data set its budget and its classes, once and for all."""
     from suffice.owner.ledger import Ledger
     from suffice.privacy.guarantee import Budget
 
+    if classes is None:
+        refuse_unused("without --classes", {"--label": label})
     budget = Budget(epsilon, delta)
-    Ledger(path, {dataset: {unit: budget}})
+    declared = None if classes is None else {dataset: {label or "": values(classes)}}
+    Ledger(path, {dataset: {unit: budget}}, declared)
     typer.echo(f"{path}: data set {dataset!r} may lose {budget} per {unit}.")
 
 
@@ -148,6 +158,7 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
                     "number": e.number,
                     "dataset": e.dataset,
                     "request": e.request,
+                    "data_version": e.version,
                     "state": e.state,
                     "time": datetime.fromtimestamp(e.time, UTC).isoformat(timespec="seconds"),
                     "charges": [{"unit": str(u), **event.to_json()} for u, event in e.charges],
@@ -162,6 +173,7 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
             str(e.number),
             f"{datetime.fromtimestamp(e.time, UTC):%Y-%m-%d %H:%M:%S}",
             e.dataset,
+            str(e.version),
             str(e.parameters.get("kind", "")),
             _charged(e),
             e.state,
@@ -169,7 +181,7 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
         )
         for e in entries
     ]
-    columns = ["#", "time (UTC)", "data set", "kind", "epsilon", "state", "request"]
+    columns = ["#", "time (UTC)", "data set", "version", "kind", "epsilon", "state", "request"]
     show_table(str(path), columns, rows)
 
 

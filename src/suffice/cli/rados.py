@@ -88,7 +88,7 @@ def release_rados(
     ] = None,
     missing: options.Missing = "error",
     features: options.Features = None,
-    classes: options.Classes = "0,1",
+    classes: options.DeclaredClasses = None,
     categories: options.Categories = None,
     like: options.Like = None,
     unprotected: Annotated[
@@ -116,7 +116,7 @@ def release_rados(
         unit=unit,
         attributes=attribute,
         noise=noise,
-        classes=parsing.values(classes),
+        classes=leaving.classes(classes, label),
         standardize=standardize,
         ranges=_ranges(limits, table, chosen, but=[label, *(lists or ())]),
         bound=bound,

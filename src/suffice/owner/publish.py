@@ -3,16 +3,30 @@
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
 from suffice.owner.ledger import Ledger, Request
-from suffice.privacy.guarantee import Guarantee
+from suffice.privacy.guarantee import Assumption, Guarantee
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.strict_json import canonical
 
-__all__ = ["publish"]
+__all__ = ["of_versions", "publish"]
+
+_VERSIONS = Assumption(
+    "the data of this name were changed between releases: a person with k rows, over all versions"
+    " of them together, has k times the epsilon",
+    "declared by the owner",
+)
+
+
+def of_versions(guarantee: Guarantee, *, data_changed: bool) -> Guarantee:
+    """Return the guarantee with what must be said of data that were changed, if they were."""
+    if not data_changed:
+        return guarantee
+    return replace(guarantee, assumptions=(*guarantee.assumptions, _VERSIONS))
 
 
 def publish(
@@ -23,18 +37,21 @@ def publish(
     dataset: str | None,
     request: str | None,
     parameters: Mapping[str, Any],
-    fingerprint: bytes,
+    fingerprint: bytes | Mapping[str, bytes],
     content: bytes = b"",
     unprotected: bool = False,
+    data_changed: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> Release:
     """Let a release leave, paid for first.
 
     ``draw`` adds the noise and is called at most once, after the debit is durable. ``parameters``
-    are public and describe the request; ``fingerprint`` identifies the private data and is stored
-    only under the ledger's own key. ``content`` identifies private cells beyond that: the request
-    is bound to them, the budget is not, since other cells of the same people share it. Without a
-    ``request`` name the parameters name it themselves, so asking twice for the same thing gives
-    the same bytes and costs once.
+    are public and describe the request; ``fingerprint`` identifies the private data, by algorithm
+    where there are several (the request is bound to the first), and is stored only under the
+    ledger's own key. ``content`` identifies private cells beyond that: the request is bound to
+    them, the budget is not, since other cells of the same people share it. Without a ``request``
+    name the parameters name it themselves, so asking twice for the same thing gives the same bytes
+    and costs once. ``data_changed`` and ``tell`` are those of `Ledger.debit`.
     """
     if not guarantees:
         raise ParameterError(
@@ -50,17 +67,19 @@ def publish(
     if not dataset:
         raise ParameterError("a ledger needs the name of the data set (dataset=..., --dataset).")
     secret = ledger.secret()
-    data = _keyed(secret, b"data", fingerprint)
-    bound = _keyed(secret, b"request", canonical(dict(parameters)) + data.encode() + content)
-    name = request or bound[:16]
-    stored = ledger.debit(dataset, guarantees, Request(name, bound, data, parameters))
+    prints = {"contents-1": fingerprint} if isinstance(fingerprint, bytes) else fingerprint
+    data = {algorithm: _keyed(secret, b"data", value) for algorithm, value in prints.items()}
+    first = next(iter(data.values())).encode()  # as requests were bound from the beginning
+    bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + content)
+    asked = Request(request or bound[:16], bound, data, parameters)
+    stored = ledger.debit(dataset, guarantees, asked, data_changed=data_changed, tell=tell)
     if stored is not None:
         return decode(stored)
     try:
         release = _as_promised(draw(), guarantees)
-        ledger.finish(dataset, name, encode(release))
+        ledger.finish(dataset, asked.name, encode(release))
     except BaseException:
-        ledger.abandon(dataset, name)
+        ledger.abandon(dataset, asked.name)
         raise
     return release
 

@@ -1,16 +1,24 @@
 """Labels as codes of a declared list of classes, which is never read off the labels."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from suffice.errors import ParameterError, TableError
 from suffice.strict_json import LARGEST_INTEGER
 from suffice.tables.columns import category_codes
 
-__all__ = ["Classes", "check_classes", "is_integer", "label_codes", "value_codes"]
+__all__ = [
+    "Classes",
+    "canonical_class",
+    "check_classes",
+    "is_integer",
+    "label_codes",
+    "value_codes",
+]
 
 Classes = tuple[Any, ...]
 
@@ -31,13 +39,28 @@ def check_classes(classes: Sequence[Any]) -> Classes:
     return values
 
 
+def canonical_class(value: object) -> str:
+    """Return the one spelling of a class: 1, 1.0, True and "1" are one, "TRUE" and "true" too."""
+    if isinstance(value, str):
+        return {"true": "1", "false": "0"}.get(value.lower(), value)
+    number = int(value)  # type: ignore[call-overload]
+    return str(number if number == value else value)
+
+
 def is_integer(value: object) -> bool:
     """Say whether a name is an integer, or a truth value, that every JSON can hold."""
     return isinstance(value, int) and abs(value) <= LARGEST_INTEGER
 
 
-def label_codes(labels: Any, classes: Classes) -> np.ndarray:
-    """Return the position of each label in ``classes``; a label outside them is an error."""
+def label_codes(
+    labels: Any, classes: Classes, *, outside: Literal["error", "none"] = "error"
+) -> np.ndarray:
+    """Return the position of each label in ``classes``; a label outside them is an error.
+
+    With ``outside`` "none" it has the code -1 instead, and nothing that a label is is an error.
+    """
+    if outside == "none":
+        return _codes_or_none(labels, classes)
     column = labels if isinstance(labels, pa.Array) else _as_arrow(labels)
     try:
         codes = value_codes(column, classes)
@@ -46,13 +69,33 @@ def label_codes(labels: Any, classes: Classes) -> np.ndarray:
             f"the declared classes ({_shown(classes)}) are not of the label column's type,"
             f" {column.type}; declare the right ones with classes=... or --classes."
         ) from None
-    outside = int(np.count_nonzero(codes < 0))
-    if outside:
+    strange = int(np.count_nonzero(codes < 0))
+    if strange:
         raise TableError(
-            f"{outside} of {len(codes)} labels are missing or none of the declared classes"
+            f"{strange} of {len(codes)} labels are missing or none of the declared classes"
             f" ({_shown(classes)}); declare the classes with classes=... or --classes."
         )
     return codes.astype(np.int64, copy=False)
+
+
+def _codes_or_none(labels: Any, classes: Classes) -> np.ndarray:
+    """Return the position of each label in ``classes`` by its canonical spelling, -1 for none."""
+    place = {canonical_class(c): code for code, c in enumerate(classes)}
+    if not isinstance(labels, pa.Array | pa.ChunkedArray):
+        values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        return np.array([_place(value, place) for value in values], dtype=np.int64)
+    coded = pc.dictionary_encode(labels)
+    whole = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    codes = [_place(value, place) for value in [*whole.dictionary.to_pylist(), None]]
+    found = pc.fill_null(whole.indices.cast(pa.int64()), len(codes) - 1)
+    return np.array(codes, dtype=np.int64)[found.to_numpy(zero_copy_only=False)]
+
+
+def _place(value: object, place: Mapping[str, int]) -> int:
+    try:
+        return place.get(canonical_class(value), -1)
+    except (TypeError, ValueError, OverflowError):  # missing, infinite, or no label at all
+        return -1
 
 
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:

@@ -6,6 +6,7 @@ refuses; the learner checks that what came back is what was asked for.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from suffice.errors import (
     TableError,
     UnitError,
 )
+from suffice.owner.classes import same_classes
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide
@@ -28,7 +30,7 @@ from suffice.release.codec import MOST_BYTES, decode, encode
 from suffice.release.files import read_bounded
 from suffice.release.signing import sign
 from suffice.tables.columns import resolve_roles
-from suffice.tables.labels import check_classes
+from suffice.tables.labels import canonical_class, check_classes
 from suffice.tables.pipeline import Missing, Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_table
@@ -88,18 +90,23 @@ def grant(
     label: str | None = None,
     pipeline: Pipeline | None = None,
     key: str | Path | None = None,
+    tell: Callable[[str], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Answer, Release | None]:
     """Protects each label: answers a proposal, with a release only if policy and ledger allow it.
 
     Whether it is granted depends on the proposal, the policy, the ledger's balance and the hash of
-    the public rows, never on a label: those are read once it is decided, for the release. Nothing
-    is spent unless it is granted. The same proposal again gets the same bytes and costs nothing,
-    whatever the policy has become: those bytes have left already. Rows that are not the proposed
-    ones are a `ForeignRowsError`. ``key`` signs the release; ``pipeline`` is the one that the
-    proposal names, if it names one.
+    the public rows, never on a label: those are read once it is decided, for the release, and
+    whatever they are, there is one. The data set's classes must be declared, by ledger or policy;
+    labels outside them count as none. What the owner should know of the labels (how many are
+    outside, that they were changed) is said to ``tell`` alone. Nothing is spent unless it is
+    granted. The same proposal again gets the same bytes and costs nothing, whatever the policy has
+    become: those bytes have left already. Rows that are not the proposed ones are a
+    `ForeignRowsError`. ``key`` signs the release; ``pipeline`` is the one that the proposal names,
+    if it names one.
     """
     _check_pipeline(proposal, pipeline)
+    policy = _with_classes(policy, ledger, dataset, label)
     decision = _decision(proposal, policy, ledger, dataset, pipeline)
     if decision.terms is None:  # before any column is read: a policy may keep some of them private
         return Refused(proposal.digest, decision.reasons), None
@@ -107,9 +114,10 @@ def grant(
     if decision.verdict is Verdict.COUNTERED:
         return Countered(proposal.digest, decision.terms, decision.reasons), None
     try:
-        release = _operator(proposal, pipeline).release(
+        release = _operator(proposal, pipeline).release_whatever_labels(
             X,
             y,
+            tell=tell or (lambda _: None),
             ledger=ledger,
             dataset=dataset,
             label=label,
@@ -172,9 +180,31 @@ def _decision(
         return Decision(Verdict.GRANTED, proposal.terms)
     mapped = proposal.map is not None or (pipeline is not None and pipeline.map is not None)
     wanted = Wanted(
-        proposal.kind, proposal.terms, proposal.rows.count, proposal.features, mapped=mapped
+        proposal.kind,
+        proposal.terms,
+        proposal.rows.count,
+        proposal.features,
+        mapped=mapped,
+        classes=tuple(map(canonical_class, proposal.classes)),
     )
     return decide(wanted, policy, left)
+
+
+def _with_classes(policy: Policy, ledger: Ledger, dataset: str, label: str | None) -> Policy:
+    """Return the policy with the declared classes, in their canonical spelling, or raise."""
+    declared = ledger.classes(dataset, label)
+    if declared is None and policy.classes is None:
+        raise ParameterError(
+            f"data set {dataset!r} has no declared classes, so a proposal could choose them and"
+            " find out which labels occur. Declare them: suffice ledger init --classes, or classes"
+            " in the policy."
+        )
+    classes = check_classes(policy.classes or declared or ())
+    if declared is not None and not same_classes(declared, classes):
+        raise ParameterError(
+            "the policy declares other classes than the ledger. Leave them out of the policy."
+        )
+    return replace(policy, classes=tuple(map(canonical_class, classes)))
 
 
 def _left(ledger: Ledger, dataset: str) -> Budget | None:

@@ -14,7 +14,7 @@ from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.gathering import Enrolled, Gathered, Gathering, Rejection, Sent
 from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
 from suffice.owner.parties.tally import VoteTally
-from suffice.owner.publish import publish
+from suffice.owner.publish import of_versions, publish
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.privacy.noise import LARGEST_SUM, Noise
@@ -94,6 +94,7 @@ class PrivateEnsemble:
         ledger: Ledger | None,
         dataset: str | None = None,
         request: str | None = None,
+        data_changed: bool = False,
         found_at: str | None = None,
     ) -> Aggregation:
         """Return the release of these contributions, paid for from ``ledger`` (None for no ledger).
@@ -101,12 +102,13 @@ class PrivateEnsemble:
         ``contributions`` are `PartyContribution` values, ``*.part`` files or their bytes, or a
         `VoteTally`. ``enrolled`` is the public number of parties, or their names. A budget belongs
         to the enrolled parties: another round with the same is paid from the same. Those that are
-        only counted are taken for the same wherever there are as many.
+        only counted are taken for the same wherever there are as many. ``data_changed`` says that
+        other parties are enrolled under this name than before; they use the same budget.
         """
         parties = Enrolled.of(enrolled)
         way = self.way(auxiliary, parties)
         gathered = self.gathered(contributions, auxiliary, parties)
-        guarantee = self._guarantee(way.noise, auxiliary)
+        guarantee = of_versions(self._guarantee(way.noise, auxiliary), data_changed=data_changed)
         release = publish(
             lambda: way.draw(gathered.total, guarantee, found_at),
             [guarantee],
@@ -116,6 +118,7 @@ class PrivateEnsemble:
             parameters=self._parameters(auxiliary, parties),
             fingerprint=parties.fingerprint(),
             content=gathered.content,
+            data_changed=data_changed,
         )
         report = (gathered.accepted, gathered.rejected, gathered.missing, gathered.absent)
         return Aggregation(release, *report)
