@@ -16,8 +16,8 @@ from suffice.strict_json import canonical
 __all__ = ["of_versions", "publish"]
 
 _VERSIONS = Assumption(
-    "the data of this name were changed between releases: a person with k rows, over all versions"
-    " of them together, has k times the epsilon",
+    "the data of this name may have been changed between releases: a person with k rows, over all"
+    " versions of them together, has k times the epsilon",
     "declared by the owner",
 )
 
