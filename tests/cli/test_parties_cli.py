@@ -69,6 +69,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
 @pytest.mark.parametrize("method", ["operator", "average"])
 def test_one_table_of_all_parties(suffice, method):
     words = ("release", "parties", "all.parquet", "--label", "what", "--party", "who", *AUX)
+    words = (*words, "--enrolled", "40")
     more = (*CLASSES, "--epsilon", "50", "--delta", "1e-5", "--method", method, "--lam", "0.1")
     out = suffice(*words, *more, "--no-ledger", "-o", "r.suffice", "--json")
     told = json.loads(out)
@@ -87,7 +88,7 @@ def test_one_table_of_all_parties(suffice, method):
 def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(suffice):
     """One party of the table contributes by itself what it contributes there."""
     from suffice.owner.parties.auxiliary import AuxiliaryRows
-    from suffice.owner.parties.gathering import Enrolled
+    from suffice.owner.parties.enrolled import Enrolled
     from suffice.owner.parties.tables import PartyTable
 
     contribute(suffice, 1)
@@ -96,7 +97,7 @@ def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(suffice):
         "who", pa.array(["x"] * len(pq.read_table("own1.parquet")))
     )
     own = PartyTable.read(table, aux, label="what", classes=("sit", "walk", "lie"), party="who")
-    total = own.tally(aux, 1e-4).gathered("operator", Enrolled(1)).total
+    total = own.tally(aux, 1e-4, Enrolled(1)).gathered("operator").total
     assert np.array_equal(PartyContribution.load("p1.part").array, total)
 
 
@@ -115,8 +116,9 @@ def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
     told = json.loads(suffice(*words, "-o", "r.suffice", "--json"))
     assert [r["source"] for r in told["rejected"]] == ["junk.part", "p2.part"]
     assert told["missing"] == ["p3"]
-    words = ("aggregate", "junk.part", *words[2:])
-    assert "nothing was counted" in streams(*words, "-o", "r.suffice")[1]
+    err = suffice("aggregate", "junk.part", *words[2:], "-o", "junk.suffice", code=2)
+    assert "none of the 1 contributions is of this round" in err
+    assert not (desk / "junk.suffice").exists()
 
 
 @pytest.mark.usefixtures("desk")

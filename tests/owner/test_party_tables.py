@@ -6,7 +6,8 @@ import pytest
 
 from builders import auxiliary_rows
 from suffice.errors import TableError
-from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.gathering import Gathering
 from suffice.owner.parties.tables import PartyTable, predicted
 
 AUX = auxiliary_rows(50)
@@ -57,7 +58,7 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
             one.contribution(name, AUX, statistic, 0.01)
             for name, one in zip(own.names, alone, strict=True)
         ]
-        together = own.tally(AUX, 0.01).gathered(statistic, everybody)
+        together = own.tally(AUX, 0.01, everybody).gathered(statistic)
         single = Gathering(statistic, AUX, declared, everybody).take(parts).result()
         assert np.array_equal(together.total, single.total)
         assert single.rejected == together.rejected == ()
@@ -68,9 +69,9 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
 
 def test_blocks_of_parties_change_nothing(monkeypatch):
     own = read(records(3), 3)
-    whole = own.tally(AUX, 0.01).gathered("votes", Enrolled(6))
+    whole = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
     monkeypatch.setattr("suffice.owner.parties.tables._CELLS", 50 * 3 * 2)
-    parts = own.tally(AUX, 0.01).gathered("votes", Enrolled(6))
+    parts = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
     assert np.array_equal(whole.total, parts.total)
 
 

@@ -30,7 +30,7 @@ from suffice.errors import (
     StorageError,
     UnitError,
 )
-from suffice.owner.charging import check_chargeable, closest_events
+from suffice.owner.charging import Charge, check_chargeable, closest_events
 from suffice.owner.ledger_rows import (
     Balance,
     Entry,
@@ -149,17 +149,27 @@ class Ledger:
         dataset: str,
         guarantees: Sequence[Guarantee],
         request: Request,
+        also: Sequence[Charge] = (),
     ) -> bytes | None:
         """Pay for a request, durably; return the stored bytes instead if it was paid before.
 
-        After None, and only then, draw noise.
+        ``also`` is what the same release costs other data sets: all are charged, or none is. After
+        None, and only then, draw noise.
         """
+        charges = [Charge(dataset, guarantees, request.fingerprint), *also]
+        if len({charge.dataset for charge in charges}) < len(charges):
+            raise ParameterError(
+                f"one release cannot charge data set {dataset!r} twice. Give each set of secrets a"
+                " data set of its own."
+            )
         with self._transaction() as db:
-            self._check_data(db, dataset, request.fingerprint)
+            for charge in charges:
+                self._check_data(db, charge.dataset, charge.fingerprint)
             found = self._find(db, dataset, request.name)
             if found is None:
-                self._afford(db, dataset, guarantees)
-                write_debit(db, dataset, guarantees, request)
+                for charge in charges:
+                    self._afford(db, charge.dataset, charge.guarantees)
+                write_debit(db, charges, request)
                 return None
         if found[0] != request.hash:
             raise RequestConflictError(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suffice.owner.charging import closest_events
+from suffice.owner.charging import Charge, closest_events
 from suffice.privacy.events import Event, event_from_json
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -24,6 +24,8 @@ __all__ = [
     "state_of",
     "write_debit",
 ]
+
+_OTHER = "dataset"  # whom a line of a debit charges, if it is another data set than the debit's
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Entry:
     """One debit of the history; ``state`` is released, burnt or pending.
 
     ``charges`` are what it cost: an event for each unit that the release promises something about.
+    ``also`` are what the same release cost other data sets, by their names.
     """
 
     number: int
@@ -69,15 +72,20 @@ class Entry:
     parameters: Mapping[str, Any]
     state: str
     time: float
+    also: Mapping[str, tuple[tuple[Unit, Event], ...]]
 
 
-def write_debit(
-    db: sqlite3.Connection, dataset: str, guarantees: Sequence[Guarantee], request: Request
-) -> None:
-    """Write down what a request costs, before anything is drawn for it."""
-    spent = [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
+def write_debit(db: sqlite3.Connection, charges: Sequence[Charge], request: Request) -> None:
+    """Write down what a request costs, before anything is drawn for it.
+
+    The request belongs to the first data set that is charged. What it costs others stands in the
+    same row, under their names, so that all of it is written or nothing is.
+    """
+    own, *others = charges
+    spent = _lines(own.guarantees)
+    spent += [{**line, _OTHER: c.dataset} for c in others for line in _lines(c.guarantees)]
     row = {
-        "dataset": dataset,
+        "dataset": own.dataset,
         "request": request.name,
         "request_hash": request.hash,
         "spent": json.dumps(spent),
@@ -89,6 +97,10 @@ def write_debit(
     names = ", ".join(row)
     places = ", ".join(f":{name}" for name in row)
     db.execute(f"INSERT INTO debits ({names}) VALUES ({places})", row)  # noqa: S608  # our own names
+
+
+def _lines(guarantees: Sequence[Guarantee]) -> list[dict[str, Any]]:
+    return [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
 
 
 def state_of(finished: int | None, host: str, pid: int) -> str:
@@ -109,14 +121,16 @@ def state_of(finished: int | None, host: str, pid: int) -> str:
 def entry_of(row: tuple[Any, ...]) -> Entry:
     """Return one line of the history from its row."""
     number, dataset, request, spent, parameters, when, finished, host, pid = row
+    charges = _charges(spent, dataset)
     return Entry(
         number=number,
         dataset=dataset,
         request=request,
-        charges=_charges(spent),
+        charges=charges.pop(dataset, ()),
         parameters=json.loads(parameters),
         state=state_of(finished, host, pid),
         time=when,
+        also=charges,
     )
 
 
@@ -135,11 +149,19 @@ def spent_events(db: sqlite3.Connection, dataset: str, unit: Unit) -> list[Event
 
 def spent_by_debit(db: sqlite3.Connection, dataset: str, unit: Unit) -> list[list[Event]]:
     """Return the same, debit by debit."""
-    debits = db.execute("SELECT spent FROM debits WHERE dataset = ?", (dataset,))
-    return [list(closest_events(unit, _charges(spent))) for (spent,) in debits]
+    debits = db.execute(
+        "SELECT dataset, spent FROM debits WHERE dataset = ? OR spent LIKE ?",
+        (dataset, f'%"{_OTHER}"%'),
+    )
+    charged = (_charges(spent, owner).get(dataset, ()) for owner, spent in debits)
+    return [closest_events(unit, lines) for lines in charged]
 
 
-def _charges(spent: str) -> tuple[tuple[Unit, Event], ...]:
-    """Return what a debit cost, as `write_debit` wrote it down."""
-    lines = json.loads(spent)
-    return tuple((Unit(line["unit"]), event_from_json(line["event"])) for line in lines)
+def _charges(spent: str, dataset: str) -> dict[str, tuple[tuple[Unit, Event], ...]]:
+    """Return what a debit of ``dataset`` cost each data set, as `write_debit` wrote it down."""
+    found: dict[str, tuple[tuple[Unit, Event], ...]] = {}
+    for line in json.loads(spent):
+        charge = (Unit(line["unit"]), event_from_json(line["event"]))
+        charged = line.get(_OTHER, dataset)
+        found[charged] = (*found.get(charged, ()), charge)
+    return found

@@ -3,9 +3,11 @@
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
+from suffice.owner.charging import Charge
 from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
@@ -25,6 +27,7 @@ def publish(
     parameters: Mapping[str, Any],
     fingerprint: bytes,
     content: bytes = b"",
+    also: Sequence[Charge] = (),
     unprotected: bool = False,
 ) -> Release:
     """Let a release leave, paid for first.
@@ -32,32 +35,36 @@ def publish(
     ``draw`` adds the noise and is called at most once, after the debit is durable. ``parameters``
     are public and describe the request; ``fingerprint`` identifies the private data and is stored
     only under the ledger's own key. ``content`` identifies private cells beyond that: the request
-    is bound to them, the budget is not, since other cells of the same people share it. Without a
-    ``request`` name the parameters name it themselves, so asking twice for the same thing gives
-    the same bytes and costs once.
+    is bound to them, the budget is not, since other cells of the same people share it. ``also`` is
+    what the release states about further data sets, which pay in the same debit; the release must
+    state ``guarantees``, and then those. Without a ``request`` name the parameters name it
+    themselves, so asking twice for the same thing gives the same bytes and costs once.
     """
+    stated = [*guarantees, *(guarantee for charge in also for guarantee in charge.guarantees)]
     if not guarantees:
         raise ParameterError(
             "a release must state at least one guarantee, if only that it has none."
         )
-    if not unprotected and not all(guarantee.protected for guarantee in guarantees):
+    if not unprotected and not all(guarantee.protected for guarantee in stated):
         raise UnprotectedError(
             "this release has no global guarantee; say unprotected=True (--unprotected) if all"
             " who are concerned accept that."
         )
     if ledger is None:
-        return _as_promised(draw(), guarantees)
+        return _as_promised(draw(), stated)
     if not dataset:
         raise ParameterError("a ledger needs the name of the data set (dataset=..., --dataset).")
     secret = ledger.secret()
     data = _keyed(secret, b"data", fingerprint)
-    bound = _keyed(secret, b"request", canonical(dict(parameters)) + data.encode() + content)
+    others = [_under(secret, charge) for charge in also]
+    cells = b"".join(canonical([c.dataset, c.fingerprint]) for c in others) + content
+    bound = _keyed(secret, b"request", canonical(dict(parameters)) + data.encode() + cells)
     name = request or bound[:16]
-    stored = ledger.debit(dataset, guarantees, Request(name, bound, data, parameters))
+    stored = ledger.debit(dataset, guarantees, Request(name, bound, data, parameters), others)
     if stored is not None:
         return decode(stored)
     try:
-        release = _as_promised(draw(), guarantees)
+        release = _as_promised(draw(), stated)
         ledger.finish(dataset, name, encode(release))
     except BaseException:
         ledger.abandon(dataset, name)
@@ -70,6 +77,11 @@ def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
     if release.guarantees != tuple(guarantees):
         raise PrivacyError("the release does not state the guarantees that were paid for.")
     return release
+
+
+def _under(secret: bytes, charge: Charge) -> Charge:
+    """Return a charge whose fingerprint is hidden under the ledger's key."""
+    return replace(charge, fingerprint=_keyed(secret, b"data", charge.fingerprint.encode()))
 
 
 def _keyed(secret: bytes, purpose: bytes, content: bytes) -> str:
