@@ -8,6 +8,7 @@ import pytest
 
 from builders import auxiliary_rows, contributions, random_shares
 from suffice.errors import ParameterError
+from suffice.owner.ledger import Ledger
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
@@ -15,6 +16,7 @@ from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.gathering import Gathering
 from suffice.owner.parties.noise import reach
 from suffice.owner.parties.tally import VoteTally
+from suffice.privacy.guarantee import Budget, Unit
 
 AUX = auxiliary_rows()
 ROWS = AUX.given
@@ -199,3 +201,58 @@ def test_a_tally_counts_enrolled_parties_only():
     ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=THREE)
     with pytest.raises(ParameterError, match="other enrolled parties"):
         ensemble.aggregate(tally, AUX, enrolled=2, ledger=None)
+
+
+# --- a round that no header fits
+
+FOREIGN = {
+    "other auxiliary rows": lambda p: replace(p, rows="sha256:" + "0" * 64),
+    "another pipeline": lambda p: replace(p, pipeline="sha256:" + "0" * 64),
+    "another grid": lambda p: replace(p, grid="sha256:" + "0" * 64),
+    "other classes": lambda p: replace(p, classes=(2, 1, 0)),
+    "it holds parameters": lambda p: replace(p, statistic="parameters"),
+    "not enrolled": lambda p: replace(p, party=f"stranger {p.party}"),
+}
+
+
+@pytest.mark.parametrize("reason", FOREIGN)
+def test_a_round_that_no_header_fits_is_refused_before_it_costs_anything(reason, tmp_path):
+    ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(1.0, 1e-5)}})
+    names = ["p0", "p1", "p2", "p3"]
+    paid = {"enrolled": names, "ledger": ledger, "dataset": "crowd"}
+    ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
+    sent = [FOREIGN[reason](p) for p in contributions(3, AUX)]
+    with pytest.raises(ParameterError, match=rf"none of the 3 .* charged .*{reason}.* \(3\)"):
+        ensemble.aggregate(sent, AUX, **paid)
+    assert ledger.history() == []
+    out = ensemble.aggregate([*sent[:2], contributions(3, AUX)[2]], AUX, **paid)
+    assert (out.accepted, len(out.rejected)) == (1, 2)
+
+
+def test_a_round_without_contributions_is_refused_before_it_costs_anything(tmp_path):
+    ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
+    with pytest.raises(ParameterError, match="there is no contribution"):
+        ensemble.aggregate([], AUX, enrolled=3, ledger=None)
+    (tmp_path / "junk.part").write_bytes(b"junk")
+    with pytest.raises(ParameterError, match=r"none of the 2 .* not a party's contribution \(2\)"):
+        ensemble.aggregate([tmp_path / "junk.part", b"junk"], AUX, enrolled=3, ledger=None)
+
+
+@pytest.mark.parametrize("how", list(MALICE)[:10])  # of which only the array is at fault
+def test_an_array_never_decides_whether_there_is_a_release(how, tmp_path):
+    """The only contribution is worthless, but its header fits: noise is released, and paid for."""
+    ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(1.0, 1e-5)}})
+    bad = MALICE[how](part("bad", np.arange(30) % 3))
+    out = PrivateEnsemble(1.0, 1e-5, classes=THREE).aggregate(
+        [bad], AUX, enrolled=3, ledger=ledger, dataset="crowd"
+    )
+    assert (out.accepted, len(out.rejected)) == (0, 1)
+    assert ledger.balances()[0].debits == 1
+
+
+def test_a_tally_without_votes_is_released_all_the_same():
+    """That no enrolled party has records is private: there is noise, as there always is."""
+    enrolled = Enrolled.of(["ann", "bob"])
+    ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
+    out = ensemble.aggregate(VoteTally(AUX, THREE, enrolled), AUX, enrolled=enrolled, ledger=None)
+    assert (out.accepted, out.missing) == (0, ("ann", "bob"))

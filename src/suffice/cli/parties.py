@@ -14,6 +14,8 @@ from suffice.errors import ParameterError
 
 __all__ = ["register"]
 
+_SHOWN = 8  # of many parties
+
 Auxiliary = Annotated[
     Path, typer.Option("--aux", help="The public rows on which every party votes.")
 ]
@@ -343,11 +345,14 @@ def _report(outcome: Any, output: Path, leaving: Leaving, strangers: Sequence[An
         ],
     }
     if not leaving.json:
-        for rejected in rejections:
+        for rejected in [*strangers[:_SHOWN], *outcome.rejected]:
             typer.echo(f"suffice: counted as zero: {rejected}", err=True)
+        if len(strangers) > _SHOWN:
+            more = f"{len(strangers) - _SHOWN:,} more that are not enrolled"
+            typer.echo(f"suffice: counted as zero: {more}", err=True)
         if outcome.absent:
-            names = f": {', '.join(outcome.missing[:8])}" if outcome.missing else ""
-            more = ", ..." if len(outcome.missing) > 8 else ""
+            names = f": {', '.join(outcome.missing[:_SHOWN])}" if outcome.missing else ""
+            more = ", ..." if len(outcome.missing) > _SHOWN else ""
             text = f"suffice: nothing came from {outcome.absent} parties{names}{more}"
             typer.echo(text, err=True)
         if not outcome.accepted:  # a refusal would tell that the only party left had nothing
