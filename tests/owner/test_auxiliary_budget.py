@@ -1,5 +1,7 @@
 """Protected auxiliary rows have a budget of their own: paid with the parties', or not at all."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -89,21 +91,22 @@ def test_the_same_request_gets_the_same_bytes_and_costs_both_once(tmp_path):
 
 
 def test_a_request_is_bound_to_the_rows_that_it_was_paid_for(tmp_path):
-    """The contributions are the same for both: what differs are the rows, and who pays."""
+    """Every vote is the same in both rounds: what differs are the rows, and who pays for them."""
     ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
-    released(ledger, request="march")
     Ledger(ledger.path, {"other rows": {Unit.RECORD: Budget(9.0, 1e-5)}})
-    given = np.vstack([SECRET.given[:-1], SECRET.given[-1:] + 1])
-    changed = AuxiliaryRows.read(given, pipeline=PIPELINE)
-    sent = contributions(3, changed)
+    changed = AuxiliaryRows.read(SECRET.given + 1, pipeline=PIPELINE)
+    voting = replace(ENSEMBLE, method="vote")
+
+    def ask(rows: AuxiliaryRows, name: str):
+        paid = {"ledger": ledger, "dataset": "crowd 0", "auxiliary_dataset": name}
+        sent = contributions(3, rows, statistic="votes")
+        return voting.aggregate(sent, rows, enrolled=10, request="march", **paid).release
+
+    first = ask(SECRET, "rows")
     with pytest.raises(RequestConflictError):
-        released(
-            ledger,
-            request="march",
-            auxiliary=changed,
-            sent=sent,
-            auxiliary_dataset="other rows",
-        )
+        ask(changed, "other rows")
+    assert ask(SECRET, "rows") == first
+    assert debits(ledger)["other rows"] == 0
 
 
 def test_rows_have_one_name_whatever_their_order_or_columns(tmp_path):
@@ -152,7 +155,7 @@ def test_what_to_do_is_said_where_nobody_pays_for_the_rows(tmp_path):
     assert [str(g.unit) for g in free.guarantees] == ["party", "record"]
 
 
-def test_a_budget_per_label_of_the_rows_does_not_cover_whole_parties(tmp_path):
+def test_the_rows_are_not_charged_as_a_party(tmp_path):
     """The rows are charged per record only: nothing is promised about a party of theirs."""
     ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
     Ledger(ledger.path, {"owned": {Unit.PARTY: Budget(9.0, 1e-5)}})
