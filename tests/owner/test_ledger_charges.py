@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from suffice.errors import BurntRequestError, PrivacyError
-from suffice.owner.charging import Charge
+from suffice.owner.charging import DatasetCharge
 from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
@@ -43,7 +43,7 @@ def two(path: Path) -> Ledger:
 
 def ask(ledger: Ledger, crowd: int, name: str, rows: tuple = (ROWS,), data: str = "") -> object:
     request = Request(name, f"hash {name}", data or f"parties {crowd}", {})
-    also = [Charge("rows", rows, "the rows")]
+    also = [DatasetCharge("rows", rows, "the rows")]
     return ledger.debit(f"crowd {crowd}", [OWN], request, also)
 
 

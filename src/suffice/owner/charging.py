@@ -7,11 +7,11 @@ from suffice.errors import PrivacyError
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Guarantee, Scope, Unit
 
-__all__ = ["Charge", "check_chargeable", "closest_events"]
+__all__ = ["DatasetCharge", "check_chargeable", "closest_events"]
 
 
 @dataclass(frozen=True)
-class Charge:
+class DatasetCharge:
     """What one release costs one data set: the ledger writes all charges of a release, or none.
 
     ``guarantees`` are what the release states about this data set, and no others. ``fingerprint``

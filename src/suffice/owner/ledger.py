@@ -30,7 +30,7 @@ from suffice.errors import (
     StorageError,
     UnitError,
 )
-from suffice.owner.charging import Charge, check_chargeable, closest_events
+from suffice.owner.charging import DatasetCharge, check_chargeable, closest_events
 from suffice.owner.ledger_rows import (
     Balance,
     Entry,
@@ -149,14 +149,14 @@ class Ledger:
         dataset: str,
         guarantees: Sequence[Guarantee],
         request: Request,
-        also: Sequence[Charge] = (),
+        also: Sequence[DatasetCharge] = (),
     ) -> bytes | None:
         """Pay for a request, durably; return the stored bytes instead if it was paid before.
 
         ``also`` is what the same release costs other data sets: all are charged, or none is. After
         None, and only then, draw noise.
         """
-        charges = [Charge(dataset, guarantees, request.fingerprint), *also]
+        charges = [DatasetCharge(dataset, guarantees, request.fingerprint), *also]
         if len({charge.dataset for charge in charges}) < len(charges):
             raise ParameterError(
                 f"one release cannot charge data set {dataset!r} twice. Give each set of secrets a"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suffice.owner.charging import Charge, closest_events
+from suffice.owner.charging import DatasetCharge, closest_events
 from suffice.privacy.events import Event, event_from_json
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -75,7 +75,7 @@ class Entry:
     also: Mapping[str, tuple[tuple[Unit, Event], ...]]
 
 
-def write_debit(db: sqlite3.Connection, charges: Sequence[Charge], request: Request) -> None:
+def write_debit(db: sqlite3.Connection, charges: Sequence[DatasetCharge], request: Request) -> None:
     """Write down what a request costs, before anything is drawn for it.
 
     The request belongs to the first data set that is charged. What it costs others stands in the

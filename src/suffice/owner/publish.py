@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
-from suffice.owner.charging import Charge
+from suffice.owner.charging import DatasetCharge
 from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
@@ -27,7 +27,7 @@ def publish(
     parameters: Mapping[str, Any],
     fingerprint: bytes,
     content: bytes = b"",
-    also: Sequence[Charge] = (),
+    also: Sequence[DatasetCharge] = (),
     unprotected: bool = False,
 ) -> Release:
     """Let a release leave, paid for first.
@@ -79,7 +79,7 @@ def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
     return release
 
 
-def _under(secret: bytes, charge: Charge) -> Charge:
+def _under(secret: bytes, charge: DatasetCharge) -> DatasetCharge:
     """Return a charge whose fingerprint is hidden under the ledger's key."""
     return replace(charge, fingerprint=_keyed(secret, b"data", charge.fingerprint.encode()))
 

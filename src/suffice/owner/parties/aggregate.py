@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suffice.errors import ParameterError
-from suffice.owner.charging import Charge
+from suffice.owner.charging import DatasetCharge
 from suffice.owner.ledger import Ledger
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.enrolled import Enrolled, Rejection
@@ -118,10 +118,13 @@ class PrivateEnsemble:
         gathered = self.gathered(contributions, auxiliary, parties)
         stated = self._guarantees(way.noise, auxiliary)
         own, rows = stated[:1], stated[1:]  # about the parties, and about protected rows
+        also = []
+        if rows:
+            also = [DatasetCharge(auxiliary_dataset or "", rows, auxiliary.fingerprint())]
         release = publish(
             lambda: way.draw(gathered.total, stated, found_at),
             own,
-            also=[Charge(auxiliary_dataset or "", rows, auxiliary.fingerprint())] if rows else (),
+            also=also,
             ledger=ledger,
             dataset=dataset,
             request=request,
