@@ -1,5 +1,6 @@
 """Commands of the owner: plan, ledger, keygen, release (one file per kind where it is long)."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -161,7 +162,8 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
                     "data_version": e.version,
                     "state": e.state,
                     "time": datetime.fromtimestamp(e.time, UTC).isoformat(timespec="seconds"),
-                    "charges": [{"unit": str(u), **event.to_json()} for u, event in e.charges],
+                    "charges": _events(e.charges),
+                    "also": {name: _events(charges) for name, charges in e.also.items()},
                     "parameters": dict(e.parameters),
                 }
                 for e in entries
@@ -185,11 +187,20 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
     show_table(str(path), columns, rows)
 
 
+def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
+    return [{"unit": str(unit), **event.to_json()} for unit, event in charges]
+
+
 def _charged(entry: Any) -> str:
     """Return what a debit cost, unit by unit, read at the delta of its request."""
     delta = entry.parameters.get("delta") or 0.0
-    costs = [(unit, event.epsilon(0.0 if event.pure else delta)) for unit, event in entry.charges]
-    return ", ".join(f"{epsilon:.4g} per {unit}" for unit, epsilon in costs)
+
+    def costs(charges: Sequence[tuple[Any, Any]], whose: str = "") -> list[str]:
+        read = [(unit, event.epsilon(0.0 if event.pure else delta)) for unit, event in charges]
+        return [f"{epsilon:.4g} per {unit}{whose}" for unit, epsilon in read]
+
+    others = [line for name, lines in entry.also.items() for line in costs(lines, f" of {name}")]
+    return ", ".join([*costs(entry.charges), *others])
 
 
 def keygen(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
-from suffice.owner.ledger import Ledger, Request
+from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.privacy.guarantee import Assumption, Guarantee
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
@@ -39,6 +39,7 @@ def publish(
     parameters: Mapping[str, Any],
     fingerprint: bytes | Mapping[str, bytes],
     content: bytes = b"",
+    also: Sequence[DatasetCharge] = (),
     unprotected: bool = False,
     data_changed: bool = False,
     tell: Callable[[str], None] | None = None,
@@ -49,34 +50,39 @@ def publish(
     are public and describe the request; ``fingerprint`` identifies the private data, by algorithm
     where there are several (the request is bound to the first), and is stored only under the
     ledger's own key. ``content`` identifies private cells beyond that: the request is bound to
-    them, the budget is not, since other cells of the same people share it. Without a ``request``
-    name the parameters name it themselves, so asking twice for the same thing gives the same bytes
-    and costs once. ``data_changed`` and ``tell`` are those of `Ledger.debit`.
+    them, the budget is not, since other cells of the same people share it. ``also`` is
+    what the release states about further data sets, which are charged with the same debit; the
+    release must state ``guarantees``, and then those. Without a ``request`` name the parameters
+    name it themselves, so asking twice for the same thing gives the same bytes and costs once.
+    ``data_changed`` and ``tell`` are those of `Ledger.debit`.
     """
+    stated = [*guarantees, *(guarantee for charge in also for guarantee in charge.guarantees)]
     if not guarantees:
         raise ParameterError(
             "a release must state at least one guarantee, if only that it has none."
         )
-    if not unprotected and not all(guarantee.protected for guarantee in guarantees):
+    if not unprotected and not all(guarantee.protected for guarantee in stated):
         raise UnprotectedError(
             "this release has no global guarantee; say unprotected=True (--unprotected) if all"
             " who are concerned accept that."
         )
     if ledger is None:
-        return _as_promised(draw(), guarantees)
+        return _as_promised(draw(), stated)
     if not dataset:
         raise ParameterError("a ledger needs the name of the data set (dataset=..., --dataset).")
     secret = ledger.secret()
     prints = {"contents-1": fingerprint} if isinstance(fingerprint, bytes) else fingerprint
     data = {algorithm: _keyed(secret, b"data", value) for algorithm, value in prints.items()}
     first = next(iter(data.values())).encode()  # as requests were bound from the beginning
-    bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + content)
+    others = [_under(secret, charge) for charge in also]
+    cells = b"".join(canonical([c.dataset, c.fingerprint]) for c in others) + content
+    bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + cells)
     asked = Request(request or bound[:16], bound, data, parameters)
-    stored = ledger.debit(dataset, guarantees, asked, data_changed=data_changed, tell=tell)
+    stored = ledger.debit(dataset, guarantees, asked, others, data_changed=data_changed, tell=tell)
     if stored is not None:
         return decode(stored)
     try:
-        release = _as_promised(draw(), guarantees)
+        release = _as_promised(draw(), stated)
         ledger.finish(dataset, asked.name, encode(release))
     except BaseException:
         ledger.abandon(dataset, asked.name)
@@ -89,6 +95,11 @@ def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
     if release.guarantees != tuple(guarantees):
         raise PrivacyError("the release does not state the guarantees that were paid for.")
     return release
+
+
+def _under(secret: bytes, charge: DatasetCharge) -> DatasetCharge:
+    """Return a charge whose fingerprint is hidden under the ledger's key."""
+    return replace(charge, fingerprint=_keyed(secret, b"data", charge.fingerprint.encode()))
 
 
 def _keyed(secret: bytes, purpose: bytes, content: bytes) -> str:

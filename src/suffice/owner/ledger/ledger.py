@@ -27,7 +27,15 @@ from suffice.errors import (
     RequestConflictError,
 )
 from suffice.owner.ledger import rules
-from suffice.owner.ledger.rows import Balance, Charge, Entry, Request, charges_from_text
+from suffice.owner.ledger.charging import DatasetCharge
+from suffice.owner.ledger.rows import (
+    Balance,
+    Charge,
+    Entry,
+    Request,
+    charges_from_text,
+    texts_by_dataset,
+)
 from suffice.owner.ledger.sqlite import SqliteStore
 from suffice.owner.ledger.store import Claim, Records, Store
 from suffice.privacy.accounting import composed_epsilon
@@ -117,31 +125,46 @@ class Ledger:
         dataset: str,
         guarantees: Sequence[Guarantee],
         request: Request,
+        also: Sequence[DatasetCharge] = (),
         *,
         data_changed: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> bytes | None:
         """Charge for a request, durably; return the stored bytes instead if that was done before.
 
-        After None, and only then, draw noise; then call `finish` or `abandon` on this ledger.
+        ``also`` is what the same release costs other data sets: all are charged, or none is. After
+        None, and only then, draw noise; then call `finish` or `abandon` on this ledger.
         ``data_changed`` says that the data under this name were changed: a new version of them is
         charged to the same budget. With ``tell`` no answer depends on the data: whatever their
         fingerprint is, they are charged, and what would have been an error is told.
         """
+        rules.check_apart(dataset, also)
+        charged = [(dataset, guarantees, request.fingerprints)]
+        charged += [(c.dataset, c.guarantees, c.fingerprints) for c in also]
         claim = self._store.claim()
         try:
             with self._store.writing() as records:
-                self._check_known(records, dataset)
-                version = self._version(records, dataset, request, tell, data_changed=data_changed)
                 found = records.charge(dataset, request.name)
-                if found is None:
-                    rules.check_affordable(
-                        dataset, guarantees, records.budgets(dataset), records.spent(dataset)
+                versions = []
+                for name, _, prints in charged:
+                    self._check_known(records, name)
+                    versions.append(
+                        self._version(records, name, prints, tell, data_changed=data_changed)
                     )
-                    number = self._recorded(records, dataset, request, version)
-                    records.add_charge(dataset, guarantees, request, number, claim.token)
-                elif version is not None:
-                    self._recorded(records, dataset, request, version)
+                if found is None:
+                    for name, stated, _ in charged:
+                        budgets, spent = records.budgets(name), records.spent(name)
+                        rules.check_affordable(name, stated, budgets, spent)
+                numbers = [
+                    self._recorded(records, name, prints, number)
+                    for (name, _, prints), number in zip(charged, versions, strict=True)
+                    if found is None or number is not None
+                ]
+                if found is None:
+                    records.add_charge(
+                        dataset, guarantees, request, numbers[0], claim.token, also=also
+                    )
+                version = versions[0]
         except BaseException:
             claim.release()
             raise
@@ -159,7 +182,7 @@ class Ledger:
         self,
         records: Records,
         dataset: str,
-        request: Request,
+        prints: Mapping[str, str],
         tell: Callable[[str], None] | None,
         *,
         data_changed: bool,
@@ -167,8 +190,8 @@ class Ledger:
         """Return the version of the data that a request is about, None for a new one, or raise."""
         known = records.versions()
         own = known.pop(dataset)
-        version = rules.known_version(own, request.fingerprints)
-        elsewhere = rules.names_of_same_data(known, request.fingerprints)
+        version = rules.known_version(own, prints)
+        elsewhere = rules.names_of_same_data(known, prints)
         changed = version is None and bool(own)
         if tell is None:
             rules.check_elsewhere(elsewhere)
@@ -187,11 +210,13 @@ class Ledger:
         return version
 
     @staticmethod
-    def _recorded(records: Records, dataset: str, request: Request, version: int | None) -> int:
+    def _recorded(
+        records: Records, dataset: str, prints: Mapping[str, str], version: int | None
+    ) -> int:
         """Write down the fingerprints that are new of this version; return its number."""
         known = records.versions()[dataset]
         number = version or max(known, default=0) + 1
-        new = {k: v for k, v in request.fingerprints.items() if k not in known.get(number, {})}
+        new = {k: v for k, v in prints.items() if k not in known.get(number, {})}
         records.add_fingerprints(dataset, number, new)
         return number
 
@@ -278,19 +303,22 @@ class Ledger:
         """Return every charge, oldest first; those without output are pending or burnt."""
         with self._store.reading() as records:
             charges = records.charges()
-        return [
-            Entry(
-                number=charge.number,
-                dataset=charge.dataset,
-                request=charge.request,
-                charges=charges_from_text(charge.spent),
-                parameters=charge.parameters,
-                state=self._shown(charge),
-                time=charge.time,
-                version=charge.version,
-            )
-            for charge in charges
-        ]
+        return [self._entry(charge) for charge in charges]
+
+    def _entry(self, charge: Charge) -> Entry:
+        texts = texts_by_dataset(charge.spent, charge.dataset)
+        costs = {name: charges_from_text(text) for name, text in texts.items()}
+        return Entry(
+            number=charge.number,
+            dataset=charge.dataset,
+            request=charge.request,
+            charges=costs.pop(charge.dataset, ()),
+            parameters=charge.parameters,
+            state=self._shown(charge),
+            time=charge.time,
+            version=charge.version,
+            also=costs,
+        )
 
     def _shown(self, charge: Charge) -> str:
         """Return the state of a charge in the words that people are shown."""

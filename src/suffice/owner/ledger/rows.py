@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from suffice.owner.ledger.charging import DatasetCharge
 from suffice.privacy.events import Event, event_from_json
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = [
+    "OTHER",
     "Balance",
     "Charge",
     "Entry",
@@ -16,7 +18,10 @@ __all__ = [
     "Versions",
     "charges_from_text",
     "charges_to_text",
+    "texts_by_dataset",
 ]
+
+OTHER = "dataset"  # whom a line of a charge is for, if it is another data set than the charge's
 
 Versions = Mapping[int, Mapping[str, str]]
 """The versions of one data set: number -> algorithm -> fingerprint."""
@@ -84,7 +89,8 @@ class Entry:
     """One charge of the history; ``state`` is released, burnt or pending.
 
     ``charges`` are what it cost: an event for each unit that the release promises something about.
-    ``version`` says for which version of the data it was, counted from 1.
+    ``version`` says for which version of the data it was, counted from 1. ``also`` are what the
+    same release cost other data sets, by their names.
     """
 
     number: int
@@ -95,11 +101,30 @@ class Entry:
     state: str
     time: float
     version: int
+    also: Mapping[str, tuple[tuple[Unit, Event], ...]]
 
 
-def charges_to_text(guarantees: Sequence[Guarantee]) -> str:
-    """Return what a release costs as the text that a ledger stores."""
-    return json.dumps([{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees])
+def charges_to_text(guarantees: Sequence[Guarantee], also: Sequence[DatasetCharge] = ()) -> str:
+    """Return what a release costs as the text that a ledger stores.
+
+    What it costs other data sets stands in the same text, under their names, so that all of it is
+    written or nothing is.
+    """
+    lines = _lines(guarantees)
+    lines += [{**line, OTHER: c.dataset} for c in also for line in _lines(c.guarantees)]
+    return json.dumps(lines)
+
+
+def _lines(guarantees: Sequence[Guarantee]) -> list[dict[str, Any]]:
+    return [{"unit": str(g.unit), "event": g.event.to_json()} for g in guarantees]
+
+
+def texts_by_dataset(spent: str, dataset: str) -> dict[str, str]:
+    """Return what a charge of ``dataset`` cost each data set, as text."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in json.loads(spent):
+        found.setdefault(line.pop(OTHER, dataset), []).append(line)
+    return {name: json.dumps(lines) for name, lines in found.items()}
 
 
 def charges_from_text(spent: str) -> tuple[tuple[Unit, Event], ...]:

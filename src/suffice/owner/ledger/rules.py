@@ -3,8 +3,8 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from suffice.errors import BudgetError, DataChangedError, UnitError
-from suffice.owner.ledger.charging import check_chargeable, closest_events
+from suffice.errors import BudgetError, DataChangedError, ParameterError, UnitError
+from suffice.owner.ledger.charging import DatasetCharge, check_chargeable, closest_events
 from suffice.owner.ledger.rows import Charge, Request, Versions, charges_from_text
 from suffice.privacy.accounting import composed_epsilon, fits
 from suffice.privacy.events import Event
@@ -12,6 +12,7 @@ from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = [
     "check_affordable",
+    "check_apart",
     "check_elsewhere",
     "check_unchanged",
     "known_version",
@@ -58,6 +59,16 @@ def check_affordable(
                 f"data set {dataset!r} has epsilon {budget.epsilon:g} per {unit} (delta"
                 f" {budget.delta:g}), of which {used:.6g} is spent; this release does not fit."
             )
+
+
+def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:
+    """Raise if one release would charge a data set twice."""
+    names = [dataset, *(charge.dataset for charge in also)]
+    if len(set(names)) < len(names):
+        raise ParameterError(
+            f"one release cannot charge data set {dataset!r} twice. Give each set of secrets a data"
+            " set of its own."
+        )
 
 
 def known_version(versions: Versions, given: Mapping[str, str]) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from suffice.owner.ledger.charging import DatasetCharge
 from suffice.owner.ledger.rows import Charge, Request, Versions
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -54,7 +55,7 @@ class Records(Protocol):
         """Write down further fingerprints of one version of a data set."""
 
     def spent(self, dataset: str) -> list[str]:
-        """Return what every charge of a data set cost, as text."""
+        """Return what every charge cost this data set, as text, whichever it was a charge of."""
 
     def charge(self, dataset: str, request: str) -> Charge | None:
         """Return the charge of this name, with its bytes, or None."""
@@ -69,8 +70,13 @@ class Records(Protocol):
         request: Request,
         version: int,
         token: str,
+        *,
+        also: Sequence[DatasetCharge] = (),
     ) -> None:
-        """Write down what a request costs, before anything is drawn for it."""
+        """Write down what a request costs, before anything is drawn for it.
+
+        ``also`` is what it costs other data sets: all of it is written down, or nothing.
+        """
 
     def finish(self, dataset: str, request: str, token: str, data: bytes) -> bool:
         """Store the bytes of a charge that is still this token's to finish; say whether it was."""

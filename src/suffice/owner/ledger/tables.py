@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suffice.owner.ledger.rows import Charge, Request, Versions, charges_to_text
+from suffice.owner.ledger.charging import DatasetCharge
+from suffice.owner.ledger.rows import (
+    OTHER,
+    Charge,
+    Request,
+    Versions,
+    charges_to_text,
+    texts_by_dataset,
+)
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = ["Tables"]
@@ -69,9 +77,11 @@ class Tables:
             self.db.execute("INSERT INTO fingerprints VALUES (?, ?, ?, ?)", row)
 
     def spent(self, dataset: str) -> list[str]:
-        """Return what every charge of a data set cost, as text."""
-        rows = self.db.execute("SELECT spent FROM debits WHERE dataset = ?", (dataset,))
-        return [row[0] for row in rows]
+        """Return what every charge cost this data set, as text."""
+        query = "SELECT dataset, spent FROM debits WHERE dataset = ? OR spent LIKE ?"
+        rows = self.db.execute(query, (dataset, f'%"{OTHER}"%'))
+        found = (texts_by_dataset(spent, owner) for owner, spent in rows)
+        return [texts[dataset] for texts in found if dataset in texts]
 
     def charge(self, dataset: str, request: str) -> Charge | None:
         """Return the charge of this name, with its bytes, or None."""
@@ -91,6 +101,8 @@ class Tables:
         request: Request,
         version: int,
         token: str,
+        *,
+        also: Sequence[DatasetCharge] = (),
     ) -> None:
         """Write down what a request costs, before anything is drawn for it."""
         row = {
@@ -98,7 +110,7 @@ class Tables:
             "request": request.name,
             "request_hash": request.hash,
             "version": version,
-            "spent": charges_to_text(guarantees),
+            "spent": charges_to_text(guarantees, also),
             "parameters": json.dumps(dict(request.parameters)),
             "time": time.time(),
             "token": token,
