@@ -6,7 +6,8 @@ import suffice as sf
 
 X, y = load_breast_cancer(return_X_y=True)  # both hold X, the owner alone holds y
 
-ledger = sf.Ledger("clinic.ledger", {"diagnosis": sf.Budget(epsilon=1.5, delta=1e-5)})
+budget = {"diagnosis": sf.Budget(epsilon=1.5, delta=1e-5)}
+ledger = sf.Ledger("clinic.ledger", budget, classes={"diagnosis": (0, 1)})
 policy = sf.Policy(largest_epsilon=1.0, largest_delta=1e-6)
 
 for epsilon in (3.0, 1.0, 1.0, 0.9):  # too much; granted; the same again; beyond the budget

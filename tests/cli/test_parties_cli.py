@@ -69,6 +69,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
 @pytest.mark.parametrize("method", ["operator", "average"])
 def test_one_table_of_all_parties(suffice, method):
     words = ("release", "parties", "all.parquet", "--label", "what", "--party", "who", *AUX)
+    words = (*words, "--enrolled", "40")
     more = (*CLASSES, "--epsilon", "50", "--delta", "1e-5", "--method", method, "--lam", "0.1")
     out = suffice(*words, *more, "--no-ledger", "-o", "r.suffice", "--json")
     told = json.loads(out)
@@ -83,11 +84,86 @@ def test_one_table_of_all_parties(suffice, method):
     assert load(model).kind == "model"
 
 
+def test_enrolled_parties_are_named_or_counted_never_read_off_the_table(desk, suffice, streams):
+    table = ("release", "parties", "all.parquet", "--label", "what", "--party", "who")
+    words = (*table, *AUX, *CLASSES, *PAID, "--no-ledger")
+    with_names = (*words, "--enrolled", "0,1,2,nobody", "-o", "r.suffice")
+    assert "--enrolled" in suffice(*words, "-o", "r.suffice", code=2)
+    assert not (desk / "r.suffice").exists()
+    printed, err = streams(*with_names)
+    assert "3 counted" in printed
+    assert "counted as zero: 10: this party is not enrolled" in err
+    assert err.count("this party is not enrolled") == 8
+    assert "counted as zero: 29 more that are not enrolled" in err
+    assert "nothing came from 1 parties: nobody" in err
+    told = json.loads(suffice(*with_names, "--json"))
+    assert (told["accepted"], told["missing"], len(told["rejected"])) == (3, ["nobody"], 37)
+    (desk / "names.txt").write_text("0\n1\n2\nnobody\n")
+    told = json.loads(suffice(*words, "--enrolled", "names.txt", "-o", "r.suffice", "--json"))
+    assert (told["accepted"], told["missing"]) == (3, ["nobody"])
+    assert "more parties than the 39" in suffice(
+        *words, "--enrolled", "39", "-o", "few.suffice", code=2
+    )
+    assert "would be overwritten" in suffice(
+        *words, "--enrolled", "names.txt", "-o", "names.txt", code=2
+    )
+    suffice(*words, "--enrolled", "nowhere.txt", "-o", "few.suffice", code=6)
+    assert not (desk / "few.suffice").exists()
+
+
+@pytest.mark.usefixtures("desk")
+def test_wrong_auxiliary_rows_cost_nothing(suffice):
+    init = ("ledger", "init", "l", "--dataset", "crowd", "--epsilon", "6", "--delta", "1e-5")
+    suffice(*init, "--unit", "party")
+    for party in range(2):
+        contribute(suffice, party)
+    pq.write_table(people(200, 9).select(["pulse", "noise"]), "wrong.parquet")
+    words = ("p0.part", "p1.part", *CLASSES, *PAID, "--enrolled", "2", "-o", "r.suffice")
+    paid = ("--ledger", "l", "--dataset", "crowd")
+    err = suffice("aggregate", *words, *paid, "--aux", "wrong.parquet", code=2)
+    assert "none of the 2 contributions is of this round, so nothing is charged" in err
+    assert "it was computed on other auxiliary rows (2)" in err
+    assert json.loads(suffice("ledger", "show", "l", "--json"))[0]["debits"] == 0
+    assert not Path("r.suffice").exists()
+    suffice("aggregate", *words, *paid, *AUX)
+
+
+@pytest.mark.usefixtures("desk")
+def test_protected_auxiliary_rows_pay_for_themselves(suffice):
+    release = ("release", "mean-operator", "own3.parquet", "--label", "what", *CLASSES)
+    suffice(*release, "--epsilon", "1", "--no-ledger", "-o", "like.suffice")
+    like = ("--like", "like.suffice", "--method", "soft")
+    contribute(suffice, 0, *like)
+    for name, unit in (("rows", "record"), ("a", "party"), ("b", "party")):
+        init = ("ledger", "init", "l", "--dataset", name, "--epsilon", "5", "--delta", "1e-5")
+        suffice(*init, "--unit", unit)
+    words = ("aggregate", "p0.part", *AUX, *CLASSES, *PAID, *like, "--private-aux")
+    first = (*words, "--enrolled", "4", "--ledger", "l", "--dataset", "a", "-o", "a.suffice")
+    assert "--aux-dataset NAME" in suffice(*first, code=2)
+    printed = suffice(*first, "--aux-dataset", "rows")
+    assert "Protects each party" in printed
+    assert "Protects each record of the auxiliary rows" in printed
+    shown = suffice("inspect", "a.suffice")
+    assert "per party" in shown
+    assert "Protects each record of the auxiliary rows" in shown
+    second = (*words, "--enrolled", "5", "--ledger", "l", "--dataset", "b", "-o", "b.suffice")
+    err = suffice(*second, "--aux-dataset", "rows", code=4)
+    assert "'rows' has epsilon 5 per record" in err
+    balances = json.loads(suffice("ledger", "show", "l", "--json"))
+    assert {b["dataset"]: b["debits"] for b in balances} == {"a": 1, "b": 0, "rows": 1}
+    assert "5 per party, 5 per record of rows" in suffice("ledger", "history", "l")
+    (entry,) = json.loads(suffice("ledger", "history", "l", "--json"))
+    assert [line["unit"] for line in entry["also"]["rows"]] == ["record"]
+    free = (*words, "--enrolled", "4", "--no-ledger", "-o", "c.suffice")
+    suffice(*free, "--aux-dataset", "rows", code=2)
+    suffice(*free)
+
+
 @pytest.mark.usefixtures("desk")
 def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(suffice):
     """One party of the table contributes by itself what it contributes there."""
     from suffice.owner.parties.auxiliary import AuxiliaryRows
-    from suffice.owner.parties.gathering import Enrolled
+    from suffice.owner.parties.enrolled import Enrolled
     from suffice.owner.parties.tables import PartyTable
 
     contribute(suffice, 1)
@@ -96,7 +172,7 @@ def test_the_same_parties_in_a_table_and_in_files_give_the_same_sum(suffice):
         "who", pa.array(["x"] * len(pq.read_table("own1.parquet")))
     )
     own = PartyTable.read(table, aux, label="what", classes=("sit", "walk", "lie"), party="who")
-    total = own.tally(aux, 1e-4).gathered("operator", Enrolled(1)).total
+    total = own.tally(aux, 1e-4, Enrolled(1)).gathered("operator").total
     assert np.array_equal(PartyContribution.load("p1.part").array, total)
 
 
@@ -115,8 +191,9 @@ def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
     told = json.loads(suffice(*words, "-o", "r.suffice", "--json"))
     assert [r["source"] for r in told["rejected"]] == ["junk.part", "p2.part"]
     assert told["missing"] == ["p3"]
-    words = ("aggregate", "junk.part", *words[2:])
-    assert "nothing was counted" in streams(*words, "-o", "r.suffice")[1]
+    err = suffice("aggregate", "junk.part", *words[2:], "-o", "junk.suffice", code=2)
+    assert "none of the 1 contributions is of this round" in err
+    assert not (desk / "junk.suffice").exists()
 
 
 @pytest.mark.usefixtures("desk")

@@ -37,7 +37,7 @@ def desk(tmp_path, monkeypatch):
     pq.write_table(table, "clinic.parquet")
     pq.write_table(table.drop_columns(["sick"]).take(np.arange(400)[::-1]), "public.parquet")
     Path("policy.json").write_text(json.dumps(POLICY))
-    Ledger("l", {"d": Budget(8.0, 1e-5)})
+    Ledger("l", {"d": Budget(8.0, 1e-5)}, {"d": {"sick": (0, 1)}})
     return tmp_path
 
 
@@ -119,7 +119,7 @@ def test_a_counter_costs_nothing_and_its_terms_are_granted(suffice):
 
 
 def test_a_ledger_that_runs_out_counters_with_the_rest_and_then_refuses(suffice):
-    Ledger("pure", {"e": Budget(8.0)})  # without delta, composition is a plain sum
+    Ledger("pure", {"e": Budget(8.0)}, {"e": (0, 1)})  # without delta, composition is a plain sum
     ledger = (*GRANT[:4], "--ledger", "pure", "--dataset", "e")
     for number, (epsilon, code) in enumerate([(5, 0), (5, 8), (3, 0), (1, 9)]):
         words = ("--epsilon", epsilon, "--purpose", number)
@@ -294,14 +294,14 @@ def test_the_decision_is_the_same_whatever_the_labels_are(clinic, tmp_path):
     for epsilon, kind in ((1.0, Granted), (9.0, Countered)):
         proposal, answers = propose(rows, epsilon=epsilon), []
         for name, y in columns.items():
-            ledger = Ledger(tmp_path / f"{name}{epsilon}", {"d": Budget(2.0)})
+            ledger = Ledger(tmp_path / f"{name}{epsilon}", {"d": Budget(2.0)}, {"d": (0, 1)})
             answer, release = grant(proposal, rows, y, policy=policy, ledger=ledger, dataset="d")
             assert isinstance(answer, kind)
             assert (release is not None) == (kind is Granted)
             answers.append(answer)
         assert kind is Granted or len(set(answers)) == 1
     refused = Policy(2.0, least_rows=10_000)
-    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0)})
+    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0)}, {"d": (0, 1)})
     for y in (*columns.values(), np.full(len(clinic), 77), [None] * len(clinic)):
         answer, _ = grant(proposal, rows, y, policy=refused, ledger=ledger, dataset="d")
         assert isinstance(answer, Refused)
@@ -311,7 +311,7 @@ def test_the_decision_is_the_same_whatever_the_labels_are(clinic, tmp_path):
 
 def test_a_release_about_something_else_is_noticed_even_if_the_answer_names_it(clinic, tmp_path):
     rows, y = clinic.drop_columns(["sick"]), clinic["sick"]
-    ledger = Ledger(tmp_path / "l", {"d": Budget(4.0)})
+    ledger = Ledger(tmp_path / "l", {"d": Budget(4.0)}, {"d": (0, 1)})
     proposal = propose(rows, epsilon=1.0, features=["age"])
     other = propose(rows, epsilon=1.0)
     answer, release = grant(other, rows, y, policy=Policy(2.0), ledger=ledger, dataset="d")
@@ -331,7 +331,7 @@ def test_a_release_about_something_else_is_noticed_even_if_the_answer_names_it(c
 
 def test_ledgers_that_cannot_pay_say_so(clinic, tmp_path):
     rows, y = clinic.drop_columns(["sick"]), clinic["sick"]
-    ledger = Ledger(tmp_path / "l", {"d": {"record": Budget(1.0)}, "e": Budget(1.0)})
+    ledger = Ledger(tmp_path / "l", {"d": {"record": Budget(1.0)}, "e": Budget(1.0)}, {"d": (0, 1)})
     proposal = propose(rows, epsilon=1.0)
     options = {"policy": Policy(2.0), "ledger": ledger}
     with pytest.raises(LedgerError, match="no data set 'f'"):
@@ -342,7 +342,10 @@ def test_ledgers_that_cannot_pay_say_so(clinic, tmp_path):
 
 def test_a_lost_release_stays_spent_until_there_is_a_new_proposal(clinic, tmp_path, monkeypatch):
     rows, y = clinic.drop_columns(["sick"]), clinic["sick"]
-    options = {"policy": Policy(2.0), "ledger": Ledger(tmp_path / "l", {"d": Budget(4.0)})}
+    options = {
+        "policy": Policy(2.0),
+        "ledger": Ledger(tmp_path / "l", {"d": Budget(4.0)}, {"d": (0, 1)}),
+    }
     proposal = propose(rows, epsilon=1.0)
     with monkeypatch.context() as broken:
         broken.setattr(Ledger, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -360,7 +363,7 @@ def test_the_ledger_has_the_last_word(clinic, tmp_path, monkeypatch):
     from suffice.transport import protocol
 
     rows, y = clinic.drop_columns(["sick"]), clinic["sick"]
-    ledger = Ledger(tmp_path / "l", {"d": Budget(0.5)})
+    ledger = Ledger(tmp_path / "l", {"d": Budget(0.5)}, {"d": (0, 1)})
     monkeypatch.setattr(protocol, "_left", lambda *_: Budget(9.0))
     answer, release = grant(
         propose(rows, epsilon=1.0), rows, y, policy=Policy(2.0), ledger=ledger, dataset="d"

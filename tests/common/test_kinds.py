@@ -82,11 +82,12 @@ def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
 def votes(classes: int, seed: int = 0, pipeline=None) -> Release:
     from suffice.owner.parties.aggregate import PrivateEnsemble
     from suffice.owner.parties.auxiliary import AuxiliaryRows
+    from suffice.owner.parties.enrolled import Enrolled
     from suffice.owner.parties.tally import VoteTally
 
     X, y = labelled(classes, seed)
     rows = AuxiliaryRows.read(X, pipeline=pipeline)
-    tally = VoteTally(rows, tuple(range(classes)))
+    tally = VoteTally(rows, tuple(range(classes)), Enrolled(3))
     tally.add(["north", "south"], np.stack([y, y[::-1]]))
     ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=tuple(range(classes)))
     return ensemble.aggregate(tally, rows, enrolled=3, ledger=None).release

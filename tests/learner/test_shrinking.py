@@ -24,6 +24,7 @@ from suffice.learner.weak import LabelProportions
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.tally import VoteTally
 from suffice.release.covariance import Covariance
 
@@ -246,7 +247,7 @@ def party_release(rng: np.random.Generator, classes: int = 2, method: str = "ope
     """Return auxiliary rows and a release of parties that vote by a noisy linear rule."""
     X = rng.normal(size=(90, 3))
     auxiliary, declared = AuxiliaryRows.read(X), tuple(range(classes))
-    tally = VoteTally(auxiliary, declared)
+    tally = VoteTally(auxiliary, declared, Enrolled(PARTIES))
     rules = rng.normal(size=(PARTIES, 3, classes)) * 0.5 + np.eye(3, classes)
     votes = np.array([(X @ rule).argmax(axis=1) for rule in rules])
     tally.add([f"p{i}" for i in range(PARTIES)], votes)

@@ -11,6 +11,7 @@ from suffice.errors import ForeignRowsError, ParameterError
 from suffice.learner.votes import VoteClassifier
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.tally import VoteTally
 
 CLASSES = ("lie", "sit", "walk")
@@ -27,7 +28,7 @@ def crowd():
     X = rng.uniform(-2, 2, size=(80, 2))
     truth = np.digitize(X[:, 1], [-0.7, 0.7]) * (np.abs(X[:, 0]) < 1.2)
     auxiliary = AuxiliaryRows.read(X)
-    tally = VoteTally(auxiliary, CLASSES)
+    tally = VoteTally(auxiliary, CLASSES, Enrolled(PARTIES))
     guesses = rng.integers(0, 3, size=(PARTIES, 80))
     wise = rng.random((PARTIES, 1)) < 0.9
     tally.add([f"p{i}" for i in range(PARTIES)], np.where(wise, truth, guesses))

@@ -23,7 +23,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.parties.aggregate import METHODS, PrivateEnsemble
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.gathering import Enrolled
+from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.noise import operator_sensitivity, reach, whitened_shape
 from suffice.owner.parties.tally import VoteTally
 from suffice.owner.parties.votes import from_shares, operator_weights
@@ -143,10 +143,10 @@ def operator_noise(ensemble: PrivateEnsemble, draws: int) -> np.ndarray:
     """Return the noise of many releases, in coordinates where it should be standard."""
     total = sum(p.array for p in contributions(4, AUX, len(ensemble.classes)))
     way = ensemble.way(AUX, Enrolled(8))
-    promise = ensemble.guarantee(AUX, enrolled=8)
+    stated = ensemble.guarantees(AUX, enrolled=8)
     exact = total.T * AUX.step / (VOTE * 30 * 8)
     root = np.linalg.cholesky(way.covariance().dense(4))
-    drawn = [way.draw(total, promise, None).arrays["mean_operator"] for _ in range(draws)]
+    drawn = [way.draw(total, stated, None).arrays["mean_operator"] for _ in range(draws)]
     errors = [(operator.reshape(exact.shape) - exact) for operator in drawn]
     return np.array([np.linalg.solve(root, error).ravel() for error in errors])
 
@@ -216,7 +216,7 @@ def test_the_guarantee_is_per_party_and_never_exceeds_what_was_asked(method, del
     assert promise.unit is Unit.PARTY
     assert promise.event.name == event
     assert 0.999 < promise.epsilon <= 1.0
-    assert promise == ensemble.guarantee(AUX, enrolled=5)
+    assert (promise,) == ensemble.guarantees(AUX, enrolled=5)
     assert "Protects each party" in str(promise)
     assert "the number of enrolled parties" in str(promise)
     assert decode(encode(out.release)) == out.release
@@ -301,7 +301,7 @@ def test_parties_with_different_classifiers_teach_one(classes):
 def test_a_table_of_votes_teaches_any_classifier(classes):
     data, rows, (X, y) = crowd(60, 25, classes)
     auxiliary = AuxiliaryRows.read(rows)
-    tally = VoteTally(auxiliary, tuple(range(classes)))
+    tally = VoteTally(auxiliary, tuple(range(classes)), Enrolled(60))
     for i, (own, labels) in enumerate(data):
         tally.add([f"p{i}"], LogisticRegression().fit(own, labels).predict(rows)[None])
     ensemble = PrivateEnsemble(20.0, 1e-5, "votes", classes=tuple(range(classes)))
@@ -325,9 +325,9 @@ def test_parameters_that_make_no_sense_are_refused():
         ({"method": "average", "lam": -1.0}, "lam"),
     ):
         with pytest.raises(ParameterError, match=words):
-            PrivateEnsemble(1.0, **options).guarantee(AUX, enrolled=5)
+            PrivateEnsemble(1.0, **options).guarantees(AUX, enrolled=5)
     with pytest.raises(ParameterError, match="too many parties"):
-        PrivateEnsemble(1.0).guarantee(AUX, enrolled=2**22)
+        PrivateEnsemble(1.0).guarantees(AUX, enrolled=2**22)
     many = AuxiliaryRows.read(np.random.default_rng(0).normal(size=(50_001, 1)))
     with pytest.raises(ParameterError, match="give a delta"):
-        PrivateEnsemble(1.0, method="votes").guarantee(many, enrolled=5)
+        PrivateEnsemble(1.0, method="votes").guarantees(many, enrolled=5)

@@ -8,12 +8,15 @@ import pytest
 
 from builders import auxiliary_rows, contributions, random_shares
 from suffice.errors import ParameterError
+from suffice.owner.ledger import Ledger
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.gathering import Gathering
 from suffice.owner.parties.noise import reach
 from suffice.owner.parties.tally import VoteTally
+from suffice.privacy.guarantee import Budget, Unit
 
 AUX = auxiliary_rows()
 ROWS = AUX.given
@@ -37,12 +40,12 @@ def test_the_sum_is_that_of_the_contributions_whatever_they_hold():
         found = gather(sent, 9)
         assert np.array_equal(found.total, expected)
         assert (found.accepted, found.absent) == (6, 3)
-    tally = VoteTally(AUX, THREE)
+    tally = VoteTally(AUX, THREE, Enrolled(9))
     codes = np.random.default_rng(6).integers(0, 3, (6, 30))
     tally.add([f"p{i}" for i in range(4)], codes[:4])
     tally.add(["p4", "p5"], codes[4:])
-    assert np.array_equal(tally.gathered("operator", Enrolled(9)).total, expected)
-    table = tally.gathered("votes", Enrolled(9)).total
+    assert np.array_equal(tally.gathered("operator").total, expected)
+    table = tally.gathered("votes").total
     assert np.array_equal(table, sum(p.array for p in votes))
 
 
@@ -135,10 +138,14 @@ def test_one_party_contributes_once():
         gather([*parts, parts[1]], 9)
     with pytest.raises(ParameterError, match="more than the 2 enrolled"):
         gather(parts, 2)
-    tally = VoteTally(AUX, THREE)
+    tally = VoteTally(AUX, THREE, Enrolled(5))
     tally.add(["a", "a"], np.zeros((2, 30), int))
     with pytest.raises(ParameterError, match="twice"):
-        tally.gathered("votes", Enrolled(5))
+        tally.gathered("votes")
+    tally = VoteTally(AUX, THREE, Enrolled(1))
+    tally.add(["a", "b"], np.zeros((2, 30), int))
+    with pytest.raises(ParameterError, match="more parties than the 1 that are enrolled"):
+        tally.gathered("votes")
 
 
 def test_enrolled_names_say_who_is_missing_and_who_is_a_stranger():
@@ -148,7 +155,7 @@ def test_enrolled_names_say_who_is_missing_and_who_is_a_stranger():
     (stranger,) = found.rejected
     assert stranger.party == "p3"
     assert "not enrolled" in stranger.reason
-    for wrong in (0, -1, True, "p0", [], ["a", "a"], [1], None):
+    for wrong in (0, -1, True, "p0", [], ["a", "a"], [1], None, ["a\x1b[2J"], [""]):
         with pytest.raises(ParameterError):
             Enrolled.of(wrong)
 
@@ -179,7 +186,73 @@ def test_honest_contributions_are_never_rejected():
 
 
 def test_a_tally_counts_enrolled_parties_only():
-    tally = VoteTally(AUX, THREE)
-    tally.add(["mallory"], np.zeros((1, AUX.count), dtype=np.int64))
-    with pytest.raises(ParameterError, match="'mallory' among them"):
-        tally.gathered("votes", Enrolled.of(["ann", "bob"]))
+    """A stranger counts as zero and is named; nothing is refused because of it."""
+    enrolled = Enrolled.of(["ann", "bob"])
+    tally, alone = VoteTally(AUX, THREE, enrolled), VoteTally(AUX, THREE, enrolled)
+    votes = np.random.default_rng(0).integers(0, 3, (2, AUX.count))
+    tally.add(["mallory", "ann"], votes)
+    tally.add(["eve"], votes[:1])
+    alone.add(["ann"], votes[1:])
+    found, expected = tally.gathered("votes"), alone.gathered("votes")
+    assert np.array_equal(found.total, expected.total)
+    assert found.content == expected.content
+    assert (found.accepted, found.absent, found.missing) == (1, 1, ("bob",))
+    assert [r.party for r in found.rejected] == ["mallory", "eve"]
+    ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=THREE)
+    with pytest.raises(ParameterError, match="other enrolled parties"):
+        ensemble.aggregate(tally, AUX, enrolled=2, ledger=None)
+
+
+# --- a round that no header fits
+
+FOREIGN = {
+    "other auxiliary rows": lambda p: replace(p, rows="sha256:" + "0" * 64),
+    "another pipeline": lambda p: replace(p, pipeline="sha256:" + "0" * 64),
+    "another grid": lambda p: replace(p, grid="sha256:" + "0" * 64),
+    "other classes": lambda p: replace(p, classes=(2, 1, 0)),
+    "it holds parameters": lambda p: replace(p, statistic="parameters"),
+    "not enrolled": lambda p: replace(p, party=f"stranger {p.party}"),
+}
+
+
+@pytest.mark.parametrize("reason", FOREIGN)
+def test_a_round_that_no_header_fits_is_refused_before_it_costs_anything(reason, tmp_path):
+    ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(1.0, 1e-5)}})
+    names = ["p0", "p1", "p2", "p3"]
+    paid = {"enrolled": names, "ledger": ledger, "dataset": "crowd"}
+    ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
+    sent = [FOREIGN[reason](p) for p in contributions(3, AUX)]
+    with pytest.raises(ParameterError, match=rf"none of the 3 .* charged .*{reason}.* \(3\)"):
+        ensemble.aggregate(sent, AUX, **paid)
+    assert ledger.history() == []
+    out = ensemble.aggregate([*sent[:2], contributions(3, AUX)[2]], AUX, **paid)
+    assert (out.accepted, len(out.rejected)) == (1, 2)
+
+
+def test_a_round_without_contributions_is_refused_before_it_costs_anything(tmp_path):
+    ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
+    with pytest.raises(ParameterError, match="there is no contribution"):
+        ensemble.aggregate([], AUX, enrolled=3, ledger=None)
+    (tmp_path / "junk.part").write_bytes(b"junk")
+    with pytest.raises(ParameterError, match=r"none of the 2 .* not a party's contribution \(2\)"):
+        ensemble.aggregate([tmp_path / "junk.part", b"junk"], AUX, enrolled=3, ledger=None)
+
+
+@pytest.mark.parametrize("how", list(MALICE)[:10])  # of which only the array is at fault
+def test_an_array_never_decides_whether_there_is_a_release(how, tmp_path):
+    """The only contribution is worthless, but its header fits: noise is released, and paid for."""
+    ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(1.0, 1e-5)}})
+    bad = MALICE[how](part("bad", np.arange(30) % 3))
+    out = PrivateEnsemble(1.0, 1e-5, classes=THREE).aggregate(
+        [bad], AUX, enrolled=3, ledger=ledger, dataset="crowd"
+    )
+    assert (out.accepted, len(out.rejected)) == (0, 1)
+    assert ledger.balances()[0].debits == 1
+
+
+def test_a_tally_without_votes_is_released_all_the_same():
+    """That no enrolled party has records is private: there is noise, as there always is."""
+    enrolled = Enrolled.of(["ann", "bob"])
+    ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
+    out = ensemble.aggregate(VoteTally(AUX, THREE, enrolled), AUX, enrolled=enrolled, ledger=None)
+    assert (out.accepted, out.missing) == (0, ("ann", "bob"))

@@ -260,7 +260,7 @@ def test_a_folder_that_cannot_be_written_is_a_storage_error(tmp_path):
 
 def test_a_full_disk_refuses_the_debit_and_nothing_is_drawn(ledger):
     """A page limit makes SQLite say what it says on a full disk."""
-    original = ledger._connection
+    original = ledger._store._connection
     from contextlib import contextmanager
 
     @contextmanager
@@ -270,10 +270,10 @@ def test_a_full_disk_refuses_the_debit_and_nothing_is_drawn(ledger):
             db.execute(f"PRAGMA max_page_count = {pages}")
             yield db
 
-    ledger._connection = full
+    ledger._store._connection = full
     with pytest.raises(StorageError, match="full"):
         ledger.debit("d", [promise()], Request("a", "h" * 10_000, "data", {}))
-    ledger._connection = original
+    ledger._store._connection = original
     assert ledger.history() == []
     assert pay(ledger, "a") is None
 
@@ -310,7 +310,7 @@ class Watched(sqlite3.Connection):
 
 
 def test_every_transaction_locks_at_once_and_survives_a_power_cut(tmp_path, monkeypatch):
-    """What docs/promise.md says of the ledger: BEGIN IMMEDIATE, WAL, synchronous = FULL.
+    """What docs/promise.md says of the ledger: BEGIN IMMEDIATE, DELETE, synchronous = EXTRA.
 
     Two that read before either has the lock could both spend the last of a budget.
     """
@@ -328,7 +328,7 @@ def test_every_transaction_locks_at_once_and_survives_a_power_cut(tmp_path, monk
     for step, take in steps.items():
         take()
         assert Watched.kept, step
-        assert set(Watched.kept) == {(2, "wal")}, step  # 2 is FULL
+        assert set(Watched.kept) == {(3, "delete")}, step  # 3 is EXTRA
         Watched.kept.clear()
     with pytest.raises(BudgetError):
         pay(ledger, "c", promise(2.0))

@@ -131,7 +131,7 @@ def test_a_process_killed_between_debit_and_output_leaves_a_burnt_debit(tmp_path
 
 
 def test_a_slow_draw_is_not_taken_for_a_lost_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("suffice.owner.ledger._PENDING_SECONDS", 0.1)
+    monkeypatch.setattr("suffice.owner.ledger.ledger._PENDING_SECONDS", 0.1)
     ledger, request = Ledger(tmp_path / "ledger", {"d": Budget(1.0)}), Request("a", "h", "data", {})
     assert ledger.debit("d", [GUARANTEE], request) is None
     with pytest.raises(PendingRequestError, match="ask again later, under the same name"):

@@ -10,10 +10,11 @@ from builders import auxiliary_rows, contributions, random_shares
 from suffice.errors import OptimisationError, ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.owner.parties import output_perturbation
-from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.aggregate import METHODS, PrivateEnsemble
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.gathering import Gathering
 from suffice.owner.parties.noise import reach
 from suffice.owner.parties.releases import Round
 from suffice.owner.parties.votes import from_shares, operator_weights
@@ -118,15 +119,17 @@ def test_private_auxiliary_rows_cost_more_and_only_where_they_can():
         assert stated(way) - 2 * way.certificate / 0.01 == pytest.approx(base, rel=1e-6)
     for method in ("operator", "votes", "average"):
         with pytest.raises(ParameterError, match="auxiliary rows as public"):
-            PrivateEnsemble(1.0, 1e-5, method, private_auxiliary=True).guarantee(AUX, enrolled=5)
+            PrivateEnsemble(1.0, 1e-5, method, private_auxiliary=True).guarantees(AUX, enrolled=5)
     with pytest.raises(ParameterError, match="fitted on the auxiliary rows"):
-        PrivateEnsemble(1.0, 1e-5, "soft", private_auxiliary=True).guarantee(AUX, enrolled=5)
+        PrivateEnsemble(1.0, 1e-5, "soft", private_auxiliary=True).guarantees(AUX, enrolled=5)
     ensemble = PrivateEnsemble(1.0, 1e-5, "soft", classes=THREE, private_auxiliary=True)
     release = ensemble.aggregate(
         contributions(3, declared), declared, enrolled=5, ledger=None
     ).release
     assert release.parts[0].rows.hash not in declared.hashes
-    assert "each auxiliary row as well" in str(release.guarantee)
+    assert [str(g.unit) for g in release.guarantees] == ["party", "record"]
+    assert release.guarantees == ensemble.guarantees(declared, enrolled=5)
+    assert "Protects each record of the auxiliary rows" in str(release.guarantees[1])
 
 
 @pytest.mark.parametrize("method", ["soft", "vote"])
@@ -182,9 +185,9 @@ def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, cl
     way = ensemble.way(AUX, parties)
     sent = _sent(method, classes)
     total = ensemble.gathered(sent, AUX, parties).total
-    guarantee = ensemble.guarantee(AUX, enrolled=parties)
+    stated = ensemble.guarantees(AUX, enrolled=parties)
     exact = way.integers(total) * math.sqrt(way.covariance().variance / way.noise.variance)
-    models = np.array([way.draw(total, guarantee, None).arrays["coefficients"] for _ in range(800)])
+    models = np.array([way.draw(total, stated, None).arrays["coefficients"] for _ in range(800)])
     if method == "average":
         exact = exact[0] if classes == 2 else exact.T
     assert np.abs(exact).max() > math.sqrt(way.covariance().variance)  # half of it would be seen
@@ -198,6 +201,7 @@ def _sent(method: str, classes: int) -> list[PartyContribution]:
     told = {"classes": tuple(range(classes))}
     if method != "average":
         votes = np.argsort(np.argsort(AUX.rows[:, 0])) * classes // AUX.count
+        told["statistic"] = METHODS[method]
         return [PartyContribution.of(f"p{i}", votes, AUX, **told) for i in range(4)]
     shape, told = (4,) if classes == 2 else (4, classes), {**told, "lam": 0.5}
     return [

@@ -43,7 +43,7 @@ def test_a_plan_knows_the_noise_of_the_release():
         ensemble = PrivateEnsemble(0.7, 1e-5, classes=tuple(range(classes)))
         dense = ensemble.covariance(aux, enrolled=90).dense(4)
         moment = aux.rows.T @ aux.rows / 200
-        z = ensemble.guarantee(aux, enrolled=90).event.multiplier
+        z = ensemble.guarantees(aux, enrolled=90)[0].event.multiplier
         assert np.allclose(dense, (factor * z / 90) ** 2 * moment, rtol=1e-3, atol=1e-9)
 
 

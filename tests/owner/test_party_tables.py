@@ -5,9 +5,12 @@ import pyarrow as pa
 import pytest
 
 from builders import auxiliary_rows
-from suffice.errors import TableError
-from suffice.owner.parties.gathering import Enrolled, Gathering
+from suffice.errors import ParameterError, TableError
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.gathering import Gathering
 from suffice.owner.parties.tables import PartyTable, predicted
+from suffice.release.codec import manifest_of
 
 AUX = auxiliary_rows(50)
 
@@ -57,7 +60,7 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
             one.contribution(name, AUX, statistic, 0.01)
             for name, one in zip(own.names, alone, strict=True)
         ]
-        together = own.tally(AUX, 0.01).gathered(statistic, everybody)
+        together = own.tally(AUX, 0.01, everybody).gathered(statistic)
         single = Gathering(statistic, AUX, declared, everybody).take(parts).result()
         assert np.array_equal(together.total, single.total)
         assert single.rejected == together.rejected == ()
@@ -68,9 +71,9 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
 
 def test_blocks_of_parties_change_nothing(monkeypatch):
     own = read(records(3), 3)
-    whole = own.tally(AUX, 0.01).gathered("votes", Enrolled(6))
+    whole = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
     monkeypatch.setattr("suffice.owner.parties.tables._CELLS", 50 * 3 * 2)
-    parts = own.tally(AUX, 0.01).gathered("votes", Enrolled(6))
+    parts = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
     assert np.array_equal(whole.total, parts.total)
 
 
@@ -134,3 +137,69 @@ def test_what_one_party_holds_moves_no_other_party(classes, map, largest, monkey
     for other in found[1:]:
         for mine, theirs in zip(found[0], other, strict=True):
             assert np.array_equal(mine, theirs)
+
+
+# --- enrolled parties: public, never counted in the table
+
+
+def enrolled_in(table: pa.Table, names: list[str] | int, classes: int = 3) -> PartyTable:
+    declared, known = tuple(range(classes)), Enrolled.of(names)
+    return PartyTable.read(table, AUX, label="label", classes=declared, party="who", enrolled=known)
+
+
+def outcome(table: pa.Table, names: list[str] | int, method: str, **paid):
+    """Return what `suffice release parties` computes."""
+    own, known = enrolled_in(table, names), Enrolled.of(names)
+    count = own.parameter_tally if method == "average" else own.tally
+    ensemble = PrivateEnsemble(1.0, 1e-5, method, classes=(0, 1, 2), lam=0.1)
+    paid = {"ledger": None, **paid}
+    return ensemble.aggregate(count(AUX, 0.1, known), AUX, enrolled=known, **paid)
+
+
+def public_part(release) -> dict:
+    """Return everything in a release but its noisy arrays."""
+    shapes = {name: array.shape for name, array in release.arrays.items()}
+    told = {k: v for k, v in manifest_of(release).items() if k != "payload"}  # the arrays' hash
+    return {**told, "shapes": shapes}
+
+
+@pytest.mark.parametrize("names", [7, [f"w{i}" for i in range(7)]])
+@pytest.mark.parametrize("method", ["operator", "votes", "soft", "vote", "average"])
+def test_whether_a_party_has_records_shows_nowhere(method, names):
+    """All six parties of a table, one of them less, and none at all: one public part."""
+    table = records(3)
+    who = np.array(table["who"].to_pylist())
+    tables = [table, table.filter(pa.array(who != "w3")), table.slice(0, 0)]
+    found = [outcome(t, names, method) for t in tables]
+    assert [out.accepted for out in found] == [6, 5, 0]
+    assert [out.absent for out in found] == [1, 2, 7]
+    assert public_part(found[0].release) == public_part(found[1].release)
+    assert public_part(found[0].release) == public_part(found[2].release)
+
+
+@pytest.mark.parametrize("method", ["operator", "average"])
+def test_records_of_strangers_are_left_out_unread(method):
+    """Neither their labels, nor their cells, nor empty names stop or change a release."""
+    table, names = records(3), ["w0", "w1", "w3", "later"]
+    mine = pa.compute.is_in(table["who"], pa.array(names))
+    alone = table.filter(mine)
+    mixed = {name: table[name].to_pylist() for name in table.column_names}
+    for place, own in enumerate(mine.to_pylist()):
+        if not own:
+            mixed["label"][place] = 17 + place
+            mixed["x0"][place] = None
+            mixed["who"][place] = None if place % 5 == 0 else mixed["who"][place]
+    found = enrolled_in(pa.table(mixed), names)
+    assert found.names == ("w0", "w1", "w3")
+    for part in ("rows", "codes", "index"):
+        assert np.array_equal(getattr(found, part), getattr(enrolled_in(alone, names), part))
+    assert [r.party for r in found.strangers] == ["w2", "w4", "w5", "unknown party"]
+    assert "records name no party" in found.strangers[-1].reason
+    out = outcome(pa.table(mixed), names, method)
+    assert (out.accepted, out.missing, out.rejected) == (3, ("later",), ())
+
+
+def test_more_parties_than_the_enrolled_number_are_an_error():
+    for method in ("operator", "average"):
+        with pytest.raises(ParameterError, match=r"more (parties )?than the 5"):
+            outcome(records(3), 5, method)

@@ -248,13 +248,16 @@ LABEL = {"epsilon": 1.0, "unit": "label"}
 RECORD = {"epsilon": 1.0, "delta": 1e-6, "unit": "record"}
 
 
-def of_table(data=None, *, unprotected=False, ledger=None, dataset=None, **options):
+def of_table(
+    data=None, *, unprotected=False, ledger=None, dataset=None, data_changed=False, **options
+):
     return Rados(**{**DECLARED, **options}).release(
         table() if data is None else data,
         label="sick",
         ledger=ledger,
         dataset=dataset,
         unprotected=unprotected,
+        data_changed=data_changed,
     )
 
 
@@ -405,8 +408,10 @@ def test_a_ledger_pays_once_for_the_same_request(tmp_path):
     with pytest.raises(DataChangedError):
         of_table(table(1), ledger=ledger, dataset="d", **RECORD)
     aged = table().set_column(0, "age", pa.array(np.zeros(300)))
-    with pytest.raises(BudgetError):  # other cells of the same people pay anew
+    with pytest.raises(DataChangedError):  # records are what is protected: these are others
         of_table(aged, ledger=ledger, dataset="d", **RECORD)
+    with pytest.raises(BudgetError):  # changed cells of the same people pay anew
+        of_table(aged, ledger=ledger, dataset="d", data_changed=True, **RECORD)
 
 
 def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):

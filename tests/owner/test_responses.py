@@ -18,7 +18,6 @@ from suffice.errors import (
     CorruptFileError,
     DataChangedError,
     ParameterError,
-    RequestConflictError,
     SufficeError,
     TableError,
     UnitError,
@@ -410,15 +409,17 @@ def test_a_budget_per_attribute_pays_for_the_label_too(tmp_path):
         released(changes={"label_flip": 1e-6, "feature_flip": 0.6}, ledger=ledger, dataset="d")
 
 
-def test_other_features_pay_anew_and_other_labels_are_other_people(ledger):
+def test_changed_features_pay_anew_and_other_labels_are_other_people(ledger):
     first = released(ledger=ledger, dataset="d", request="one")
     rows = table()
     other = rows.set_column(1, "size", pa.array(np.zeros(200)))
-    with pytest.raises(RequestConflictError):
-        released(other, ledger=ledger, dataset="d", request="one")
-    changed = released(other, ledger=ledger, dataset="d")
+    with pytest.raises(DataChangedError, match="--data-changed"):
+        released(other, ledger=ledger, dataset="d")
+    again = released(other, ledger=ledger, dataset="d", request="one", data_changed=True)
+    assert again == first
+    changed = released(other, ledger=ledger, dataset="d", data_changed=True)
     assert changed != first
-    assert len(ledger.history()) == 2
+    assert [entry.version for entry in ledger.history()] == [1, 2]
     with pytest.raises(DataChangedError):
         released(table(seed=1), ledger=ledger, dataset="d")
 

@@ -15,7 +15,7 @@ from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.gathering import Enrolled
+from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.releases import Way
 from suffice.owner.parties.tally import VoteTally
 from suffice.privacy.noise import Noise
@@ -90,7 +90,7 @@ class _Ensemble:
                 PartyContribution.of_parameters(name, theta, auxiliary, classes=classes, lam=lam)
                 for name, theta in zip(names, data, strict=True)
             ]
-        tally = VoteTally(auxiliary, classes)
+        tally = VoteTally(auxiliary, classes, Enrolled.of(_PARTIES))
         tally.add(names, np.array(self.votes(data)))
         return tally
 

@@ -82,6 +82,7 @@ class Leaving:
     dataset: options.Dataset = None
     no_ledger: options.NoLedger = False
     request: options.Request = None
+    data_changed: options.DataChanged = False
     sign: options.SigningKey = None
     json: options.Json = False
 
@@ -100,10 +101,29 @@ class Leaving:
                 " one."
             )
         if self.no_ledger:
-            unused = {"--dataset": self.dataset, "--request": self.request}
+            unused = {
+                "--dataset": self.dataset,
+                "--request": self.request,
+                "--data-changed": self.data_changed or None,
+            }
             refuse_unused("with --no-ledger", unused)
         payer = None if self.ledger is None else Ledger(self.ledger)
-        return {"ledger": payer, "dataset": self.dataset, "request": self.request}
+        return {
+            "ledger": payer,
+            "dataset": self.dataset,
+            "request": self.request,
+            "data_changed": self.data_changed,
+        }
+
+    def classes(self, given: str | None, label: str | None) -> tuple[Any, ...]:
+        """Return the classes given on the command line, else those of the ledger, else 0 and 1."""
+        from suffice.owner.ledger import Ledger
+
+        if given is not None:
+            return parsing.values(given)
+        if self.ledger is None or self.dataset is None:
+            return (0, 1)
+        return Ledger(self.ledger).classes(self.dataset, label) or (0, 1)
 
     def write(
         self,

@@ -9,7 +9,9 @@ __all__ = [
     "Categories",
     "Classes",
     "Clip",
+    "DataChanged",
     "Dataset",
+    "DeclaredClasses",
     "Delta",
     "FeatureMap",
     "Features",
@@ -85,6 +87,21 @@ Dataset = Annotated[str | None, typer.Option(help="The data set's name in the le
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Release without one.")]
 Request = Annotated[
     str | None, typer.Option(help="A name for this request; a new name draws (and pays) anew.")
+]
+DataChanged = Annotated[
+    bool,
+    typer.Option(
+        "--data-changed",
+        help="The data of this name were changed since earlier releases; same budget.",
+    ),
+]
+DeclaredClasses = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        help="The labels that can occur, with commas; the last of two is positive; default: those"
+        " of the ledger, or 0,1.",
+    ),
 ]
 FoundAt = Annotated[str | None, typer.Option(help="Where the public rows may be found.")]
 SigningKey = Annotated[Path | None, typer.Option("--sign", help="Sign with this private key.")]

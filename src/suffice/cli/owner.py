@@ -1,5 +1,6 @@
 """Commands of the owner: plan, ledger, keygen, release (one file per kind where it is long)."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options, parties, proportions, rados
-from suffice.cli.checks import check_outputs
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.groups import MappedRows, grouped
 from suffice.cli.output import say, show_json, show_table
 from suffice.cli.parsing import values
@@ -88,13 +89,23 @@ def ledger_init(
     epsilon: Annotated[float, typer.Option(help="The most epsilon that may ever be spent.")],
     delta: Annotated[float, typer.Option(help="The delta at which epsilon is counted.")] = 0.0,
     unit: Annotated[str, typer.Option(help="label, attribute, record or party.")] = "label",
+    classes: Annotated[
+        str | None,
+        typer.Option(help="The labels that can occur, with commas; the last of two is positive."),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The column that has these classes; default: any column.")
+    ] = None,
 ) -> None:
-    """Give a data set its budget, once and for all."""
+    """Give a data set its budget and its classes, once and for all."""
     from suffice.owner.ledger import Ledger
     from suffice.privacy.guarantee import Budget
 
+    if classes is None:
+        refuse_unused("without --classes", {"--label": label})
     budget = Budget(epsilon, delta)
-    Ledger(path, {dataset: {unit: budget}})
+    declared = None if classes is None else {dataset: {label or "": values(classes)}}
+    Ledger(path, {dataset: {unit: budget}}, declared)
     if about := budget.explained(unit):
         say(about)
     say(f"{path}: data set {dataset!r} may lose {budget} per {unit}.")
@@ -150,9 +161,11 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
                     "number": e.number,
                     "dataset": e.dataset,
                     "request": e.request,
+                    "data_version": e.version,
                     "state": e.state,
                     "time": datetime.fromtimestamp(e.time, UTC).isoformat(timespec="seconds"),
-                    "charges": [{"unit": str(u), **event.to_json()} for u, event in e.charges],
+                    "charges": _events(e.charges),
+                    "also": {name: _events(charges) for name, charges in e.also.items()},
                     "parameters": dict(e.parameters),
                 }
                 for e in entries
@@ -164,6 +177,7 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
             str(e.number),
             f"{datetime.fromtimestamp(e.time, UTC):%Y-%m-%d %H:%M:%S}",
             e.dataset,
+            str(e.version),
             str(e.parameters.get("kind", "")),
             _charged(e),
             e.state,
@@ -171,15 +185,24 @@ def ledger_history(path: options.LedgerPath, json: options.Json = False) -> None
         )
         for e in entries
     ]
-    columns = ["#", "time (UTC)", "data set", "kind", "epsilon", "state", "request"]
+    columns = ["#", "time (UTC)", "data set", "version", "kind", "epsilon", "state", "request"]
     show_table(str(path), columns, rows)
+
+
+def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
+    return [{"unit": str(unit), **event.to_json()} for unit, event in charges]
 
 
 def _charged(entry: Any) -> str:
     """Return what a debit cost, unit by unit, read at the delta of its request."""
     delta = entry.parameters.get("delta") or 0.0
-    costs = [(unit, event.epsilon(0.0 if event.pure else delta)) for unit, event in entry.charges]
-    return ", ".join(f"{epsilon:.4g} per {unit}" for unit, epsilon in costs)
+
+    def costs(charges: Sequence[tuple[Any, Any]], whose: str = "") -> list[str]:
+        read = [(unit, event.epsilon(0.0 if event.pure else delta)) for unit, event in charges]
+        return [f"{epsilon:.4g} per {unit}{whose}" for unit, epsilon in read]
+
+    others = [line for name, lines in entry.also.items() for line in costs(lines, f" of {name}")]
+    return ", ".join([*costs(entry.charges), *others])
 
 
 def keygen(

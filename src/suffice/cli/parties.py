@@ -1,5 +1,6 @@
 """Commands of many parties: contribute, aggregate, and their plan and release."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,8 @@ from suffice.cli.warned import owner_warnings
 from suffice.errors import ParameterError
 
 __all__ = ["register"]
+
+_SHOWN = 8  # of many parties
 
 Auxiliary = Annotated[
     Path, typer.Option("--aux", help="The public rows on which every party votes.")
@@ -35,6 +38,21 @@ PrivateRows = Annotated[
     bool,
     typer.Option(
         "--private-aux", help="Protect each auxiliary row too: soft and vote only, needs --like."
+    ),
+]
+RowsDataset = Annotated[
+    str | None,
+    typer.Option(
+        "--aux-dataset",
+        help="With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
+        " record.",
+    ),
+]
+Parties = Annotated[
+    str,
+    typer.Option(
+        help="How many parties are enrolled, or their names: a text file with a name on each line,"
+        " or a list with commas. Public, and never read off the records."
     ),
 ]
 
@@ -130,12 +148,7 @@ def _trained(
 def aggregate(
     parts: Annotated[list[Path], typer.Argument(help="*.part files, or folders of them.")],
     aux: Auxiliary,
-    enrolled: Annotated[
-        str,
-        typer.Option(
-            help="How many parties are enrolled, or a text file of their names, a line each."
-        ),
-    ],
+    enrolled: Parties,
     epsilon: Epsilon,
     output: options.Output,
     delta: Delta = 0.0,
@@ -144,6 +157,7 @@ def aggregate(
     noise: Form = "whitened",
     lam: Penalty = 1e-4,
     private_aux: PrivateRows = False,
+    aux_dataset: RowsDataset = None,
     classes: options.Classes = "0,1",
     like: Like = None,
     found_at: options.FoundAt = None,
@@ -155,8 +169,8 @@ def aggregate(
     """Release what enrolled parties contributed; what is missing or wrong counts as zero."""
     from suffice.owner.parties.aggregate import PrivateEnsemble
 
-    sent, names = _files(parts), None if enrolled.isdecimal() else enrolled
-    check_outputs(output, reads=(*sent, aux, names, like, *leaving.files))
+    sent = _files(parts)
+    check_outputs(output, reads=(*sent, aux, _list_of(enrolled), like, *leaving.files))
     paid = leaving.paid()
     rows = _auxiliary(aux, mapped, like)
     ensemble = PrivateEnsemble(
@@ -174,6 +188,7 @@ def aggregate(
             sent,
             rows,
             enrolled=_enrolled(enrolled),
+            auxiliary_dataset=aux_dataset,
             found_at=found_at,
             unprotected=unprotected,
             **paid,
@@ -186,6 +201,7 @@ def release_parties(
     table: Annotated[Path, typer.Argument(help="Private records of all parties in one table.")],
     label: options.Label,
     party: Annotated[str, typer.Option(help="The column that says whose a record is.")],
+    enrolled: Parties,
     aux: Auxiliary,
     epsilon: Epsilon,
     output: options.Output,
@@ -194,10 +210,6 @@ def release_parties(
     mechanism: Noise = "auto",
     noise: Form = "whitened",
     lam: Penalty = 1e-4,
-    enrolled: Annotated[
-        int | None,
-        typer.Option(help="How many parties are enrolled; default: those of the table. Public."),
-    ] = None,
     classes: options.Classes = "0,1",
     like: Like = None,
     found_at: options.FoundAt = None,
@@ -206,13 +218,14 @@ def release_parties(
     mapped: MappedRows,
     leaving: Leaving,
 ) -> None:
-    """Train a classifier per party of one table, and release what they say together."""
+    """Train a classifier per enrolled party of one table, and release what they say together."""
     from suffice.owner.parties.aggregate import PrivateEnsemble
+    from suffice.owner.parties.enrolled import Enrolled
     from suffice.owner.parties.tables import PartyTable
     from suffice.tables.labels import check_classes
 
-    check_outputs(output, reads=(table, aux, like, *leaving.files))
-    paid = leaving.paid()
+    check_outputs(output, reads=(table, aux, _list_of(enrolled), like, *leaving.files))
+    paid, parties = leaving.paid(), Enrolled.of(_enrolled(enrolled))
     rows = _auxiliary(aux, mapped, like)
     declared = check_classes(parsing.values(classes))
     ensemble = PrivateEnsemble(
@@ -226,18 +239,24 @@ def release_parties(
     )
     with progress("reading") as tell:
         own = PartyTable.read(
-            table, rows, label=label, classes=declared, party=party, progress=tell
+            table,
+            rows,
+            label=label,
+            classes=declared,
+            party=party,
+            enrolled=parties,
+            progress=tell,
         )
-    sent = own.averaged(rows, lam) if method == "average" else own.tally(rows, lam)
+    count = own.parameter_tally if method == "average" else own.tally
     outcome = ensemble.aggregate(
-        sent,
+        count(rows, lam, parties),
         rows,
-        enrolled=len(own.names) if enrolled is None else enrolled,
+        enrolled=parties,
         found_at=found_at,
         unprotected=unprotected,
         **paid,
     )
-    _report(outcome, output, leaving)
+    _report(outcome, output, leaving, own.strangers)
 
 
 def plan_parties(
@@ -304,33 +323,47 @@ def _files(parts: list[Path]) -> list[Path]:
     return found
 
 
+def _list_of(enrolled: str) -> Path | None:
+    """Return the file of names that --enrolled means, unless it is a number or a list."""
+    path = Path(enrolled)
+    return None if enrolled.isdecimal() or ("," in enrolled and not path.exists()) else path
+
+
 def _enrolled(text: str) -> int | list[str]:
-    """Return a number of parties, or the names in a file."""
+    """Return a number of parties, or their names: those in a file, or those with commas."""
     if text.isdecimal():
         return int(text)
     from suffice.release.files import read_bounded
 
-    lines = read_bounded(Path(text), 2**26).decode(errors="replace").splitlines()
+    path = _list_of(text)
+    if path is None:
+        lines = text.split(",")
+    else:
+        lines = read_bounded(path, 2**26).decode(errors="replace").splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 
-def _report(outcome: Any, output: Path, leaving: Leaving) -> None:
+def _report(outcome: Any, output: Path, leaving: Leaving, strangers: Sequence[Any] = ()) -> None:
     """Write the release; say on stderr whose contribution counted as zero, and why."""
+    rejections = [*strangers, *outcome.rejected]
     told = {
         "kind": outcome.release.kind,
         "accepted": outcome.accepted,
         "absent": outcome.absent,
         "missing": list(outcome.missing),
         "rejected": [
-            {"party": r.party, "source": r.source, "reason": r.reason} for r in outcome.rejected
+            {"party": r.party, "source": r.source, "reason": r.reason} for r in rejections
         ],
     }
     if not leaving.json:
-        for rejected in outcome.rejected:
+        for rejected in [*strangers[:_SHOWN], *outcome.rejected]:
             say(f"suffice: counted as zero: {rejected}", error=True)
+        if len(strangers) > _SHOWN:
+            more = f"{len(strangers) - _SHOWN:,} more that are not enrolled"
+            say(f"suffice: counted as zero: {more}", error=True)
         if outcome.absent:
-            names = f": {', '.join(outcome.missing[:8])}" if outcome.missing else ""
-            more = ", ..." if len(outcome.missing) > 8 else ""
+            names = f": {', '.join(outcome.missing[:_SHOWN])}" if outcome.missing else ""
+            more = ", ..." if len(outcome.missing) > _SHOWN else ""
             text = f"suffice: nothing came from {outcome.absent} parties{names}{more}"
             say(text, error=True)
         if not outcome.accepted:  # a refusal would tell that the only party left had nothing

@@ -100,6 +100,7 @@ def grant(
             label=label,
             pipeline=load(like).pipeline if like else None,
             key=sign,
+            tell=_tell_owner,
             progress=tell,
         )
     if release is not None:
@@ -108,6 +109,11 @@ def grant(
     written = [str(path) for path in ([] if release is None else [output]) + [reply_path]]
     _show(reply, {"written": written}, json=json)
     raise typer.Exit(reply.exit_code)
+
+
+def _tell_owner(note: str) -> None:
+    """Print what depends on labels where the owner alone sees it; no file and no status does."""
+    typer.echo(f"suffice: for you alone: {note}", err=True)
 
 
 def show_message(data: bytes, *, json: bool) -> None:

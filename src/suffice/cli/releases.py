@@ -24,7 +24,7 @@ def release_mean_operator(
     output: options.Output,
     delta: options.Delta = 0.0,
     mechanism: options.Mechanism = "auto",
-    classes: options.Classes = "0,1",
+    classes: options.DeclaredClasses = None,
     like: options.Like = None,
     found_at: options.FoundAt = None,
     unprotected: options.Unprotected = False,
@@ -41,7 +41,7 @@ def release_mean_operator(
         epsilon=epsilon,
         delta=delta,
         mechanism=mechanism,
-        classes=parsing.values(classes),
+        classes=leaving.classes(classes, label),
         pipeline=load(like).pipeline if like else None,
         **rows.pipeline,
     )
@@ -96,7 +96,7 @@ def release_responses(
         1e-6
     ),
     features: options.Features = None,
-    classes: options.Classes = "0,1",
+    classes: options.DeclaredClasses = None,
     *,
     leaving: Leaving,
 ) -> None:
@@ -115,7 +115,7 @@ def release_responses(
         if not discrete:
             refuse_unused("without states (--states)", {"--feature-flip": feature_flip})
     mechanism = RandomizedResponse(
-        classes=parsing.values(classes),
+        classes=leaving.classes(classes, label),
         label_flip=label_flip,
         label_epsilon=epsilon,
         states=discrete,

@@ -19,9 +19,12 @@ def lattice_step(bound: float) -> float:
 
 
 def label_weights(codes: np.ndarray, classes: int) -> np.ndarray:
-    """Return the weights of rows with these labels: -1, +1 for two classes, else one-hot rows."""
+    """Return the weights of rows with these labels: -1, +1 for two classes, else one-hot rows.
+
+    A label of no class, of code -1, weighs nothing.
+    """
     if classes == 2:
-        return np.array([-1.0, 1.0])[codes][None, :]
+        return np.array([-1.0, 1.0, 0.0])[codes][None, :]  # -1 is the last
     return (codes[None, :] == np.arange(classes)[:, None]).astype(np.float64)
 
 

@@ -1,34 +1,80 @@
-"""The identity of private labels, so that one set of secrets has one budget."""
+"""The identity of private data, so that one set of secrets has one budget."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 
-from suffice.tables.labels import Classes
+from suffice.tables.labels import Classes, canonical_class
+from suffice.tables.rowhash import RowDigest, RowLanes
 
-__all__ = ["LabelFingerprint"]
+__all__ = ["CellFingerprint", "LabelFingerprint"]
 
 
 class LabelFingerprint:
-    """Computes a digest of the labels in their order, whatever features or class order are used.
+    """Computes digests of the labels in their order, whatever features or class order are used.
 
-    It identifies the secrets themselves: another choice of features, another order of the class
-    list or another mechanism is the same data and draws on the same budget. It is stored only
-    under the ledger's key.
+    They identify the secrets themselves: another choice of features, another order of the class
+    list or another mechanism is the same data and draws on the same budget. "labels-2" hashes
+    canonical values, so that it does not matter how classes are spelt; "labels-1" is what older
+    ledgers know. They are stored only under the ledger's key.
     """
 
     def __init__(self, classes: Classes) -> None:
-        words = [hashlib.sha256(_spelled(c).encode()).digest()[:8] for c in classes]
-        self._words = np.frombuffer(b"".join(words), dtype="<u8")
-        self._digest = hashlib.sha256()
+        spellings = {"labels-1": _spelled, "labels-2": canonical_class}
+        self._words = {
+            name: _words([*map(spelled, classes), f"{name} none"])  # code -1 is the last
+            for name, spelled in spellings.items()
+        }
+        self._digests = {name: hashlib.sha256() for name in spellings}
+        self._outside = 0
 
     def update(self, codes: np.ndarray) -> None:
-        """Take in the class codes of the next rows."""
-        self._digest.update(self._words[codes].tobytes())
+        """Take in the class codes of the next rows; -1 is a label of no class."""
+        for name, words in self._words.items():
+            self._digests[name].update(words[codes].tobytes())
+        self._outside += int(np.count_nonzero(codes < 0))
 
-    def result(self) -> bytes:
-        """Return the digest of all labels so far."""
-        return self._digest.digest()
+    @property
+    def outside(self) -> int:
+        """How many labels were of no class: private."""
+        return self._outside
+
+    def result(self) -> dict[str, bytes]:
+        """Return the digests of all labels so far, by the names of their algorithms."""
+        return {name: digest.digest() for name, digest in self._digests.items()}
+
+
+class CellFingerprint:
+    """Computes a digest of private feature cells in the order of their rows.
+
+    Its algorithm is named after the columns: other columns of the same people are no other data.
+    """
+
+    def __init__(self, schema: pa.Schema, features: Sequence[str]) -> None:
+        self._lanes = RowLanes(schema, features) if features else None
+        self._rows = RowDigest(features, ordered=True)
+        names = "\0".join(sorted(features)).encode()
+        self._name = f"cells-1 {hashlib.sha256(names).hexdigest()[:32]}"
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Take in the next rows."""
+        if self._lanes is not None:
+            self._rows.update(self._lanes.of(batch))
+
+    def unordered(self) -> str:
+        """Return the hash that the same rows have in any order."""
+        return self._rows.unordered()
+
+    def result(self) -> Mapping[str, bytes]:
+        """Return the digest of all cells by the name of its algorithm; none without features."""
+        return {} if self._lanes is None else {self._name: self._rows.result().encode()}
+
+
+def _words(spelled: Sequence[str]) -> np.ndarray:
+    digests = [hashlib.sha256(text.encode()).digest()[:8] for text in spelled]
+    return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
 def _spelled(value: object) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,11 +14,12 @@ from suffice.owner.candidates import (
     candidates,
     choose,
 )
+from suffice.owner.classes import check_declared
 from suffice.owner.forecast import Utility
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator_form import operator_columns
 from suffice.owner.public_rows import PublicRows, read_public_rows
-from suffice.owner.publish import publish
+from suffice.owner.publish import of_versions, publish
 from suffice.owner.scaling import as_scaled
 from suffice.owner.statistics import (
     ExactLabels,
@@ -105,31 +106,92 @@ class MeanOperator:
         label: str | None = None,
         features: Sequence[str] | None = None,
         request: str | None = None,
+        data_changed: bool = False,
         found_at: str | None = None,
         unprotected: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Release:
         """Return the noisy statistic, paid for from ``ledger`` (None, said aloud, for no ledger).
 
-        The labels are ``y``, or the column ``label`` of the table ``X``. ``unprotected`` says aloud
-        that a release may leave whose ``pipeline`` makes its guarantee data-dependent.
+        The labels are ``y``, or the column ``label`` of the table ``X``. ``data_changed`` says that
+        the data under this name are no longer those of earlier releases; ``unprotected`` that a
+        release may leave whose ``pipeline`` makes its guarantee data-dependent.
         """
-        classes = check_classes(self.classes)
-        check_given_once(y, label)
-        public = self.public_rows(X, label, features, progress)
-        way = self._way(public, classes, self._best(public, classes))
-        way.exact.read(labelled_batches(public, y, classes), progress)
-        rows = way.exact.row_set(found_at)
-        guarantee = self._guarantee(way.calibrated())
-        return publish(
-            lambda: way.draw(rows, guarantee),
-            [guarantee],
+        return self._released(
+            X,
+            y,
+            (label, features, progress),
+            found_at=found_at,
             ledger=ledger,
             dataset=dataset,
             request=request,
+            data_changed=data_changed,
+            unprotected=unprotected,
+        )
+
+    def release_whatever_labels(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        tell: Callable[[str], None],
+        ledger: Ledger,
+        dataset: str,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        request: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Release:
+        """Return the same for somebody else: no label, whatever it is, is an error or is seen.
+
+        A label that is missing or outside the classes counts as none and weighs nothing, and
+        changed labels are paid for from the same budget. The owner alone is told, by ``tell``.
+        """
+        return self._released(
+            X,
+            y,
+            (label, features, progress),
+            ledger=ledger,
+            dataset=dataset,
+            request=request,
+            data_changed=True,
+            tell=tell,
+        )
+
+    def _released(
+        self,
+        X: Any,
+        y: Any,
+        how: tuple[str | None, Sequence[str] | None, Callable[[int], None] | None],
+        *,
+        found_at: str | None = None,
+        tell: Callable[[str], None] | None = None,
+        **paying: Any,
+    ) -> Release:
+        """Release as ``how`` (label, features, progress) says; ``paying`` is for `publish`."""
+        classes, (label, _, progress) = check_classes(self.classes), how
+        check_given_once(y, label)
+        check_declared(classes, paying["ledger"], paying["dataset"], label)
+        public = self.public_rows(X, *how)
+        way = self._way(public, classes, self._best(public, classes))
+        outside: Literal["error", "none"] = "error" if tell is None else "none"
+        way.exact.read(labelled_batches(public, y, classes, outside), progress)
+        if tell is not None and way.exact.outside:
+            tell(
+                f"{way.exact.outside} of {way.exact.count} labels are missing or outside the"
+                " classes; they count as none."
+            )
+        rows = way.exact.row_set(found_at)
+        guarantee = of_versions(
+            self._guarantee(way.calibrated()), data_changed=paying["data_changed"]
+        )
+        return publish(
+            lambda: way.draw(rows, guarantee),
+            [guarantee],
             parameters={"kind": way.kind, **self._parameters(public, rows)},
             fingerprint=way.exact.fingerprint,
-            unprotected=unprotected,
+            tell=tell,
+            **paying,
         )
 
     def forecast(

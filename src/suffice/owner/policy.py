@@ -68,7 +68,8 @@ class Terms:
 class Wanted:
     """What somebody asks for, as far as a policy has a say in it: all of it public.
 
-    ``coordinates`` are those that rows would have at least, by arithmetic.
+    ``classes`` are in their canonical spelling; ``coordinates`` are those that rows would have at
+    least, by arithmetic.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class Wanted:
     features: tuple[str, ...]
     mapped: bool = False
     coordinates: int = 0
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Policy:
     columns that may be asked for (None: all but the label); name them whenever the table has
     columns that are not public. ``maps`` says whether rows may be mapped; ``most_coordinates`` how
     many coordinates rows may have, mapped or not: work and memory grow with their square.
+    ``classes`` are those of the label column, where the ledger does not declare them.
     """
 
     largest_epsilon: float
@@ -97,6 +100,7 @@ class Policy:
     least_rows: int = 1
     maps: bool = False
     most_coordinates: int = 2000
+    classes: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.largest_epsilon)
@@ -111,6 +115,8 @@ class Policy:
                 raise ParameterError(f"the policy's {field} must be a positive integer.")
         if not isinstance(self.maps, bool):
             raise ParameterError("the policy's maps must be true or false.")
+        if self.classes is not None:
+            _check_classes(self.classes)
 
     @classmethod
     def load(cls, path: str | Path) -> "Policy":
@@ -148,9 +154,9 @@ def _value(name: str, value: Any) -> Any:
             return strict_json.number(value)
     except CorruptFileError:
         raise ParameterError(f"the policy's {name} must be a number.") from None
-    if name == "features" and value is None:
+    if name in {"features", "classes"} and value is None:
         return None
-    if name in {"mechanisms", "kinds", "features"}:
+    if name in {"mechanisms", "kinds", "features", "classes"}:
         return tuple(value) if isinstance(value, list) else value
     return value
 
@@ -160,6 +166,12 @@ def _check_names(field: str, names: Any, known: Sequence[str]) -> None:
     if not good or len(set(names)) < len(names) or not set(names) <= set(known):
         choice = f", of {', '.join(known)}" if field != "features" else ""
         raise ParameterError(f"the policy's {field} must be a list of different names{choice}.")
+
+
+def _check_classes(classes: Any) -> None:
+    plain = isinstance(classes, tuple) and len(set(map(str, classes))) == len(classes) > 1
+    if not plain or not all(isinstance(c, str | int) for c in classes):
+        raise ParameterError("the policy's classes must be a list of two or more different labels.")
 
 
 class Verdict(StrEnum):
@@ -184,7 +196,8 @@ def decide(wanted: Wanted, policy: Policy, left: Budget | None) -> Decision:
 
     ``left`` is what the ledger still allows per label, None for nothing. Epsilon, delta and
     mechanism are negotiable: too much of them is countered with the nearest terms that would be
-    granted. Everything else (kind, features, maps, too few rows) is refused, with what to change.
+    granted. Everything else (kind, features, classes, maps, too few rows) is refused, with what to
+    change. Classes are compared as they are spelt here, in any order.
     """
     refusals = _refusals(wanted, policy)
     if left is None or _rounded_down(left.epsilon) == 0:
@@ -208,6 +221,8 @@ def _refusals(wanted: Wanted, policy: Policy) -> list[str]:
     private = [name for name in wanted.features if name not in offered]
     if private:
         reasons.append(f"these features are not granted: {_some(private)}")
+    if policy.classes is not None and {*wanted.classes} != {*policy.classes}:
+        reasons.append(f"the classes are {_some(policy.classes, 12)}; propose these")
     if wanted.rows < policy.least_rows:
         reasons.append(f"nothing is granted about fewer than {policy.least_rows} rows")
     if wanted.mapped and not policy.maps:
@@ -251,10 +266,10 @@ def _differences(asked: Terms, nearest: Terms, policy: Policy) -> list[str]:
     return reasons
 
 
-def _some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str], most: int = 4) -> str:
     """Return a few names, as short and as plain as an answer can hold them."""
-    shown = ", ".join(ascii(name)[:60] for name in names[:4])
-    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    shown = ", ".join(ascii(name)[:60] for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _rounded_down(epsilon: float) -> float:

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -101,9 +101,14 @@ class PrivatePass(ABC):
         return RowSet(self._rows.count, self._rows.result(), found_at)
 
     @property
-    def fingerprint(self) -> bytes:
+    def fingerprint(self) -> dict[str, bytes]:
         """What identifies the private labels; leaves under the ledger's key only."""
         return self._labels.result()
+
+    @property
+    def outside(self) -> int:
+        """How many labels were of no class: for the owner alone."""
+        return self._labels.outside
 
 
 class ExactSums(PrivatePass):
@@ -186,14 +191,16 @@ class ExactLabels(PrivatePass):
         return response.randomise(np.concatenate(self._codes))
 
 
-def labelled_batches(source: LabelledRows, y: Any, classes: Classes) -> LabelledBatches:
-    """Yield batches of rows with the codes of their labels."""
+def labelled_batches(
+    source: LabelledRows, y: Any, classes: Classes, outside: Literal["error", "none"] = "error"
+) -> LabelledBatches:
+    """Yield batches of rows with the codes of their labels; ``outside`` as for `label_codes`."""
     features, label = source.roles.features, source.roles.label
     if label is not None:
         for batch in source.table.batches([*features, label]):
-            yield batch, label_codes(batch.column(label), classes)
+            yield batch, label_codes(batch.column(label), classes, outside=outside)
         return
-    codes, start = label_codes(y, classes), 0
+    codes, start = label_codes(y, classes, outside=outside), 0
     for batch in source.table.batches(features):
         here = codes[start : start + batch.num_rows]
         start += batch.num_rows

@@ -118,7 +118,8 @@ class Guarantee:
     where ``event`` is the mechanism's privacy loss, ``delta`` the point at which it is read, and
     ``epsilon`` is computed from both. ``public`` lists what the statement takes to be known to
     everybody; ``assumptions`` what it rests on. ``of`` names the attributes or coordinates meant,
-    where the unit is an attribute or the scope is marginal.
+    where the unit is an attribute or the scope is marginal, and the table meant, where the unit is
+    a record of one of several.
     """
 
     unit: Unit
@@ -262,9 +263,10 @@ def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:
         raise UnitError("marginal guarantees do not compose: nothing is promised jointly.")
     if {part.neighbours for part in parts} != {parts[0].neighbours}:
         raise UnitError("guarantees with different neighbours do not mix.")
-    if units == [Unit.ATTRIBUTE.value] and len({frozenset(part.of) for part in parts}) > 1:
+    if len({frozenset(part.of) for part in parts}) > 1:
         raise UnitError(
-            "guarantees about different attributes do not mix: each may show the other's exactly."
+            "guarantees about different attributes or tables do not mix: each may show the other's"
+            " exactly."
         )
     kinds = {part.kind for part in parts}
     weakest = next(k for k in (Kind.NONE, Kind.DATA_DEPENDENT, Kind.GLOBAL) if k in kinds)
@@ -301,6 +303,8 @@ def _sentences(guarantee: Guarantee) -> list[str]:
     thing = str(guarantee.unit)
     if guarantee.of and guarantee.unit is Unit.ATTRIBUTE:
         thing = f"value of {_listed(guarantee.of)}"
+    elif guarantee.of and guarantee.unit is Unit.RECORD and guarantee.scope is Scope.JOINT:
+        thing = f"record of {_listed(guarantee.of)}"
     sentences = [_promise(guarantee, thing)]
     if guarantee.epsilon is not None and (about := _about_delta(guarantee.delta, thing)):
         sentences.insert(0, about)  # before the number that it is about

@@ -137,7 +137,7 @@ def decode(data: bytes) -> Release:
         raise CorruptFileError("the payload is not the one that the manifest describes.")
     try:
         with np.errstate(all="ignore"):  # what overflows is found by the checks
-            release = _assemble(fields, arrays_of(payload, fields["pipeline"]), signature)
+            release = _assemble(fields, arrays_of(payload), signature)
             check_claims(release)
     except ReleaseError:
         raise

@@ -17,6 +17,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.tables import PartyTable
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.rados.mechanism import Rados
@@ -60,7 +61,7 @@ suffice release proportions wards.csv --label diagnosis --bag ward --epsilon 0.1
 suffice ratio wards.suffice --rows wards.csv --bag ward new_ward.csv"""
 _PRACTICES_BY_HAND = r"""
 suffice release parties practices.csv --label diagnosis --party practice --aux auxiliary.csv \
-    --epsilon 1 --delta 1e-6 --no-ledger -o practices.suffice
+    --enrolled 1000 --epsilon 1 --delta 1e-6 --no-ledger -o practices.suffice
 suffice fit practices.suffice --rows auxiliary.csv -o practices-model.suffice
 suffice score practices-model.suffice test.csv --label diagnosis"""
 
@@ -314,7 +315,8 @@ def practices(network: Network, ledger: Ledger, repeats: int) -> Chapter:
     own = PartyTable.read(
         network.practices, auxiliary, label="diagnosis", classes=(0, 1), party="practice"
     )
-    tally, enrolled = own.tally(auxiliary, _LAM), len(own.names)
+    enrolled = Enrolled.of(len(own.names))  # invented people, who may be counted
+    tally = own.tally(auxiliary, _LAM, enrolled)
 
     def drawn(epsilon: float, **kept: Any) -> Release:
         ensemble = PrivateEnsemble(epsilon, _DELTA)
@@ -336,9 +338,9 @@ def practices(network: Network, ledger: Ledger, repeats: int) -> Chapter:
         _larger(network.test),
     )
     told = f"""
-{enrolled:,} practices have {len(own.codes) // enrolled} patients each. Every practice trains its
-own classifier and votes on {network.auxiliary.num_rows} public samples; the sum of all votes
-leaves once, with noise that hides everything any one practice holds."""
+{enrolled.count:,} practices have {len(own.codes) // enrolled.count} patients each. Every
+practice trains its own classifier and votes on {network.auxiliary.num_rows} public samples; the sum
+of all votes leaves once, with noise that hides everything any one practice holds."""
     return Chapter(
         "practices",
         "A thousand practices train one classifier",

@@ -20,7 +20,7 @@ from suffice.learner.votes import VoteClassifier
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import VOTE
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.gathering import Enrolled
+from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.tables import predicted
 from suffice.owner.parties.tally import VoteTally
 from suffice.release.artifact import Release
@@ -58,7 +58,8 @@ class _Sent:
     @cached_property
     def tally(self) -> VoteTally:
         """The votes on the auxiliary rows."""
-        return self.crowd.parties.tally(self.crowd.auxiliary, self.lam)
+        everybody = Enrolled(self.crowd.count)  # of a table that is public
+        return self.crowd.parties.tally(self.crowd.auxiliary, self.lam, everybody)
 
     @cached_property
     def parameters(self) -> list[PartyContribution]:
@@ -73,7 +74,7 @@ class _Sent:
     @cached_property
     def soft_labels(self) -> np.ndarray:
         """The exact share of parties that vote for each class, (N, K)."""
-        total = self.tally.gathered("votes", Enrolled(self.crowd.count)).total
+        total = self.tally.gathered("votes").total
         return total / (VOTE * self.crowd.count)
 
     def released(self, method: str, epsilon: float, delta: float) -> Release:

@@ -6,6 +6,7 @@ refuses; the learner checks that what came back is what was asked for.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from suffice.errors import (
     TableError,
     UnitError,
 )
+from suffice.owner.classes import same_classes
 from suffice.owner.ledger import Ledger
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide, too_wide
@@ -28,10 +30,9 @@ from suffice.release.artifact import Release, RowSet
 from suffice.release.codec import MOST_BYTES, decode, encode
 from suffice.release.files import read_bounded
 from suffice.release.signing import sign
-from suffice.strict_json import LARGEST_INTEGER
 from suffice.tables.columns import is_categorical, resolve_roles
-from suffice.tables.labels import check_classes
-from suffice.tables.map_widths import mapped_width
+from suffice.tables.labels import canonical_class, check_classes
+from suffice.tables.maps import most_outputs
 from suffice.tables.pipeline import Missing, Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_table
@@ -91,22 +92,27 @@ def grant(
     label: str | None = None,
     pipeline: Pipeline | None = None,
     key: str | Path | None = None,
+    tell: Callable[[str], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Answer, Release | None]:
     """Protects each label: answers a proposal, with a release only if policy and ledger allow it.
 
     Whether it is granted depends on the proposal, the policy, the ledger's balance and the hash of
-    the public rows, never on a label: those are read once it is decided, for the release. Nothing
-    is spent unless it is granted. The same proposal again gets the same bytes and costs nothing,
-    whatever the policy has become: those bytes have left already. Rows that are not the proposed
-    ones are a `ForeignRowsError`. ``key`` signs the release; ``pipeline`` is the one that the
-    proposal names, if it names one; one whose numbers come from private rows, or nobody knows from
-    where, is refused.
+    the public rows, never on a label: those are read once it is decided, for the release, and
+    whatever they are, there is one. The data set's classes must be declared, by ledger or policy;
+    labels outside them count as none. What the owner should know of the labels (how many are
+    outside, that they were changed) is said to ``tell`` alone. Nothing is spent unless it is
+    granted. The same proposal again gets the same bytes and costs nothing, whatever the policy has
+    become: those bytes have left already. Rows that are not the proposed ones are a
+    `ForeignRowsError`. ``key`` signs the release; ``pipeline`` is the one that the proposal names,
+    if it names one; one whose numbers come from private rows, or nobody knows from where, is
+    refused.
     """
     _check_pipeline(proposal, pipeline)
     if pipeline is not None and not pipeline.origin.is_public:
         reason = f"the pipeline that it names is not public: {scaling_trouble(pipeline.origin)}"
         return Refused(proposal.digest, (reason,)), None
+    policy = _with_classes(policy, ledger, dataset, label)
     decision = _decision(proposal, policy, ledger, dataset, pipeline)
     if decision.terms is None:  # before any column is read: a policy may keep some of them private
         return Refused(proposal.digest, decision.reasons), None
@@ -118,9 +124,10 @@ def grant(
     if decision.verdict is Verdict.COUNTERED:
         return Countered(proposal.digest, decision.terms, decision.reasons), None
     try:
-        release = _operator(proposal, pipeline).release(
+        release = _operator(proposal, pipeline).release_whatever_labels(
             X,
             y,
+            tell=tell or (lambda _: None),
             ledger=ledger,
             dataset=dataset,
             label=label,
@@ -189,6 +196,7 @@ def _decision(
         proposal.features,
         mapped=mapped,
         coordinates=_coordinates(proposal, pipeline, len(proposal.features)),
+        classes=tuple(map(canonical_class, proposal.classes)),
     )
     return decide(wanted, policy, left)
 
@@ -214,11 +222,29 @@ def _coordinates(proposal: Proposal, pipeline: Pipeline | None, width: int) -> i
     """Return how many coordinates rows of ``width`` encoded columns would have, by arithmetic."""
     if pipeline is not None:
         return len(pipeline.outputs)
-    kind, _, size = (proposal.map or "").partition(":")
-    plain = size.isascii() and size.isdecimal() and len(size) <= len(str(LARGEST_INTEGER))
-    if not kind or not plain:  # what is no map is refused where maps are made
+    if proposal.map is None:
         return width
-    return mapped_width(kind, int(size), width, LARGEST_INTEGER)
+    try:
+        return most_outputs(proposal.map, width)
+    except ParameterError:  # what is no map is refused where maps are made
+        return width
+
+
+def _with_classes(policy: Policy, ledger: Ledger, dataset: str, label: str | None) -> Policy:
+    """Return the policy with the declared classes, in their canonical spelling, or raise."""
+    declared = ledger.classes(dataset, label)
+    if declared is None and policy.classes is None:
+        raise ParameterError(
+            f"data set {dataset!r} has no declared classes, so a proposal could choose them and"
+            " find out which labels occur. Declare them: suffice ledger init --classes, or classes"
+            " in the policy."
+        )
+    classes = check_classes(policy.classes or declared or ())
+    if declared is not None and not same_classes(declared, classes):
+        raise ParameterError(
+            "the policy declares other classes than the ledger. Leave them out of the policy."
+        )
+    return replace(policy, classes=tuple(map(canonical_class, classes)))
 
 
 def _left(ledger: Ledger, dataset: str) -> Budget | None:

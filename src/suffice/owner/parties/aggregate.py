@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from suffice.errors import ParameterError
-from suffice.owner.ledger import Ledger
+from suffice.owner.ledger import DatasetCharge, Ledger
 from suffice.owner.overlap import warn_of_same_rows
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.gathering import Enrolled, Gathered, Gathering, Rejection, Sent
+from suffice.owner.parties.enrolled import Enrolled, Rejection
+from suffice.owner.parties.gathering import Gathered, Gathering, Sent
+from suffice.owner.parties.guarantees import auxiliary_guarantee, party_guarantee
 from suffice.owner.parties.releases import OperatorWay, Round, VotesWay, Way
-from suffice.owner.parties.tally import VoteTally
-from suffice.owner.publish import publish
+from suffice.owner.parties.tally import ParameterTally, VoteTally
+from suffice.owner.publish import of_versions, publish
 from suffice.owner.scaling import as_scaled
 from suffice.privacy.calibrate import check_promise
-from suffice.privacy.guarantee import Assumption, Guarantee, Unit
+from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.noise import LARGEST_SUM, Noise
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
@@ -72,8 +74,9 @@ class PrivateEnsemble:
     public, that a party's contribution depends on its own data alone, and that the parties trust
     whoever runs this with their contributions. With ``private_auxiliary`` the auxiliary rows are
     protected too, one by one, together with a party: for "soft" and "vote" only, and with a
-    pipeline that was not fitted on them. A pipeline whose numbers come from private rows, or nobody
-    knows from where, makes the guarantee data-dependent.
+    pipeline that was not fitted on them. The release then states two guarantees, per party and per
+    record of the auxiliary rows, and both are paid for. A pipeline whose numbers come from private
+    rows, or nobody knows from where, makes the guarantees data-dependent.
     """
 
     epsilon: float
@@ -90,33 +93,49 @@ class PrivateEnsemble:
 
     def aggregate(
         self,
-        contributions: Iterable[Sent] | VoteTally,
+        contributions: Iterable[Sent] | VoteTally | ParameterTally,
         auxiliary: AuxiliaryRows,
         *,
         enrolled: Enrolled | int | Sequence[str],
         ledger: Ledger | None,
         dataset: str | None = None,
+        auxiliary_dataset: str | None = None,
         request: str | None = None,
+        data_changed: bool = False,
         found_at: str | None = None,
         unprotected: bool = False,
     ) -> Aggregation:
         """Return the release of these contributions, paid for from ``ledger`` (None for no ledger).
 
         ``contributions`` are `PartyContribution` values, ``*.part`` files or their bytes, or a
-        `VoteTally`. ``enrolled`` is the public number of parties, or their names. A budget belongs
-        to the enrolled parties: another round with the same is paid from the same. Those that are
-        only counted are taken for the same wherever there are as many. ``unprotected`` says aloud
-        that a release may leave whose pipeline makes its guarantee data-dependent.
+        tally of one table of all parties. If none of those sent is of this round by its header,
+        which is public, nothing is charged or released. ``enrolled`` is the public number of
+        parties, or their names. A budget belongs to the enrolled parties: another round with the
+        same is paid from the same. Those that are only counted are taken for the same wherever
+        there are as many. Protected auxiliary rows are a data set too, ``auxiliary_dataset``, with
+        a budget per record: any crowd that votes on them is paid from it as well. Both are charged
+        or neither is. ``data_changed`` says that other parties are enrolled under this name than
+        before, or that the protected rows were changed; they use the same budgets. ``unprotected``
+        says aloud that a release may leave whose pipeline makes its guarantees data-dependent.
         """
+        self._check_payers(ledger, auxiliary_dataset, found_at)
         parties = Enrolled.of(enrolled)
         way = self.way(auxiliary, parties)
         if self.private_auxiliary:
             warn_of_same_rows(auxiliary.hashes[0], auxiliary.pipeline.origin.rows)
         gathered = self.gathered(contributions, auxiliary, parties)
-        guarantee = self._guarantee(way.noise, auxiliary)
+        stated = tuple(
+            of_versions(guarantee, data_changed=data_changed)
+            for guarantee in self._guarantees(way.noise, auxiliary)
+        )
+        own, rows = stated[:1], stated[1:]  # about the parties, and about protected rows
+        also = []
+        if rows:
+            also = [DatasetCharge(auxiliary_dataset or "", rows, auxiliary.fingerprint())]
         release = publish(
-            lambda: way.draw(gathered.total, guarantee, found_at),
-            [guarantee],
+            lambda: way.draw(gathered.total, stated, found_at),
+            own,
+            also=also,
             ledger=ledger,
             dataset=dataset,
             request=request,
@@ -124,15 +143,16 @@ class PrivateEnsemble:
             fingerprint=parties.fingerprint(),
             content=gathered.content,
             unprotected=unprotected,
+            data_changed=data_changed,
         )
         report = (gathered.accepted, gathered.rejected, gathered.missing, gathered.absent)
         return Aggregation(release, *report)
 
-    def guarantee(
+    def guarantees(
         self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
-    ) -> Guarantee:
-        """Return what a release would promise; no contribution is needed for it."""
-        return self._guarantee(self.way(auxiliary, Enrolled.of(enrolled)).noise, auxiliary)
+    ) -> tuple[Guarantee, ...]:
+        """Return what a release would promise, first per party; it needs no contribution."""
+        return self._guarantees(self.way(auxiliary, Enrolled.of(enrolled)).noise, auxiliary)
 
     def covariance(
         self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
@@ -167,49 +187,59 @@ class PrivateEnsemble:
 
     def gathered(
         self,
-        contributions: Iterable[Sent] | VoteTally,
+        contributions: Iterable[Sent] | VoteTally | ParameterTally,
         auxiliary: AuxiliaryRows,
         enrolled: Enrolled,
     ) -> Gathered:
-        """Return the exact sum of the contributions, which is private; those at fault are named."""
+        """Return the exact sum of the contributions, which is private; those at fault are named.
+
+        Whether a table holds anything of an enrolled party is private too: a tally is never refused
+        for being empty.
+        """
         statistic, classes = METHODS[self.method], check_classes(self.classes)
-        if not isinstance(contributions, VoteTally):
+        if not isinstance(contributions, VoteTally | ParameterTally):
             gathering = Gathering(statistic, auxiliary, classes, enrolled, self.lam)
-            return gathering.take(contributions).result()
+            gathering.take(contributions).check_round()
+            return gathering.result()
         if contributions.classes != classes or contributions.auxiliary.grid != auxiliary.grid:
             raise ParameterError("the tally is of other classes or other auxiliary rows.")
-        return contributions.gathered(statistic, enrolled)
+        if contributions.enrolled != enrolled:
+            raise ParameterError("the tally is of other enrolled parties.")
+        return contributions.gathered(statistic)
 
-    def _guarantee(self, noise: Noise, auxiliary: AuxiliaryRows) -> Guarantee:
-        rows = f"the {auxiliary.count:,} auxiliary rows"
-        if self.private_auxiliary:
-            rows = f"that there are {auxiliary.count:,} auxiliary rows, and how they are mapped"
-        assumptions = [
-            Assumption(
-                "each party's contribution depends on its own data alone", "declared by the parties"
-            ),
-            Assumption(
-                "auxiliary rows, pipeline, classes and enrolled parties were not chosen by looking"
-                " at any party's data",
-                "declared by the aggregator",
-            ),
-        ]
-        if self.private_auxiliary:
-            assumptions.append(
-                Assumption(
-                    "it protects each auxiliary row as well, together with a party: their pipeline"
-                    " was not fitted on them, and a vote depends on its own row alone",
-                    "declared by the aggregator",
+    def _guarantees(self, noise: Noise, auxiliary: AuxiliaryRows) -> tuple[Guarantee, ...]:
+        private = self.private_auxiliary
+        found = [party_guarantee(noise, self.delta, auxiliary, private=private)]
+        found += [auxiliary_guarantee(noise, self.delta, auxiliary)] if private else []
+        return tuple(as_scaled(guarantee, auxiliary.pipeline.origin) for guarantee in found)
+
+    def _check_payers(
+        self, ledger: Ledger | None, auxiliary_dataset: str | None, found_at: str | None
+    ) -> None:
+        """Raise unless protected auxiliary rows, and only those, have a data set that pays."""
+        if not self.private_auxiliary:
+            if auxiliary_dataset is not None:
+                raise ParameterError(
+                    "auxiliary rows have a data set only where they are protected"
+                    " (private_auxiliary=True, --private-aux). Leave its name out."
                 )
+            return
+        if found_at is not None:
+            raise ParameterError(
+                "the auxiliary rows are protected, so the release must not say where they are."
+                " Leave found_at (--found-at) out."
             )
-        guarantee = Guarantee(
-            unit=Unit.PARTY,
-            event=noise.event,
-            delta=0.0 if noise.event.pure else self.delta,
-            public=(rows, "the number of enrolled parties", "the class list"),
-            assumptions=tuple(assumptions),
-        )
-        return as_scaled(guarantee, auxiliary.pipeline.origin)
+        if ledger is not None and not auxiliary_dataset:
+            raise ParameterError(
+                "protected auxiliary rows need a budget of their own beside the parties'. Open one"
+                " (suffice ledger init FILE --dataset NAME --epsilon ... --unit record) and name it"
+                " (auxiliary_dataset=..., --aux-dataset NAME)."
+            )
+        if ledger is None and auxiliary_dataset is not None:
+            raise ParameterError(
+                "without a ledger no data set is charged. Leave auxiliary_dataset (--aux-dataset)"
+                " out."
+            )
 
     def _parameters(self, auxiliary: AuxiliaryRows, enrolled: Enrolled) -> dict[str, Any]:
         return {

@@ -17,7 +17,7 @@ from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError, TableError
 from suffice.owner.public_rows import read_public_rows
 from suffice.release.artifact import RowSet
-from suffice.tables.columns import is_categorical, resolve_roles
+from suffice.tables.columns import feature_names, is_categorical, resolve_roles
 from suffice.tables.pipeline import Missing, Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import Table, open_table
@@ -95,6 +95,18 @@ class AuxiliaryRows:
         """N, the number of auxiliary rows."""
         return len(self.rows)
 
+    def fingerprint(self) -> str:
+        """Return what says whose budget protected rows have: all their cells, in any order.
+
+        Not those of the features alone: another pipeline over other columns of the same rows is
+        paid from the same budget. Columns that are neither numbers nor categories are left out.
+        """
+        names = [name for name in feature_names(self.table.schema) if _can_be_hashed(self, name)]
+        lanes, digest = RowLanes(self.table.schema, names), RowDigest(names)
+        for batch in self.table.batches(names):
+            digest.update(lanes.of(batch))
+        return f"auxiliary rows {digest.result()}"
+
     def row_set(self, *, ordered: bool, found_at: str | None = None) -> RowSet:
         """Return the name of the rows, in any order or in theirs."""
         return RowSet(self.count, self.hashes[ordered], found_at)
@@ -170,3 +182,12 @@ class AuxiliaryRows:
             if (parts := list(self.table.batches([name])))
         ]
         return np.column_stack(columns)
+
+
+def _can_be_hashed(auxiliary: AuxiliaryRows, name: str) -> bool:
+    """Say whether a column stands once in the table and holds numbers or categories."""
+    try:
+        is_categorical(auxiliary.table.schema.field(name).type)
+    except (KeyError, TableError):  # Arrow finds no field where there are two
+        return False
+    return True

@@ -14,7 +14,7 @@ from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.votes import operator_weights, votes_of
 from suffice.tables.labels import Classes, check_classes
 
-__all__ = ["STATISTICS", "PartyContribution", "parameter_radius", "parameter_step"]
+__all__ = ["STATISTICS", "PartyContribution", "check_name", "parameter_radius", "parameter_step"]
 
 STATISTICS = ("operator", "votes", "parameters")
 _PARAMETER_BITS = 30
@@ -82,7 +82,7 @@ class PartyContribution:
         ordered = statistic == "votes"
         array = weights if ordered else auxiliary.sums(operator_weights(weights))
         return cls(
-            party=_checked_name(party),
+            party=check_name(party),
             statistic=statistic,
             array=array,
             rows=auxiliary.hashes[ordered],
@@ -118,7 +118,7 @@ class PartyContribution:
         flat = theta.T.reshape(-1, width) * min(1.0, radius / size)
         step = parameter_step(radius)
         return cls(
-            party=_checked_name(party),
+            party=check_name(party),
             statistic="parameters",
             array=np.rint(flat / step).astype(np.int64),
             rows=auxiliary.hashes[0],
@@ -142,7 +142,8 @@ class PartyContribution:
         return read_part(source)
 
 
-def _checked_name(party: str) -> str:
+def check_name(party: str) -> str:
+    """Return a party's name if it is one that files and reports can show, or raise."""
     if not isinstance(party, str) or not 0 < len(party) <= _LONGEST_NAME or not party.isprintable():
         raise ParameterError(f"a party's name must be printable, of 1 to {_LONGEST_NAME} letters.")
     return party

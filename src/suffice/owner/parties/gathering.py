@@ -3,11 +3,16 @@
 A contribution that is missing, late or not what a party could have computed counts as zero and is
 reported by name; it never stops the others. Whether one is accepted depends on itself and on
 public things alone, so that replacing one party's data changes one term of the sum and no more.
+
+A contribution's header (party, statistic, rows, pipeline, grid, classes) is public by agreement,
+its array is private. A round that no header fits is refused before anything is charged; no array
+is looked at for that.
 """
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,60 +27,16 @@ from suffice.owner.parties.contribution import (
     parameter_radius,
     parameter_step,
 )
+from suffice.owner.parties.enrolled import STRANGER, UNKNOWN, Enrolled, Rejection
 from suffice.owner.parties.noise import reach, whitened_shape
 from suffice.owner.parties.votes import operator_weights
 from suffice.tables.labels import Classes
 
-__all__ = ["Enrolled", "Gathered", "Gathering", "Rejection", "Sent", "largest_parameters"]
+__all__ = ["Gathered", "Gathering", "Sent", "largest_parameters"]
 
 Sent = PartyContribution | str | Path | bytes
-_UNKNOWN = "unknown party"
 _ACCEPTS = {"operator": ("operator", "votes"), "votes": ("votes",), "parameters": ("parameters",)}
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """Says whose contribution counted as zero, where it came from, and why."""
-
-    party: str
-    source: str
-    reason: str
-
-    def __str__(self) -> str:
-        where = f" ({self.source})" if self.source else ""
-        return f"{self.party}{where}: {self.reason}"
-
-
-@dataclass(frozen=True)
-class Enrolled:
-    """The parties that were asked: their public number, and their ``names`` where those are known.
-
-    M is what every sum is divided by, however many of them answer.
-    """
-
-    count: int
-    names: tuple[str, ...] | None = None
-
-    @classmethod
-    def of(cls, enrolled: "Enrolled | int | Sequence[str]") -> "Enrolled":
-        """Return the parties of a number or of a list of names."""
-        if isinstance(enrolled, Enrolled):
-            return enrolled
-        if isinstance(enrolled, int) and not isinstance(enrolled, bool):
-            if enrolled < 1:
-                raise ParameterError("the number of enrolled parties must be positive.")
-            return cls(enrolled)
-        names = tuple(enrolled) if isinstance(enrolled, Iterable) else ()
-        if isinstance(enrolled, str) or not names or not all(isinstance(n, str) for n in names):
-            raise ParameterError("say which parties are enrolled: their number, or their names.")
-        if len(set(names)) < len(names):
-            raise ParameterError("a party is enrolled twice.")
-        return cls(len(names), tuple(sorted(names)))
-
-    def fingerprint(self) -> bytes:
-        """Return what says whose budget it is: the parties, not what they sent."""
-        listed = "\0".join(self.names) if self.names is not None else f"number {self.count}"
-        return hashlib.sha256(b"enrolled parties\0" + listed.encode()).digest()
+_SHOWN = 3  # of the reasons why headers do not fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +83,7 @@ class Gathering:
         self._lines: list[tuple[str, bytes]] = []
         self._seen: dict[str, str] = {}
         self._rejected: list[Rejection] = []
+        self._fitting = 0  # contributions whose header is of this round, whatever their array
         self._limits: _Limits | None = None
 
     def take(self, sent: Iterable[Sent]) -> "Gathering":
@@ -135,15 +97,35 @@ class Gathering:
             try:
                 part = item if isinstance(item, PartyContribution) else PartyContribution.load(item)
             except SufficeError as error:
-                self._rejected.append(Rejection(_UNKNOWN, source, str(error)))
+                self._rejected.append(Rejection(UNKNOWN, source, str(error)))
                 continue
             self._name(part.party, source)
-            reason = self._trouble(part)
+            reason = self._foreign(part)
+            self._fitting += reason is None
+            reason = reason or self._misshapen(part) or self._limit.trouble(part)
             if reason:
                 self._rejected.append(Rejection(part.party, source, reason))
             else:
                 self._add(part)
         return self
+
+    def check_round(self) -> None:
+        """Raise if no contribution's header is of this round: the release would be noise alone.
+
+        Only headers decide, which are public. Where one fits and its array is at fault, noise is
+        released and paid for: a refusal would say something about the array.
+        """
+        if self._fitting:
+            return
+        if not self._rejected:
+            raise ParameterError("there is no contribution; nothing is charged or released.")
+        counted = Counter(rejection.reason.rstrip(".") for rejection in self._rejected)
+        reasons = [f"{reason} ({count:,})" for reason, count in counted.most_common(_SHOWN)]
+        raise ParameterError(
+            f"none of the {len(self._rejected):,} contributions is of this round, so nothing is"
+            f" charged or released: {'; '.join(reasons)}. Use the auxiliary rows, pipeline,"
+            " classes, method and enrolled parties that were agreed on."
+        )
 
     def _name(self, party: str, source: str) -> None:
         """Note that a party sent something; refuse a second time."""
@@ -160,17 +142,11 @@ class Gathering:
                 " of enrolled parties is public and must be right."
             )
 
-    def _trouble(self, part: PartyContribution) -> str | None:
-        """Return why a contribution is not one that this party could have computed, or None."""
-        return self._foreign(part) or self._misshapen(part) or self._limit.trouble(part)
-
     def _foreign(self, part: PartyContribution) -> str | None:
-        """Return why a contribution belongs elsewhere, or None."""
-        enrolled, auxiliary = self._enrolled.names, self._auxiliary
-        stranger = enrolled is not None and part.party not in enrolled
-        ordered = part.statistic == "votes"
+        """Return why a contribution belongs elsewhere, by its header alone, or None."""
+        auxiliary, ordered = self._auxiliary, part.statistic == "votes"
         reasons = (
-            (stranger, "this party is not enrolled"),
+            (not self._enrolled.admits(part.party), STRANGER),
             (
                 part.statistic not in _ACCEPTS[self._statistic],
                 f"it holds {part.statistic}; {self._statistic} is gathered here",

@@ -84,10 +84,12 @@ class Distilled:
         """Return the exact integers that noise is added to: private."""
         return np.rint(self._minimiser(total) / self._step).astype(np.int64)
 
-    def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
+    def draw(
+        self, total: np.ndarray, guarantees: tuple[Guarantee, ...], found_at: str | None
+    ) -> Release:
         """Return the model, with fresh noise."""
         released = self.noise.add(self.integers(total)) * self._step
-        part = Part(self._rows(released, found_at), (guarantee,))
+        part = Part(self._rows(released, found_at), guarantees)
         return _model(self._public, released, self._lam, part, self.covariance())
 
     def _rows(self, released: np.ndarray, found_at: str | None) -> RowSet:
@@ -165,12 +167,14 @@ class Averaged:
         """Return the exact integers that noise is added to: private."""
         return total
 
-    def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
+    def draw(
+        self, total: np.ndarray, guarantees: tuple[Guarantee, ...], found_at: str | None
+    ) -> Release:
         """Return the model, with fresh noise."""
         mean = self.noise.add(self.integers(total)) * self._unit
         released = np.ascontiguousarray(mean[0] if self._public.columns == 1 else mean.T)
         rows = self._public.auxiliary.row_set(ordered=False, found_at=found_at)
-        part = Part(rows, (guarantee,))
+        part = Part(rows, guarantees)
         return _model(self._public, released, self._lam, part, self.covariance())
 
 

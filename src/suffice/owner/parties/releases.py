@@ -9,7 +9,7 @@ import numpy as np
 from suffice.errors import ParameterError
 from suffice.owner.operator_form import operator_columns
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.parties.gathering import Enrolled
+from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.noise import (
     mechanism_name,
     operator_sensitivity,
@@ -64,7 +64,9 @@ class Way(Protocol):
     def integers(self, total: np.ndarray) -> np.ndarray:
         """Return the exact integers that noise is added to: private."""
 
-    def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
+    def draw(
+        self, total: np.ndarray, guarantees: tuple[Guarantee, ...], found_at: str | None
+    ) -> Release:
         """Return the release, with fresh noise."""
 
 
@@ -93,7 +95,9 @@ class OperatorWay:
         """Return the exact integers that noise is added to: private."""
         return total if self._shape is None else self._shape.apply(total)
 
-    def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
+    def draw(
+        self, total: np.ndarray, guarantees: tuple[Guarantee, ...], found_at: str | None
+    ) -> Release:
         """Return the release, with fresh noise."""
         noisy = self.noise.add(self.integers(total))
         sums = (noisy if self._shape is None else noisy @ self._shape.back().T) * self._unit
@@ -107,7 +111,7 @@ class OperatorWay:
                 "mechanism": mechanism_name(self.noise),
                 "step": auxiliary.step,
             },
-            parts=(Part(auxiliary.row_set(ordered=False, found_at=found_at), (guarantee,)),),
+            parts=(Part(auxiliary.row_set(ordered=False, found_at=found_at), guarantees),),
             pipeline=auxiliary.pipeline,
             noise=self.covariance(),
         )
@@ -135,7 +139,9 @@ class VotesWay:
         """Return the exact integers that noise is added to: private."""
         return total * _VOTE_STEPS
 
-    def draw(self, total: np.ndarray, guarantee: Guarantee, found_at: str | None) -> Release:
+    def draw(
+        self, total: np.ndarray, guarantees: tuple[Guarantee, ...], found_at: str | None
+    ) -> Release:
         """Return the release, with fresh noise."""
         auxiliary = self._public.auxiliary
         return Release(
@@ -146,7 +152,7 @@ class VotesWay:
                 "mechanism": mechanism_name(self.noise),
                 "enrolled": self._public.enrolled.count,
             },
-            parts=(Part(auxiliary.row_set(ordered=True, found_at=found_at), (guarantee,)),),
+            parts=(Part(auxiliary.row_set(ordered=True, found_at=found_at), guarantees),),
             pipeline=auxiliary.pipeline,
             noise=self.covariance(),
         )

@@ -11,7 +11,8 @@ from suffice.errors import TableError
 from suffice.learner.local import local_classifiers
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.parties.tally import VoteTally
+from suffice.owner.parties.enrolled import STRANGER, UNKNOWN, Enrolled, Rejection
+from suffice.owner.parties.tally import ParameterTally, VoteTally
 from suffice.owner.parties.votes import from_codes
 from suffice.tables.columns import resolve_roles
 from suffice.tables.labels import Classes, label_codes
@@ -27,7 +28,8 @@ _CELLS = 2**23  # scores that are held at once
 class PartyTable:
     """Holds private records of several parties, mapped by the public pipeline; owner's side only.
 
-    ``index`` says for each record which of ``names`` it belongs to.
+    ``index`` says for each record which of ``names`` it belongs to. ``strangers`` are the parties
+    whose records were left out unread, because they are not enrolled.
     """
 
     rows: np.ndarray
@@ -35,6 +37,7 @@ class PartyTable:
     index: np.ndarray
     names: tuple[str, ...]
     classes: Classes
+    strangers: tuple[Rejection, ...] = ()
 
     @classmethod
     def read(
@@ -45,9 +48,14 @@ class PartyTable:
         label: str,
         classes: Classes,
         party: str | None,
+        enrolled: Enrolled | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> "PartyTable":
-        """Read the records; without a column ``party`` all of them are one party's."""
+        """Read the records; without a column ``party`` all of them are one party's.
+
+        Where parties are ``enrolled``, a table in which none of them has a record is read as well:
+        they all count as zero. Where they are enrolled by name, records of others are left out.
+        """
         columns = auxiliary.pipeline.columns
         features = tuple(column.name for column in columns)
         coded = [column.name for column in columns if column.categories is not None]
@@ -55,36 +63,47 @@ class PartyTable:
         table = open_table(data, text=[label, party, *coded], numbers=numbers)
         resolve_roles(table.schema, label=label, features=features, party=party)
         wanted = [*features, label, *([] if party is None else [party])]
-        batches, codes, owners = [], [], []
+        batches, codes, door = [], [], _Door(enrolled or Enrolled(1))
         for batch in table.batches(wanted):
-            batches.append(batch.select(features))
-            codes.append(label_codes(batch.column(label), classes))
-            if party is not None:
-                owners.append(_texts(batch.column(party)))
+            own = batch if party is None else door.admitted(batch, party)
+            if own.num_rows:
+                batches.append(own.select(features))
+                codes.append(label_codes(own.column(label), classes))
             if progress is not None:
                 progress(batch.num_rows)
-        if not batches:
+        if not batches and enrolled is None:
             raise TableError("the table has no rows.")
         names, index = [""], np.zeros(sum(map(len, codes)), dtype=np.int64)
         if party is not None:
-            found, index = np.unique(np.concatenate(owners), return_inverse=True)
+            found, index = np.unique(door.owners, return_inverse=True)
             names = found.tolist()
         rows = _mapped(auxiliary.pipeline, batches, index)
-        return cls(rows, np.concatenate(codes), index, tuple(names), classes)
+        labels = np.concatenate([np.zeros(0, dtype=np.int64), *codes])
+        return cls(rows, labels, index, tuple(names), classes, door.strangers())
 
     def parameters(self, lam: float) -> np.ndarray:
         """Return every party's own classifier, (parties, d, K), at the same penalty."""
+        if not self.names:
+            per_class = () if len(self.classes) == 2 else (len(self.classes),)
+            return np.zeros((0, self.rows.shape[1], *per_class))
         found = local_classifiers(self.rows, self.codes, self.index, len(self.classes), lam)
         return np.asarray(found)
 
-    def tally(self, auxiliary: AuxiliaryRows, lam: float) -> VoteTally:
-        """Return the votes of all parties' classifiers on the auxiliary rows."""
-        tally, models = VoteTally(auxiliary, self.classes), self.parameters(lam)
+    def tally(self, auxiliary: AuxiliaryRows, lam: float, enrolled: Enrolled) -> VoteTally:
+        """Return the votes of the enrolled parties' classifiers on the auxiliary rows."""
+        tally, models = VoteTally(auxiliary, self.classes, enrolled), self.parameters(lam)
         present = self.present()
         for block in _blocks(len(models), auxiliary.count * len(self.classes)):
             votes = predicted(auxiliary.rows, models[block], present[block])
             tally.add(self.names[block], votes)
         return tally
+
+    def parameter_tally(
+        self, auxiliary: AuxiliaryRows, lam: float, enrolled: Enrolled
+    ) -> ParameterTally:
+        """Return the parameters of the enrolled parties' classifiers."""
+        parts = tuple(self.averaged(auxiliary, lam))
+        return ParameterTally(auxiliary, self.classes, enrolled, lam, parts)
 
     def present(self) -> np.ndarray:
         """Return which classes each party has, (parties, K)."""
@@ -113,6 +132,43 @@ class PartyTable:
     ) -> PartyContribution:
         classes = self.classes
         return PartyContribution.of_parameters(name, model, auxiliary, classes=classes, lam=lam)
+
+
+class _Door:
+    """Lets the records of enrolled parties in, and remembers whose they are and who stayed out."""
+
+    def __init__(self, enrolled: Enrolled) -> None:
+        self._enrolled = enrolled
+        self._owners: list[np.ndarray] = []
+        self._outside: set[str] = set()
+        self._nobody = 0
+
+    def admitted(self, batch: pa.RecordBatch, party: str) -> pa.RecordBatch:
+        """Return the records whose ``party`` is enrolled; each must have one, or names be known."""
+        column = batch.column(party)
+        if column.null_count and self._enrolled.names is None:
+            raise TableError(
+                f"{column.null_count} records belong to no party: their cell is empty."
+            )
+        owners = [None if value is None else str(value) for value in column.to_pylist()]
+        known = {name for name in set(owners) if name is not None and self._enrolled.admits(name)}
+        self._outside |= {name for name in owners if name is not None} - known
+        self._nobody += column.null_count
+        own = np.array([name in known for name in owners], dtype=bool)
+        self._owners.append(np.array(owners, dtype=object)[own].astype(str))
+        return batch if own.all() else batch.filter(pa.array(own))
+
+    @property
+    def owners(self) -> np.ndarray:
+        """Whose every admitted record is, in their order."""
+        return np.concatenate([np.zeros(0, dtype="<U1"), *self._owners])
+
+    def strangers(self) -> tuple[Rejection, ...]:
+        """Return who stayed out."""
+        found = [Rejection(name, "", STRANGER) for name in sorted(self._outside)]
+        if self._nobody:
+            found.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
+        return tuple(found)
 
 
 def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.ndarray:
@@ -167,6 +223,8 @@ def _mapped(pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray
     A feature map is a product of matrices, which rounds differently from place to place: it is
     applied party by party.
     """
+    if not batches:
+        return np.empty((0, len(pipeline.outputs)))
     if pipeline.map is None:
         return np.ascontiguousarray(np.vstack([_vectors(pipeline, b) for b in batches]))
     whole = pa.Table.from_batches(batches).combine_chunks()
@@ -185,10 +243,3 @@ def _vectors(pipeline: Pipeline, batch: pa.RecordBatch) -> np.ndarray:
 def _blocks(parties: int, cells: int) -> Iterator[slice]:
     size = max(1, _CELLS // cells)
     return (slice(first, first + size) for first in range(0, parties, size))
-
-
-def _texts(column: pa.Array) -> np.ndarray:
-    """Return the names of a party column; every record must have one."""
-    if column.null_count:
-        raise TableError(f"{column.null_count} records belong to no party: their cell is empty.")
-    return np.array([str(value) for value in column.to_pylist()])

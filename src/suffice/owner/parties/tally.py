@@ -1,4 +1,4 @@
-"""Votes of many parties at once, where one owner holds the data of all of them."""
+"""What many parties say at once, where one owner holds the data of all of them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,11 +8,13 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.parties.gathering import Enrolled, Gathered
+from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.parties.enrolled import STRANGER, Enrolled, Rejection
+from suffice.owner.parties.gathering import Gathered, Gathering
 from suffice.owner.parties.votes import operator_weights
 from suffice.tables.labels import Classes
 
-__all__ = ["VoteTally"]
+__all__ = ["ParameterTally", "VoteTally"]
 
 
 @dataclass(eq=False)
@@ -20,12 +22,15 @@ class VoteTally:
     """Protects nothing: counts the votes of many parties whose data one owner holds.
 
     ``add`` takes the class codes of several parties at once. Its sums are those of the parties'
-    single contributions, in one product of matrices in the place of one per party.
+    single contributions, in one product of matrices in the place of one per party. Parties that are
+    not ``enrolled`` by name count as zero and are listed in ``rejected``.
     """
 
     auxiliary: AuxiliaryRows
     classes: Classes
+    enrolled: Enrolled
     parties: list[str] = field(default_factory=list)
+    rejected: list[Rejection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._counts = np.zeros((self.auxiliary.count, len(self.classes)), dtype=np.int64)
@@ -38,24 +43,31 @@ class VoteTally:
             raise ParameterError("there must be one class code per party and auxiliary row.")
         if votes.size and not 0 <= votes.min() <= votes.max() < len(self.classes):
             raise ParameterError("a vote is for none of the declared classes.")
+        places = [i for i, party in enumerate(parties) if self.enrolled.admits(party)]
+        self._count([parties[i] for i in places], votes[places])
+        strangers = sorted(set(range(len(parties))) - set(places))
+        self.rejected.extend(Rejection(parties[i], "", STRANGER) for i in strangers)
+
+    def _count(self, parties: Sequence[str], votes: np.ndarray) -> None:
+        if not parties:
+            return
         for k in range(len(self.classes)):
             self._counts[:, k] += VOTE * (votes == k).sum(axis=0)
         self.parties.extend(parties)
         bytes_of = np.ascontiguousarray(votes, dtype=np.min_scalar_type(len(self.classes) - 1))
         self._content.update("\0".join(parties).encode() + b"\0" + bytes_of.tobytes())
 
-    def gathered(self, statistic: str, enrolled: Enrolled) -> Gathered:
+    def gathered(self, statistic: str) -> Gathered:
         """Return the sum over all parties, as if each had sent its own contribution."""
         if statistic not in ("operator", "votes"):
             raise ParameterError("a tally holds votes; average needs each party's parameters.")
         names = set(self.parties)
-        if len(names) < len(self.parties) or len(names) > enrolled.count:
-            raise ParameterError("a party is counted twice, or more are than were enrolled.")
-        strangers = sorted(names - set(enrolled.names)) if enrolled.names else []
-        if strangers:
+        if len(names) < len(self.parties):
+            raise ParameterError("a party is counted twice.")
+        if len(names) > self.enrolled.count:
             raise ParameterError(
-                f"{len(strangers)} parties are not enrolled, {strangers[0]!r} among them: their"
-                " data have no budget here."
+                f"there are more parties than the {self.enrolled.count:,} that are enrolled. Their"
+                " number is public and must be right; enrol them by name to leave others out."
             )
         total = self._counts.copy()
         if statistic == "operator":
@@ -64,10 +76,31 @@ class VoteTally:
         return Gathered(
             statistic=statistic,
             total=total,
-            enrolled=enrolled,
+            enrolled=self.enrolled,
             accepted=len(names),
-            rejected=(),
-            missing=tuple(n for n in enrolled.names or () if n not in names),
-            absent=enrolled.count - len(names),
+            rejected=tuple(self.rejected),
+            missing=tuple(n for n in self.enrolled.names or () if n not in names),
+            absent=self.enrolled.count - len(names),
             content=self._content.digest(),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterTally:
+    """Protects nothing: holds the parameters of many parties whose data one owner holds.
+
+    Which of the ``enrolled`` parties are among them says who has records, and is private.
+    """
+
+    auxiliary: AuxiliaryRows
+    classes: Classes
+    enrolled: Enrolled
+    lam: float
+    parts: Sequence[PartyContribution]
+
+    def gathered(self, statistic: str) -> Gathered:
+        """Return the sum over all parties, as if each had sent its own contribution."""
+        if statistic != "parameters":
+            raise ParameterError(f"a tally of parameters cannot be summed to {statistic}.")
+        public = (self.auxiliary, self.classes, self.enrolled, self.lam)
+        return Gathering(statistic, *public).take(self.parts).result()

@@ -56,6 +56,6 @@ class ExactCounts:
         return RowSet(self._rows.count, self._rows.result(), found_at)
 
     @property
-    def fingerprint(self) -> bytes:
+    def fingerprint(self) -> dict[str, bytes]:
         """What identifies the private labels; leaves under the ledger's key only."""
         return self._labels.result()

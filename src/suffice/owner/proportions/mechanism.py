@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.owner.classes import check_declared
 from suffice.owner.ledger import Ledger
 from suffice.owner.proportions.adviser import assigned_bags, formed_by_response
 from suffice.owner.proportions.counts import ExactCounts
@@ -15,7 +16,7 @@ from suffice.owner.proportions.dirichlet import ScaledCounts
 from suffice.owner.proportions.noise import Sets, Way
 from suffice.owner.proportions.plan import FARTHEST, Settings, best_way, way_named
 from suffice.owner.public_rows import PublicRows, read_public_rows
-from suffice.owner.publish import publish
+from suffice.owner.publish import of_versions, publish
 from suffice.owner.scaling import as_scaled
 from suffice.owner.statistics import check_given_once, labelled_batches
 from suffice.privacy.calibrate import check_promise
@@ -110,6 +111,7 @@ class LabelProportions:
         label: str | None = None,
         features: Sequence[str] | None = None,
         request: str | None = None,
+        data_changed: bool = False,
         found_at: str | None = None,
         unprotected: bool = False,
         progress: Callable[[int], None] | None = None,
@@ -118,13 +120,16 @@ class LabelProportions:
 
         The labels are ``y``, or the column ``label`` of the table ``X``. ``bags``: the column of
         sets, a tuple of such columns, one set per row, index sets, or what `assign_bags` released.
+        ``data_changed`` says that the data under this name are no longer those of earlier releases.
         """
         classes = check_classes(self.classes)
         check_given_once(y, label)
+        check_declared(classes, ledger, dataset, label)
         table = open_table(X, text=[label])
         sets = self._sets(table, bags, classes)
         name, way = self._way(sets, classes)
-        guarantee = self._guarantee(way, sets, _formed(bags, ledger, dataset))
+        formed = _formed(bags, ledger, dataset)
+        guarantee = of_versions(self._guarantee(way, sets, formed), data_changed=data_changed)
         public = self._public_rows(table, bags, label, features, progress)
         exact = ExactCounts(public, sets, classes)
         exact.read(labelled_batches(public, y, classes), progress)
@@ -138,6 +143,7 @@ class LabelProportions:
             parameters=self._parameters(public, sets, rows),
             fingerprint=exact.fingerprint,
             unprotected=unprotected,
+            data_changed=data_changed,
         )
 
     def forecast(self, X: Any, bags: Any) -> ProportionForecast:

@@ -10,21 +10,21 @@ import numpy as np
 
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError, TableError
-from suffice.owner.fingerprint import LabelFingerprint
+from suffice.owner.classes import check_declared
+from suffice.owner.fingerprint import CellFingerprint, LabelFingerprint
 from suffice.owner.ledger import Ledger
 from suffice.owner.overlap import warn_of_same_rows
-from suffice.owner.publish import publish
+from suffice.owner.publish import of_versions, publish
 from suffice.owner.rados.pipeline import PrivateRows, Scaling
 from suffice.owner.rados.task import Task
 from suffice.owner.rados.ways import Way, way_of
 from suffice.owner.statistics import check_given_once, labelled_batches
 from suffice.privacy.calibrate import check_delta, check_promise
-from suffice.privacy.guarantee import Unit
+from suffice.privacy.guarantee import Guarantee, Unit
 from suffice.release.artifact import Part, Release, RowSet
 from suffice.strict_json import canonical
 from suffice.tables.labels import Classes, check_classes
 from suffice.tables.pipeline import Missing, Pipeline
-from suffice.tables.rowhash import RowDigest, RowLanes
 
 __all__ = ["Rados"]
 
@@ -104,31 +104,34 @@ class Rados:
         label: str | None = None,
         features: Sequence[str] | None = None,
         request: str | None = None,
+        data_changed: bool = False,
         unprotected: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Release:
         """Return the rados, paid for from ``ledger`` (None, said aloud, for no ledger).
 
         The labels are ``y``, or the column ``label`` of the table ``X``. ``unprotected`` says aloud
-        that a release without a global guarantee may leave.
+        that a release without a global guarantee may leave, ``data_changed`` that the data under
+        this name are no longer those of earlier releases.
         """
         classes = check_classes(self.classes)
         if len(classes) != 2:
             raise ParameterError("rados are for two classes; merge or drop the others.")
         check_given_once(y, label)
+        check_declared(classes, ledger, dataset, label)
         rows = self.private_rows(X, label, features, progress)
         rows.tell_overlap()
         named = rows.origin.rows if rows.source == "given" else ()
         walk = _Walk(rows, y, classes, progress, contents=ledger is not None or bool(named))
         way = way_of(self.task(rows, self._size(rows, y)))
-        guarantees = way.guarantees
+        guarantees = tuple(of_versions(g, data_changed=data_changed) for g in way.guarantees)
         walk.once(None if way.late else way.take)
         warn_of_same_rows(walk.content.decode(), named)
 
         def draw() -> Release:
             if way.late:
                 walk.once(way.take)
-            return _made(way, walk.count, classes)
+            return _made(way, walk.count, classes, guarantees)
 
         return publish(
             draw,
@@ -140,6 +143,7 @@ class Rados:
             fingerprint=walk.fingerprint,
             content=walk.content,
             unprotected=unprotected,
+            data_changed=data_changed,
         )
 
     def private_rows(
@@ -242,13 +246,13 @@ class _Walk:
         """Read every row; ``take`` is given vectors (coordinates, rows) and labels -1 or +1."""
         rows, features = self._rows, self._rows.roles.features
         labels = LabelFingerprint(self._classes)
-        lanes, cells = RowLanes(rows.table.schema, features), RowDigest(features)
+        cells = CellFingerprint(rows.table.schema, features)
         self.count = 0
         for batch, codes in labelled_batches(rows, self._y, self._classes):
             labels.update(codes)
             self.count += batch.num_rows
             if self._contents:
-                cells.update(lanes.of(batch, None))
+                cells.update(batch)
             if take is not None:
                 vectors = rows.pipeline.finished(rows.encoded(batch)).T
                 take(vectors, np.where(codes == 1, 1.0, -1.0))
@@ -256,11 +260,11 @@ class _Walk:
                 self._progress(batch.num_rows)
         if self.count == 0:
             raise TableError("the table has no rows.")
-        self.fingerprint = labels.result()
-        self.content = cells.result().encode() if self._contents else b""
+        self.fingerprint = {**labels.result(), **(cells.result() if self._contents else {})}
+        self.content = cells.unordered().encode() if self._contents else b""
 
 
-def _made(way: Way, count: int, classes: Classes) -> Release:
+def _made(way: Way, count: int, classes: Classes, guarantees: tuple[Guarantee, ...]) -> Release:
     """Return the release, with fresh noise; rows are named by what leaves, not by what stays."""
     rados, noise = way.draw()
     details = {
@@ -278,7 +282,7 @@ def _made(way: Way, count: int, classes: Classes) -> Release:
         kind="rados",
         arrays={"rados": np.ascontiguousarray(rados)},
         details=details,
-        parts=(Part(rows, way.guarantees),),
+        parts=(Part(rows, guarantees),),
         pipeline=way.task.rows.pipeline,
         noise=noise,
     )

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import TableError
-from suffice.owner.fingerprint import LabelFingerprint
+from suffice.owner.fingerprint import CellFingerprint, LabelFingerprint
 from suffice.owner.responses.channels import Channel, Lattice
 from suffice.owner.statistics import LabelledBatches
 from suffice.privacy.response import Response
@@ -24,12 +24,16 @@ class PrivateCells:
     """The exact cells of all records, in memory, and what identifies them."""
 
     def __init__(
-        self, columns: Sequence[SpreadColumn], channels: Channels, classes: Classes
+        self,
+        columns: Sequence[SpreadColumn],
+        channels: Channels,
+        classes: Classes,
+        seen: CellFingerprint | None = None,
     ) -> None:
         self._discrete = [c for c in columns if c.states is not None]
         self._continuous = [c for c in columns if c.states is None]
         self._channels = channels
-        self._labels = LabelFingerprint(classes)
+        self._labels, self._seen = LabelFingerprint(classes), seen
         self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def read(self, labelled: LabelledBatches, progress: Callable[[int], None] | None) -> None:
@@ -42,6 +46,8 @@ class PrivateCells:
             for j, column in enumerate(self._continuous):
                 exact[j] = self._lattice(column).exact(_numbers(batch.column(column.name), column))
             self._labels.update(labels)
+            if self._seen is not None:
+                self._seen.update(batch)
             self._parts.append((labels.astype(np.uint8), np.ascontiguousarray(codes.T), exact.T))
             if progress is not None:
                 progress(batch.num_rows)
@@ -61,9 +67,12 @@ class PrivateCells:
         return len(self._parts[0][0])
 
     @property
-    def fingerprint(self) -> bytes:
-        """What identifies the people: their labels in order, as for every other release."""
-        return self._labels.result()
+    def fingerprint(self) -> dict[str, bytes]:
+        """What identifies the people: their labels in order, as for every other release, and cells.
+
+        The cells are those of the table, so that another noise is no other data.
+        """
+        return {**self._labels.result(), **({} if self._seen is None else self._seen.result())}
 
     @property
     def content(self) -> bytes:

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
+from suffice.owner.classes import check_declared
+from suffice.owner.fingerprint import CellFingerprint
 from suffice.owner.ledger import Ledger
-from suffice.owner.publish import publish
+from suffice.owner.publish import of_versions, publish
 from suffice.owner.responses.cells import PrivateCells
 from suffice.owner.responses.channels import Channel, channel_of, response_of
 from suffice.owner.responses.records import DeclaredRecords
@@ -76,25 +78,31 @@ class RandomizedResponse:
         label: str | None = None,
         features: Sequence[str] | None = None,
         request: str | None = None,
+        data_changed: bool = False,
         found_at: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Release:
         """Return the randomised records, paid for from ``ledger`` (None, said aloud, for none).
 
         The labels are ``y``, or the column ``label`` of the table ``X``; features are all other
-        columns unless they are named. There may be none: then it is a poll.
+        columns unless they are named. There may be none: then it is a poll. ``data_changed`` says
+        that the data under this name are no longer those of earlier releases.
         """
         check_given_once(y, label)
         classes = check_classes(self.classes)
+        check_declared(classes, ledger, dataset, label)
         roles = _roles(open_table(X, text=[label]).schema, label, features)
         declared = self._declared(roles.features)
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
         table = open_table(X, text=[label, *discrete], numbers=continuous)
         rows = _PrivateRows(table, roles)
-        guarantees = declared.guarantees(self.delta)
+        guarantees = tuple(
+            of_versions(g, data_changed=data_changed) for g in declared.guarantees(self.delta)
+        )
         details = declared.details(classes)
-        cells = PrivateCells(declared.columns, declared.channels, classes)
+        seen = None if ledger is None else CellFingerprint(table.schema, rows.roles.features)
+        cells = PrivateCells(declared.columns, declared.channels, classes, seen)
         cells.read(labelled_batches(rows, y, classes), progress)
         return publish(
             lambda: declared.release(_drawn(cells, declared.label), classes, guarantees, found_at),
@@ -111,6 +119,7 @@ class RandomizedResponse:
             },
             fingerprint=cells.fingerprint,
             content=b"" if ledger is None else cells.content,
+            data_changed=data_changed,
         )
 
     def columns(self, features: Sequence[str] | None = None) -> tuple[SpreadColumn, ...]:

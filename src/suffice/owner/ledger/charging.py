@@ -1,13 +1,32 @@
-"""What a release costs the budgets of its data set."""
+"""What a release costs the budgets of its data sets."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from suffice.errors import BudgetError, PrivacyError
 from suffice.privacy.calibrate import NO_PROTECTION_DELTA
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Budget, Guarantee, Scope, Unit
 
-__all__ = ["check_budget", "check_chargeable", "closest_events"]
+__all__ = ["DatasetCharge", "check_budget", "check_chargeable", "closest_events"]
+
+
+@dataclass(frozen=True)
+class DatasetCharge:
+    """What one release costs one data set: the ledger writes all charges of a release, or none.
+
+    ``guarantees`` are what the release states about this data set, and no others. ``fingerprint``
+    identifies the data set's contents; the ledger stores it only under its own key.
+    """
+
+    dataset: str
+    guarantees: Sequence[Guarantee]
+    fingerprint: str
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint by the name of its algorithm."""
+        return {"contents-1": self.fingerprint}
 
 
 def check_chargeable(guarantees: Sequence[Guarantee]) -> None:

@@ -1,0 +1,30 @@
+"""The classes of a data set: declared once, in its ledger, and never chosen by who asks."""
+
+from typing import Any
+
+from suffice.errors import ParameterError
+from suffice.owner.ledger import Ledger
+from suffice.tables.labels import Classes, canonical_class
+
+__all__ = ["check_declared", "same_classes"]
+
+
+def same_classes(one: Classes, other: Classes) -> bool:
+    """Say whether two lists name the same classes, in any order and spelling."""
+    return {*map(canonical_class, one)} == {*map(canonical_class, other)}
+
+
+def check_declared(
+    classes: Classes, ledger: Ledger | None, dataset: str | None, label: str | None
+) -> None:
+    """Raise if the ledger has other classes for this label; nothing private is read for it.
+
+    The order of a release's list is its own: it only says which of two classes is positive.
+    """
+    declared: Any = ledger.classes(dataset, label) if ledger is not None and dataset else None
+    if declared is not None and not same_classes(classes, declared):
+        raise ParameterError(
+            f"data set {dataset!r} has the classes {', '.join(map(str, declared))} in its ledger,"
+            f" and this release names {', '.join(map(str, classes))}. Name those of the ledger"
+            " (classes=..., --classes)."
+        )

@@ -1,0 +1,11 @@
+"""The privacy ledger: a budget for each data set, and a record of everything that was charged.
+
+`ledger` says in which order things happen, `rules` what may be charged, `store` what a place to
+keep ledgers in must offer, and `sqlite` keeps them in a file.
+"""
+
+from suffice.owner.ledger.charging import DatasetCharge
+from suffice.owner.ledger.ledger import Ledger
+from suffice.owner.ledger.rows import Balance, Entry, Request
+
+__all__ = ["Balance", "DatasetCharge", "Entry", "Ledger", "Request"]

@@ -1,0 +1,157 @@
+"""What may be charged to a budget, and which data a charge is for: rules without any storage."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from suffice.errors import BudgetError, DataChangedError, ParameterError, UnitError
+from suffice.owner.ledger.charging import (
+    DatasetCharge,
+    check_budget,
+    check_chargeable,
+    closest_events,
+)
+from suffice.owner.ledger.rows import Charge, Request, Versions, charges_from_text
+from suffice.privacy.accounting import composed_epsilon, fits
+from suffice.privacy.events import Event
+from suffice.privacy.guarantee import Budget, Guarantee, Unit
+
+__all__ = [
+    "check_affordable",
+    "check_apart",
+    "check_elsewhere",
+    "check_unchanged",
+    "known_version",
+    "names_of_same_data",
+    "same_request",
+    "spent_by_charge",
+]
+
+_OF_THE_DATA = ("rows", "pipeline")  # parameters that follow from the table; see `same_request`
+
+
+def spent_by_charge(spent: Sequence[str], unit: Unit) -> list[list[Event]]:
+    """Return the events that count against a budget per ``unit``, charge by charge.
+
+    Finished and burnt charges count alike.
+    """
+    return [closest_events(unit, charges_from_text(text)) for text in spent]
+
+
+def check_affordable(
+    dataset: str,
+    guarantees: Sequence[Guarantee],
+    budgets: Mapping[Unit, Budget],
+    spent: Sequence[str],
+) -> None:
+    """Raise unless every budget that the guarantees touch allows them on top of the rest."""
+    check_chargeable(guarantees)
+    if not any(g.unit.covers(unit) for g in guarantees for unit in budgets):
+        raise UnitError(
+            f"data set {dataset!r} has no budget for what this release protects"
+            f" ({', '.join(sorted({str(g.unit) for g in guarantees}))})."
+        )
+    for unit, budget in budgets.items():
+        if not any(g.unit.covers(unit) for g in guarantees):
+            raise UnitError(
+                f"data set {dataset!r} has a budget per {unit}, and this release promises"
+                f" nothing about a {unit}; it would be lost without limit."
+            )
+        check_budget(budget)
+        new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
+        before = [event for events in spent_by_charge(spent, unit) for event in events]
+        if not fits([*before, *new], budget.epsilon, budget.delta):
+            used = composed_epsilon(before, budget.delta) if before else 0.0
+            raise BudgetError(
+                f"data set {dataset!r} has epsilon {budget.epsilon:g} per {unit} (delta"
+                f" {budget.delta:g}), of which {used:.6g} is spent; this release does not fit."
+            )
+
+
+def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:
+    """Raise if one release would charge a data set twice."""
+    names = [dataset, *(charge.dataset for charge in also)]
+    if len(set(names)) < len(names):
+        raise ParameterError(
+            f"one release cannot charge data set {dataset!r} twice. Give each set of secrets a data"
+            " set of its own."
+        )
+
+
+def known_version(versions: Versions, given: Mapping[str, str]) -> int | None:
+    """Return which version of a data set these fingerprints are of, the newest first; or None.
+
+    Labels decide, by the newest algorithm that both sides have. Cells count where the same columns
+    were seen before: other columns of the same people are no change.
+    """
+    for number in sorted(versions, reverse=True):
+        if _same_people(versions[number], given) and _same_cells(versions[number], given):
+            return number
+    return None
+
+
+def names_of_same_data(known: Mapping[str, Versions], given: Mapping[str, str]) -> list[str]:
+    """Return the data sets that hold these very labels, or these very cells, in any version."""
+    return [
+        name
+        for name, versions in known.items()
+        if any(_same_people(v, given) or _any_same_cells(v, given) for v in versions.values())
+    ]
+
+
+def check_elsewhere(names: Sequence[str]) -> None:
+    """Raise if the data have a budget under another name."""
+    if names:
+        raise DataChangedError(
+            f"these data already have a budget, under the name {names[0]!r}; the same secrets"
+            " cannot have two. (As many parties are taken for the same, unless they are"
+            " enrolled by name.)"
+        )
+
+
+def check_unchanged(dataset: str, *, changed: bool) -> None:
+    """Raise if the data are no version of those that this name is known for."""
+    if changed:
+        raise DataChangedError(
+            f"the private data under the name {dataset!r}, or their order, are not those of earlier"
+            " releases. Restore them, or say that they were changed (data_changed=True,"
+            " --data-changed), which charges the same budget. Give data about other people a budget"
+            " of their own; the same people must never have two."
+        )
+
+
+def same_request(asked: Request, charge: Charge, version: int | None) -> bool:
+    """Say whether a name is used for what it was used for before.
+
+    On the data that it was charged for, everything must be equal. On another version of them, what
+    follows from the data themselves is not compared.
+    """
+    if asked.hash == charge.hash:
+        return True
+    if version == charge.version:
+        return False
+    return _without_data(asked.parameters) == _without_data(charge.parameters)
+
+
+def _without_data(parameters: Mapping[str, object]) -> dict[str, object]:
+    plain = json.loads(json.dumps(dict(parameters)))  # as it is stored: lists, not tuples
+    return {name: value for name, value in plain.items() if name not in _OF_THE_DATA}
+
+
+def _same_people(stored: Mapping[str, str], given: Mapping[str, str]) -> bool:
+    for algorithm in ("labels-2", "labels-1", "contents-1"):
+        if algorithm in stored and algorithm in given:
+            return stored[algorithm] == given[algorithm]
+    return False
+
+
+def _cells(stored: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
+    """Return the algorithms for cells (one for each list of columns) that both sides have."""
+    return [name for name in given if name.startswith("cells-") and name in stored]
+
+
+def _same_cells(stored: Mapping[str, str], given: Mapping[str, str]) -> bool:
+    return all(stored[name] == given[name] for name in _cells(stored, given))
+
+
+def _any_same_cells(stored: Mapping[str, str], given: Mapping[str, str]) -> bool:
+    return any(stored[name] == given[name] for name in _cells(stored, given))

@@ -1,0 +1,109 @@
+"""Ledgers in SQLite files: one file, one name, and nothing beside it between transactions."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from suffice.errors import LedgerError, StorageError
+from suffice.owner.ledger.locks import FileClaim, is_held, sweep_claims, whole_file
+from suffice.owner.ledger.schema import SCHEMA, VERSION, migrate
+from suffice.owner.ledger.tables import Tables
+from suffice.privacy.randomness import private_words
+
+__all__ = ["SqliteStore"]
+
+_BUSY_SECONDS = 120.0
+
+
+class SqliteStore:
+    """One ledger in one file; see `store.Store`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def prepare(self) -> None:
+        """Make the tables, or bring those of an older version up to date; raise if unknown."""
+        with self._transaction() as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                for statement in SCHEMA:
+                    db.execute(statement)
+                db.execute("INSERT INTO secret VALUES (1, ?)", (private_words(4).tobytes(),))
+                db.execute(f"PRAGMA user_version = {VERSION}")
+            elif version == 1:
+                migrate(db)
+            elif version != VERSION:
+                raise LedgerError(
+                    f"{self.path} has ledger version {version}, this library uses {VERSION}."
+                )
+        sweep_claims(self.path)
+
+    @contextmanager
+    def reading(self) -> Iterator[Tables]:
+        """Yield a connection for reading."""
+        with self._connection() as db:
+            yield Tables(db)
+
+    @contextmanager
+    def writing(self) -> Iterator[Tables]:
+        """Yield a transaction that excludes all others; durable once the block has ended well."""
+        with self._transaction() as db:
+            yield Tables(db)
+
+    def claim(self) -> FileClaim:
+        """Return a new lock, held by the caller."""
+        try:
+            return FileClaim(self.path)
+        except OSError as error:
+            raise StorageError(f"the ledger {self.path} cannot be used: {error}.") from None
+
+    def held(self, token: str) -> bool:
+        """Say whether the lock of this name is held by anybody."""
+        return is_held(self.path, token)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Yield the only connection to the file; SQLite's errors become ours."""
+        db = None
+        try:
+            if not self.path.exists():  # as secret as the labels: for its owner alone
+                with suppress(FileExistsError):  # by another thread, whose locks a close would drop
+                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with whole_file(self.path):
+                try:
+                    db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+                    self._make_durable(db)
+                    yield db
+                finally:
+                    if db is not None:
+                        db.close()
+        except (sqlite3.OperationalError, OSError) as error:
+            raise StorageError(f"the ledger {self.path} cannot be used: {error}.") from None
+        except sqlite3.DatabaseError:
+            raise LedgerError(f"{self.path} is not a suffice ledger, or it is damaged.") from None
+
+    @staticmethod
+    def _make_durable(db: sqlite3.Connection) -> None:
+        """Make commits survive a power cut, and leave nothing in files of other names.
+
+        A write-ahead log would stay behind under the ledger's path when a process is killed, and
+        whoever moves or mounts the file would lose what was charged. EXTRA also syncs the folder
+        after the journal is deleted, so that no commit is undone by a journal that comes back.
+        """
+        if db.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
+            db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA synchronous = EXTRA")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that holds the write lock until the block ends well."""
+        with self._connection() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")

@@ -1,0 +1,155 @@
+"""The statements by which a ledger's tables are read and written, over one connection."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from suffice.owner.ledger.charging import DatasetCharge
+from suffice.owner.ledger.rows import (
+    OTHER,
+    Charge,
+    Request,
+    Versions,
+    charges_to_text,
+    texts_by_dataset,
+)
+from suffice.privacy.guarantee import Budget, Guarantee, Unit
+
+__all__ = ["Tables"]
+
+_OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
+_CHARGE = "number, dataset, request, request_hash, version, spent, parameters, time, token, state"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The contents of a ledger, as one connection sees them; see `store.Records`."""
+
+    db: sqlite3.Connection
+
+    def secret(self) -> bytes:
+        """Return the ledger's own key."""
+        return bytes(self.db.execute("SELECT key FROM secret").fetchone()[0])
+
+    def datasets(self) -> list[str]:
+        """Return the names of all data sets, sorted."""
+        return [row[0] for row in self.db.execute("SELECT name FROM datasets ORDER BY name")]
+
+    def budgets(self, dataset: str) -> dict[Unit, Budget]:
+        """Return the budgets of a data set, by unit."""
+        query = "SELECT unit, epsilon, delta FROM budgets WHERE dataset = ? ORDER BY unit"
+        rows = self.db.execute(query, (dataset,))
+        stored = ((Unit(unit), float(epsilon), float(delta)) for unit, epsilon, delta in rows)
+        return {unit: Budget.stored(epsilon, delta) for unit, epsilon, delta in stored}
+
+    def add_dataset(self, dataset: str, budgets: Mapping[Unit, Budget]) -> None:
+        """Write down a new data set with its budgets."""
+        self.db.execute("INSERT INTO datasets VALUES (?)", (dataset,))
+        for unit, budget in budgets.items():
+            row = (dataset, str(unit), repr(budget.epsilon), repr(budget.delta))
+            self.db.execute("INSERT INTO budgets VALUES (?, ?, ?, ?)", row)
+
+    def classes(self, dataset: str) -> dict[str, tuple[Any, ...]]:
+        """Return the declared classes by label column; "" stands for every column."""
+        query = "SELECT label, declared FROM classes WHERE dataset = ? ORDER BY label"
+        rows = self.db.execute(query, (dataset,))
+        return {label: tuple(json.loads(declared)) for label, declared in rows}
+
+    def add_classes(self, dataset: str, label: str, classes: Sequence[Any]) -> None:
+        """Write down the classes of a label column."""
+        row = (dataset, label, json.dumps(list(classes)))
+        self.db.execute("INSERT INTO classes VALUES (?, ?, ?)", row)
+
+    def versions(self) -> dict[str, Versions]:
+        """Return the fingerprints of every data set, version by version."""
+        found: dict[str, dict[int, dict[str, str]]] = {name: {} for name in self.datasets()}
+        query = "SELECT dataset, version, algorithm, value FROM fingerprints"
+        for dataset, version, algorithm, value in self.db.execute(query):
+            found[dataset].setdefault(version, {})[algorithm] = value
+        return dict(found)
+
+    def add_fingerprints(self, dataset: str, version: int, prints: Mapping[str, str]) -> None:
+        """Write down further fingerprints of one version of a data set."""
+        for algorithm, value in prints.items():
+            row = (dataset, version, algorithm, value)
+            self.db.execute("INSERT INTO fingerprints VALUES (?, ?, ?, ?)", row)
+
+    def spent(self, dataset: str) -> list[str]:
+        """Return what every charge cost this data set, as text."""
+        query = "SELECT dataset, spent FROM debits WHERE dataset = ? OR spent LIKE ?"
+        rows = self.db.execute(query, (dataset, f'%"{OTHER}"%'))
+        found = (texts_by_dataset(spent, owner) for owner, spent in rows)
+        return [texts[dataset] for texts in found if dataset in texts]
+
+    def charge(self, dataset: str, request: str) -> Charge | None:
+        """Return the charge of this name, with its bytes, or None."""
+        query = f"SELECT {_CHARGE}, bytes FROM debits WHERE dataset = ? AND request = ?"  # noqa: S608  # our own names
+        row = self.db.execute(query, (dataset, request)).fetchone()
+        return None if row is None else _charge(row)
+
+    def charges(self) -> list[Charge]:
+        """Return every charge, oldest first, without bytes."""
+        query = f"SELECT {_CHARGE} FROM debits ORDER BY number"  # noqa: S608  # our own names
+        return [_charge(row) for row in self.db.execute(query)]
+
+    def add_charge(
+        self,
+        dataset: str,
+        guarantees: Sequence[Guarantee],
+        request: Request,
+        version: int,
+        token: str,
+        *,
+        also: Sequence[DatasetCharge] = (),
+    ) -> None:
+        """Write down what a request costs, before anything is drawn for it."""
+        row = {
+            "dataset": dataset,
+            "request": request.name,
+            "request_hash": request.hash,
+            "version": version,
+            "spent": charges_to_text(guarantees, also),
+            "parameters": json.dumps(dict(request.parameters)),
+            "time": time.time(),
+            "token": token,
+            "state": "debited",
+        }
+        names = ", ".join(row)
+        places = ", ".join("?" for _ in row)
+        statement = f"INSERT INTO debits ({names}) VALUES ({places})"  # noqa: S608  # our own names
+        self.db.execute(statement, tuple(row.values()))
+
+    def finish(self, dataset: str, request: str, token: str, data: bytes) -> bool:
+        """Store the bytes of a charge that is still this token's to finish; say whether it was."""
+        statement = f"UPDATE debits SET state = 'finished', bytes = ? {_OPEN}"  # noqa: S608  # our own words
+        return self.db.execute(statement, (data, dataset, request, token)).rowcount == 1
+
+    def burn(self, dataset: str, request: str, token: str) -> bool:
+        """Declare that a charge will never have bytes, unless it has; say whether it was open."""
+        statement = f"UPDATE debits SET state = 'burnt' {_OPEN}"  # noqa: S608  # our own words
+        return self.db.execute(statement, (dataset, request, token)).rowcount == 1
+
+    def released(self, dataset: str, data: bytes) -> bool:
+        """Say whether these bytes are stored for this data set."""
+        query = "SELECT 1 FROM debits WHERE dataset = ? AND bytes = ?"
+        return self.db.execute(query, (dataset, data)).fetchone() is not None
+
+
+def _charge(row: Sequence[Any]) -> Charge:
+    number, dataset, request, bound, version, spent, parameters, when, token, state, *data = row
+    return Charge(
+        number=number,
+        dataset=dataset,
+        request=request,
+        hash=bound,
+        version=version,
+        spent=spent,
+        parameters=json.loads(parameters),
+        time=when,
+        token=token,
+        state=state,
+        data=data[0] if data else None,
+    )

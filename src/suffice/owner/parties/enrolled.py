@@ -1,0 +1,68 @@
+"""Who takes part in a round of many parties: a public number, or public names."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from suffice.errors import ParameterError
+from suffice.owner.parties.contribution import check_name
+
+__all__ = ["STRANGER", "UNKNOWN", "Enrolled", "Rejection"]
+
+STRANGER = "this party is not enrolled"
+UNKNOWN = "unknown party"
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Says whose contribution counted as zero, where it came from, and why."""
+
+    party: str
+    source: str
+    reason: str
+
+    def __str__(self) -> str:
+        where = f" ({self.source})" if self.source else ""
+        return f"{self.party}{where}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """The parties that were asked: their public number, and their ``names`` where those are known.
+
+    M is what every sum is divided by, however many of them answer. Neither is ever read off private
+    records.
+    """
+
+    count: int
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, enrolled: "Enrolled | int | Sequence[str]") -> "Enrolled":
+        """Return the parties of a number or of a list of names."""
+        if isinstance(enrolled, Enrolled):
+            return enrolled
+        if isinstance(enrolled, int) and not isinstance(enrolled, bool):
+            if enrolled < 1:
+                raise ParameterError("the number of enrolled parties must be positive.")
+            return cls(enrolled)
+        names = tuple(enrolled) if isinstance(enrolled, Iterable) else ()
+        if isinstance(enrolled, str) or not names or not all(isinstance(n, str) for n in names):
+            raise ParameterError("say which parties are enrolled: their number, or their names.")
+        if len(set(names)) < len(names):
+            raise ParameterError("a party is enrolled twice.")
+        return cls(len(names), tuple(sorted(map(check_name, names))))
+
+    @cached_property
+    def _known(self) -> frozenset[str] | None:
+        return None if self.names is None else frozenset(self.names)
+
+    def admits(self, party: str) -> bool:
+        """Say whether what ``party`` holds may count: it is enrolled, or only numbers are known."""
+        return self._known is None or party in self._known
+
+    def fingerprint(self) -> bytes:
+        """Return what says whose budget it is: the parties, not what they sent."""
+        listed = "\0".join(self.names) if self.names is not None else f"number {self.count}"
+        return hashlib.sha256(b"enrolled parties\0" + listed.encode()).digest()

@@ -1,0 +1,228 @@
+"""What a learner can see of a grant is the same whatever the labels are: the real command, run.
+
+Neighbouring tables, and worse ones: a label flipped, missing, outside the classes, all of one
+class, changed after an earlier grant, equal to those of another data set.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from suffice.owner.ledger import Ledger
+from suffice.owner.policy import Policy
+from suffice.privacy.guarantee import Budget
+from suffice.release.codec import encode, load
+from suffice.transport.messages import Answer, Refused
+from suffice.transport.protocol import grant, propose
+
+ROWS = 60
+RNG = np.random.default_rng(8)
+FEATURES = RNG.normal(size=(ROWS, 2)).round(3)
+FEATURES_TABLE = pa.table({"age": FEATURES[:, 0], "dose": FEATURES[:, 1]})
+LABELS = ["1" if value > 0 else "0" for value in FEATURES[:, 0]]
+
+
+def write_table(path: Path, labels: list[str]) -> None:
+    lines = [f"{a},{b},{label}" for (a, b), label in zip(FEATURES, labels, strict=True)]
+    path.write_text("\n".join(["age,dose,sick", *lines]) + "\n")
+
+
+def changed(value: str) -> list[str]:
+    return [value if row == 7 else label for row, label in enumerate(LABELS)]
+
+
+CASES: dict[str, list[str]] = {
+    "as they are": LABELS,
+    "one flipped": changed("0" if LABELS[7] == "1" else "1"),
+    "one missing": changed(""),
+    "one outside": changed("7"),
+    "one no number": changed("unknown"),
+    "one class only": ["0"] * ROWS,
+    "all outside": ["5"] * ROWS,
+}
+
+
+def command(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "suffice", *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+
+
+def seen_by_a_learner(folder: Path, labels: list[str], before: Callable[[Path], None]) -> object:
+    """Grant, and return all that leaves the owner's machine, but for the noise itself."""
+    folder.mkdir()
+    write_table(folder / "table.csv", labels)
+    (folder / "policy.json").write_text('{"largest_epsilon": 2, "classes": ["0", "1"]}')
+    Ledger(folder / "l", {"d": Budget(4.0), "e": Budget(4.0)})
+    before(folder)
+    rows = (
+        *("grant", "p", "table.csv", "--label", "sick", "--policy", "policy.json"),
+        *("--ledger", "l", "--dataset", "d", "-o", "out.suffice"),
+    )
+    propose(FEATURES_TABLE, epsilon=1.0).save(folder / "p")
+    done = command(folder, *rows)
+    release, answer = (
+        load(folder / "out.suffice"),
+        json.loads((folder / "out.answer.json").read_text()),
+    )
+    assert {*release.arrays} == {"mean_operator"}
+    return {
+        "status": done.returncode,
+        "stdout": re.sub("[0-9a-f]{16,}", "#", done.stdout),
+        "files": sorted(file.name for file in folder.iterdir() if "earlier" not in file.name),
+        "answer": {k: v for k, v in answer.items() if k not in ("release", "digest")},
+        "release": encode(replace(release, arrays={"mean_operator": np.zeros(3)})),
+        "size": (folder / "out.suffice").stat().st_size,
+    }, done.stderr
+
+
+def nothing(_: Path) -> None:
+    pass
+
+
+def test_a_grant_looks_the_same_for_all_labels(tmp_path):
+    seen, notes = {}, {}
+    for name, labels in CASES.items():
+        seen[name], notes[name] = seen_by_a_learner(tmp_path / name, labels, nothing)
+    assert all(one == seen["as they are"] for one in seen.values()), seen
+    assert seen["as they are"]["status"] == 0
+    assert notes["as they are"] == notes["one flipped"] == notes["one class only"] == ""
+    for name in ("one missing", "one outside", "one no number"):
+        assert "for you alone: 1 of 60 labels are missing or outside" in notes[name]
+    assert "60 of 60" in notes["all outside"]
+
+
+def spend_earlier(name: str, dataset: str) -> Callable[[Path], None]:
+    """Return what makes a grant of other labels, or of these under another name, beforehand."""
+
+    def spend(folder: Path) -> None:
+        write_table(folder / "earlier.csv", CASES[name])
+        proposal = propose(FEATURES_TABLE, epsilon=0.5)
+        answer, _ = grant(
+            proposal,
+            folder / "earlier.csv",
+            policy=Policy(2.0, classes=(0, 1)),
+            ledger=Ledger(folder / "l"),
+            dataset=dataset,
+            label="sick",
+        )
+        assert answer.name == "granted"
+
+    return spend
+
+
+@pytest.mark.parametrize("dataset", ["d", "e"])
+def test_an_earlier_grant_makes_no_difference_that_is_seen(tmp_path, dataset):
+    """Of the same labels or of others, under this name or under another."""
+    seen, notes = {}, {}
+    for name in ("as they are", "one flipped", "one missing"):
+        before = spend_earlier(name, dataset)
+        seen[name], notes[name] = seen_by_a_learner(tmp_path / name, LABELS, before)
+    assert all(one == seen["as they are"] for one in seen.values()), seen
+    told = {"d": "are not those of earlier releases", "e": "under the name 'e' as well"}[dataset]
+    assert {name: told in note for name, note in notes.items()} == {
+        "as they are": dataset == "e",
+        "one flipped": dataset == "d",
+        "one missing": dataset == "d",
+    }
+    for name in seen:
+        ledger = Ledger(tmp_path / name / "l")
+        assert sum(balance.spent for balance in ledger.balances()) == pytest.approx(1.5)
+
+
+def test_the_release_always_says_what_changed_data_mean(tmp_path):
+    seen_by_a_learner(tmp_path / "a", LABELS, nothing)
+    release = load(tmp_path / "a" / "out.suffice")
+    assert "k times the epsilon" in str(release.guarantee.assumptions)
+
+
+@pytest.mark.parametrize("classes", [(0, 1, 2), (0, 2), ("no", "yes"), ("0", "7")])
+def test_other_classes_are_refused_from_public_facts_alone(tmp_path, classes):
+    """The oracle of old: an answer existed if and only if no label was outside these classes."""
+    table, policy = tmp_path / "table.csv", Policy(2.0)
+    answers = []
+    for number, labels in enumerate(CASES.values()):
+        write_table(table, labels)
+        ledger = Ledger(tmp_path / f"l{number}", {"d": Budget(4.0)}, {"d": {"sick": (0, 1)}})
+        proposal = propose(FEATURES_TABLE, epsilon=1.0, classes=classes)
+        asked = {"policy": policy, "ledger": ledger, "dataset": "d", "label": "sick"}
+        answer, release = grant(proposal, table, **asked)
+        assert release is None
+        assert ledger.history() == []
+        answers.append(answer)
+        table.unlink()
+        assert grant(proposal, table, **asked) == (answer, None)  # nothing was read for it
+    assert answers == [
+        Refused(answers[0].proposal, ("the classes are '0', '1'; propose these",))
+    ] * len(CASES)
+    answers[0].save(tmp_path / "answer")
+    assert Answer.load(tmp_path / "answer") == answers[0]
+
+
+def test_without_declared_classes_nothing_is_granted(tmp_path):
+    write_table(tmp_path / "table.csv", LABELS)
+    ledger = Ledger(tmp_path / "l", {"d": Budget(4.0)})
+    asked = {"ledger": ledger, "dataset": "d", "label": "sick"}
+    proposal = propose(FEATURES_TABLE, epsilon=1.0)
+    with pytest.raises(ValueError, match="ledger init --classes"):
+        grant(proposal, tmp_path / "table.csv", policy=Policy(2.0), **asked)
+    Ledger(tmp_path / "l", classes={"d": (0, 1)})
+    with pytest.raises(ValueError, match="other classes than the ledger"):
+        grant(proposal, tmp_path / "table.csv", policy=Policy(2.0, classes=(0, 2)), **asked)
+
+
+def test_labels_given_as_a_list_may_be_anything(tmp_path):
+    """In Python too: what is no label, or of another type, is told to the owner alone."""
+    notes = []
+    for number, strange in enumerate(
+        [None, "x", 1.5, float("nan"), float("inf"), b"?", [], 10**30]
+    ):
+        ledger = Ledger(tmp_path / f"l{number}", {"d": Budget(4.0)}, {"d": (0, 1)})
+        labels = [strange, *(int(label) for label in LABELS[1:])]
+        answer, release = grant(
+            propose(FEATURES_TABLE, epsilon=1.0),
+            FEATURES_TABLE,
+            labels,
+            policy=Policy(2.0),
+            ledger=ledger,
+            dataset="d",
+            tell=notes.append,
+        )
+        assert answer.name == "granted"
+        assert release is not None
+    assert notes == ["1 of 60 labels are missing or outside the classes; they count as none."] * 8
+
+
+def test_a_declared_class_list_is_the_default_of_a_release(tmp_path):
+    write_table(tmp_path / "t.csv", ["yes" if label == "1" else "no" for label in LABELS])
+    words = ("--dataset", "d", "--epsilon", 2, "--classes", "no,yes", "--label", "sick")
+    assert command(tmp_path, "ledger", "init", "l", *words).returncode == 0
+    release = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", 1)
+    paid = ("--ledger", "l", "--dataset", "d", "-o", "out.suffice")
+    done = command(tmp_path, *release, *paid, "--classes", "no,maybe")
+    assert done.returncode == 2
+    assert "has the classes no, yes in its ledger" in done.stderr
+    assert command(tmp_path, *release, *paid).returncode == 0
+    assert load(tmp_path / "out.suffice").classes == ("no", "yes")
+    history = json.loads(command(tmp_path, "ledger", "history", "l", "--json").stdout)
+    assert [line["data_version"] for line in history] == [1]
+    write_table(tmp_path / "t.csv", ["no"] * ROWS)
+    done = command(tmp_path, *release, *paid)
+    assert done.returncode == 5
+    assert "--data-changed" in done.stderr
+    assert command(tmp_path, *release, *paid, "--data-changed").returncode == 0
+    assert " 2 " in command(tmp_path, "ledger", "history", "l").stdout

@@ -1,0 +1,164 @@
+"""Protected auxiliary rows have a budget of their own: paid with the parties', or not at all."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from builders import auxiliary_rows, contributions
+from suffice.errors import (
+    BudgetError,
+    DataChangedError,
+    LedgerError,
+    ParameterError,
+    RequestConflictError,
+    UnitError,
+)
+from suffice.owner.ledger import Ledger
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.privacy.guarantee import Budget, Guarantee, Unit, compose
+
+THREE = (0, 1, 2)
+PIPELINE = AuxiliaryRows.read(np.random.default_rng(5).normal(size=(50, 3))).pipeline
+SECRET = AuxiliaryRows.read(auxiliary_rows().given, pipeline=PIPELINE)
+ENSEMBLE = PrivateEnsemble(1.0, 1e-5, "soft", classes=THREE, private_auxiliary=True)
+SENT = contributions(3, SECRET)
+
+
+def ledger_with(path, rows: Budget, crowds: int = 2) -> Ledger:
+    budgets = {f"crowd {i}": {Unit.PARTY: Budget(9.0, 1e-5)} for i in range(crowds)}
+    return Ledger(path / "l", {**budgets, "rows": {Unit.RECORD: rows}})
+
+
+def released(ledger: Ledger, crowd: int = 0, **more):
+    paid = {"ledger": ledger, "dataset": f"crowd {crowd}", "auxiliary_dataset": "rows", **more}
+    auxiliary = paid.pop("auxiliary", SECRET)
+    sent = paid.pop("sent", SENT)
+    return ENSEMBLE.aggregate(sent, auxiliary, enrolled=10 + crowd, **paid).release
+
+
+def debits(ledger: Ledger) -> dict[str, int]:
+    return {balance.dataset: balance.debits for balance in ledger.balances()}
+
+
+def test_every_crowd_pays_from_the_budget_of_the_rows(tmp_path):
+    ledger = ledger_with(tmp_path, Budget(1.6, 1e-5), crowds=5)
+    for crowd in range(2):
+        released(ledger, crowd)
+    for crowd in range(2, 5):
+        with pytest.raises(BudgetError, match="'rows' has epsilon"):
+            released(ledger, crowd)
+    expected = {"crowd 0": 1, "crowd 1": 1, "crowd 2": 0, "crowd 3": 0, "crowd 4": 0, "rows": 2}
+    assert debits(ledger) == expected
+    balance = {b.dataset: b for b in ledger.balances()}
+    assert 1.0 < balance["rows"].spent <= 1.6
+    assert balance["crowd 0"].spent == pytest.approx(1.0, rel=1e-3)
+    assert [set(entry.also) for entry in ledger.history()] == [{"rows"}, {"rows"}]
+
+
+def test_a_crowd_that_cannot_pay_costs_the_rows_nothing(tmp_path):
+    ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
+    Ledger(ledger.path, {"poor": {Unit.PARTY: Budget(0.5, 1e-5)}})
+    with pytest.raises(BudgetError, match="'poor'"):
+        released(ledger, 5, dataset="poor")
+    assert debits(ledger)["rows"] == 0
+
+
+def test_the_release_states_what_both_were_charged(tmp_path):
+    ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
+    release = released(ledger)
+    per_party, per_record = release.guarantees
+    assert (per_party.unit, per_record.unit) == (Unit.PARTY, Unit.RECORD)
+    (entry,) = ledger.history()
+    assert entry.charges == ((Unit.PARTY, per_party.event),)
+    assert entry.also == {"rows": ((Unit.RECORD, per_record.event),)}
+    assert "Protects each record of the auxiliary rows" in str(per_record)
+    plain = Guarantee(unit=Unit.RECORD, event=per_record.event, delta=1e-5)
+    with pytest.raises(UnitError, match="tables"):
+        compose([per_record, plain], delta=1e-5)
+
+
+def test_the_same_request_gets_the_same_bytes_and_costs_both_once(tmp_path):
+    ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
+    assert released(ledger) == released(ledger, sent=SENT[::-1])
+    assert debits(ledger) == {"crowd 0": 1, "crowd 1": 0, "rows": 1}
+    released(ledger, request="march")
+    with pytest.raises(RequestConflictError):
+        released(ledger, request="march", sent=SENT[:2])
+    assert debits(ledger)["rows"] == 2
+
+
+def test_a_request_is_bound_to_the_rows_that_it_was_paid_for(tmp_path):
+    """Every vote is the same in both rounds: what differs are the rows, and who pays for them."""
+    ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
+    Ledger(ledger.path, {"other rows": {Unit.RECORD: Budget(9.0, 1e-5)}})
+    changed = AuxiliaryRows.read(SECRET.given + 1, pipeline=PIPELINE)
+    voting = replace(ENSEMBLE, method="vote")
+
+    def ask(rows: AuxiliaryRows, name: str):
+        paid = {"ledger": ledger, "dataset": "crowd 0", "auxiliary_dataset": name}
+        sent = contributions(3, rows, statistic="votes")
+        return voting.aggregate(sent, rows, enrolled=10, request="march", **paid).release
+
+    first = ask(SECRET, "rows")
+    with pytest.raises(RequestConflictError):
+        ask(changed, "other rows")
+    assert ask(SECRET, "rows") == first
+    assert debits(ledger)["other rows"] == 0
+
+
+def test_rows_have_one_name_whatever_their_order_or_columns(tmp_path):
+    ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
+    columns = {f"x{j}": SECRET.given[:, j] for j in range(3)}
+    table = pa.table({**columns, "name": [f"n{i}" for i in range(30)]})
+    names = [column.name for column in PIPELINE.columns]
+    table = table.rename_columns([*names, "name"])
+    rows = AuxiliaryRows.read(table, pipeline=PIPELINE)
+    released(ledger, 0, auxiliary=rows, sent=contributions(3, rows))
+    Ledger(ledger.path, {"rows again": {Unit.RECORD: Budget(9.0, 1e-5)}})
+    fewer = AuxiliaryRows.read(table.select(names[:2]), features=names[:2]).pipeline
+    for other in (
+        AuxiliaryRows.read(table.take(np.arange(30)[::-1]), pipeline=PIPELINE),
+        AuxiliaryRows.read(table, pipeline=fewer),
+    ):
+        assert other.fingerprint() == rows.fingerprint()
+        sent = contributions(3, other)
+        with pytest.raises(DataChangedError, match="under the name 'rows'"):
+            released(ledger, 1, auxiliary=other, sent=sent, auxiliary_dataset="rows again")
+        released(ledger, 1, auxiliary=other, sent=sent)
+    with pytest.raises(DataChangedError, match="'rows'"):
+        released(ledger, 1)  # without the column of names they are not known to be the same
+    assert debits(ledger) == {"crowd 0": 1, "crowd 1": 2, "rows": 3, "rows again": 0}
+
+
+def test_what_to_do_is_said_where_nobody_pays_for_the_rows(tmp_path):
+    ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
+    for name in (None, ""):
+        with pytest.raises(ParameterError, match=r"ledger init .* --unit record.*--aux-dataset"):
+            released(ledger, auxiliary_dataset=name)
+    with pytest.raises(LedgerError, match="no data set 'nowhere'"):
+        released(ledger, auxiliary_dataset="nowhere")
+    with pytest.raises(ParameterError, match="data set of its own"):
+        released(ledger, auxiliary_dataset="crowd 0")
+    with pytest.raises(ParameterError, match="only where they are protected"):
+        PrivateEnsemble(1.0, 1e-5, "soft", classes=THREE).aggregate(
+            SENT, SECRET, enrolled=10, ledger=ledger, dataset="crowd 0", auxiliary_dataset="rows"
+        )
+    with pytest.raises(ParameterError, match="without a ledger"):
+        released(None, dataset=None)
+    with pytest.raises(ParameterError, match="must not say where they are"):
+        released(ledger, found_at="https://example.org/rows.csv")
+    assert set(debits(ledger).values()) == {0}
+    free = released(None, dataset=None, auxiliary_dataset=None)
+    assert [str(g.unit) for g in free.guarantees] == ["party", "record"]
+
+
+def test_the_rows_are_not_charged_as_a_party(tmp_path):
+    """The rows are charged per record only: nothing is promised about a party of theirs."""
+    ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
+    Ledger(ledger.path, {"owned": {Unit.PARTY: Budget(9.0, 1e-5)}})
+    with pytest.raises(UnitError, match="'owned'"):
+        released(ledger, auxiliary_dataset="owned")
+    assert set(debits(ledger).values()) == {0}

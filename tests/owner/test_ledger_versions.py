@@ -1,0 +1,232 @@
+"""Ledgers of version 1, changed data under one name, and classes that are spelt otherwise."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pytest
+
+from suffice.errors import BudgetError, DataChangedError, LedgerError, RequestConflictError
+from suffice.owner.fingerprint import LabelFingerprint
+from suffice.owner.ledger import Ledger
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.publish import publish
+from suffice.privacy.events import Laplace
+from suffice.privacy.guarantee import Budget, Guarantee, Unit
+from suffice.release.codec import decode
+from suffice.tables.labels import label_codes
+
+OLD = Path(__file__).parents[1] / "fixtures" / "version1"
+HELD = json.loads((OLD / "ledger.json").read_text())
+PROMISE = Guarantee(unit=Unit.LABEL, event=Laplace(0.1))
+
+
+@pytest.fixture
+def old(tmp_path) -> Path:
+    return Path(shutil.copy(OLD / "clinic.ledger", tmp_path / "l"))
+
+
+def contents(path: Path) -> tuple[list, list]:
+    ledger = Ledger(path)
+    balances = [
+        [b.dataset, str(b.unit), b.budget.epsilon, b.budget.delta, b.spent, b.debits]
+        for b in ledger.balances()
+    ]
+    return balances, [[e.number, e.dataset, e.request, e.state] for e in ledger.history()]
+
+
+def stored(path: Path, query: str) -> list[tuple]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+# ------------------------------------------------------------------ version 1
+
+
+def test_a_ledger_of_version_1_is_migrated_in_place_and_says_what_it_said(old):
+    before = stored(old, "SELECT number, request_hash, spent, parameters, time, bytes FROM debits")
+    assert contents(old) == (HELD["balances"], HELD["history"])
+    after = stored(old, "SELECT number, request_hash, spent, parameters, time, bytes FROM debits")
+    assert after == before
+    assert stored(old, "PRAGMA user_version") == [(2,)]
+    assert {state for (state,) in stored(old, "SELECT state FROM debits")} == {"finished", "burnt"}
+    assert sorted(stored(old, "SELECT dataset, version, algorithm FROM fingerprints")) == [
+        ("crowd", 1, "contents-1"),
+        ("d", 1, "labels-1"),
+        ("records", 1, "labels-1"),
+    ]
+    assert contents(old) == (HELD["balances"], HELD["history"])
+
+
+def first_request(path: Path, classes=(0, 1), **options):
+    """Ask for the request "first" of the fixture again, with the labels that it was made from."""
+    ((parameters, data),) = stored(
+        path, "SELECT parameters, bytes FROM debits WHERE request = 'first'"
+    )
+    labels = pyarrow.csv.read_csv(OLD / "clinic.csv").column("sick").combine_chunks()
+    fingerprint = LabelFingerprint(classes)
+    fingerprint.update(label_codes(labels, (0, 1)))
+    asked = {
+        "ledger": Ledger(path),
+        "dataset": "d",
+        "request": "first",
+        "parameters": json.loads(parameters),
+        "fingerprint": fingerprint.result(),
+        **options,
+    }
+    return publish(lambda: pytest.fail("it was drawn again"), [PROMISE], **asked), decode(data)
+
+
+def test_a_finished_request_of_version_1_returns_its_bytes_and_the_new_name_is_kept_beside(old):
+    again, before = first_request(old)
+    assert again == before
+    kept = stored(old, "SELECT version, algorithm FROM fingerprints WHERE dataset = 'd'")
+    assert sorted(kept) == [(1, "labels-1"), (1, "labels-2")]
+    with pytest.raises(RequestConflictError):  # and not DataChangedError: known by what they mean
+        first_request(old, classes=("false", "TRUE"))
+    with pytest.raises(RequestConflictError):
+        first_request(old, parameters={"kind": "mean-operator", "epsilon": 0.25})
+    with pytest.raises(DataChangedError, match="under the name 'd'"):
+        first_request(old, dataset="unused")
+    assert contents(old) == (HELD["balances"], HELD["history"])
+
+
+def die_in_migration(path: str, after: int) -> None:
+    """Open a ledger of version 1, and be shot before statement number ``after``."""
+
+    class Doomed(sqlite3.Connection):
+        seen = 0
+
+        def execute(self, sql, *parameters):
+            Doomed.seen += 1
+            if Doomed.seen > after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().execute(sql, *parameters)
+
+    sqlite3.connect = partial(sqlite3.connect, factory=Doomed)
+    Ledger(path)
+
+
+def test_a_kill_in_the_middle_of_a_migration_leaves_version_1_or_2_and_nothing_between(tmp_path):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["suffice.owner.ledger", "suffice.privacy.accounting"])
+    ends, charged = [], stored(OLD / "clinic.ledger", "SELECT number, spent, bytes FROM debits")
+    for after in range(40):
+        path = Path(shutil.copy(OLD / "clinic.ledger", tmp_path / f"l{after}"))
+        process = context.Process(target=die_in_migration, args=(str(path), after))
+        process.start()
+        process.join()
+        ((version,),) = stored(path, "PRAGMA user_version")
+        ends.append(version)
+        history = [[e.number, e.dataset, e.request, e.state] for e in Ledger(path).history()]
+        assert history == HELD["history"]
+        assert stored(path, "SELECT number, spent, bytes FROM debits") == charged
+        if process.exitcode == 0:
+            break
+    assert ends == sorted(ends)
+    assert len(ends) > 12
+    assert {*ends} == {1, 2}
+
+
+def test_old_code_cannot_go_on_with_a_migrated_ledger(old):
+    """A process of version 1 that was drawing when the file was migrated cannot finish there."""
+    Ledger(old)
+    with closing(sqlite3.connect(old)) as db:
+        with pytest.raises(sqlite3.IntegrityError):
+            db.execute("UPDATE debits SET bytes = x'00' WHERE request = 'burnt' AND bytes IS NULL")
+        with pytest.raises(sqlite3.OperationalError):
+            db.execute("SELECT name, fingerprint FROM datasets")
+
+
+# ------------------------------------------------------------------ changed data
+
+
+RNG = np.random.default_rng(15)
+X = RNG.normal(size=(120, 3))
+Y = (X[:, 0] + 0.3 * RNG.normal(size=120) > 0).astype(int)
+GROWN = (np.vstack([X, X[:1] + 1]), np.append(Y, 1))
+
+
+def release(ledger: Ledger, data=(X, Y), *, epsilon=0.5, dataset="d", classes=(0, 1), **options):
+    operator = MeanOperator(epsilon, mechanism="laplace", classes=classes)
+    return operator.release(*data, ledger=ledger, dataset=dataset, **options)
+
+
+def test_an_appended_row_needs_a_word_and_uses_the_same_budget(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.2), "e": Budget(1.0)})
+    first = release(ledger, request="first")
+    with pytest.raises(DataChangedError, match="--data-changed"):
+        release(ledger, GROWN)
+    grown = release(ledger, GROWN, data_changed=True)
+    assert grown.rows == 121
+    assert ledger.balances()[0].spent == 1.0
+    assert [entry.version for entry in ledger.history()] == [1, 2]
+    assert release(ledger, GROWN, request="first", data_changed=True) == first
+    assert release(ledger, request="first") == first  # the old data are still known
+    with pytest.raises(RequestConflictError):
+        release(ledger, GROWN, request="first", epsilon=0.4, data_changed=True)
+    with pytest.raises(BudgetError):
+        release(ledger, GROWN, request="more", data_changed=True)
+    for version in ((X, Y), GROWN):
+        with pytest.raises(DataChangedError, match="under the name 'd'"):
+            release(ledger, version, dataset="e", data_changed=True)
+
+
+def test_the_guarantee_of_changed_data_says_what_a_person_with_several_rows_has(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0)})
+    first = release(ledger)
+    assert "k rows" not in str([a.statement for a in first.guarantee.assumptions])
+    changed = release(ledger, GROWN, data_changed=True)
+    assert "k times the epsilon" in str([a.statement for a in changed.guarantee.assumptions])
+
+
+def test_reordered_labels_under_one_name_are_a_version_too(tmp_path):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0)})
+    release(ledger)
+    back = (X[::-1], Y[::-1])
+    with pytest.raises(DataChangedError):
+        release(ledger, back)
+    release(ledger, back, data_changed=True)
+    assert [entry.version for entry in ledger.history()] == [1, 2]
+
+
+# ------------------------------------------------------------------ classes and their spelling
+
+
+@pytest.mark.parametrize("classes", [(False, True), ("0", "1"), ("false", "TRUE"), (1, 0)])
+def test_the_spelling_of_classes_is_no_other_data_and_no_second_budget(tmp_path, classes):
+    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0), "e": Budget(1.0)})
+    release(ledger)
+    labels = np.array(classes)[Y if classes != (1, 0) else 1 - Y]
+    release(ledger, (X, labels), classes=classes, epsilon=0.4)
+    assert [entry.version for entry in ledger.history()] == [1, 1]
+    with pytest.raises(DataChangedError, match="under the name 'd'"):
+        release(ledger, (X, labels), classes=classes, dataset="e")
+
+
+def test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read(tmp_path):
+    path = tmp_path / "l"
+    ledger = Ledger(path, {"d": Budget(2.0)}, {"d": {"sick": ("no", "yes")}})
+    assert ledger.classes("d", "sick") == ("no", "yes")
+    assert ledger.classes("d", "other") is None
+    Ledger(path, classes={"d": {"sick": ("no", "yes")}})  # the same again is no change
+    for other in (("yes", "no"), ("no", "yes", "maybe")):
+        with pytest.raises(LedgerError, match="they are final"):
+            Ledger(path, classes={"d": {"sick": other}})
+    with pytest.raises(LedgerError, match="no data set 'e'"):
+        Ledger(path, classes={"e": (0, 1)})
+    with pytest.raises(ValueError, match="the same"):
+        Ledger(path, classes={"d": {"x": ("1", "true")}})
+    Ledger(path, classes={"d": (0, 1)})
+    assert ledger.classes("d") == ledger.classes("d", "other") == (0, 1)
+    with pytest.raises(ValueError, match="has the classes 0, 1 in its ledger"):
+        release(ledger, (object(), Y), classes=("no", "yes"))  # no table at all: it was not read
+    release(ledger, classes=(1, 0))  # the order is the release's own
