@@ -52,11 +52,13 @@ def stored(path: Path, query: str) -> list[tuple]:
 
 
 def test_a_ledger_of_version_1_is_migrated_in_place_and_says_what_it_said(old):
+    assert stored(old, "PRAGMA journal_mode") == [("wal",)]
     before = stored(old, "SELECT number, request_hash, spent, parameters, time, bytes FROM debits")
     assert contents(old) == (HELD["balances"], HELD["history"])
     after = stored(old, "SELECT number, request_hash, spent, parameters, time, bytes FROM debits")
     assert after == before
     assert stored(old, "PRAGMA user_version") == [(2,)]
+    assert stored(old, "PRAGMA journal_mode") == [("delete",)]
     assert {state for (state,) in stored(old, "SELECT state FROM debits")} == {"finished", "burnt"}
     assert sorted(stored(old, "SELECT dataset, version, algorithm FROM fingerprints")) == [
         ("crowd", 1, "contents-1"),
