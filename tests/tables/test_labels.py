@@ -233,8 +233,12 @@ def test_true_and_false_may_be_written_as_people_write_them(classes):
         ("TRUE", "1"),
         (np.int8(1), "1"),
         ("false", "0"),
-    ]
-    + [(-3, "-3"), ("no", "no"), ("No", "No"), (1.5, "1.5"), (" 1", " 1")],
+        (-3, "-3"),
+        ("no", "no"),
+        ("No", "No"),
+        (1.5, "1.5"),
+        (" 1", " 1"),
+    ],
 )
 def test_a_class_has_one_spelling(value, canonical):
     assert canonical_class(value) == canonical
