@@ -178,11 +178,12 @@ def test_private_auxiliary_rows_need_scales_that_are_known_to_be_public(origin):
     auxiliary = AuxiliaryRows.read(X, pipeline=pipeline)
     parts = [PartyContribution.of(f"p{i}", Y, auxiliary) for i in range(3)]
     how = {"enrolled": 3, "ledger": None}
-    assert ensemble.guarantee(auxiliary, enrolled=3).kind is Kind.DATA_DEPENDENT
+    stated = ensemble.guarantees(auxiliary, enrolled=3)
+    assert [g.kind for g in stated] == [Kind.DATA_DEPENDENT] * 2
     with pytest.raises(UnprotectedError, match="scaling of its columns"):
         ensemble.aggregate(parts, auxiliary, **how)
     left = ensemble.aggregate(parts, auxiliary, **how, unprotected=True).release
-    assert left.guarantee.kind is Kind.DATA_DEPENDENT
+    assert [g.kind for g in left.guarantees] == [Kind.DATA_DEPENDENT] * 2
 
 
 def test_an_owner_who_once_called_auxiliary_rows_public_is_told():
@@ -210,7 +211,7 @@ def test_a_ledger_does_not_pay_for_private_scales(tmp_path):
 )
 def test_a_grant_is_refused_where_the_pipeline_is_not_public(tmp_path, origin, reason):
     """From public facts: before the ledger, the policy or any column is looked at."""
-    policy = Policy(largest_epsilon=2.0)
+    policy = Policy(largest_epsilon=2.0, classes=(0, 1))
     ledger = Ledger(tmp_path / "l", {"d": Budget(5.0)})
     known = MeanOperator(1.0).public_rows(X).pipeline
     proposal = propose(X, epsilon=1.0, pipeline=known)

@@ -37,7 +37,7 @@ def path(tmp_path) -> Path:
 
 
 def started(target, *arguments):
-    process = CONTEXT.Process(target=target, args=arguments)
+    process = CONTEXT.Process(target=target, args=arguments, daemon=True)
     process.start()
     return process
 

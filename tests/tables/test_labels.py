@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.errors import ParameterError, TableError
-from suffice.tables.labels import check_classes, label_codes
+from suffice.tables.labels import canonical_class, check_classes, label_codes
 
 TEXTS = ["no", "yes", "no"]
 
@@ -221,3 +221,34 @@ def test_classes_beyond_64_bits_are_a_parameter_error():
 @pytest.mark.parametrize("classes", [(False, True), (0, 1), ("False", "True"), ("false", "true")])
 def test_true_and_false_may_be_written_as_people_write_them(classes):
     assert label_codes(pa.array([True, False, True]), classes).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "canonical"),
+    [
+        (1, "1"),
+        (True, "1"),
+        (1.0, "1"),
+        ("1", "1"),
+        ("TRUE", "1"),
+        (np.int8(1), "1"),
+        ("false", "0"),
+        (-3, "-3"),
+        ("no", "no"),
+        ("No", "No"),
+        (1.5, "1.5"),
+        (" 1", " 1"),
+    ],
+)
+def test_a_class_has_one_spelling(value, canonical):
+    assert canonical_class(value) == canonical
+
+
+@pytest.mark.parametrize("kind", [list, pa.array, lambda v: pa.chunked_array([v[:2], v[2:]])])
+def test_labels_outside_the_classes_can_count_as_none(kind):
+    for labels, classes, codes in (
+        ([0, 1, 7, None], (0, 1), [0, 1, -1, -1]),
+        (["0", "TRUE", "x", None], (0, 1), [0, 1, -1, -1]),
+        ([1.0, 0.0, 0.5, float("nan")], ("0", "1"), [1, 0, -1, -1]),
+    ):
+        assert label_codes(kind(labels), classes, outside="none").tolist() == codes
