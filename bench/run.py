@@ -30,6 +30,7 @@ class Bench(NamedTuple):
 
 BENCHMARKS = {
     "mean_operator": Bench("mean_operator"),
+    "public_pass": Bench("public_pass", ()),
     "response": Bench("response"),
     "learner": Bench("learner"),
     "spread_solver": Bench("spread_solver"),
