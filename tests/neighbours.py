@@ -15,6 +15,10 @@ import pyarrow as pa
 import pyarrow.csv
 
 from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.tables import PartyTable
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.responses.mechanism import RandomizedResponse
@@ -25,6 +29,9 @@ WIDTH = 6
 BLOCK = 1 << 20  # bytes: where Arrow cuts a CSV file
 NAMES = [f"x{j}" for j in range(WIDTH)]
 RANGES = dict.fromkeys(NAMES, (-1e4, 1e4))
+WARDS = ["north", "south", "west"]
+FEATURES = [*NAMES, "ward"]
+PARTIES = 20
 # What noise, or a hash of it, is in; everything else of a release is public.
 NOISY = {
     "mean-operator": {"mean_operator"},
@@ -32,6 +39,7 @@ NOISY = {
     "responses": {"answers", "codes", "values"},
     "rados": {"rados"},
     "proportions": {"proportions", "counts"},
+    "votes": {"votes"},
 }
 NAMED_BY_NOISE = {"responses", "rados"}  # whose rows are named by a hash of what leaves
 
@@ -54,7 +62,7 @@ def make_pair(rng: np.random.Generator, *, whole_record: bool) -> Pair:
     columns /= columns.std(axis=1)[:, None]  # as tables often come
     scales = np.where(rng.random(WIDTH) < 0.8, 1.0, 10.0 ** rng.integers(-3, 4, WIDTH))
     columns *= scales[:, None]
-    ward = rng.choice(["north", "south", "west"], rows)
+    ward = rng.choice(WARDS, rows)
     lengths = [1, 60, *rng.integers(1, 61, 1)] if rng.random() < 0.7 else rng.integers(1, 61, 3)
     classes = tuple(f"{k}".ljust(int(n), "m") for k, n in enumerate(lengths[: rng.integers(2, 4)]))
     labels = rng.integers(0, len(classes), rows)
@@ -65,7 +73,7 @@ def make_pair(rng: np.random.Generator, *, whole_record: bool) -> Pair:
         columns = columns.copy()
         columns[:, place] = rng.uniform(-1, 1, WIDTH) * scales
         ward = ward.copy()
-        ward[place] = rng.choice(["north", "south", "west"])
+        ward[place] = rng.choice(WARDS)
     return Pair(one, _table(columns, ward, np.array(classes)[labels]), classes, place)
 
 
@@ -83,7 +91,9 @@ def _place(rng: np.random.Generator, table: pa.Table) -> int:
 
 
 def _table(columns: np.ndarray, ward: np.ndarray, labels: np.ndarray) -> pa.Table:
-    return pa.table(dict(zip(NAMES, columns, strict=True)) | {"ward": ward, "label": labels})
+    party = [f"p{k % PARTIES}" for k in range(len(labels))]
+    features = dict(zip(NAMES, columns, strict=True))
+    return pa.table(features | {"ward": ward, "party": party, "label": labels})
 
 
 @dataclass(frozen=True)
@@ -99,30 +109,45 @@ class Way:
 def _mean_operator(mechanism: str, **options: Any) -> Way:
     def release(path: Path, classes: tuple[str, ...], _: pa.Table) -> Release:
         operator = MeanOperator(0.5, 1e-6, mechanism, classes, **options)
-        return operator.release(path, label="label", ledger=None)
+        return operator.release(path, label="label", features=FEATURES, ledger=None)
 
     return Way(f"mean operator, {mechanism} {options or ''}", release)
 
 
 def _proportions(path: Path, classes: tuple[str, ...], _: pa.Table) -> Release:
     mechanism = LabelProportions(0.5, 1e-6, classes=classes)
-    return mechanism.release(path, bags="ward", label="label", ledger=None)
+    return mechanism.release(path, bags="ward", label="label", features=NAMES, ledger=None)
 
 
 def _responses(path: Path, classes: tuple[str, ...], _: pa.Table) -> Release:
-    mechanism = RandomizedResponse(
-        classes, 0.25, None, {"ward": ["north", "south", "west"]}, RANGES, 0.3, 1e4
-    )
-    return mechanism.release(path, label="label", ledger=None)
+    mechanism = RandomizedResponse(classes, 0.25, None, {"ward": WARDS}, RANGES, 0.3, 1e4)
+    return mechanism.release(path, label="label", features=FEATURES, ledger=None)
+
+
+def _parties(method: str) -> Way:
+    """All parties from one table: one of their records is another, or one label."""
+
+    def release(path: Path, classes: tuple[str, ...], _: pa.Table) -> Release:
+        public = np.random.default_rng(0).normal(size=(40, WIDTH))
+        auxiliary = AuxiliaryRows.read(pa.table(dict(zip(NAMES, public.T, strict=True))))
+        enrolled = Enrolled.of([f"p{k}" for k in range(PARTIES)])
+        own = PartyTable.read(
+            path, auxiliary, label="label", classes=classes, party="party", enrolled=enrolled
+        )
+        ensemble = PrivateEnsemble(1.0, 1e-6, method, classes)
+        votes = own.tally(auxiliary, 1e-2, enrolled)
+        return ensemble.aggregate(votes, auxiliary, enrolled=enrolled, ledger=None).release
+
+    return Way(f"parties, {method}", release, whole_record=True)
 
 
 def _rados(unit: str, **options: Any) -> Way:
     def release(path: Path, classes: tuple[str, ...], _: pa.Table) -> Release:
         rados = Rados(
             count=8, epsilon=1.0, delta=1e-6, unit=unit, classes=classes, ranges=RANGES,
-            categories={"ward": ["north", "south", "west"]}, **options,
+            categories={"ward": WARDS}, **options,
         )  # fmt: skip
-        return rados.release(path, label="label", ledger=None)
+        return rados.release(path, label="label", features=FEATURES, ledger=None)
 
     return Way(f"rados, {unit}", release, whole_record=unit != "label", two_classes=True)
 
@@ -138,6 +163,8 @@ WAYS = (
     Way("responses", _responses, whole_record=True),
     _rados("label"),
     _rados("record"),
+    _parties("votes"),
+    _parties("operator"),
 )
 
 

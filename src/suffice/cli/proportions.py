@@ -148,7 +148,7 @@ def release_bags(
     chosen = parsing.names(features)
     if write_rows is not None:
         check_ending(write_rows)
-        if "bag" in (chosen or feature_names(open_table(table).schema, [label])):
+        if "bag" in (chosen or feature_names(open_table(table, text=[label]).schema, [label])):
             raise ParameterError("the table has a feature named bag already; rename it first.")
     with progress("reading") as tell:
         release = assign_bags(

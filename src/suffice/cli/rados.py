@@ -186,7 +186,7 @@ def _ranges(
     from suffice.tables.columns import feature_names, is_categorical
     from suffice.tables.sources import open_table
 
-    schema = open_table(table).schema
+    schema = open_table(table, text=but).schema
     others = [n for n in features or feature_names(schema) if n in schema.names and n not in but]
     numbers = [n for n in others if not is_categorical(schema.field(n).type)]
     return {**dict.fromkeys(numbers, of_all), **named}

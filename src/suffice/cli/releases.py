@@ -107,7 +107,7 @@ def release_responses(
 
     check_outputs(output, reads=(table, *leaving.files))
     chosen = parsing.names(features)
-    columns = chosen or feature_names(open_table(table).schema, [label])
+    columns = chosen or feature_names(open_table(table, text=[label]).schema, [label])
     discrete, continuous = _domains(columns, states, all_states, limits)
     if not {*columns} - {*discrete, *continuous}:  # or else that is what is wrong
         if not continuous:

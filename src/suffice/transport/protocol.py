@@ -118,7 +118,7 @@ def grant(
         return Refused(proposal.digest, decision.reasons), None
     _check_rows(proposal, X, label)
     if not _paid(proposal, ledger, dataset):
-        width = _coordinates(proposal, pipeline, _encoded_width(proposal, X))
+        width = _coordinates(proposal, pipeline, _encoded_width(proposal, X, label))
         if width > policy.most_coordinates:
             return Refused(proposal.digest, (too_wide(policy),)), None
     if decision.verdict is Verdict.COUNTERED:
@@ -206,9 +206,9 @@ def _paid(proposal: Proposal, ledger: Ledger, dataset: str) -> bool:
     return any(e.dataset == dataset and e.request == proposal.request for e in ledger.history())
 
 
-def _encoded_width(proposal: Proposal, X: Any) -> int:
+def _encoded_width(proposal: Proposal, X: Any, label: str | None) -> int:
     """Return how many numbers the proposed columns become: one each, texts one per category."""
-    table = open_table(X)
+    table = open_table(X, text=[label])
     texts = [n for n in proposal.features if is_categorical(table.schema.field(n).type)]
     found: dict[str, set[Any]] = {name: set() for name in texts}
     for batch in table.batches(texts) if texts else ():
@@ -260,7 +260,7 @@ def _left(ledger: Ledger, dataset: str) -> Budget | None:
 
 def _row_set(X: Any, features: Sequence[str], label: str | None) -> RowSet:
     """Return the name of the rows of ``X``: how many, and the hash over ``features``."""
-    table = open_table(X)
+    table = open_table(X, text=[label])
     names = resolve_roles(table.schema, label=label, features=features).features
     lanes, digest = RowLanes(table.schema, names), RowDigest(names)
     for batch in table.batches(names):
