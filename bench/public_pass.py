@@ -3,8 +3,8 @@
     python bench/public_pass.py --against DIR
 
 DIR is the ``src`` folder of the other version (``git worktree add``). Each measurement is a process
-of its own that does the work once to warm up, then once more for the clock, and the two versions take
-turns. Without --against only the memory is measured.
+of its own that does the work once to warm up, then once more for the clock, and the two versions
+take turns. Without --against only the memory is measured.
 """
 
 import argparse
