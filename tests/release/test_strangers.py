@@ -152,7 +152,7 @@ class TestCosts:
         whole = crafted_files.many_gaussians(10)
         stated = whole.manifest["parts"][0]["guarantees"]
         whole.manifest["parts"][0]["guarantees"] = stated * 500
-        with pytest.raises(CorruptFileError, match="at most 4,096"):
+        with pytest.raises(CorruptFileError, match="at most 2,048"):
             load(whole.sealed())
 
     def test_inspecting_even_noise_takes_memory_by_the_number_of_coordinates(self):
