@@ -293,7 +293,7 @@ def many_laplaces(count: int = 256) -> Container:
     return whole
 
 
-def many_gaussians(count: int = 4096) -> Container:
+def many_gaussians(count: int = 2048) -> Container:
     """Return as many guarantees as a file may have, each to be computed anew."""
     from suffice.privacy.calibrate import gaussian_epsilon
 
@@ -335,7 +335,7 @@ def half_risk() -> Container:
     return whole
 
 
-def many_columns(count: int = 5000) -> Container:
+def many_columns(count: int = 2000) -> Container:
     """Return records of many randomised columns of many states, of one row."""
     whole = _from("survey.suffice")
     flips = {"keep": 0.9}
@@ -363,7 +363,7 @@ def many_classes(count: int = 256) -> Container:
     return whole
 
 
-def many_bags(count: int = 50_000) -> Container:
+def many_bags(count: int = 20_000) -> Container:
     """Return proportions of many sets of one row, with long names."""
     whole = _from("proportions.suffice")
     whole.manifest["details"]["bags"] = [f"{i} {'w' * 50}" for i in range(count)]

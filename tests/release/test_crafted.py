@@ -14,9 +14,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import typer
 
 import crafted_files
-from suffice.cli.main import run
+from suffice.cli import main
 from suffice.errors import SufficeError
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.release.codec import load
@@ -32,7 +33,7 @@ def shown(monkeypatch, path: Path, *more: str) -> tuple[int, str]:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            run()
+            main.run()
         except SystemExit as end:
             return int(end.code or 0), printed.getvalue()
     return 0, printed.getvalue()
@@ -56,6 +57,7 @@ def strange(printed: str) -> set[str]:
 
 def worst_of(monkeypatch, tmp_path: Path, count: int) -> tuple[float, float, int]:
     """Return the longest time, the most memory and how many of the files were accepted."""
+    monkeypatch.setattr(main, "app", typer.main.get_command(main.app))  # built once, not per file
     for original in RELEASES:
         shown(monkeypatch, original)  # what is imported once is not the file's doing
     slowest, largest, accepted = (0.0, ""), (0.0, ""), 0

@@ -7,7 +7,7 @@ import typer
 
 from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs
-from suffice.cli.output import progress, show_json, show_pairs
+from suffice.cli.output import progress, say, show_json, show_pairs
 from suffice.cli.parsing import values
 from suffice.plain_text import name, phrase
 from suffice.strict_json import is_digest
@@ -113,7 +113,7 @@ def grant(
 
 def _tell_owner(note: str) -> None:
     """Print what depends on labels where the owner alone sees it; no file and no status does."""
-    typer.echo(f"suffice: for you alone: {note}", err=True)
+    say(f"suffice: for you alone: {note}", error=True)
 
 
 def show_message(data: bytes, *, json: bool) -> None:

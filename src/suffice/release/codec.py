@@ -58,7 +58,7 @@ PART_MAGIC = b"suffpart"  # how a party's contribution begins, which is no relea
 _LENGTHS = struct.Struct("<QQQ")
 _HEAD = len(_MAGIC) + _LENGTHS.size
 _SIGNATURE_BYTES = 96
-_MOST_GUARANTEES = 4096  # of a file: each is computed anew, and read by people
+_MOST_GUARANTEES = 2048  # of a file: each is computed anew, and read by people
 _FIELDS = {
     "kind", "kind_version", "library", "parts", "pipeline", "noise", "details", "payload"
 }  # fmt: skip
