@@ -78,7 +78,8 @@ def test_parties_take_over_where_a_pipeline_came_from(suffice):
     refused = suffice(*words, "-o", "m.suffice", code=4)
     assert "comes from private rows" in refused
     suffice(*words, "-o", "m.suffice", "--unprotected")
-    assert load("m.suffice").guarantee.kind is Kind.DATA_DEPENDENT
+    kinds = [guarantee.kind for guarantee in load("m.suffice").guarantees]
+    assert kinds == [Kind.DATA_DEPENDENT] * 2  # about a party, and about an auxiliary row
 
 
 def test_inspect_says_where_the_scaling_comes_from(suffice):

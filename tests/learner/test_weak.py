@@ -359,7 +359,7 @@ def test_more_coordinates_than_labels_are_no_trouble():
         ([1] * 20 + [None] * 580, ParameterError, "1 of the declared classes"),
         ([1, -1] * 20, ParameterError, "40 labels were given"),
         ([1, "a", *[None] * 598], TableError, "of one type"),
-        ([1, -1, 7] * 200, TableError, "declared classes"),
+        ([1, -1, 7] * 200, TableError, "not in the class list"),
     ],
 )
 def test_samples_of_labels_that_do_not_fit_are_refused(labels, error, reason):

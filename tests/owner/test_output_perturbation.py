@@ -180,7 +180,7 @@ def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, cl
     Of 3,200 numbers or more its deviation is at most .025, of which five are allowed (1 in 1e6);
     at a tenth less or more noise it is .81 or 1.21.
     """
-    ensemble = PrivateEnsemble(99.0, 1e-5, method=method, classes=range(classes), lam=0.5)
+    ensemble = PrivateEnsemble(150.0, 1e-5, method=method, classes=range(classes), lam=0.5)
     parties = Enrolled.of(4)
     way = ensemble.way(AUX, parties)
     sent = _sent(method, classes)

@@ -209,7 +209,7 @@ def replaced(name: str, cells) -> pa.Table:
         (replaced("ward", ["north"] * 18 + [None] * 2), "'ward': 2 cells are missing or none"),
         (replaced("grade", [0] * 19 + [77123]), "'grade': 1 cells are missing or none"),
         (replaced("grade", [0.0] * 15 + [0.77123] * 4 + [math.nan]), "'grade': 5 cells"),
-        (replaced("ward", [77123] * 20), "'ward': the declared states are not of the"),
+        (replaced("ward", [77123] * 20), "'ward': 20 cells are missing or none of"),
         (replaced("size", [0.5] * 13 + [math.nan] * 7), "'size' has 7 missing cells"),
         (replaced("size", ["secret"] * 20), "'size' must be numeric"),
         (replaced("sick", ["no"] * 19 + ["secret"]), "1 of 20 labels"),

@@ -73,10 +73,9 @@ def label_codes(
 
     With ``outside`` "none" it has the code -1 instead, and nothing that a label is is an error.
     """
-    column = labels if isinstance(labels, pa.Array) else _as_arrow(labels)
-    codes = value_codes(column, classes)
     if outside == "none":
-        return np.maximum(codes, -1)
+        return _codes_of_anything(labels, classes)
+    codes = value_codes(labels if isinstance(labels, pa.Array) else _as_arrow(labels), classes)
     strange = int(np.count_nonzero(codes < 0))
     if strange:
         raise TableError(
@@ -84,6 +83,20 @@ def label_codes(
             f" ({_shown(classes)}). List all classes with --classes (Python: classes=...)."
         )
     return codes
+
+
+def _codes_of_anything(labels: Any, classes: Classes) -> np.ndarray:
+    """Return the codes of labels of any types side by side, -1 for what is no class."""
+    if isinstance(labels, list | tuple):  # as an array one label could turn all others into texts
+        places = {canonical_class(value): code for code, value in enumerate(classes)}
+        plain = str | bool | int | float | np.generic
+        codes = [places.get(canonical_class(x), -1) if isinstance(x, plain) else -1 for x in labels]
+        return np.array(codes, dtype=np.int64)
+    try:
+        column = labels if isinstance(labels, pa.Array) else _as_arrow(labels)
+    except TableError:
+        return _codes_of_anything(list(labels), classes)
+    return np.maximum(value_codes(column, classes), -1)
 
 
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:

@@ -28,7 +28,6 @@ __all__ = [
     "evenly_spaced",
     "fit_map",
     "most_outputs",
-    "parse_spec",
     "weighted_moments",
 ]
 
@@ -56,7 +55,7 @@ class FeatureMap:
     def __post_init__(self) -> None:
         if self.kind not in MAPS:
             raise ParameterError(f"a map must be one of {', '.join(MAPS)}.")
-        check_size(self.kind, self.size)
+        _check_size(self.kind, self.size)
         centre = self.arrays.get("centre", np.empty(0))
         if centre.ndim != 1 or not centre.size:
             raise ParameterError("a map needs one centre and one spread per input.")
@@ -110,11 +109,13 @@ class FeatureMap:
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         size = number(data["size"])
         if size != int(size) or not 1 <= size <= MOST_OUTPUTS:
-            raise CorruptFileError("the size of a map must be a positive whole number.")
+            raise CorruptFileError(
+                f"the size of a map must be a whole number between 1 and {MOST_OUTPUTS}."
+            )
         return cls(text(data["kind"]), int(size), own)
 
 
-def check_size(kind: str, size: int) -> None:
+def _check_size(kind: str, size: int) -> None:
     """Raise if a map of this kind cannot be of this size."""
     most = MOST_DEGREE if kind == "polynomial" else MOST_OUTPUTS
     if not 1 <= size <= most:
@@ -294,19 +295,23 @@ MAPS: Mapping[str, _Kind] = {
 }
 
 
-def parse_spec(spec: str) -> tuple[str, int]:
+def _parsed(spec: str) -> tuple[str, int]:
     """Return kind and size of a map written as "rff:512" or "polynomial:2"."""
     kind, _, size = spec.partition(":")
-    if kind not in MAPS or not (size.isascii() and size.isdecimal()) or len(size) > 6:
+    if kind not in MAPS or not (size.isascii() and size.isdecimal()):
         raise ParameterError(f"a map is written KIND:SIZE, KIND one of {', '.join(MAPS)}.")
-    check_size(kind, int(size))
-    return kind, int(size)
+    return kind, min(int(size[:10]), 10**9)  # beyond every limit, and of no matter how many digits
 
 
 def most_outputs(spec: str, width: int) -> int:
-    """Return how many coordinates a map gives ``width`` columns, at most; nothing is built."""
-    kind, size = parse_spec(spec)
-    return _products(width, size) if kind == "polynomial" else size
+    """Return how many coordinates a map gives ``width`` columns, at most; nothing is built.
+
+    Of a polynomial beyond every degree that is fitted, one more than any map may have.
+    """
+    kind, size = _parsed(spec)
+    if kind != "polynomial":
+        return size
+    return _products(width, size) if size <= MOST_DEGREE else MOST_OUTPUTS + 1
 
 
 def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
@@ -314,7 +319,8 @@ def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
 
     ``weights`` say how often each of the rows, which differ, occurs.
     """
-    kind, size = parse_spec(spec)
+    kind, size = _parsed(spec)
+    _check_size(kind, size)
     if most_outputs(spec, len(columns)) > MOST_OUTPUTS:
         raise ParameterError(f"a map has at most {MOST_OUTPUTS} coordinates; lower its size.")
     centre, spread = weighted_moments(columns, weights)
