@@ -226,3 +226,57 @@ def test_a_declared_class_list_is_the_default_of_a_release(tmp_path):
     assert "--data-changed" in done.stderr
     assert command(tmp_path, *release, *paid, "--data-changed").returncode == 0
     assert " 2 " in command(tmp_path, "ledger", "history", "l").stdout
+
+
+def granted(path, classes, *, features=("x",), public=None) -> str:
+    """Return what a learner sees of a grant about a CSV file: the answer's name, or an error's."""
+    ledger = Ledger(path.with_suffix(".ledger"), {"d": Budget(4.0)}, {"d": classes})
+    proposal = propose(public, epsilon=1.0, classes=classes, features=features)
+    how = {"policy": Policy(2.0), "ledger": ledger, "dataset": "d", "label": "label"}
+    return grant(proposal, path, **how)[0].name
+
+
+@pytest.mark.parametrize("label", ["1", "unknown", "0.5", "true", ""])
+def test_no_type_is_read_off_a_label(tmp_path, label):
+    """65,600 short rows are one block of bytes, and more rows than a type is inferred from."""
+    path = tmp_path / "t.csv"
+    path.write_text("x,label\n" + "1,1\n" * 65_600 + f"0,{label}\n")
+    public = pa.table({"x": [1] * 65_600 + [0]})
+    assert granted(path, ("0", "1", "unknown"), public=public) == "granted"
+
+
+def test_a_label_that_the_ledger_knows_is_no_feature(tmp_path):
+    """Whether the rows' hash fits would tell a cell of it; the refusal reads nothing."""
+    rows = pa.table({"x": [0.5, 1.5, 2.5], "relapse": [0, 1, 0], "sick": [1, 0, 1]})
+    ledger = Ledger(tmp_path / "l", {"d": Budget(4.0)}, {"d": {"sick": (0, 1), "relapse": (0, 1)}})
+    how = {"policy": Policy(2.0), "ledger": ledger, "dataset": "d", "label": "sick"}
+    answers = []
+    for guess in (0, 1):
+        known = pa.table({"x": rows["x"], "relapse": [0, guess, 0]})
+        answer, release = grant(propose(known, epsilon=1.0), rows, **how)
+        assert isinstance(answer, Refused)
+        assert release is None
+        answers.append(answer.reasons)
+    assert answers == [("these features are private labels: 'relapse'",)] * 2
+    from suffice.owner.mean_operator import MeanOperator
+
+    with pytest.raises(ValueError, match="'relapse' is declared as a label in the ledger"):
+        MeanOperator(1.0).release(rows, ledger=ledger, dataset="d", label="sick")
+
+
+def test_an_old_proposal_gets_its_old_bytes_whatever_the_labels_became(tmp_path):
+    """Its pipeline has other last digits today; that must not tell whether labels changed."""
+    old = Path(__file__).parents[1] / "fixtures" / "version1"
+    lines = (old / "clinic.csv").read_text().splitlines()
+    flipped = lines[5][:-1] + ("0" if lines[5].endswith("1") else "1")
+    for name, table in (("same", lines), ("flipped", [*lines[:5], flipped, *lines[6:]])):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "t.csv").write_text("\n".join(table) + "\n")
+        (folder / "l").write_bytes((old / "clinic.ledger").read_bytes())
+        policy = {**json.loads((old / "policy.json").read_text()), "classes": [0, 1]}
+        (folder / "policy.json").write_text(json.dumps(policy))
+        words = ("--label", "sick", "--policy", "policy.json", "--ledger", "l", "--dataset", "d")
+        done = command(folder, "grant", old / "proposal.json", "t.csv", *words, "-o", "o.suffice")
+        assert done.returncode == 0, done.stderr
+        assert (folder / "o.suffice").read_bytes() == (old / "granted.suffice").read_bytes()

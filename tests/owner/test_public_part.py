@@ -161,5 +161,62 @@ def test_types_come_from_a_fixed_number_of_rows(tmp_path):
             if kind is not None:
                 assert sources.open_table(path, text=["label"]).schema.field("x").type == kind
                 continue
-            with pytest.raises(TableError, match="type changes further down"):
+            with pytest.raises(TableError, match="something else than its first rows"):
                 list(sources.open_table(path, text=["label"]).batches(["x"]))
+
+
+# --- whether a file can be read at all
+
+
+def released(path, mechanism, **options) -> str:
+    return mechanism.release(path, label="label", ledger=None, **options).kind
+
+
+def test_the_length_of_a_label_does_not_decide_whether_a_column_that_nobody_uses_can_be_read(
+    tmp_path,
+):
+    """A text after 65,536 numbers, before or behind the end of the first block of bytes."""
+    path = tmp_path / "t.csv"
+    for label in ("no", "malignant stage unknown"):
+        rows = [f"0.{k % 7},12,no\n" for k in range(110_000)]
+        rows[3] = f"0.1,12,{label}\n"
+        rows[(1 << 20) // len(rows[0]) - 3] = "0.1,A1,no\n"
+        path.write_text("x,code,label\n" + "".join(rows))
+        operator = MeanOperator(1.0, classes=("no", "malignant stage unknown"))
+        assert released(path, operator, features=["x"]) == "mean-operator"
+
+
+def test_a_line_end_in_quotes_is_no_end_of_a_row(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f'0.{k % 9},"a\nb",{"no" if k % 2 else "yes"}\n' for k in range(60_000)]
+    path.write_text("x,note,label\n" + "".join(rows))
+    operator = MeanOperator(1.0, classes=("no", "yes"))
+    assert released(path, operator, features=["x"]) == "mean-operator"
+
+
+def test_a_class_may_be_called_as_missing_values_often_are(tmp_path):
+    path = tmp_path / "t.csv"
+    for words in (("NA", "yes"), ("null", "nan")):
+        path.write_text("x,label\n" + "".join(f"{k},{words[k % 2]}\n" for k in range(20)))
+        assert released(path, MeanOperator(1.0, classes=words)) == "mean-operator"
+
+
+@pytest.mark.parametrize("cell", ["1", "0.5", "1e0"])
+@pytest.mark.parametrize("options", [{"ranges": (0, 1)}, {"standardize": "none", "bound": 1.0}])
+def test_no_type_is_read_off_a_private_record(tmp_path, cell, options):
+    from suffice.owner.rados.mechanism import Rados
+    from suffice.owner.responses.mechanism import RandomizedResponse
+
+    path = tmp_path / "t.csv"
+    path.write_text("x,label\n" + "1,0\n0,1\n" * 32_800 + f"{cell},0\n")
+    rados = Rados(count=4, epsilon=1.0, delta=1e-6, unit="record", **options)
+    assert released(path, rados) == "rados"
+    records = RandomizedResponse(label_flip=0.3, ranges=(0, 1), feature_noise=1.0)
+    assert released(path, records) == "responses"
+
+
+def test_labels_of_several_types_are_what_they_spell():
+    X = np.arange(6.0)[:, None]
+    for strange in (1, True, "1", 1.0):
+        labels = np.array([0, 1, strange, 0, 1, 0], dtype=object)
+        assert MeanOperator(1.0).release(X, labels, ledger=None).rows == 6

@@ -183,10 +183,8 @@ def _ranges(
         return named or None
     if not named:
         return of_all
-    from suffice.tables.columns import feature_names, is_categorical
-    from suffice.tables.sources import open_table
+    from suffice.tables.sources import column_names
 
-    schema = open_table(table, text=but).schema
-    others = [n for n in features or feature_names(schema) if n in schema.names and n not in but]
-    numbers = [n for n in others if not is_categorical(schema.field(n).type)]
-    return {**dict.fromkeys(numbers, of_all), **named}
+    names = column_names(table)
+    others = [name for name in features or names if name in names and name not in but]
+    return {**dict.fromkeys(others, of_all), **named}

@@ -1,12 +1,13 @@
 """The classes of a data set: declared once, in its ledger, and never chosen by who asks."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from suffice.errors import ParameterError
 from suffice.owner.ledger import Ledger
 from suffice.tables.labels import Classes, canonical_class
 
-__all__ = ["check_declared", "same_classes"]
+__all__ = ["check_declared", "check_features", "same_classes"]
 
 
 def same_classes(one: Classes, other: Classes) -> bool:
@@ -27,4 +28,14 @@ def check_declared(
             f"data set {dataset!r} has the classes {', '.join(map(str, declared))} in its ledger,"
             f" and this release names {', '.join(map(str, classes))}. Name those of the ledger"
             " (classes=..., --classes)."
+        )
+
+
+def check_features(features: Iterable[str], ledger: Ledger | None) -> None:
+    """Raise if a column that a release takes for public is a label in the ledger."""
+    private = sorted({*features} & (ledger.label_columns() if ledger is not None else set()))
+    if private:
+        raise ParameterError(
+            f"column {private[0]!r} is declared as a label in the ledger, so it is private and must"
+            " not be a feature. Name the features without it (features=..., --features)."
         )

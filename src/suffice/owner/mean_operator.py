@@ -14,7 +14,7 @@ from suffice.owner.candidates import (
     candidates,
     choose,
 )
-from suffice.owner.classes import check_declared
+from suffice.owner.classes import check_declared, check_features
 from suffice.owner.forecast import Utility
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator_form import operator_columns
@@ -173,6 +173,7 @@ class MeanOperator:
         check_given_once(y, label)
         check_declared(classes, paying["ledger"], paying["dataset"], label)
         public = self.public_rows(X, *how)
+        check_features(public.roles.features, paying["ledger"])
         way = self._way(public, classes, self._best(public, classes))
         outside: Literal["error", "none"] = "error" if tell is None else "none"
         way.exact.read(labelled_batches(public, y, classes, outside), progress)

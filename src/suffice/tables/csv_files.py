@@ -2,64 +2,111 @@
 
 Arrow guesses types from the first block of bytes, and where that block ends depends on every cell
 before it, private ones too. Here a column's type depends on its own first cells alone, and their
-number is fixed. Columns that may not be looked at (a label, categories, ranges) are declared.
+number is fixed. Columns that may not be looked at (a label, categories, ranges) are declared, and
+nothing is read of any column but the header before it is asked for.
 """
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset as ds
 
-__all__ = ["csv_dataset", "csv_trouble"]
+from suffice.errors import TableError
+
+__all__ = ["CsvFiles", "csv_trouble", "header_of"]
 
 _TYPED_ROWS = 1 << 16  # of which a type is inferred
-_LONGEST_HEADER = 1 << 20  # of which a message is made
+_LONGEST_HEADER = 1 << 20
 
 
-def csv_dataset(path: Path, declared: Mapping[str, pa.DataType]) -> ds.Dataset:
-    """Return the files, each column of its declared type or of that of its first 65,536 cells.
+def header_of(path: Path) -> list[str]:
+    """Return the names that the first line of a CSV file, or of a folder's first one, states."""
+    first = Path(ds.dataset(path, format="csv", schema=pa.schema([])).files[0])
+    with first.open("rb") as file:
+        line = file.readline(_LONGEST_HEADER)
+        while line.count(b'"') % 2 and (more := file.readline(_LONGEST_HEADER)):
+            line += more  # a name in quotes may hold a line's end
+    names = next(csv.reader(io.StringIO(line.decode("utf-8-sig"), newline="")), [])
+    if not names or len(set(names)) < len(names):
+        raise TableError(f"{path} is not a readable table: {csv_trouble(first)}.")
+    return names
 
-    An empty cell is missing, a quoted empty text is not. In a table of one column an empty line is
-    a missing value.
+
+class CsvFiles:
+    """CSV files of one header; ``declared`` holds the types of columns that are not looked at.
+
+    An empty cell is missing, a quoted empty text is not. Elsewhere words such as NA and null are
+    missing too, but a column that is declared to be text holds them as they are: they may be a
+    class. In a table of one column an empty line is a missing value.
     """
-    names = ds.dataset(path, format="csv").schema.names
-    lines = pa.csv.ParseOptions(ignore_empty_lines=len(names) > 1)
-    types = {name: declared.get(name, pa.string()) for name in names}
-    looked_at = [name for name in names if name not in declared]
-    if looked_at:
-        texts = _typed(path, lines, dict.fromkeys(names, pa.string()))
-        types |= _inferred(texts.head(_TYPED_ROWS, columns=looked_at))
-    return _typed(path, lines, types)
 
-
-def _typed(
-    path: Path, lines: pa.csv.ParseOptions, types: dict[str, pa.DataType]
-) -> ds.FileSystemDataset:
-    cells = pa.csv.ConvertOptions(
-        column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
-    )
-    return ds.dataset(path, format=ds.CsvFileFormat(lines, convert_options=cells))
-
-
-def _inferred(rows: pa.Table) -> dict[str, pa.DataType]:
-    """Return the type that Arrow infers for each column of texts, seen as one block."""
-    types = dict.fromkeys(rows.column_names, pa.null())
-    for name in rows.column_names if rows.num_rows else ():
-        cells = pa.table({"cells": rows[name]})
-        written = io.BytesIO()
-        pa.csv.write_csv(cells, written, pa.csv.WriteOptions(include_header=False))
-        found = pa.csv.read_csv(
-            pa.BufferReader(written.getvalue()),
-            pa.csv.ReadOptions(column_names=["cells"], block_size=max(written.tell(), 1)),
-            pa.csv.ParseOptions(ignore_empty_lines=False, newlines_in_values=True),
-            pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False),
+    def __init__(self, path: Path, declared: Mapping[str, pa.DataType]) -> None:
+        self._path, names = path, header_of(path)
+        # A cell in quotes may hold a line's end: a reader that did not know it would cut there.
+        self._lines = pa.csv.ParseOptions(
+            ignore_empty_lines=len(names) > 1, newlines_in_values=True
         )
-        types[name] = found.schema.field(0).type
-    return types
+        self._apart = {n for n in names if pa.types.is_string(declared.get(n, pa.null()))}
+        looked_at = [name for name in names if name not in declared]
+        types = self._inferred(looked_at) | {n: declared[n] for n in names if n in declared}
+        self.schema = pa.schema([(name, types[name]) for name in names])
+
+    def readers(self, columns: Sequence[str]) -> list[tuple[list[str], ds.Dataset]]:
+        """Return the columns that are read together, with what reads them: labels go apart."""
+        apart = [name for name in columns if name in self._apart]
+        others = [name for name in columns if name not in self._apart]
+        texts = self._dataset(self.schema, null_values=[""])
+        return [
+            (names, texts if names is apart else self._dataset(self.schema))
+            for names in (others, apart)
+            if names
+        ]
+
+    def _dataset(self, schema: pa.Schema, **words: Any) -> ds.Dataset:
+        cells = pa.csv.ConvertOptions(
+            column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False, **words
+        )
+        how = ds.CsvFileFormat(self._lines, convert_options=cells)
+        return ds.dataset(self._path, schema=schema, format=how)  # given a schema, it opens nothing
+
+    def _inferred(self, names: list[str]) -> dict[str, pa.DataType]:
+        """Return the type that Arrow infers for the first cells of each column, as one block."""
+        if not names:
+            return {}
+        # Bytes: only what is looked at need be text.
+        raw = self._dataset(pa.schema([(name, pa.binary()) for name in header_of(self._path)]))
+        rows = pa.Table.from_batches(list(_first(raw.to_batches(columns=names), _TYPED_ROWS)))
+        if not rows.num_columns:
+            return dict.fromkeys(names, pa.null())
+        return {name: _type_of(rows[name].cast(pa.string())) for name in names}
+
+
+def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the first so many rows, and at least one batch, if there is one."""
+    for batch in batches:
+        yield batch.slice(0, rows)
+        rows -= batch.num_rows
+        if rows <= 0:
+            return
+
+
+def _type_of(cells: pa.ChunkedArray) -> pa.DataType:
+    written = io.BytesIO()
+    pa.csv.write_csv(pa.table({"cells": cells}), written, pa.csv.WriteOptions(include_header=False))
+    if not written.tell():
+        return pa.null()
+    found = pa.csv.read_csv(
+        pa.BufferReader(written.getvalue()),
+        pa.csv.ReadOptions(column_names=["cells"], block_size=max(written.tell(), 1)),
+        pa.csv.ParseOptions(ignore_empty_lines=False, newlines_in_values=True),
+        pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False),
+    )
+    return found.schema.field(0).type
 
 
 def csv_trouble(path: Path) -> str:
@@ -76,6 +123,7 @@ def csv_trouble(path: Path) -> str:
     if other is not None:
         return f"its columns seem to be separated by {other!r}; write commas"
     return (
-        "some line has more or fewer cells than the first, or a column's type changes further down"
-        " (write integers among decimals with a point, or the table as Parquet)"
+        "some line has more or fewer cells than the first, or a column holds something else than"
+        " its first rows, or than what is declared of it (write integers among decimals with a"
+        " point, declare the categories of a column of texts, or write the table as Parquet)"
     )

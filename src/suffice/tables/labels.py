@@ -1,7 +1,7 @@
 """Labels as codes of a declared list of classes, which is never read off the labels."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = [
     "check_classes",
     "is_integer",
     "label_codes",
+    "label_texts",
     "value_codes",
 ]
 
@@ -73,9 +74,9 @@ def label_codes(
 
     With ``outside`` "none" it has the code -1 instead, and nothing that a label is is an error.
     """
-    if outside == "none":
-        return _codes_of_anything(labels, classes)
     codes = value_codes(labels if isinstance(labels, pa.Array) else _as_arrow(labels), classes)
+    if outside == "none":
+        return np.maximum(codes, -1)
     strange = int(np.count_nonzero(codes < 0))
     if strange:
         raise TableError(
@@ -85,18 +86,20 @@ def label_codes(
     return codes
 
 
-def _codes_of_anything(labels: Any, classes: Classes) -> np.ndarray:
-    """Return the codes of labels of any types side by side, -1 for what is no class."""
-    if isinstance(labels, list | tuple):  # as an array one label could turn all others into texts
-        places = {canonical_class(value): code for code, value in enumerate(classes)}
-        plain = str | bool | int | float | np.generic
-        codes = [places.get(canonical_class(x), -1) if isinstance(x, plain) else -1 for x in labels]
-        return np.array(codes, dtype=np.int64)
+def label_texts(labels: Iterable[Any]) -> list[str | None]:
+    """Return labels of any types side by side as canonical texts, None for what is no label."""
+    return [_text(label) for label in labels]
+
+
+def _text(label: object) -> str | None:
+    if not isinstance(label, str | bool | int | float | np.generic):
+        return None
+    spelled = canonical_class(label)
     try:
-        column = labels if isinstance(labels, pa.Array) else _as_arrow(labels)
-    except TableError:
-        return _codes_of_anything(list(labels), classes)
-    return np.maximum(value_codes(column, classes), -1)
+        spelled.encode()
+    except UnicodeEncodeError:  # half of a character
+        return None
+    return spelled
 
 
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
@@ -109,9 +112,8 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     if len(set(map(spell, values))) < len(values):  # such as the texts "1" and "1.0"
         spell = str
     places = {spell(value): code for code, value in enumerate(values)}
-    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     whole = spell is canonical_class and all(_WHOLE.fullmatch(name) for name in places)
-    if number and whole and not column.null_count:
+    if _is_number(column.type) and whole and not column.null_count:
         return _number_codes(column.to_numpy(), [int(name) for name in places])
     coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     cells = coded.dictionary.to_pylist()
@@ -126,7 +128,9 @@ def _shown(classes: Classes) -> str:
 
 def _one_dimensional(labels: Any) -> np.ndarray:
     values = np.asarray(labels)
-    return values if values.ndim == 1 else values.reshape(-1, 1)  # which Arrow refuses
+    if values.ndim != 1:
+        raise TableError("labels must be one column, a label for each row.")
+    return values
 
 
 def _number_codes(values: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
@@ -140,7 +144,21 @@ def _number_codes(values: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
 def _as_arrow(labels: Any) -> pa.Array:
     if isinstance(labels, pa.ChunkedArray):
         return labels.combine_chunks()
+    given = labels if isinstance(labels, list | tuple) else _one_dimensional(labels)
     try:
-        return pa.array(_one_dimensional(labels))
-    except (pa.ArrowException, OverflowError, ValueError):
-        raise TableError("labels must be all text, all numbers or all booleans.") from None
+        column = pa.array(given)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        column = pa.nulls(0)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (_is_number(kind) or pa.types.is_boolean(kind) or _is_text(kind)):
+        return pa.array(label_texts(given), pa.string())
+    return column
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_kind(kind) for is_kind in texts)

@@ -16,9 +16,10 @@ import pyarrow.parquet
 from suffice.errors import StorageError, TableError
 from suffice.tables.batching import equal_batches
 from suffice.tables.columns import feature_names
-from suffice.tables.csv_files import csv_dataset, csv_trouble
+from suffice.tables.csv_files import CsvFiles, csv_trouble, header_of
+from suffice.tables.labels import label_texts
 
-__all__ = ["BATCH_ROWS", "Table", "concatenated", "open_table"]
+__all__ = ["BATCH_ROWS", "Table", "column_names", "concatenated", "open_table"]
 
 BATCH_ROWS = 1 << 16  # larger batches cost memory, smaller ones time
 _READ_AHEAD = 4  # batches in flight: this bounds the memory of a scan
@@ -80,8 +81,12 @@ class _Files:
         self.path, self.declared = path, declared
         self._format = _format_of(path)
         try:
-            self._dataset = _dataset(path, self._format, declared)
-            self.schema = self._dataset.schema
+            if self._format == "csv":
+                self._csv = CsvFiles(path, declared)
+                self.schema = self._csv.schema
+            else:
+                self._dataset = ds.dataset(path, format=self._format, exclude_invalid_files=False)
+                self.schema = self._dataset.schema
         except UnicodeDecodeError:
             raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
         except (pa.ArrowException, OSError) as error:
@@ -90,20 +95,22 @@ class _Files:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for name in columns:
             _position(self.schema, name)
-        read = self._parquet_batches if self._format == "parquet" else self._scanned_batches
+        read = {"csv": self._csv_batches, "parquet": self._parquet_batches}
+        reader = read.get(self._format, lambda names: _scanned(self._dataset, names))
         try:
-            yield from equal_batches(read(list(columns)), BATCH_ROWS)
+            yield from equal_batches(reader(list(columns)), BATCH_ROWS)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.path, error) from None
 
-    def _scanned_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        return self._dataset.to_batches(
-            columns=columns,
-            batch_size=BATCH_ROWS,
-            batch_readahead=_READ_AHEAD,
-            fragment_readahead=1,
-            memory_pool=_scan_pool(),
-        )
+    def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of columns that are read apart and put side by side again."""
+        parts = [
+            equal_batches(_scanned(source, names), BATCH_ROWS)
+            for names, source in self._csv.readers(columns)
+        ]
+        for side_by_side in zip(*parts, strict=True):
+            found = {n: part.column(n) for part in side_by_side for n in part.schema.names}
+            yield pa.record_batch([found[name] for name in columns], names=columns)
 
     def _parquet_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches read one after the other: a scan fetches all row groups ahead of us."""
@@ -118,6 +125,16 @@ class _Files:
                 for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                     chosen = batch.select(columns)
                     yield chosen if chosen.schema.equals(schema) else chosen.cast(schema)
+
+
+def _scanned(source: ds.Dataset, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    return source.to_batches(
+        columns=columns,
+        batch_size=BATCH_ROWS,
+        batch_readahead=_READ_AHEAD,
+        fragment_readahead=1,
+        memory_pool=_scan_pool(),
+    )
 
 
 def _rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:
@@ -155,12 +172,6 @@ def concatenated(tables: Sequence[Table]) -> Table:
     return _Concatenated(tables)
 
 
-def _dataset(path: Path, kind: str, declared: Mapping[str, pa.DataType]) -> ds.Dataset:
-    if kind == "csv":
-        return csv_dataset(path, declared)
-    return ds.dataset(path, format=kind, exclude_invalid_files=False)
-
-
 def _format_of(path: Path) -> str:
     files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
     seen = [f for f in files if not any(p[0] in "._" for p in f.relative_to(path.parent).parts[1:])]
@@ -185,6 +196,22 @@ def _unreadable(path: Path, error: Exception) -> StorageError | TableError:
     )
 
 
+def column_names(data: Any) -> list[str]:
+    """Return the names of a table's columns; of a CSV file nothing but its first line is read."""
+    if isinstance(data, str | Path) and _format_of(Path(data)) == "csv":
+        return feature_names(pa.schema([(n, pa.string()) for n in _names_of_csv(Path(data))]))
+    return feature_names(open_table(data).schema)
+
+
+def _names_of_csv(path: Path) -> list[str]:
+    try:
+        return header_of(path)
+    except UnicodeDecodeError:
+        raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
 def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()) -> Table:
     """Return a table over ``data``, whatever it came as.
 
@@ -206,7 +233,7 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
     if hasattr(data, "batches") and hasattr(data, "schema"):
         return data
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
-        table = _as_table(data)
+        table = _as_table(_with_texts(data, text))
         return _InMemory(table.select(feature_names(table.schema)))
     try:
         return _Array(np.asarray(data))
@@ -216,11 +243,20 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
         raise TableError("this is no table: its rows differ in length or type.") from None
 
 
+def _with_texts(data: Any, names: Iterable[str | None]) -> Any:
+    """Return a pandas table whose columns ``names``, if they hold objects, are labels as texts."""
+    if not hasattr(data, "assign") or not hasattr(data, "dtypes"):
+        return data
+    given = [name for name in names if name is not None and name in data.columns]
+    mixed = [name for name in given if str(data.dtypes[name]) == "object"]
+    return data.assign(**{name: label_texts(data[name]) for name in mixed}) if mixed else data
+
+
 def _as_table(data: Any) -> pa.Table:
     """Return any object with the Arrow C stream interface as a table."""
     try:
         table = pa.table(data)
         return table.select(table.column_names)  # refuses a name that stands twice
-    except (pa.ArrowException, TypeError, ValueError, KeyError):
+    except (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError):
         # Arrow's own message may quote a cell.
         raise TableError("this is no table of named columns of one type each.") from None

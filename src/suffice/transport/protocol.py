@@ -109,8 +109,7 @@ def grant(
     refused.
     """
     _check_pipeline(proposal, pipeline)
-    if pipeline is not None and not pipeline.origin.is_public:
-        reason = f"the pipeline that it names is not public: {scaling_trouble(pipeline.origin)}"
+    if reason := _not_public(proposal, pipeline, ledger, label):
         return Refused(proposal.digest, (reason,)), None
     policy = _with_classes(policy, ledger, dataset, label)
     decision = _decision(proposal, policy, ledger, dataset, pipeline)
@@ -148,6 +147,17 @@ def grant(
     answer = Granted(proposal.digest, digest_of(encode(release)))
     _check_subject(proposal, release)
     return answer, release
+
+
+def _not_public(
+    proposal: Proposal, pipeline: Pipeline | None, ledger: Ledger, label: str | None
+) -> str | None:
+    """Return why what a proposal names is not public, whatever the policy offers, or None."""
+    if pipeline is not None and not pipeline.origin.is_public:
+        return f"the pipeline that it names is not public: {scaling_trouble(pipeline.origin)}"
+    private = sorted({*proposal.features} & {*ledger.label_columns(), label})
+    shown = ", ".join(ascii(name)[:60] for name in private[:4])
+    return f"these features are private labels: {shown}" if private else None
 
 
 def check_answer(proposal: Proposal, answer: Answer, release: str | Path | bytes) -> Release:

@@ -115,6 +115,12 @@ class Ledger:
             declared = records.classes(dataset)
         return declared.get(label or _ANY_COLUMN, declared.get(_ANY_COLUMN))
 
+    def label_columns(self) -> set[str]:
+        """Return the columns that are a label of some data set, as far as they were declared."""
+        with self._store.reading() as records:
+            names = {name for d in records.datasets() for name in records.classes(d)}
+        return names - {_ANY_COLUMN}
+
     def secret(self) -> bytes:
         """Return the ledger's own key, with which data fingerprints and requests are hashed."""
         with self._store.reading() as records:
@@ -172,7 +178,8 @@ class Ledger:
             self._claims[dataset, request.name] = claim
             return None
         claim.release()
-        if not rules.same_request(request, found, version):
+        # Where no answer may depend on the data, what follows from them is not compared.
+        if not rules.same_request(request, found, None if tell is not None else version):
             raise RequestConflictError(
                 f"request {request.name!r} was used for other parameters of data set {dataset!r}."
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.classes import check_declared
+from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
 from suffice.owner.proportions.adviser import assigned_bags, formed_by_response
 from suffice.owner.proportions.counts import ExactCounts
@@ -131,6 +131,7 @@ class LabelProportions:
         formed = _formed(bags, ledger, dataset)
         guarantee = of_versions(self._guarantee(way, sets, formed), data_changed=data_changed)
         public = self._public_rows(table, bags, label, features, progress)
+        check_features(public.roles.features, ledger)
         exact = ExactCounts(public, sets, classes)
         exact.read(labelled_batches(public, y, classes), progress)
         rows = exact.row_set(found_at)

@@ -22,7 +22,7 @@ from suffice.owner.overlap import warn_of_shared_rows
 from suffice.tables.columns import Roles, is_categorical, resolve_roles
 from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
 from suffice.tables.provenance import DECLARED, PRIVATE_ROWS, Provenance, public_rows
-from suffice.tables.sources import Table, open_table
+from suffice.tables.sources import Table, column_names, open_table
 
 __all__ = ["UNCLIPPED", "PrivateRows", "Scaling"]
 
@@ -156,18 +156,18 @@ class Scaling:
             raise ParameterError(f"missing must be one of {', '.join(POLICIES)}.")
         if self.clip is not None and self.bound is not None:
             raise ParameterError("say once where rows are clipped: bound, or clip.")
-        table = self._opened(data, label, protect)
         if self.pipeline is not None:
             given = tuple(column.name for column in self.pipeline.columns)
             if features is not None and tuple(features) != given:
                 raise ParameterError("the given pipeline has other features than those asked for.")
             features = given
+        table = self._private_table(data, label, features, promised=promised)
         roles = resolve_roles(table.schema, label=label, features=features)
         ranges = self._ranges(table.schema, roles, protect)
         pipeline, source = self._pipeline(
             table, roles, ranges, promised=promised, progress=progress
         )
-        public = self._opened(self.standardize, None, ()) if source == "public" else None
+        public = self._public_table() if source == "public" else None
         made = PrivateRows(table, roles, pipeline, source, ranges, tuple(protect), public)
         if protect:
             coded = _with_codes(made, self.intercept)
@@ -182,13 +182,36 @@ class Scaling:
             intercept = 1.0 if bound == UNCLIPPED else bound / 4
         return replace(made, pipeline=replace(pipeline, bound=bound, intercept=intercept))
 
-    def _opened(self, data: Any, label: str | None, protect: Sequence[str]) -> Table:
-        """Return the table; a CSV file's columns are what is declared about them, if it is."""
+    def _wanted(self, *, promised: bool) -> Any:
+        """Return where scales come from: a public table, "rows", "none" or "declared"."""
+        if self.standardize is not None:
+            return self.standardize
+        declared = self.ranges is not None or self.bound is not None
+        return "declared" if declared or promised else "rows"
+
+    def _public_table(self) -> Table:
+        """Return the table that scales come from; its own cells tell its types."""
+        return open_table(self.standardize, text=self.categories or ())
+
+    def _private_table(
+        self, data: Any, label: str | None, features: Sequence[str] | None, *, promised: bool
+    ) -> Table:
+        """Return the private table; a CSV file's columns have the types that are declared.
+
+        Columns with categories, and those that are texts in the public table, are texts, all others
+        numbers: no type is read off a private cell, unless scales are as well.
+        """
+        wanted = self._wanted(promised=promised)
         coded = list(self.categories or {})
-        numbers = [*(self.ranges if isinstance(self.ranges, Mapping) else ()), *protect]
         if self.pipeline is not None:
             coded = [c.name for c in self.pipeline.columns if c.categories is not None]
-            numbers = [c.name for c in self.pipeline.columns if c.categories is None]
+        elif isinstance(wanted, str) and wanted == "rows":
+            return open_table(data, text=[label, *coded])
+        elif not isinstance(wanted, str) or wanted not in {"none", "declared"}:
+            schema = self._public_table().schema
+            coded += [n for n in schema.names if is_categorical(schema.field(n).type)]
+        names = column_names(data) if features is None else features
+        numbers = [name for name in names if name != label and name not in coded]
         return open_table(data, text=[label, *coded], numbers=numbers)
 
     def _ranges(self, schema: pa.Schema, roles: Roles, protect: Sequence[str]) -> dict[str, Range]:
@@ -227,12 +250,9 @@ class Scaling:
         """Return the pipeline, its norm bound still open, and where it came from."""
         if self.pipeline is not None:
             return self.pipeline, "given"
-        wanted = self.standardize
-        if wanted is None:
-            declared = self.ranges is not None or self.bound is not None
-            wanted = "declared" if declared or promised else "rows"
+        wanted = self._wanted(promised=promised)
         if not isinstance(wanted, str) or wanted not in {"rows", "none", "declared"}:
-            fitted, row_hash = self._fitted(self._opened(wanted, None, ()), roles, progress)
+            fitted, row_hash = self._fitted(self._public_table(), roles, progress)
             return replace(fitted, origin=public_rows(row_hash)), "public"
         if wanted == "rows":
             fitted, _ = self._fitted(table, roles, progress)

@@ -26,7 +26,7 @@ from suffice.release.spread import Added, Flips, SpreadColumn
 from suffice.strict_json import canonical
 from suffice.tables.columns import Roles, feature_names, resolve_roles
 from suffice.tables.labels import check_classes
-from suffice.tables.sources import Table, open_table
+from suffice.tables.sources import Table, column_names, open_table
 
 __all__ = ["RandomizedResponse"]
 
@@ -91,7 +91,8 @@ class RandomizedResponse:
         check_given_once(y, label)
         classes = check_classes(self.classes)
         check_declared(classes, ledger, dataset, label)
-        roles = _roles(open_table(X, text=[label]).schema, label, features)
+        named = open_table(X, text=column_names(X))  # no type is read off a private cell
+        roles = _roles(named.schema, label, features)
         declared = self._declared(roles.features)
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
