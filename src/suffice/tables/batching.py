@@ -5,11 +5,15 @@ CSV file. Nothing that comes after may notice.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from queue import Full, Queue
+from threading import Event, Thread
 
 import pyarrow as pa
 
-__all__ = ["equal_batches", "narrow_batches"]
+__all__ = ["equal_batches", "narrow_batches", "read_ahead"]
 
+_AHEAD = 2  # batches that are read before they are wanted
 _MOST_CELLS = 1 << 22  # of mapped rows that are in memory at once
 
 
@@ -35,6 +39,39 @@ def narrow_batches(batch: pa.RecordBatch, width: int) -> Iterator[pa.RecordBatch
     rows = max(1, _MOST_CELLS // width)
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
+
+
+def read_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same batches while the next ones are read by a thread that ends with this one."""
+    waiting: Queue[pa.RecordBatch | BaseException | None] = Queue(_AHEAD)
+    stopped = Event()
+
+    def put(item: pa.RecordBatch | BaseException | None) -> None:
+        while not stopped.is_set():
+            with suppress(Full):
+                waiting.put(item, timeout=0.1)
+                return
+
+    def fill() -> None:
+        try:
+            for batch in batches:
+                put(batch)
+                if stopped.is_set():
+                    return
+            put(None)
+        except BaseException as error:  # noqa: BLE001  # raised where the batches are wanted
+            put(error)
+
+    reader = Thread(target=fill, daemon=True)
+    reader.start()
+    try:
+        while (item := waiting.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        reader.join()
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
