@@ -31,9 +31,11 @@ def check_declared(
         )
 
 
-def check_features(features: Iterable[str], ledger: Ledger | None) -> None:
-    """Raise if a column that a release takes for public is a label in the ledger."""
-    private = sorted({*features} & (ledger.label_columns() if ledger is not None else set()))
+def check_features(features: Iterable[str], ledger: Ledger | None, dataset: str | None) -> None:
+    """Raise if a column that a release takes for public is a label of its data set."""
+    if ledger is None or not dataset:
+        return
+    private = sorted({*features} & ledger.label_columns(dataset))
     if private:
         raise ParameterError(
             f"column {private[0]!r} is declared as a label in the ledger, so it is private and must"

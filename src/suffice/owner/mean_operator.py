@@ -173,7 +173,7 @@ class MeanOperator:
         check_given_once(y, label)
         check_declared(classes, paying["ledger"], paying["dataset"], label)
         public = self.public_rows(X, *how)
-        check_features(public.roles.features, paying["ledger"])
+        check_features(public.roles.features, paying["ledger"], paying["dataset"])
         way = self._way(public, classes, self._best(public, classes))
         outside: Literal["error", "none"] = "error" if tell is None else "none"
         way.exact.read(labelled_batches(public, y, classes, outside), progress)

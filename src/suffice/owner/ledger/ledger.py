@@ -115,10 +115,11 @@ class Ledger:
             declared = records.classes(dataset)
         return declared.get(label or _ANY_COLUMN, declared.get(_ANY_COLUMN))
 
-    def label_columns(self) -> set[str]:
-        """Return the columns that are a label of some data set, as far as they were declared."""
+    def label_columns(self, dataset: str | None = None) -> set[str]:
+        """Return the columns that were declared as labels, of one data set or of any."""
         with self._store.reading() as records:
-            names = {name for d in records.datasets() for name in records.classes(d)}
+            asked = records.datasets() if dataset is None else [dataset]
+            names = {name for one in asked for name in records.classes(one)}
         return names - {_ANY_COLUMN}
 
     def secret(self) -> bytes:

@@ -131,7 +131,7 @@ class LabelProportions:
         formed = _formed(bags, ledger, dataset)
         guarantee = of_versions(self._guarantee(way, sets, formed), data_changed=data_changed)
         public = self._public_rows(table, bags, label, features, progress)
-        check_features(public.roles.features, ledger)
+        check_features(public.roles.features, ledger, dataset)
         exact = ExactCounts(public, sets, classes)
         exact.read(labelled_batches(public, y, classes), progress)
         rows = exact.row_set(found_at)
