@@ -330,3 +330,18 @@ def test_a_data_frame_of_mixed_cells_is_refused_without_quoting_them(first):
     with pytest.raises(TableError) as caught:
         open_table(frame)
     assert says_nothing_of("SECRET", caught)
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_another_sign_between_columns_is_said_when_the_header_is_read(tmp_path, sign):
+    path = tmp_path / "t.csv"
+    path.write_text(f"age{sign}dose\n1{sign}2\n")
+    with pytest.raises(TableError, match="commas between columns and points in decimals"):
+        open_table(path)
+
+
+def test_a_file_that_is_not_utf_8_is_said_to_be_so(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("age,ward\n1,S\u00fcd\n".encode("latin-1"))
+    with pytest.raises(TableError, match="not UTF-8; save it as CSV UTF-8"):
+        list(open_table(path).batches(["age", "ward"]))

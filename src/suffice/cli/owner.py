@@ -109,6 +109,9 @@ def ledger_init(
     if about := budget.explained(unit):
         say(about)
     say(f"{path}: data set {dataset!r} may lose {budget} per {unit}.")
+    if classes is not None:
+        column = "every label column" if label is None else f"label column {label!r}"
+        say(f"Its classes, for {column}: {', '.join(map(str, values(classes)))}.")
 
 
 @ledger_app.command("show")

@@ -6,6 +6,7 @@ number is fixed. Columns that may not be looked at (a label, categories, ranges)
 nothing is read of any column but the header before it is asked for.
 """
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ __all__ = ["CsvFiles", "csv_trouble", "header_of"]
 
 _TYPED_ROWS = 1 << 16  # of which a type is inferred
 _LONGEST_HEADER = 1 << 20
+_OTHER_SIGNS = (";", "\t", "|")  # between columns, where there should be commas
 
 
 def header_of(path: Path) -> list[str]:
@@ -32,7 +34,8 @@ def header_of(path: Path) -> list[str]:
         while line.count(b'"') % 2 and (more := file.readline(_LONGEST_HEADER)):
             line += more  # a name in quotes may hold a line's end
     names = next(csv.reader(io.StringIO(line.decode("utf-8-sig"), newline="")), [])
-    if not names or len(set(names)) < len(names):
+    alone = len(names) == 1 and any(sign in names[0] for sign in _OTHER_SIGNS)
+    if not names or alone or len(set(names)) < len(names):
         raise TableError(f"{path} is not a readable table: {csv_trouble(first)}.")
     return names
 
@@ -119,11 +122,27 @@ def csv_trouble(path: Path) -> str:
         return "it is empty, or its first line is; the first line must name the columns"
     if twice:
         return f"its first line names {twice[0]!r} more than once"
-    other = next((sign for sign in (";", "\t", "|") if header.count(sign) >= len(names)), None)
+    other = next((sign for sign in _OTHER_SIGNS if header.count(sign) >= len(names)), None)
     if other is not None:
-        return f"its columns seem to be separated by {other!r}; write commas"
+        return (
+            f"its columns seem to be separated by {other!r}; save it with commas between columns"
+            " and points in decimals, or as Parquet"
+        )
+    if not _is_utf8(path):
+        return "it is not UTF-8; save it as CSV UTF-8"
     return (
         "some line has more or fewer cells than the first, or a column holds something else than"
         " its first rows, or than what is declared of it (write integers among decimals with a"
         " point, declare the categories of a column of texts, or write the table as Parquet)"
     )
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_LONGEST_HEADER):
+                decoder.decode(block)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -81,7 +81,8 @@ def label_codes(
     if strange:
         raise TableError(
             f"{strange} of {len(codes)} labels are missing or not in the class list"
-            f" ({_shown(classes)}). List all classes with --classes (Python: classes=...)."
+            f" ({_shown(classes)}). Correct these cells, or list all classes with --classes"
+            " (Python: classes=...)."
         )
     return codes
 

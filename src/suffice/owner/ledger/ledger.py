@@ -106,7 +106,10 @@ class Ledger:
 
     def _check_known(self, records: Records, dataset: str) -> None:
         if dataset not in records.datasets():
-            raise LedgerError(f"{self.path} has no data set {dataset!r}; see suffice ledger init.")
+            known = ", ".join(map(repr, records.datasets())) or "none yet"
+            raise LedgerError(
+                f"{self.path} has no data set {dataset!r}, but {known}; see suffice ledger init."
+            )
 
     def classes(self, dataset: str, label: str | None = None) -> Classes | None:
         """Return the classes that were declared for a label column of a data set, or None."""
