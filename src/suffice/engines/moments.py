@@ -1,4 +1,4 @@
-"""Exact moments of the columns of public rows, as rationals that are rounded once."""
+"""Moments of the columns of public rows, from exact sums."""
 
 import math
 from dataclasses import dataclass
@@ -22,10 +22,11 @@ class Moments:
 
 
 class ColumnMoments:
-    """Computes mean and standard deviation of columns, each rounded once; an accumulator.
+    """Computes mean and standard deviation of columns; an accumulator.
 
-    Sums of values and of squares are exact, so that n S2 - S1^2 does not cancel and nothing depends
-    on the order of rows. A value that is not finite, or has no finite square, counts as ``wrong``.
+    The mean is rounded once, the deviation as a variance and as its root. Sums of values and of
+    squares are exact, so that n S2 - S1^2 does not cancel and nothing depends on the order of rows.
+    A value that is not finite, or too large to be squared, counts as ``wrong``.
     """
 
     def __init__(self, width: int) -> None:

@@ -6,17 +6,16 @@ when a pipeline is saved, used again, merged or put into a model, and decides wh
 promise. It is a statement of whoever wrote the file, as everything in a file is.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from suffice.errors import CorruptFileError, ParameterError
+from suffice.strict_json import is_digest
 
 __all__ = ["DECLARED", "PRIVATE_ROWS", "UNKNOWN", "Provenance", "Source", "public_rows", "weakest"]
 
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _SHOWN = 3  # of many hashes
 
 
@@ -38,7 +37,7 @@ class Provenance:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", Source(self.source))
-        named = all(isinstance(row, str) and _HASH.fullmatch(row) for row in self.rows)
+        named = all(map(is_digest, self.rows))
         if not named or self.rows != tuple(sorted(set(self.rows))):
             raise ParameterError("the hashes of public rows must be different ones, in order.")
         if bool(self.rows) != (self.source is Source.PUBLIC_ROWS):
