@@ -14,7 +14,7 @@ from run import Rate
 
 from suffice.errors import BudgetError
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.privacy.guarantee import Budget
 from suffice.release.codec import encode
 

@@ -14,7 +14,7 @@ from run import Rate
 
 from suffice.errors import SufficeError
 from suffice.learner.factored import FactoredClassifier
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.release.signing import generate_keys, sign, verify

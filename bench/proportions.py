@@ -19,7 +19,7 @@ import numpy as np
 from harness import claim, machine
 
 from suffice.owner.proportions.noise import Way
-from suffice.owner.proportions.plan import MECHANISMS, best_way, public_sets, way_named
+from suffice.owner.proportions.plan import MECHANISMS, best_count_noise, bag_sizes, count_noise
 from suffice.privacy.dirichlet import largest_sigma
 from suffice.privacy.guarantee import Kind
 from suffice.release.simplex import nearest_proportions
@@ -46,8 +46,8 @@ def l1(noisy: np.ndarray, counts: np.ndarray) -> float:
 
 def library_distortion(name: str, counts: np.ndarray, price: tuple, draws: int) -> float:
     """Return the mean distortion of the library's own draws."""
-    sets = public_sets([int(counts.sum())] * draws, len(counts))
-    return l1(way_named(name, sets, *price).draw(np.tile(counts, (draws, 1))), counts)
+    sets = bag_sizes([int(counts.sum())] * draws, len(counts))
+    return l1(count_noise(name, sets, *price).draw(np.tile(counts, (draws, 1))), counts)
 
 
 def simulated(name: str, way: Way, counts: np.ndarray, price: tuple, draws: int) -> float:
@@ -79,11 +79,11 @@ def settings() -> Iterator[tuple[int, int, tuple[float, float]]]:
 
 def compared(size: int, classes: int, price: tuple, draws: int, *, even: bool) -> dict:
     """Return the distortion of every mechanism at one setting, and what auto takes."""
-    counts, sets = counts_of(size, classes, even=even), public_sets([size], classes)
-    chosen, _ = best_way(sets, *price)
+    counts, sets = counts_of(size, classes, even=even), bag_sizes([size], classes)
+    chosen, _ = best_count_noise(sets, *price)
     found, sound = {}, []
     for name in MECHANISMS:
-        way = way_named(name, sets, *price)
+        way = count_noise(name, sets, *price)
         found[name] = simulated(name, way, counts, price, draws)
         if way.kind is Kind.GLOBAL:
             sound.append(name)
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     own = {n: library_distortion(n, counts, (0.05, 0.05), min(draws, 400)) for n in MECHANISMS}
     own["gaussian"] = library_distortion("gaussian", counts, (0.05, 0.05), 5 * draws)
     print("m = 1000, c = 5, (.05, .05):", ", ".join(f"{n} {d:.4f}" for n, d in own.items()))
-    chosen, _ = best_way(public_sets([1000], 5), 0.05, 0.05)
+    chosen, _ = best_count_noise(bag_sizes([1000], 5), 0.05, 0.05)
     results = {"paper": own, "auto": chosen, "claims": []}
     results["claims"].append(claim("distortion of auto at the paper's setting", own[chosen], 0.030))
     for even in (False, True):

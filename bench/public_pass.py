@@ -23,7 +23,7 @@ ROWS, COLUMNS, MAPPED = 3_000_000, 28, 100_000
 
 WORK = """
 import json, resource, sys, time
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.public_rows import read_public_rows
 
 what, big, small = sys.argv[1:]

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.tables import PartyTable
+from suffice.owner.parties.mechanism import PrivateEnsemble
+from suffice.owner.parties.records import PartyTable
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.responses.mechanism import RandomizedResponse

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from suffice.cli.main import app
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.privacy.guarantee import compose
 from suffice.study.network import clinic_network, write_tables
 

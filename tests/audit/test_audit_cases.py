@@ -9,8 +9,8 @@ from suffice.audit.auditor import Finding, audit, audit_case
 from suffice.audit.cases import all_cases, named, selected
 from suffice.audit.lower_bound import event_bound
 from suffice.errors import ParameterError
-from suffice.owner.candidates import MECHANISMS
-from suffice.owner.parties.aggregate import METHODS
+from suffice.owner.operator.candidates import MECHANISMS
+from suffice.owner.parties.mechanism import METHODS
 from suffice.owner.proportions.plan import MECHANISMS as OF_COUNTS
 from suffice.release.kinds import KINDS
 

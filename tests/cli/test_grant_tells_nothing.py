@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from suffice.owner.ledger import Ledger
-from suffice.owner.policy import Policy
+from suffice.owner.ledger.policy import Policy
 from suffice.privacy.guarantee import Budget
 from suffice.release.codec import encode, load
 from suffice.transport.messages import Answer, Refused
@@ -258,7 +258,7 @@ def test_a_label_that_the_ledger_knows_is_no_feature(tmp_path):
         assert release is None
         answers.append(answer.reasons)
     assert answers == [("these features are private labels: 'relapse'",)] * 2
-    from suffice.owner.mean_operator import MeanOperator
+    from suffice.owner.operator.mechanism import MeanOperator
 
     with pytest.raises(ValueError, match="'relapse' is declared as a label in the ledger"):
         MeanOperator(1.0).release(rows, ledger=ledger, dataset="d", label="sick")

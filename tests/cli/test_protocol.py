@@ -16,7 +16,7 @@ import pytest
 from suffice.cli.main import run
 from suffice.errors import BurntRequestError, ForeignAnswerError, LedgerError, UnitError
 from suffice.owner.ledger import Ledger
-from suffice.owner.policy import Policy, Terms
+from suffice.owner.ledger.policy import Policy, Terms
 from suffice.privacy.guarantee import Budget
 from suffice.release.codec import load
 from suffice.transport.messages import Answer, Countered, Granted, Message, Proposal, Refused

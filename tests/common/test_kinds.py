@@ -23,7 +23,7 @@ def labelled(classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def released(mechanism: str, classes: int, seed: int, pipeline) -> Release:
-    from suffice.owner.mean_operator import MeanOperator
+    from suffice.owner.operator.mechanism import MeanOperator
 
     classes = tuple(range(classes))
     operator = MeanOperator(epsilon=1.0, mechanism=mechanism, classes=classes, pipeline=pipeline)
@@ -80,9 +80,9 @@ def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
 
 
 def votes(classes: int, seed: int = 0, pipeline=None) -> Release:
-    from suffice.owner.parties.aggregate import PrivateEnsemble
     from suffice.owner.parties.auxiliary import AuxiliaryRows
     from suffice.owner.parties.enrolled import Enrolled
+    from suffice.owner.parties.mechanism import PrivateEnsemble
     from suffice.owner.parties.tally import VoteTally
 
     X, y = labelled(classes, seed)

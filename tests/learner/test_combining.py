@@ -7,7 +7,7 @@ from suffice.errors import ForeignRowsError, ParameterError
 from suffice.learner.combining import combined
 from suffice.learner.factored import FactoredClassifier
 from suffice.learner.weak import Released, estimate_mean_operator
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 

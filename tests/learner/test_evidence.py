@@ -17,7 +17,7 @@ from suffice.learner.losses import LOSSES
 from suffice.learner.penalties import PENALTIES
 from suffice.learner.problem import FactoredProblem
 from suffice.learner.weak import LabelProportions
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.codec import decode, encode
 from suffice.release.covariance import Covariance
 

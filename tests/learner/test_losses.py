@@ -9,7 +9,7 @@ from suffice.learner.factored import FactoredClassifier
 from suffice.learner.losses import LOSSES, from_even, from_function, loss_named, rho_loss
 from suffice.learner.problem import FactoredProblem
 from suffice.learner.proper import from_generator
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 
 PLAIN = {
     "logistic": lambda z: np.logaddexp(0, -z),

@@ -21,10 +21,10 @@ from suffice.learner.problem import FactoredProblem
 from suffice.learner.shrinking import Shrinkage
 from suffice.learner.tuning import Optimism
 from suffice.learner.weak import LabelProportions
-from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.parties.tally import VoteTally
 from suffice.release.covariance import Covariance
 

@@ -22,7 +22,7 @@ from suffice.learner.spread.likelihood import (
 )
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
 from suffice.learner.spread.priors import deconvolved, observed_frequencies
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.release.merge import merge
 from suffice.release.spread import Added, Flips, SpreadColumn

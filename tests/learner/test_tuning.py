@@ -17,7 +17,7 @@ from suffice.learner.losses import LOSSES
 from suffice.learner.penalties import PENALTIES
 from suffice.learner.problem import FactoredProblem
 from suffice.learner.tuning import Optimism, choose_lam, labels_behind
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.covariance import Covariance
 
 EQUAL = 4.9

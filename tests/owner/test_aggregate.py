@@ -20,14 +20,14 @@ from builders import assert_noise, auxiliary_rows, contributions, random_shares
 from suffice.errors import BudgetError, DataChangedError, ParameterError, UnitError
 from suffice.learner.factored import FactoredClassifier
 from suffice.owner.ledger import Ledger
-from suffice.owner.parties.aggregate import METHODS, PrivateEnsemble
+from suffice.owner.operator.shaping import Shape
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.mechanism import METHODS, PrivateEnsemble
 from suffice.owner.parties.noise import operator_sensitivity, reach, whitened_shape
 from suffice.owner.parties.tally import VoteTally
 from suffice.owner.parties.votes import from_shares, operator_weights
-from suffice.owner.shaping import Shape
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.codec import decode, encode
@@ -246,7 +246,7 @@ def test_a_budget_belongs_to_the_enrolled_parties(tmp_path):
 
 
 def test_a_label_release_cannot_be_charged_to_a_party_budget(tmp_path):
-    from suffice.owner.mean_operator import MeanOperator
+    from suffice.owner.operator.mechanism import MeanOperator
 
     ledger = Ledger(tmp_path / "l", {"crowd": {Unit.PARTY: Budget(2.0, 1e-5)}})
     with pytest.raises(UnitError):

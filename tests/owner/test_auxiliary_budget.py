@@ -16,8 +16,8 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.privacy.guarantee import Budget, Guarantee, Unit, compose
 
 THREE = (0, 1, 2)

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.owner.candidates import ADDITIVE, MOST_STATES, Candidate, candidates, choose
-from suffice.owner.forecast import Utility
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.candidates import ADDITIVE, MOST_STATES, Candidate, candidates, choose
+from suffice.owner.operator.forecast import Utility
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.privacy.response import Response
 
 rng = np.random.default_rng(4)

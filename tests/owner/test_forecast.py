@@ -6,10 +6,10 @@ from scipy.optimize import minimize
 
 from suffice.learner.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
-from suffice.owner.candidates import candidates
-from suffice.owner.forecast import SIGNALS, PublicMoments
-from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.shaping import whitening
+from suffice.owner.operator.candidates import candidates
+from suffice.owner.operator.forecast import SIGNALS, PublicMoments
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.operator.shaping import whitening
 
 rng = np.random.default_rng(8)
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from suffice.errors import PrivacyError, UnprotectedError
 from suffice.learner.factored import FactoredClassifier
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.ledger.policy import Policy
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.overlap import SharedRowsWarning, shared_rows
-from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
-from suffice.owner.policy import Policy
+from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.publish import publish
 from suffice.owner.rados.mechanism import Rados

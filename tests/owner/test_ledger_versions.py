@@ -17,7 +17,7 @@ import pytest
 from suffice.errors import BudgetError, DataChangedError, LedgerError, RequestConflictError
 from suffice.owner.fingerprint import LabelFingerprint
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.publish import publish
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit

@@ -8,7 +8,7 @@ from scipy import stats
 
 from builders import auxiliary_rows
 from suffice.errors import ParameterError
-from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.parties.plan import plan_parties, theorem_4
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from builders import auxiliary_rows
 from suffice.errors import ParameterError, TableError
-from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.gathering import Gathering
-from suffice.owner.parties.tables import PartyTable, predicted
+from suffice.owner.parties.mechanism import PrivateEnsemble
+from suffice.owner.parties.records import PartyTable, predicted
 from suffice.release.codec import manifest_of
 
 AUX = auxiliary_rows(50)
@@ -72,7 +72,7 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
 def test_blocks_of_parties_change_nothing(monkeypatch):
     own = read(records(3), 3)
     whole = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
-    monkeypatch.setattr("suffice.owner.parties.tables._CELLS", 50 * 3 * 2)
+    monkeypatch.setattr("suffice.owner.parties.records._CELLS", 50 * 3 * 2)
     parts = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
     assert np.array_equal(whole.total, parts.total)
 

@@ -18,18 +18,18 @@ from suffice.errors import (
     UnprotectedError,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.proportions.adviser import assign_bags, plan_skew, skew_epsilon
-from suffice.owner.proportions.counts import ExactCounts
+from suffice.owner.proportions.bags import assign_bags, plan_skew, skew_epsilon
+from suffice.owner.proportions.exact import ExactCounts
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.proportions.plan import (
     MECHANISMS,
     Settings,
-    best_way,
+    best_count_noise,
     plan_proportions,
-    public_sets,
-    way_named,
+    bag_sizes,
+    count_noise,
 )
-from suffice.owner.statistics import labelled_batches
+from suffice.owner.operator.exact import labelled_batches
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta
 from suffice.privacy.events import Approximate, Gaussian, Laplace
@@ -56,7 +56,7 @@ def mechanism(epsilon: float = 1.0, delta: float = 0.0, **options) -> LabelPropo
 def many_draws(name: str, classes: int, sets: int, price: tuple, overlap: int = 1) -> np.ndarray:
     """Return the noise on the counts of many sets, drawn at once."""
     counts = np.full((sets, classes), 500)
-    way = way_named(name, public_sets([500 * classes] * sets, classes, overlap), *price)
+    way = count_noise(name, bag_sizes([500 * classes] * sets, classes, overlap), *price)
     return way.draw(counts) - counts
 
 
@@ -130,7 +130,7 @@ def test_noise_has_its_law_and_its_scale(name, overlap):
     False alarms: one in 10^7; noise that is 10 % off is rejected.
     """
     noise = many_draws(name, 3, 2800 if name == "laplace" else 1400, (0.5, 1e-3), overlap)
-    stated = way_named(name, public_sets([1500] * 9, 3, overlap), 0.5, 1e-3).covariance().variance
+    stated = count_noise(name, bag_sizes([1500] * 9, 3, overlap), 0.5, 1e-3).covariance().variance
     if name == "laplace":
         scale = 2 * overlap / 0.5
         assert stated == pytest.approx(2 * scale**2, rel=1e-6)
@@ -145,7 +145,7 @@ def test_noise_has_its_law_and_its_scale(name, overlap):
 def test_the_scale_of_gaussian_noise_is_the_multiplier_times_sqrt_two_r(overlap, classes):
     """To the lattice of 2^-24, whose cost is put on top, and never below."""
     for price in ((0.5, 1e-3), (3.0, 1e-9)):
-        way = way_named("gaussian", public_sets([900] * 10, classes, overlap), *price)
+        way = count_noise("gaussian", bag_sizes([900] * 10, classes, overlap), *price)
         least = gaussian_multiplier(*price) * math.sqrt(2 * overlap)
         assert least * (1 - 1e-15) <= way.scale <= least * (1 + 1e-9)
 
@@ -175,10 +175,10 @@ def test_one_label_moves_the_counts_by_the_root_of_two_r_and_no_more(sets, overl
     assert max(np.abs(step).sum() for step in moved) == 2 * overlap
     assert max(np.abs(step[:, 0]).sum() for step in moved) == overlap  # where one says both
     for name in ("laplace", "gaussian"):
-        reach = way_named(name, public_sets([9] * 3, 3, overlap), 1.0, 1e-3).noise.sensitivity
+        reach = count_noise(name, bag_sizes([9] * 3, 3, overlap), 1.0, 1e-3).noise.sensitivity
         assert reach.l1 == 2**24 * 2 * overlap
         assert reach.l2 == pytest.approx(2**24 * math.sqrt(2 * overlap), rel=1e-14)
-    once = way_named("laplace", public_sets([9] * 3, 2, overlap), 1.0, 0.0).noise.sensitivity
+    once = count_noise("laplace", bag_sizes([9] * 3, 2, overlap), 1.0, 0.0).noise.sensitivity
     assert once.l1 == 2**24 * overlap
 
 
@@ -204,8 +204,8 @@ def test_the_urns_of_the_laplace_prior_hold_counts_with_all_of_their_noise(monke
 
 def test_the_scale_of_laplace_noise_is_two_over_epsilon_and_half_of_it_for_two_classes():
     """False alarms: one in 10^7; noise that is 10 % off is rejected."""
-    three = way_named("laplace", public_sets([1000], 3), 0.1, 0.0)
-    two = way_named("laplace", public_sets([1000], 2), 0.1, 0.0)
+    three = count_noise("laplace", bag_sizes([1000], 3), 0.1, 0.0)
+    two = count_noise("laplace", bag_sizes([1000], 2), 0.1, 0.0)
     assert three.scale == pytest.approx(20, rel=1e-6)
     assert two.scale == pytest.approx(10, rel=1e-6)
     noise = many_draws("laplace", 2, 8000, (0.1, 0.0))
@@ -220,7 +220,7 @@ def test_predicted_and_measured_distortion_agree(name):
     price = (0.2, 0.01)
     noise = many_draws(name, 4, 60 if "bounded" in name else 250, price)
     measured = np.abs(nearest_proportions((noise + 500) / 2000) - 0.25).sum(axis=1)
-    predicted = way_named(name, public_sets([2000], 4), *price).distortion()[0]
+    predicted = count_noise(name, bag_sizes([2000], 4), *price).distortion()[0]
     error = measured.std() / math.sqrt(len(measured))
     assert abs(measured.mean() - predicted) < 6 * error + 0.01 * predicted
 
@@ -228,13 +228,13 @@ def test_predicted_and_measured_distortion_agree(name):
 def test_the_papers_setting_is_released_at_half_its_distortion_with_a_global_guarantee():
     """Section 4.1, m = 1000, c = 5, (.05, .05): the paper prints .06, and .15 for Laplace."""
     counts = np.tile([50, 50, 50, 50, 800], (3000, 1))
-    name, way = best_way(public_sets([1000] * 3000, 5), 0.05, 0.05)
+    name, way = best_count_noise(bag_sizes([1000] * 3000, 5), 0.05, 0.05)
     shares = nearest_proportions(way.draw(counts) / 1000)
     distances = np.abs(shares - counts / 1000).sum(axis=1)
     assert way.kind is Kind.GLOBAL
     assert name == "gaussian"
     assert distances.mean() + 6 * distances.std() / math.sqrt(3000) <= 0.030
-    assert way_named("laplace", public_sets([1000], 5), 0.05, 0.0).distortion()[0] > 0.15
+    assert count_noise("laplace", bag_sizes([1000], 5), 0.05, 0.0).distortion()[0] > 0.15
 
 
 def test_auto_is_never_far_from_the_best():
@@ -246,10 +246,10 @@ def test_auto_is_never_far_from_the_best():
         (1000, 10, (0.1, 1e-3)),
         (1000, 5, (1.0, 1e-5)),
     ):
-        sets = public_sets([size], classes)
+        sets = bag_sizes([size], classes)
         counts = np.full(classes, size // 20)
         counts[-1] += size - counts.sum()
-        laplace, gaussian = (way_named(n, sets, *price) for n in ("laplace", "gaussian"))
+        laplace, gaussian = (count_noise(n, sets, *price) for n in ("laplace", "gaussian"))
         own = local.laplace(0, laplace.scale, (20_000, 1 if laplace.once else classes))
         drawn = {
             "laplace": np.hstack([own, -own]) if laplace.once else own,
@@ -261,7 +261,7 @@ def test_auto_is_never_far_from_the_best():
             .mean()
             for name, z in drawn.items()
         }
-        chosen, _ = best_way(sets, *price)
+        chosen, _ = best_count_noise(sets, *price)
         assert distances[chosen] <= 1.05 * min(distances.values())
 
 
@@ -271,9 +271,9 @@ def test_auto_is_never_far_from_the_best():
 def test_disjoint_sets_cost_what_one_costs_and_sets_that_overlap_cost_more():
     price = (0.5, 1e-3)
     for name, factor in (("laplace", 2.0), ("gaussian", math.sqrt(2.0))):
-        alone = way_named(name, public_sets([900], 3), *price)
-        many = way_named(name, public_sets([900] * 50, 3), *price)
-        twice = way_named(name, public_sets([900] * 50, 3, overlap=2), *price)
+        alone = count_noise(name, bag_sizes([900], 3), *price)
+        many = count_noise(name, bag_sizes([900] * 50, 3), *price)
+        twice = count_noise(name, bag_sizes([900] * 50, 3, overlap=2), *price)
         assert many.scale == pytest.approx(alone.scale, rel=1e-6)
         assert twice.scale == pytest.approx(factor * alone.scale, rel=1e-5)
         assert twice.event.epsilon(price[1]) <= price[0]
@@ -298,7 +298,7 @@ def test_overlap_is_found_in_columns_and_in_index_sets():
 def test_events_are_those_of_the_mechanism():
     events = {}
     for name in SOUND:
-        way = way_named(name, public_sets([900], 3), 0.5, 1e-3)
+        way = count_noise(name, bag_sizes([900], 3), 0.5, 1e-3)
         events[name] = way.event
         assert way.event.epsilon(1e-3) <= 0.5
     assert isinstance(events["laplace"], Laplace)
@@ -308,7 +308,7 @@ def test_events_are_those_of_the_mechanism():
 
 
 def test_the_bounded_dirichlet_keeps_delta_for_its_worst_neighbours_and_for_overlaps():
-    way = way_named("scaled-dirichlet-bounded", public_sets([900] * 4, 3, overlap=2), 0.5, 0.01)
+    way = count_noise("scaled-dirichlet-bounded", bag_sizes([900] * 4, 3, overlap=2), 0.5, 0.01)
     cost = float(pair_delta(way.kappa + 1, way.kappa, way.sigma, 0.25))
     assert 0.9 * 0.005 < cost <= 0.005
     given = mechanism(0.5, 0.01, mechanism="scaled-dirichlet-bounded", kappa=64)
@@ -319,8 +319,8 @@ def test_the_bounded_dirichlet_keeps_delta_for_its_worst_neighbours_and_for_over
 def test_the_bounded_dirichlet_has_its_spread_and_ten_per_cent_less_is_noticed():
     """Seeded: the share of one class against its Beta law; the urn alone is in test_dirichlet."""
     sets, classes, size = 1500, 3, 300
-    about = public_sets([size] * sets, classes)
-    way = way_named("scaled-dirichlet-bounded", about, 1.0, 0.05, Settings(kappa=8))
+    about = bag_sizes([size] * sets, classes)
+    way = count_noise("scaled-dirichlet-bounded", about, 1.0, 0.05, Settings(kappa=8))
     counts = np.tile([30, 70, 200], (sets, 1))
     total = size + classes * way.kappa
     shares = (way.draw(counts)[:, 0] + way.kappa) / total
@@ -358,7 +358,7 @@ def test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger(tmp_pa
     rare = np.where(np.arange(ROWS) < 3, 2, Y % 2)
     with pytest.raises(ParameterError, match="too rare"):
         unsound.release(X, rare, BAGS, ledger=None, unprotected=True)
-    assert best_way(public_sets([900], 3), 0.5, 0.05)[1].kind is Kind.GLOBAL
+    assert best_count_noise(bag_sizes([900], 3), 0.5, 0.05)[1].kind is Kind.GLOBAL
 
 
 # --- before a label is read, and the ledger
@@ -368,12 +368,12 @@ def test_predictions_for_many_sizes_are_those_for_each():
     sizes = list(range(60, 600, 3))
     for name in ("laplace-prior", "scaled-dirichlet", "scaled-dirichlet-bounded"):
         told = Settings(kappa=64)
-        together = way_named(name, public_sets(sizes, 3), 0.3, 0.01, told).distortion()
+        together = count_noise(name, bag_sizes(sizes, 3), 0.3, 0.01, told).distortion()
         for k in (0, 7, 100, len(sizes) - 1):
-            alone = way_named(name, public_sets([sizes[k]], 3), 0.3, 0.01, told).distortion()
+            alone = count_noise(name, bag_sizes([sizes[k]], 3), 0.3, 0.01, told).distortion()
             assert together[k] == pytest.approx(alone[0], rel=0.02)
         assert (np.diff(together) <= 0).all()
-    tiny = way_named("scaled-dirichlet", public_sets(list(range(5, 200)), 3), 0.3, 0.01)
+    tiny = count_noise("scaled-dirichlet", bag_sizes(list(range(5, 200)), 3), 0.3, 0.01)
     assert np.isinf(tiny.distortion()[:10]).all()
     assert np.isfinite(tiny.distortion()[-10:]).all()
 

@@ -25,8 +25,8 @@ from suffice.owner.overlap import SharedRowsWarning
 from suffice.owner.rados.guarantees import most_memberships
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.rados.plan import plan_rados
+from suffice.owner.rados.procedures import procedure_for
 from suffice.owner.rados.signs import ChosenSubsets, binomials
-from suffice.owner.rados.ways import way_of
 from suffice.privacy import randomness
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon, gaussian_multiplier
@@ -43,7 +43,7 @@ def way_for(X, y, seed, **options):
     """Return the way of a release with its rows taken, under the signs of this seed."""
     mechanism = Rados(**{**ASKED, **options})
     rows = mechanism.private_rows(np.asarray(X, dtype=float))
-    way = way_of(mechanism.task(rows, len(X)))
+    way = procedure_for(mechanism.task(rows, len(X)))
     batch = pa.record_batch(list(np.asarray(X, dtype=float).T), NAMES)
     with randomness._seeded_for_tests(seed):
         vectors = rows.pipeline.finished(rows.encoded(batch)).T
@@ -214,7 +214,7 @@ def test_records_have_independent_noise():
 
 def test_edges_have_noise_of_their_own_whatever_the_support():
     X, y = data(2, 300)
-    options = {**ASKED, "unit": "record", "noise": "edges", "count": 4}
+    options = {**ASKED, "unit": "record", "noise_on": "records", "count": 4}
     release = Rados(**options).release(X, y, ledger=None)
     (guarantee,) = release.guarantees
     assert guarantee.unit is Unit.RECORD
@@ -268,8 +268,10 @@ def test_every_edge_has_all_of_its_noise(monkeypatch):
     matrix with its rows in some order. One record moves its edge by two bounds.
     False alarms: one in 10^7; noise that is 10 % off is rejected.
     """
-    monkeypatch.setattr("suffice.owner.rados.ways._EDGES_AT_ONCE", 100)  # and in every part of them
-    release = rados_of_nothing(255, 16, unit="record", noise="edges", count=256)
+    monkeypatch.setattr(
+        "suffice.owner.rados.procedures._EDGES_AT_ONCE", 100
+    )  # and in every part of them
+    release = rados_of_nothing(255, 16, unit="record", noise_on="records", count=256)
     edges = 2 / math.sqrt(256) * helmert(256) @ release.arrays["rados"]
     assert release.noise.variance == pytest.approx(255 / 2 * (2 * MULTIPLIER) ** 2, rel=1e-6)
     assert_noise(edges, 2 * MULTIPLIER, "gaussian")

@@ -341,16 +341,16 @@ def test_an_earlier_pipeline_can_be_used_again():
         ({"support": 300}, "between 1 and 299"),
         ({"support": 0}, "between 1 and 299"),
         ({"protect": ["hiv"], **RECORD}, "goes with no noise"),
-        ({"protect": ["hiv"], "delta": 0.01, "noise": "edges"}, "goes with no noise"),
+        ({"protect": ["hiv"], "delta": 0.01, "noise_on": "records"}, "goes with no noise"),
         ({"protect": ["hiv"], "delta": 0.01, "support": 9}, "exclude each other"),
         ({"protect": ["hiv"]}, "delta > 0"),
         ({"protect": ["ward"], "delta": 0.01}, "no feature of numbers"),
         ({"protect": ["age", "hiv"], "delta": 0.01, "truncate": 1.0}, "one protected column"),
         ({"epsilon": 1.0}, "say what epsilon protects"),
         ({"unit": "label"}, "needs an epsilon"),
-        ({"noise": "edges"}, "needs an epsilon"),
+        ({"noise_on": "records"}, "needs an epsilon"),
         ({"noise": "local"}, "joint or edges"),
-        ({**LABEL, "noise": "edges"}, "must be 'record'"),
+        ({**LABEL, "noise_on": "records"}, "must be 'record'"),
         ({**LABEL, "support": 5}, "does not protect labels"),
         ({"epsilon": 1.0, "unit": "record"}, "delta > 0"),
         ({"epsilon": 1.0, "unit": "party"}, "label, record or attribute"),
@@ -417,9 +417,9 @@ def test_a_ledger_pays_once_for_the_same_request(tmp_path):
 def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(0.5, 1e-5)}})
     drawn = []
-    monkeypatch.setattr("suffice.owner.rados.ways._Edges.take", lambda *_: drawn.append(1))
+    monkeypatch.setattr("suffice.owner.rados.procedures._Edges.take", lambda *_: drawn.append(1))
     with pytest.raises(BudgetError):
-        of_table(ledger=ledger, dataset="d", noise="edges", **RECORD)
+        of_table(ledger=ledger, dataset="d", noise_on="records", **RECORD)
     assert drawn == []
 
 
@@ -444,7 +444,7 @@ def test_the_plan_forecasts_the_noise_that_is_drawn():
     for unit, way in (("label", "shared noise"), ("record", "noise on the matrix")):
         release = of_table(epsilon=2.0, delta=1e-5, unit=unit, count=8)
         assert release.noise.variance == pytest.approx(noise[unit, f"rados, {way}"] ** 2)
-    edges = of_table(epsilon=2.0, delta=1e-5, unit="record", count=8, noise="edges")
+    edges = of_table(epsilon=2.0, delta=1e-5, unit="record", count=8, noise_on="records")
     assert edges.noise.variance == pytest.approx(noise["record", "rados, noise on edges"] ** 2)
 
 

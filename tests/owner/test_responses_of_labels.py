@@ -21,8 +21,8 @@ from suffice.learner.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import MeanOperator, _RandomisedLabels
-from suffice.owner.statistics import ExactLabels, labelled_batches
+from suffice.owner.operator.mechanism import MeanOperator, _RandomisedLabels
+from suffice.owner.operator.exact import ExactLabels, labelled_batches
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.response import Response

@@ -14,7 +14,7 @@ from suffice.errors import (
     StorageError,
     UnsupportedFileError,
 )
-from suffice.owner.policy import Terms
+from suffice.owner.ledger.policy import Terms
 from suffice.release.artifact import RowSet
 from suffice.transport import messages
 from suffice.transport.messages import (

@@ -12,11 +12,11 @@ import numpy as np
 from suffice.audit.cases import FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
-from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.releases import Way
+from suffice.owner.parties.mechanism import PrivateEnsemble
+from suffice.owner.parties.procedures import Way
 from suffice.owner.parties.tally import VoteTally
 from suffice.privacy.noise import Noise
 

@@ -12,11 +12,11 @@ from suffice.audit.cases import CHEAP, FEW, SOME, Case, claim
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.errors import ParameterError
-from suffice.owner.proportions.adviser import assign_bags, skew_epsilon
+from suffice.owner.proportions.bags import assign_bags, skew_epsilon
 from suffice.owner.proportions.dirichlet import BoundedCounts, PriorCounts, ScaledCounts
 from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.owner.proportions.noise import AdditiveCounts, Sets
-from suffice.owner.proportions.plan import way_named
+from suffice.owner.proportions.noise import AdditiveCounts, BagSizes
+from suffice.owner.proportions.plan import count_noise
 from suffice.privacy.dirichlet import bounded_sigma, largest_sigma, pair_delta
 from suffice.privacy.urn import enough_balls
 
@@ -43,8 +43,8 @@ class _Counts:
 
     def way(self, times: int = 1) -> AdditiveCounts:
         """Return the mechanism of a release about this many sets."""
-        sets = Sets(np.full(times * self.overlap, self.size), self.classes, self.overlap)
-        way = way_named(self.mechanism, sets, self.epsilon, self.delta)
+        sets = BagSizes(np.full(times * self.overlap, self.size), self.classes, self.overlap)
+        way = count_noise(self.mechanism, sets, self.epsilon, self.delta)
         assert isinstance(way, AdditiveCounts)  # noqa: S101  # for the type checker
         return replace(way, noise=replace(way.noise, scale=way.noise.scale * self.shrink))
 
@@ -217,7 +217,7 @@ def _drawn() -> Iterator[Case]:
     """Yield the sound Dirichlet mechanisms, which draw in an urn."""
     yield from _prior()
     size, epsilon, delta = 1, 1.0, 0.01  # the worst pair of counts is that of one row
-    bounded = BoundedCounts(Sets(np.array([size]), 2), epsilon, delta, 3)
+    bounded = BoundedCounts(BagSizes(np.array([size]), 2), epsilon, delta, 3)
 
     def distance(one: Counts, two: Counts) -> float:
         i, j = (int(np.argmax(np.subtract(*pair))) for pair in ((one, two), (two, one)))
@@ -226,7 +226,7 @@ def _drawn() -> Iterator[Case]:
 
     def of(way: BoundedCounts) -> _Drawn:
         def sample(data: tuple[Counts], times: int) -> np.ndarray:
-            many = replace(way, sets=Sets(np.full(times, size), 2))
+            many = replace(way, bags=BagSizes(np.full(times, size), 2))
             return many.draw(np.tile(np.array(data[0]), (times, 1)))
 
         return _Drawn(
@@ -306,7 +306,7 @@ def _printed() -> Iterator[Case]:
     total, epsilon, delta = 50, 1.0, 0.01
 
     def sample(data: tuple[Counts], times: int) -> np.ndarray:
-        way = _Printed(Sets(np.full(times, total), 2), epsilon, delta)
+        way = _Printed(BagSizes(np.full(times, total), 2), epsilon, delta)
         try:
             return way.draw(np.tile(np.array(data[0]), (times, 1)))
         except ParameterError:

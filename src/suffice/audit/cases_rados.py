@@ -19,8 +19,8 @@ from suffice.audit.scores import Score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.rados.guarantees import label_sensitivity
 from suffice.owner.rados.mechanism import Rados
+from suffice.owner.rados.procedures import Way, label_noise, procedure_for
 from suffice.owner.rados.signs import ChosenSubsets
-from suffice.owner.rados.ways import Way, label_noise, way_of
 from suffice.privacy.binomial import truncation
 
 __all__ = ["cases"]
@@ -60,13 +60,13 @@ class _Noisy:
     def way(self) -> Way:
         """Return a way that has drawn nothing yet."""
         rows = self.mechanism.private_rows(np.zeros((self.examples, 2)))
-        return way_of(self.mechanism.task(rows, self.examples))
+        return procedure_for(self.mechanism.task(rows, self.examples))
 
     def sample(self, data: tuple[Example, ...], times: int) -> np.ndarray:
         """Return rados as they leave, all of one release in a row."""
         task, drawn = self.way().task, []
         for _ in range(times):
-            way = way_of(task)
+            way = procedure_for(task)
             _take(way, data, self.stretch)
             drawn.append(way.draw()[0].ravel())
         return np.array(drawn)
@@ -189,7 +189,7 @@ def cases() -> Iterator[Case]:
         "noise is scaled to sqrt(k) max ||x||, not to twice that",
         samples=FEW,
     )
-    edges = Rados(unit="record", noise="edges", **strong)
+    edges = Rados(unit="record", noise_on="records", **strong)
     yield from _Noisy(edges, _RECORDS, _edges_score).cases(
         "rados, a record, noise on edges",
         "norm for diameter",
@@ -262,7 +262,9 @@ class _Feature:
     def way(self, times: int) -> Way:
         """Return a way that has drawn nothing yet."""
         mechanism = self.mechanism(times)
-        return way_of(mechanism.task(mechanism.private_rows(np.zeros((self.rows, 1))), self.rows))
+        return procedure_for(
+            mechanism.task(mechanism.private_rows(np.zeros((self.rows, 1))), self.rows)
+        )
 
     def sample(self, cells: tuple[int, ...], times: int) -> np.ndarray:
         """Return the column's coordinates, all of one release in a row."""

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from suffice._version import __version__
-from suffice.cli import auditing, learner, owner, protocol, ratio, simulate, study, survey
+from suffice.cli import auditing, learner, owner, parties, protocol, ratio, simulate, study, survey
+from suffice.cli.building import group_with
 from suffice.cli.output import say
 from suffice.errors import StorageError, SufficeError, UsageError
 
@@ -15,6 +16,7 @@ __all__ = ["app", "run"]
 
 app = typer.Typer(
     name="suffice",
+    cls=group_with(parties.COMMANDS),
     help="Release just enough to learn: private statistics out, classifiers in.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -1,4 +1,4 @@
-"""Commands of the owner: plan, ledger, keygen, release (one file per kind where it is long)."""
+"""Commands of the owner: plan, release, ledger, keygen."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,79 +7,35 @@ from typing import Annotated, Any
 
 import typer
 
-from suffice.cli import options, parties, proportions, rados
-from suffice.cli.checks import check_outputs, refuse_unused
-from suffice.cli.groups import MappedRows, grouped
+from suffice.cli import options
+from suffice.cli.checks import refuse_unused
+from suffice.cli.mechanisms import PlanGroup, ReleaseGroup
 from suffice.cli.output import say, show_json, show_table
-from suffice.cli.parsing import values
-from suffice.cli.releases import release_app
+from suffice.options import values
 
 __all__ = ["register"]
 
-plan_app = typer.Typer(help="Forecast a release before anything is spent; reads no label.")
+plan_app = typer.Typer(
+    cls=PlanGroup, help="Forecast a release before anything is spent; reads no private cell."
+)
+release_app = typer.Typer(
+    cls=ReleaseGroup, help="Publish a sanitised statistic, paid for from a ledger."
+)
 ledger_app = typer.Typer(help="Guard how much is ever lost: budgets and their history.")
+
+
+@plan_app.callback()
+@release_app.callback()
+def _mechanisms() -> None:
+    """Keep both groups, though their commands are made when they are asked for."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the owner's commands."""
-    proportions.register(plan_app, release_app)
-    rados.register(plan_app, release_app)
-    parties.register(app, plan_app, release_app)
     app.add_typer(plan_app, name="plan", no_args_is_help=True)
     app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
     app.add_typer(release_app, name="release", no_args_is_help=True)
     app.command()(keygen)
-
-
-@plan_app.command("mean-operator")
-@grouped
-def plan_mean_operator(
-    table: options.TablePath,
-    label: options.Label,
-    epsilon: Annotated[
-        list[float],
-        typer.Option(help="What a release may cost; repeat it, or see a range around one."),
-    ],
-    delta: options.Delta = 0.0,
-    mechanism: options.Mechanism = "auto",
-    classes: options.Classes = "0,1",
-    plot: Annotated[Path | None, typer.Option(help="Draw it: an SVG, PNG or PDF file.")] = None,
-    json: options.Json = False,
-    *,
-    rows: MappedRows,
-) -> None:
-    """Predict noise and accuracy of each mechanism from public rows; the label is never read."""
-    from suffice.owner.plan import plan_mean_operator as make_plan
-
-    check_outputs(plot, reads=[table])
-    if plot is not None:
-        from suffice.study.plots import check_plot
-
-        check_plot(plot)
-    plan = make_plan(
-        table,
-        epsilon[0] if len(epsilon) == 1 else epsilon,
-        delta,
-        label=label,
-        features=rows.names,
-        mechanism=mechanism,
-        classes=values(classes),
-        **rows.pipeline,
-    )
-    if plot is not None:
-        from suffice.study.plan_figure import draw_plan
-
-        draw_plan(plan, plot)
-    if json:
-        show_json(plan.to_json())
-        return
-    show_table(
-        "Predicted noise, per coordinate and in scores, and accuracy between two equal classes,"
-        " where features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the labels' variance;"
-        " * is what auto takes",
-        plan.COLUMNS,
-        plan.cells(),
-    )
 
 
 @ledger_app.command("init")

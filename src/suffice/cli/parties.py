@@ -1,372 +1,148 @@
-"""Commands of many parties: contribute, aggregate, and their plan and release."""
+"""Commands of many parties: contribute (a party), aggregate (whoever sums)."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from typer.core import TyperCommand
 
-from suffice.cli import options, parsing
-from suffice.cli.checks import check_outputs, refuse_unused
-from suffice.cli.groups import Leaving, MappedRows, grouped
-from suffice.cli.output import progress, say, show_json, show_pairs, show_table
+from suffice.cli.building import Asked, make_command, selected_fields
+from suffice.cli.checks import check_outputs
+from suffice.cli.output import progress, show_json, show_pairs
+from suffice.cli.releasing import Written, paid_by, write_release
 from suffice.cli.warned import owner_warnings
 from suffice.errors import ParameterError
+from suffice.options import Group, Option, option
 
-__all__ = ["register"]
-
-_SHOWN = 8  # of many parties
-
-Auxiliary = Annotated[
-    Path, typer.Option("--aux", help="The public rows on which every party votes.")
-]
-Epsilon = Annotated[float, typer.Option(help="What the release may cost each party.")]
-Delta = Annotated[float, typer.Option(help="Of Gaussian noise; 0: noise of the K-norm.")]
-Method = Annotated[
-    str,
-    typer.Option(help="operator, votes, soft, vote or average; see docs/parties.md."),
-]
-Penalty = Annotated[
-    float, typer.Option(help="Of the parties' own classifiers, and of soft, vote and average.")
-]
-Form = Annotated[str, typer.Option(help="Noise of the operator: whitened or even.")]
-Noise = Annotated[str, typer.Option(help="gaussian or knorm; auto: gaussian if delta is not 0.")]
-Like = Annotated[
-    Path | None, typer.Option(help="Use the pipeline of this release for the auxiliary rows.")
-]
-PrivateRows = Annotated[
-    bool,
-    typer.Option(
-        "--private-aux", help="Protect each auxiliary row too: soft and vote only, needs --like."
-    ),
-]
-RowsDataset = Annotated[
-    str | None,
-    typer.Option(
-        "--aux-dataset",
-        help="With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
-        " record.",
-    ),
-]
-Parties = Annotated[
-    str,
-    typer.Option(
-        help="How many parties are enrolled, or their names: a text file with a name on each line,"
-        " or a list with commas. Public, and never read off the records."
-    ),
-]
+__all__ = ["COMMANDS"]
 
 
-def register(app: typer.Typer, plan: typer.Typer, release: typer.Typer) -> None:
-    """Add ``contribute``, ``aggregate``, ``plan parties`` and ``release parties``."""
-    app.command()(contribute)
-    app.command()(aggregate)
-    plan.command("parties")(plan_parties)
-    release.command("parties")(release_parties)
+@dataclass(frozen=True, kw_only=True)
+class _Contributed:
+    """What a party gives, and where its contribution goes."""
+
+    table: Path = option(help="The party's private records.", group=Group.DATA, argument=True)
+    label: str | None = option(None, help="Column of their labels.", group=Group.DATA)
+    cast: str | None = option(
+        None,
+        name="--votes-column",
+        old=("--cast",),
+        help="Column of votes in TABLE, one per auxiliary row and in their order, instead of"
+        " records and --label.",
+        group=Group.DATA,
+    )
+    party: str | None = option(
+        None, help="Name that the party is enrolled by. Default: OUTPUT's.", group=Group.DATA
+    )
+    output: Path = option(
+        name="--output",
+        short="-o",
+        help="The file to write.",
+        group=Group.OUTPUT,
+        parse=Path,
+        path=Path,
+        writes=True,
+    )
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
 
 
-@grouped
-def contribute(
-    table: Annotated[Path, typer.Argument(help="The party's private records.")],
-    aux: Auxiliary,
-    output: options.Output,
-    label: Annotated[str | None, typer.Option(help="The column of their labels.")] = None,
-    cast: Annotated[
-        str | None,
-        typer.Option(
-            help="In the place of records and --label: TABLE holds this column of votes, one per"
-            " auxiliary row and in their order."
-        ),
-    ] = None,
-    party: Annotated[
-        str | None, typer.Option(help="The name the party is enrolled by; default: OUTPUT's.")
-    ] = None,
-    method: Method = "operator",
-    lam: Penalty = 1e-4,
-    classes: options.Classes = "0,1",
-    like: Like = None,
-    json: options.Json = False,
-    *,
-    mapped: MappedRows,
-) -> None:
-    """Write a party's contribution for the aggregator: its votes on public rows, not private."""
-    from suffice.owner.parties.aggregate import METHODS
-    from suffice.owner.parties.contribution import PartyContribution
-    from suffice.tables.labels import check_classes
+def _contribute_command() -> TyperCommand:
+    """Return ``suffice contribute``."""
+    from suffice.owner.parties.auxiliary import AgreedRows
+    from suffice.owner.parties.mechanism import METHODS, PrivateEnsemble
 
-    check_outputs(output, reads=(table, aux, like))
-    if method not in METHODS:
-        raise ParameterError(f"--method must be one of {', '.join(METHODS)}.")
-    if (label is None) == (cast is None):
-        raise ParameterError("say what votes: records with a --label, or a column (--cast).")
-    rows = _auxiliary(aux, mapped, like)
-    declared, name = check_classes(parsing.values(classes)), party or output.stem
-    if cast is not None:
-        part = _cast(PartyContribution, table, cast, name, rows, declared, METHODS[method])
-    else:
-        part = _trained(table, label, name, rows, declared, METHODS[method], lam)
-    part.save(output)
-    told = {"written": str(output), "party": part.party, "holds": part.statistic}
-    warning = "not private: for the aggregator only; send it by a channel that you both trust"
-    if json:
-        show_json({**told, "warning": warning})
-        return
-    show_pairs([*told.items(), ("warning", warning)])
+    def shared(name: str, declared: Option) -> Option | None:
+        return declared if name in ("method", "classes", "lam") else None
+
+    def run(asked: Asked) -> None:
+        given = _Contributed(**asked.values["given"])
+        check_outputs(given.output, reads=(given.table, *asked.reads))
+        ensemble = PrivateEnsemble(epsilon=1.0, **asked.values["ensemble"])
+        rows = asked.make("agreed", AgreedRows).rows
+        statistic, classes = METHODS[ensemble.method], ensemble.declared_classes()
+        part = _contribution(given, rows, classes, statistic, ensemble.lam)
+        part.save(given.output)
+        facts = {"written": str(given.output), "party": part.party, "holds": part.statistic}
+        warning = "not private: for the aggregator only; send it by a channel that you both trust"
+        if given.json:
+            show_json({**facts, "warning": warning})
+            return
+        show_pairs([*facts.items(), ("warning", warning)])
+
+    parts = {
+        "given": _Contributed,
+        "agreed": AgreedRows,
+        "ensemble": selected_fields(PrivateEnsemble, shared),
+    }
+    summary = "Write a party's contribution for the aggregator: its votes on public rows. It is"
+    return make_command("contribute", parts, run, help=f"{summary} not private.")
 
 
-def _cast(
-    kind: Any, table: Path, column: str, name: str, rows: Any, classes: Any, statistic: str
-) -> Any:
-    """Return the contribution of a column of votes."""
-    import pyarrow as pa
+def _contribution(given: _Contributed, rows: Any, classes: Any, statistic: str, lam: float) -> Any:
+    """Return the contribution of a column of votes, or of a classifier of the party's records."""
+    from suffice.owner.parties.records import PartyTable, cast_votes
 
-    from suffice.tables.columns import resolve_roles
-    from suffice.tables.sources import open_table
-
-    if statistic == "parameters":
-        raise ParameterError("votes have no parameters to average; give records and --label.")
-    source = open_table(table)
-    resolve_roles(source.schema, features=[column])
-    votes = pa.chunked_array([batch.column(column) for batch in source.batches([column])])
-    return kind.of(name, votes, rows, classes=classes, statistic=statistic)
-
-
-def _trained(
-    table: Path, label: str | None, name: str, rows: Any, classes: Any, statistic: str, lam: float
-) -> Any:
-    """Return the contribution of a linear classifier of the party's own records."""
-    from suffice.owner.parties.tables import PartyTable
-
+    if (given.label is None) == (given.cast is None):
+        raise ParameterError(
+            "say what votes: records with a --label, or a column (--votes-column)."
+        )
+    name = given.party or given.output.stem
+    if given.cast is not None:
+        return cast_votes(given.table, given.cast, name, rows, classes, statistic)
     with progress("reading") as tell:
-        own = PartyTable.read(
-            table, rows, label=label or "", classes=classes, party=None, progress=tell
+        records = PartyTable.read(
+            given.table, rows, label=given.label or "", classes=classes, party=None, progress=tell
         )
-    return own.contribution(name, rows, statistic, lam)
+    return records.contribution(name, rows, statistic, lam)
 
 
-@grouped
-def aggregate(
-    parts: Annotated[list[Path], typer.Argument(help="*.part files, or folders of them.")],
-    aux: Auxiliary,
-    enrolled: Parties,
-    epsilon: Epsilon,
-    output: options.Output,
-    delta: Delta = 0.0,
-    method: Method = "operator",
-    mechanism: Noise = "auto",
-    noise: Form = "whitened",
-    lam: Penalty = 1e-4,
-    private_aux: PrivateRows = False,
-    aux_dataset: RowsDataset = None,
-    classes: options.Classes = "0,1",
-    like: Like = None,
-    found_at: options.FoundAt = None,
-    unprotected: options.Unprotected = False,
-    *,
-    mapped: MappedRows,
-    leaving: Leaving,
-) -> None:
-    """Release what enrolled parties contributed; what is missing or wrong counts as zero."""
-    from suffice.owner.parties.aggregate import PrivateEnsemble
-
-    sent = _files(parts)
-    check_outputs(output, reads=(*sent, aux, _list_of(enrolled), like, *leaving.files))
-    paid = leaving.paid()
-    rows = _auxiliary(aux, mapped, like)
-    ensemble = PrivateEnsemble(
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        classes=parsing.values(classes),
-        mechanism=mechanism,
-        noise=noise,
-        lam=lam,
-        private_auxiliary=private_aux,
+@dataclass(frozen=True)
+class _Sent:
+    parts: list[Path] = option(
+        help="*.part files, or folders of them.",
+        group=Group.DATA,
+        argument=True,
+        many=True,
+        parse=lambda texts: [Path(text) for text in texts],
     )
-    with owner_warnings():
-        outcome = ensemble.aggregate(
-            sent,
-            rows,
-            enrolled=_enrolled(enrolled),
-            auxiliary_dataset=aux_dataset,
-            found_at=found_at,
-            unprotected=unprotected,
-            **paid,
-        )
-    _report(outcome, output, leaving)
 
 
-@grouped
-def release_parties(
-    table: Annotated[Path, typer.Argument(help="Private records of all parties in one table.")],
-    label: options.Label,
-    party: Annotated[str, typer.Option(help="The column that says whose a record is.")],
-    enrolled: Parties,
-    aux: Auxiliary,
-    epsilon: Epsilon,
-    output: options.Output,
-    delta: Delta = 0.0,
-    method: Method = "operator",
-    mechanism: Noise = "auto",
-    noise: Form = "whitened",
-    lam: Penalty = 1e-4,
-    classes: options.Classes = "0,1",
-    like: Like = None,
-    found_at: options.FoundAt = None,
-    unprotected: options.Unprotected = False,
-    *,
-    mapped: MappedRows,
-    leaving: Leaving,
-) -> None:
-    """Train a classifier per enrolled party of one table, and release what they say together."""
-    from suffice.owner.parties.aggregate import PrivateEnsemble
-    from suffice.owner.parties.enrolled import Enrolled
-    from suffice.owner.parties.tables import PartyTable
-    from suffice.tables.labels import check_classes
+def _aggregate_command() -> TyperCommand:
+    """Return ``suffice aggregate``."""
+    from suffice.owner.mechanism import make_release
+    from suffice.owner.parties.mechanism import PrivateEnsemble, RoundSource
+    from suffice.owner.publish import Payment
 
-    check_outputs(output, reads=(table, aux, _list_of(enrolled), like, *leaving.files))
-    paid, parties = leaving.paid(), Enrolled.of(_enrolled(enrolled))
-    rows = _auxiliary(aux, mapped, like)
-    declared = check_classes(parsing.values(classes))
-    ensemble = PrivateEnsemble(
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        classes=declared,
-        mechanism=mechanism,
-        noise=noise,
-        lam=lam,
-    )
-    with progress("reading") as tell:
-        own = PartyTable.read(
-            table,
-            rows,
-            label=label,
-            classes=declared,
-            party=party,
-            enrolled=parties,
-            progress=tell,
-        )
-    count = own.parameter_tally if method == "average" else own.tally
-    outcome = ensemble.aggregate(
-        count(rows, lam, parties),
-        rows,
-        enrolled=parties,
-        found_at=found_at,
-        unprotected=unprotected,
-        **paid,
-    )
-    _report(outcome, output, leaving, own.strangers)
+    def run(asked: Asked) -> None:
+        sent = _files(asked.values["sent"]["parts"])
+        written = Written(**asked.values["written"])
+        check_outputs(written.output, reads=(*sent, *asked.reads, *written.reads))
+        payment = paid_by(asked.values["payment"], written)
+        reports: list[Any] = []
+        source = asked.fields("source", RoundSource)
+        round_ = RoundSource(sent, **source, report=reports.append)
+        with owner_warnings():
+            ensemble = PrivateEnsemble(**asked.values["mechanism"])
+            release = make_release(ensemble, round_, Payment(**payment))
+        write_release(release, written, reports[0])
 
-
-def plan_parties(
-    parties: Annotated[int, typer.Option(help="How many parties are enrolled.")],
-    epsilon: Annotated[
-        list[float], typer.Option(help="What a release may cost each party; repeat it.")
-    ],
-    delta: Delta = 0.0,
-    aux: Annotated[
-        Path | None, typer.Option("--aux", help="The public rows; or say --rows and --features.")
-    ] = None,
-    rows: Annotated[int | None, typer.Option(help="How many auxiliary rows.")] = None,
-    features: Annotated[int | None, typer.Option(help="How many features.")] = None,
-    classes: Annotated[int, typer.Option(help="How many classes.")] = 2,
-    samples: Annotated[int, typer.Option(help="How many records a party has.")] = 100,
-    lam: Penalty = 1e-4,
-    json: options.Json = False,
-) -> None:
-    """Predict what parties could learn together, and say whether it is worth it."""
-    from suffice.owner.parties.auxiliary import AuxiliaryRows
-    from suffice.owner.parties.plan import plan_parties as make_plan
-
-    if aux is not None:
-        refuse_unused("with --aux", {"--rows": rows, "--features": features})
-    plan = make_plan(
-        parties,
-        epsilon,
-        delta,
-        auxiliary=None if aux is None else AuxiliaryRows.read(aux),
-        rows=rows,
-        features=features,
-        classes=classes,
-        samples=samples,
-        lam=lam,
-    )
-    if json:
-        show_json(plan.to_json())
-        return
-    show_table(
-        "Predicted noise in scores and accuracy between two equal classes, where votes explain 5 %"
-        " (hard), 20 % (usual) or 70 % (easy) of the labels' variance; the bound is that of Hamm"
-        " et al. 2016, Theorem 4, corrected",
-        plan.COLUMNS,
-        plan.cells(),
-    )
-    for verdict in plan.verdicts:
-        say(verdict)
-
-
-def _auxiliary(table: Path, mapped: MappedRows, like: Path | None) -> Any:
-    """Return the public rows, mapped as the options say or as an earlier release does."""
-    from suffice.owner.parties.auxiliary import AuxiliaryRows
-    from suffice.release.codec import load
-
-    pipeline = load(like).pipeline if like else None
-    return AuxiliaryRows.read(table, pipeline=pipeline, features=mapped.names, **mapped.pipeline)
+    parts = {
+        "sent": _Sent,
+        "source": RoundSource,
+        "mechanism": PrivateEnsemble,
+        "payment": Payment,
+        "written": Written,
+    }
+    summary = "Release what enrolled parties contributed; what is missing or wrong counts as zero."
+    return make_command("aggregate", parts, run, help=summary)
 
 
 def _files(parts: list[Path]) -> list[Path]:
     """Return the files that were named, those of a folder in the order of their names."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in parts:
-        found += sorted(path.glob("*.part")) if path.is_dir() else [path]
-    return found
+        files += sorted(path.glob("*.part")) if path.is_dir() else [path]
+    return files
 
 
-def _list_of(enrolled: str) -> Path | None:
-    """Return the file of names that --enrolled means, unless it is a number or a list."""
-    path = Path(enrolled)
-    return None if enrolled.isdecimal() or ("," in enrolled and not path.exists()) else path
-
-
-def _enrolled(text: str) -> int | list[str]:
-    """Return a number of parties, or their names: those in a file, or those with commas."""
-    if text.isdecimal():
-        return int(text)
-    from suffice.release.files import read_bounded
-
-    path = _list_of(text)
-    if path is None:
-        lines = text.split(",")
-    else:
-        lines = read_bounded(path, 2**26).decode(errors="replace").splitlines()
-    return [line.strip() for line in lines if line.strip()]
-
-
-def _report(outcome: Any, output: Path, leaving: Leaving, strangers: Sequence[Any] = ()) -> None:
-    """Write the release; say on stderr whose contribution counted as zero, and why."""
-    rejections = [*strangers, *outcome.rejected]
-    told = {
-        "kind": outcome.release.kind,
-        "accepted": outcome.accepted,
-        "absent": outcome.absent,
-        "missing": list(outcome.missing),
-        "rejected": [
-            {"party": r.party, "source": r.source, "reason": r.reason} for r in rejections
-        ],
-    }
-    if not leaving.json:
-        for rejected in [*strangers[:_SHOWN], *outcome.rejected]:
-            say(f"suffice: counted as zero: {rejected}", error=True)
-        if len(strangers) > _SHOWN:
-            more = f"{len(strangers) - _SHOWN:,} more that are not enrolled"
-            say(f"suffice: counted as zero: {more}", error=True)
-        if outcome.absent:
-            names = f": {', '.join(outcome.missing[:_SHOWN])}" if outcome.missing else ""
-            more = ", ..." if len(outcome.missing) > _SHOWN else ""
-            text = f"suffice: nothing came from {outcome.absent} parties{names}{more}"
-            say(text, error=True)
-        if not outcome.accepted:  # a refusal would tell that the only party left had nothing
-            say("suffice: nothing was counted: what left is noise, and paid for", error=True)
-    counted = ("parties", f"{outcome.accepted:,} counted")
-    leaving.write(outcome.release, output, told, shown=[counted])
+COMMANDS = {"contribute": _contribute_command, "aggregate": _aggregate_command}

@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from suffice.cli import options, parsing
+from suffice import options as parsing
+from suffice.cli import options
 from suffice.cli.checks import check_outputs
 from suffice.cli.output import progress, say, show_json, show_pairs
-from suffice.cli.parsing import values
+from suffice.options import values
 from suffice.plain_text import name, phrase
 from suffice.strict_json import is_digest
 
@@ -80,7 +81,7 @@ def grant(
 ) -> None:
     """Answer a proposal; ends with status 0 if granted, 8 if countered, 9 if refused."""
     from suffice.owner.ledger import Ledger
-    from suffice.owner.policy import Policy
+    from suffice.owner.ledger.policy import Policy
     from suffice.release.codec import load
     from suffice.transport import protocol
     from suffice.transport.messages import Proposal

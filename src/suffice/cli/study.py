@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from suffice.cli import options, parsing
+from suffice import options as parsing
+from suffice.cli import options
 from suffice.cli.checks import check_outputs, make_folder
 from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError

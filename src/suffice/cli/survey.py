@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from suffice.cli import options, parsing
+from suffice import options as parsing
+from suffice.cli import options
 from suffice.cli.checks import check_outputs, refuse_unused
-from suffice.cli.groups import write_release
 from suffice.cli.output import show_json, show_pairs
+from suffice.cli.releasing import Written, write_release
 from suffice.errors import CorruptFileError, ParameterError, StorageError
 
 __all__ = ["register"]
@@ -81,13 +82,13 @@ def new(
     choices = parsing.by_column(states, parsing.states, "--states")
     numbers = parsing.by_column(limits, parsing.pair, "--range")
     _refuse_noise(numbers, noise, kernel, delta)
-    variance, variances = parsing.one_or_named(noise, _number("--noise"), "--noise")
+    variances = _by_name(noise, "--noise")
     survey = new_survey(
         title,
         states=choices,
         ranges=numbers,
         **_flips(choices, flip, epsilon, matrix),
-        noise={**_all(numbers, variance), **variances},
+        noise={**_all(numbers, variances.others), **variances.named},
         kernel=kernel or "laplace",
         texts=parsing.by_column(text, str, "--text"),
         label=label,
@@ -147,7 +148,8 @@ def collect(
     from suffice.owner.responses.survey import load_survey
 
     check_outputs(output, reads=(survey, *answers, sign))
-    write_release(gather(load_survey(survey), answers), output, sign, json=json)
+    written = Written(output, no_ledger=True, sign=sign, json=json)
+    write_release(gather(load_survey(survey), answers), written)
 
 
 def _refuse_noise(
@@ -169,16 +171,20 @@ def _flips(
 ) -> dict[str, dict[str, Any]]:
     """Return flip and epsilon by question; what is given for all others goes to the rest."""
     tables = parsing.by_column(matrix, _table, "--matrix")
-    chance, chances = parsing.one_or_named(flip, _number("--flip"), "--flip")
-    cost, costs = parsing.one_or_named(epsilon, _number("--epsilon"), "--epsilon")
-    named = {**chances, **costs, **tables}
-    if len(named) < len(chances) + len(costs) + len(tables):
+    chances, costs = _by_name(flip, "--flip"), _by_name(epsilon, "--epsilon")
+    named = {**chances.named, **costs.named, **tables}
+    if len(named) < len(chances.named) + len(costs.named) + len(tables):
         raise ParameterError("give the noise of a question once: --flip, --epsilon or --matrix.")
     rest = [name for name in choices if name not in named]
     return {
-        "flip": {**_all(rest, chance), **chances, **tables},
-        "epsilon": {**_all(rest, cost), **costs},
+        "flip": {**_all(rest, chances.others), **chances.named, **tables},
+        "epsilon": {**_all(rest, costs.others), **costs.named},
     }
+
+
+def _by_name(given: list[str] | None, option: str) -> parsing.ByColumn:
+    """Return numbers by question, and one for all others."""
+    return parsing.value_or_by_column(_number(option), option)(given) or parsing.ByColumn({})
 
 
 def _table(path: str) -> Any:

@@ -11,7 +11,7 @@ from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
 from suffice.kernels.maps import row_norms
 from suffice.tables.maps import fit_map, most_outputs, weighted_moments
-from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
+from suffice.tables.pipeline import Column, Missing, MissingRule, Pipeline
 
 __all__ = ["default_clip", "fit_pipeline"]
 
@@ -39,8 +39,8 @@ def fit_pipeline(
     intercept weighs a quarter of that bound unless given. Categories are the declared ones, or all
     that the rows have, sorted. ``map_spec`` names a feature map, fitted on the same sample.
     """
-    if missing not in POLICIES:
-        raise ParameterError(f"missing must be one of {', '.join(POLICIES)}; got {missing!r}.")
+    if missing not in {*MissingRule}:
+        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}; got {missing!r}.")
     if clip is not None and not 0 < clip <= 1:
         raise ParameterError(f"clip must be a quantile in (0, 1]; got {clip!r}.")
     if missing == "error":

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.tables.labels import Classes, canonical_class
-from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.rowhash import OrderedHash, RowDigest, RowLanes
 
 __all__ = ["CellFingerprint", "LabelFingerprint"]
 
@@ -27,7 +27,7 @@ class LabelFingerprint:
             name: _words([*map(spelled, classes), f"{name} none"])  # code -1 is the last
             for name, spelled in spellings.items()
         }
-        self._digests = {name: hashlib.sha256() for name in spellings}
+        self._digests = {name: OrderedHash() for name in spellings}
         self._outside = 0
 
     def update(self, codes: np.ndarray) -> None:
@@ -35,6 +35,12 @@ class LabelFingerprint:
         for name, words in self._words.items():
             self._digests[name].update(words[codes].tobytes())
         self._outside += int(np.count_nonzero(codes < 0))
+
+    def merge(self, other: "LabelFingerprint") -> None:
+        """Take in everything that ``other`` has seen: the rows that follow."""
+        for name, digest in self._digests.items():
+            digest.merge(other._digests[name])  # noqa: SLF001  # one of us
+        self._outside += other._outside  # noqa: SLF001
 
     @property
     def outside(self) -> int:
@@ -62,6 +68,10 @@ class CellFingerprint:
         """Take in the next rows."""
         if self._lanes is not None:
             self._rows.update(self._lanes.of(batch))
+
+    def merge(self, other: "CellFingerprint") -> None:
+        """Take in everything that ``other`` has seen: the rows that follow."""
+        self._rows.merge(other._rows)  # noqa: SLF001  # one of us
 
     def unordered(self) -> str:
         """Return the hash that the same rows have in any order."""

@@ -1,7 +1,8 @@
 """The public side of an owner's table: rows that everybody may see, and their pipeline."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,52 @@ from suffice.engines.fitting import fit_pipeline
 from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary, Summary
 from suffice.errors import ParameterError
+from suffice.options import Group, lists_by_column, option
+from suffice.owner.source import LabelledBatch, PublicSource, labelled_batches
+from suffice.release.codec import load
 from suffice.tables.columns import Roles, resolve_roles
+from suffice.tables.labels import Classes
 from suffice.tables.maps import evenly_spaced
-from suffice.tables.pipeline import Missing, Pipeline
+from suffice.tables.pipeline import Missing, MissingRule, Pipeline
 from suffice.tables.provenance import public_rows
 from suffice.tables.sources import Table, open_table
 
-__all__ = ["PublicRows", "read_public_rows"]
+__all__ = [
+    "CATEGORIES",
+    "MISSING",
+    "PIPELINE",
+    "Preprocessing",
+    "PublicRows",
+    "PublicTable",
+    "given_features",
+    "open_public",
+    "public_summary",
+]
 
 
 _SAMPLE = 5000  # rows enough for second moments
+Progress = Callable[[int], None] | None
+
+# Declared once for all mechanisms that map rows; each makes its own field of them.
+MISSING: dict[str, Any] = {
+    "help": "What a missing value becomes: an error, the mean of its column, or zero.",
+    "group": Group.PREPROCESSING,
+    "choices": MissingRule,
+}
+CATEGORIES: dict[str, Any] = {
+    "help": "COLUMN=A,B,C: the categories of a column (repeatable); quote one that has a comma.",
+    "group": Group.PREPROCESSING,
+    "parse": lists_by_column("--categories"),
+    "many": True,
+}
+PIPELINE: dict[str, Any] = {
+    "name": "--pipeline-from",
+    "old": ("--like",),
+    "help": "Scale rows as this earlier release does, so that both can be merged.",
+    "group": Group.PREPROCESSING,
+    "parse": lambda path: load(path).pipeline,
+    "path": Path,
+}
 
 
 @dataclass(frozen=True)
@@ -42,71 +79,126 @@ class PublicRows:
 
         Which rows, and in which order, no order or split of the table changes.
         """
-        summary = self.summary or _summary(self.table, self.roles, self._declared, None)
+        summary = self.summary or public_summary(self.table, self.roles.features, self._declared)
         sample = summary.sample
         picked = evenly_spaced(sample.weights, min(_SAMPLE, summary.rows))
         return self.pipeline.transform(sample.rows.take(pa.array(picked))), summary.rows
 
 
-def read_public_rows(
-    data: Any,
-    *,
-    label: str | None,
-    features: Sequence[str] | None,
-    categories: Mapping[str, Sequence[Any]] | None,
-    missing: Missing,
-    clip: float | None,
-    intercept: float | None,
-    pipeline: Pipeline | None,
-    map_spec: str | None,
-    progress: Callable[[int], None] | None = None,
-) -> PublicRows:
-    """Read the feature columns once, never the label, and fit the pipeline unless it is given."""
-    table = open_table(data, text=[label])
-    if pipeline is not None:
-        asked = {
-            "categories": categories or None,
-            "clip": clip,
-            "intercept": intercept,
-            "map": map_spec,
-        }
-        settled = [name for name, value in asked.items() if value is not None]
-        settled += ["missing"] * (missing not in ("error", pipeline.missing))
+@dataclass(frozen=True)
+class PublicTable:
+    """What may be seen of a table with public rows and private labels."""
+
+    rows: PublicRows
+    classes: Classes
+    source: PublicSource
+
+    @property
+    def shown(self) -> Iterable[str]:
+        """The feature columns: all of them are public."""
+        return self.rows.roles.features
+
+    @property
+    def found_at(self) -> str | None:
+        """Where others find the rows."""
+        return self.source.found_at
+
+    def batches(self) -> Iterator[LabelledBatch]:
+        """Yield the rows with their private labels."""
+        return labelled_batches(self.rows.table, self.rows.roles, self.classes, self.source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """How public rows become coordinates: fitted on them, or as a given ``pipeline`` has it.
+
+    Rows are mapped (``map``: "rff:512", "nystroem:200", "polynomial:2", "pca:50", "whiten:50"),
+    standardised and clipped at the ``clip`` quantile of their norms (the lower the more coordinates
+    there are, unless given), all from the public rows. A ``pipeline`` whose numbers come from
+    private rows, or nobody knows from where, makes the guarantee data-dependent. ``intercept`` is
+    the weight of the constant coordinate: a quarter of the norm bound unless given, zero for none.
+    """
+
+    clip: float | None = option(
+        None,
+        help="Quantile of the row lengths at which longer rows are shortened, for example 0.5."
+        " Default: chosen by the number of features.",
+        group=Group.PREPROCESSING,
+    )
+    intercept: float | None = option(
+        None,
+        help="Weight of the intercept; 0 for none. Default: a quarter of the longest row.",
+        group=Group.PREPROCESSING,
+    )
+    missing: Missing = option("error", **MISSING)
+    categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
+    map: str | None = option(
+        None,
+        help="Public feature map: rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50.",
+        group=Group.PREPROCESSING,
+    )
+    pipeline: Pipeline | None = option(None, **PIPELINE)
+
+    def read_public(
+        self, table: Table, label: str | None, features: Sequence[str] | None, progress: Progress
+    ) -> PublicRows:
+        """Read the feature columns once, never the label, and fit the pipeline unless given."""
+        if self.pipeline is not None:
+            self._check_settled(self.pipeline)
+            features = given_features(self.pipeline, features)
+        roles = resolve_roles(table.schema, label=label, features=features)
+        if self.pipeline is not None:
+            return PublicRows(table, roles, self.pipeline)
+        declared = dict(self.categories or {})
+        strange = sorted(set(declared) - set(roles.features))
+        if strange:
+            raise ParameterError(
+                f"categories are declared for {strange[0]!r}, which is no feature."
+            )
+        summary = public_summary(table, roles.features, frozenset(declared), progress)
+        fitted = fit_pipeline(
+            summary,
+            roles.features,
+            categories=declared,
+            missing=self.missing,
+            clip=self.clip,
+            intercept=self.intercept,
+            map_spec=self.map,
+        )
+        stated = replace(fitted, origin=public_rows(summary.rows_hash))
+        return PublicRows(table, roles, stated, summary)
+
+    def _check_settled(self, pipeline: Pipeline) -> None:
+        """Raise if something was asked for that the given pipeline decides already."""
+        asked = ("categories", "clip", "intercept", "map")
+        settled = [name for name in asked if getattr(self, name) not in (None, {})]
+        settled += ["missing"] * (self.missing not in ("error", pipeline.missing))
         if settled:
             raise ParameterError(
-                f"the given pipeline (pipeline=..., --like) settles {', '.join(settled)}; leave"
-                " that out."
+                f"the given pipeline (pipeline=..., --pipeline-from) settles {', '.join(settled)};"
+                " leave that out."
             )
-        given = tuple(column.name for column in pipeline.columns)
-        if features is not None and tuple(features) != given:
-            raise ParameterError("the given pipeline has other features than those asked for.")
-        features = given
-    roles = resolve_roles(table.schema, label=label, features=features)
-    if pipeline is not None:
-        return PublicRows(table, roles, pipeline)
-    declared = dict(categories or {})
-    strange = sorted(set(declared) - set(roles.features))
-    if strange:
-        raise ParameterError(f"categories are declared for {strange[0]!r}, which is no feature.")
-    summary = _summary(table, roles, frozenset(declared), progress)
-    fitted = fit_pipeline(
-        summary,
-        roles.features,
-        categories=declared,
-        missing=missing,
-        clip=clip,
-        intercept=intercept,
-        map_spec=map_spec,
-    )
-    stated = replace(fitted, origin=public_rows(summary.rows_hash))
-    return PublicRows(table, roles, stated, summary)
 
 
-def _summary(
+def given_features(pipeline: Pipeline, features: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the features of a given pipeline; others that were asked for are an error."""
+    given = tuple(column.name for column in pipeline.columns)
+    if features is not None and tuple(features) != given:
+        raise ParameterError("the given pipeline has other features than those asked for.")
+    return given
+
+
+def public_summary(
     table: Table,
-    roles: Roles,
+    features: Sequence[str],
     declared: frozenset[str],
-    progress: Callable[[int], None] | None,
+    progress: Progress = None,
 ) -> Summary:
-    schema = pa.schema([table.schema.field(name) for name in roles.features])
-    return fold(table.batches(roles.features), PublicSummary(schema, declared), progress).result()
+    """Return what one pass over these columns yields; ``declared`` ones are categories."""
+    schema = pa.schema([table.schema.field(name) for name in features])
+    return fold(table.batches(features), PublicSummary(schema, declared), progress).result()
+
+
+def open_public(source: PublicSource) -> Table:
+    """Return the table of a source whose label alone is private."""
+    return open_table(source.data, text=[source.label])

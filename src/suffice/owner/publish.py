@@ -3,10 +3,12 @@
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
+from suffice.options import Group, option
 from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.owner.scaling import as_scaled, stated_trouble
 from suffice.privacy.guarantee import Assumption, Guarantee, Kind, Scope
@@ -14,7 +16,7 @@ from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.strict_json import canonical
 
-__all__ = ["of_versions", "publish"]
+__all__ = ["Payment", "PrivateIdentity", "publish"]
 
 _VERSIONS = Assumption(
     "the data of this name may have been changed between releases: a person with k rows, over all"
@@ -23,72 +25,140 @@ _VERSIONS = Assumption(
 )
 
 
-def of_versions(guarantee: Guarantee, *, data_changed: bool) -> Guarantee:
-    """Return the guarantee with what must be said of data that were changed, if they were."""
-    if not data_changed:
-        return guarantee
-    return replace(guarantee, assumptions=(*guarantee.assumptions, _VERSIONS))
+@dataclass(frozen=True)
+class Payment:
+    """Who pays for a release, and what its owner says aloud.
+
+    ``ledger`` is charged for the data set ``dataset``; None stands for no ledger. ``request`` names
+    the request: the same name gets the same bytes. ``data_changed`` says that the data under this
+    name are no longer those of earlier releases, ``unprotected`` that a release may leave that is
+    not differentially private. With ``tell`` no answer depends on the data: what would have been an
+    error is told to the owner (`Ledger.debit`).
+    """
+
+    ledger: Ledger | None = option(
+        None,
+        help="Charge this release to this ledger file.",
+        group=Group.BUDGET,
+        parse=Ledger,
+        path=Path,
+    )
+    dataset: str | None = option(
+        None, help="Name of the data set in the ledger.", group=Group.BUDGET
+    )
+    request: str | None = option(
+        None,
+        help="Name of this request. The same name returns the same file at no charge. A new name"
+        " draws new noise and is charged.",
+        group=Group.BUDGET,
+    )
+    data_changed: bool = option(
+        False,  # noqa: FBT003  # a default
+        help="The data of this name were changed since earlier releases; they use the same budget.",
+        group=Group.BUDGET,
+    )
+    unprotected: bool = option(
+        False,  # noqa: FBT003  # a default
+        help="Publish it even if it is not differentially private, or protects a column only when"
+        " that is read alone.",
+        group=Group.PRIVACY,
+    )
+    tell: Callable[[str], None] | None = None
+
+    def stated(self, guarantees: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
+        """Return the guarantees with what must be said of data that were changed, if they were."""
+        if not self.data_changed:
+            return tuple(guarantees)
+        return tuple(replace(g, assumptions=(*g.assumptions, _VERSIONS)) for g in guarantees)
+
+
+@dataclass(frozen=True)
+class PrivateIdentity:
+    """What identifies private data; it is stored under the ledger's own key only.
+
+    ``fingerprint`` by algorithm says whose budget it is; the request is bound to the first.
+    ``content`` identifies private cells beyond that: the request is bound to them, the budget is
+    not, since other cells of the same people share it. ``also`` are further data sets that the same
+    release is about, charged with the same debit.
+    """
+
+    fingerprint: Mapping[str, bytes] = field(default_factory=dict)
+    content: bytes = b""
+    also: Sequence[DatasetCharge] = ()
 
 
 def publish(
     draw: Callable[[], Release],
     guarantees: Sequence[Guarantee],
+    payment: Payment,
     *,
-    ledger: Ledger | None,
-    dataset: str | None,
-    request: str | None,
     parameters: Mapping[str, Any],
-    fingerprint: bytes | Mapping[str, bytes],
-    content: bytes = b"",
-    also: Sequence[DatasetCharge] = (),
-    unprotected: bool = False,
-    data_changed: bool = False,
-    tell: Callable[[str], None] | None = None,
+    identity: PrivateIdentity,
 ) -> Release:
     """Let a release leave, paid for first.
 
     ``draw`` adds the noise and is called at most once, after the debit is durable. ``parameters``
-    are public and describe the request; ``fingerprint`` identifies the private data, by algorithm
-    where there are several (the request is bound to the first), and is stored only under the
-    ledger's own key. ``content`` identifies private cells beyond that: the request is bound to
-    them, the budget is not, since other cells of the same people share it. ``also`` is
-    what the release states about further data sets, which are charged with the same debit; the
-    release must state ``guarantees``, and then those. Without a ``request`` name the parameters
-    name it themselves, so asking twice for the same thing gives the same bytes and costs once.
-    ``data_changed`` and ``tell`` are those of `Ledger.debit`.
+    are public and describe the request; without a request name they name it themselves, so asking
+    twice for the same thing gives the same bytes and costs once. The release must state
+    ``guarantees``, and then those of further data sets.
     """
-    stated = [*guarantees, *(guarantee for charge in also for guarantee in charge.guarantees)]
-    if not guarantees:
-        raise ParameterError(
-            "a release must state at least one guarantee, if only that it has none."
-        )
-    if not unprotected and not all(guarantee.protected for guarantee in stated):
-        raise UnprotectedError(
-            f"{_shortfall(stated)} To publish it anyway, use --unprotected (Python:"
-            " unprotected=True)."
-        )
+    stated = [*guarantees, *(g for charge in identity.also for g in charge.guarantees)]
+    _check_stated(guarantees, stated, payment)
+    ledger, dataset = payment.ledger, payment.dataset
     if ledger is None:
         return _as_promised(draw(), stated)
     if not dataset:
         raise ParameterError("a ledger needs the name of the data set (dataset=..., --dataset).")
-    secret = ledger.secret()
-    prints = {"contents-1": fingerprint} if isinstance(fingerprint, bytes) else fingerprint
-    data = {algorithm: _keyed(secret, b"data", value) for algorithm, value in prints.items()}
-    first = next(iter(data.values())).encode()  # as requests were bound from the beginning
-    others = [_under(secret, charge) for charge in also]
-    cells = b"".join(canonical([c.dataset, c.fingerprint]) for c in others) + content
-    bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + cells)
-    asked = Request(request or bound[:16], bound, data, parameters)
-    stored = ledger.debit(dataset, guarantees, asked, others, data_changed=data_changed, tell=tell)
+    others = [_hidden(ledger.secret(), charge) for charge in identity.also]
+    request = _request(ledger.secret(), payment, parameters, identity, others)
+    stored = ledger.debit(
+        dataset,
+        guarantees,
+        request,
+        others,
+        data_changed=payment.data_changed,
+        tell=payment.tell,
+    )
     if stored is not None:
         return decode(stored)
     try:
         release = _as_promised(draw(), stated)
-        ledger.finish(dataset, asked.name, encode(release))
+        ledger.finish(dataset, request.name, encode(release))
     except BaseException:
-        ledger.abandon(dataset, asked.name)
+        ledger.abandon(dataset, request.name)
         raise
     return release
+
+
+def _check_stated(
+    guarantees: Sequence[Guarantee], stated: Sequence[Guarantee], payment: Payment
+) -> None:
+    """Raise if nothing is promised, or too little and nobody said so aloud."""
+    if not guarantees:
+        raise ParameterError(
+            "a release must state at least one guarantee, if only that it has none."
+        )
+    if not payment.unprotected and not all(guarantee.protected for guarantee in stated):
+        raise UnprotectedError(
+            f"{_shortfall(stated)} To publish it anyway, use --unprotected (Python:"
+            " unprotected=True)."
+        )
+
+
+def _request(
+    secret: bytes,
+    payment: Payment,
+    parameters: Mapping[str, Any],
+    identity: PrivateIdentity,
+    others: Sequence[DatasetCharge],
+) -> Request:
+    """Return the request, bound to its parameters and to the data that it is about."""
+    prints = identity.fingerprint
+    data = {algorithm: _keyed(secret, b"data", value) for algorithm, value in prints.items()}
+    first = next(iter(data.values())).encode()  # as requests were bound from the beginning
+    cells = b"".join(canonical([c.dataset, c.fingerprint]) for c in others) + identity.content
+    bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + cells)
+    return Request(payment.request or bound[:16], bound, data, parameters)
 
 
 def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
@@ -113,7 +183,7 @@ def _shortfall(guarantees: Sequence[Guarantee]) -> str:
     )
 
 
-def _under(secret: bytes, charge: DatasetCharge) -> DatasetCharge:
+def _hidden(secret: bytes, charge: DatasetCharge) -> DatasetCharge:
     """Return a charge whose fingerprint is hidden under the ledger's key."""
     return replace(charge, fingerprint=_keyed(secret, b"data", charge.fingerprint.encode()))
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from suffice.errors import ParameterError
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.tables import PartyTable
+from suffice.owner.parties.records import PartyTable
 from suffice.tables.columns import resolve_roles
 from suffice.tables.labels import Classes, check_classes, label_codes
 

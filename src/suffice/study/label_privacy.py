@@ -8,7 +8,7 @@ from suffice.learner.factored import FactoredClassifier
 from suffice.learner.losses import LOSSES
 from suffice.learner.problem import FactoredProblem
 from suffice.learner.rows import design_matrix
-from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.study.data_sets import Split
 
 __all__ = ["DELTA", "private_accuracy", "without_noise"]

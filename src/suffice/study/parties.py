@@ -17,11 +17,11 @@ from suffice.learner.factored import FactoredClassifier
 from suffice.learner.losses import LOSSES
 from suffice.learner.problem import FactoredProblem
 from suffice.learner.votes import VoteClassifier
-from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import VOTE
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import Enrolled
-from suffice.owner.parties.tables import predicted
+from suffice.owner.parties.mechanism import PrivateEnsemble
+from suffice.owner.parties.records import predicted
 from suffice.owner.parties.tally import VoteTally
 from suffice.release.artifact import Release
 from suffice.release.files import write_whole

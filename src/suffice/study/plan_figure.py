@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from suffice.owner.forecast import SIGNALS
-from suffice.owner.plan import Plan
+from suffice.owner.operator.forecast import SIGNALS
+from suffice.owner.operator.plan import Plan
 from suffice.study.plots import check_plot, save_plot
 
 __all__ = ["draw_plan"]

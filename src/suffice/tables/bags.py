@@ -16,7 +16,7 @@ from suffice.errors import ParameterError, TableError
 from suffice.tables.columns import category_codes, resolve_roles
 from suffice.tables.labels import is_integer
 from suffice.tables.rowhash import RowDigest, RowLanes
-from suffice.tables.sources import Table
+from suffice.tables.sources import Table, row_count
 
 __all__ = ["BagDigest", "BagNames", "Bags", "bag_columns", "check_bag_names", "read_bags"]
 
@@ -62,6 +62,10 @@ class BagDigest:
             inside = column >= 0
             self._digest.update(lanes[:, inside] + self._sets[:, column[inside]])
 
+    def merge(self, other: "BagDigest") -> None:
+        """Take in everything that ``other`` has seen."""
+        self._digest.merge(other._digest)
+
     @property
     def count(self) -> int:
         """The number of lines so far."""
@@ -103,10 +107,10 @@ def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Ba
     if columns:
         found = _from_columns(table, columns, declared)
     elif _are_index_sets(bags):
-        found = _from_index_sets(bags, _rows_of(table), declared)
+        found = _from_index_sets(bags, row_count(table), declared)
     else:
         found = _from_array(_as_arrow(bags), declared)
-        if len(found.codes) != (rows := _rows_of(table)):
+        if len(found.codes) != (rows := row_count(table)):
             raise TableError(f"there are {rows} rows but {len(found.codes)} bags; give one each.")
     empty = [name for name, size in zip(found.names, found.sizes, strict=True) if not size]
     if empty:
@@ -115,10 +119,6 @@ def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Ba
             " them out."
         )
     return found
-
-
-def _rows_of(table: Table) -> int:
-    return sum(batch.num_rows for batch in table.batches(table.schema.names[:1]))
 
 
 def _from_columns(table: Table, columns: tuple[str, ...], declared: BagNames | None) -> Bags:

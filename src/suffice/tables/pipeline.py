@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -21,12 +22,19 @@ from suffice.tables.columns import category_codes, is_categorical, numeric_colum
 from suffice.tables.maps import FeatureMap
 from suffice.tables.provenance import UNKNOWN, Provenance
 
-__all__ = ["POLICIES", "Column", "Missing", "Pipeline", "encode"]
+__all__ = ["Column", "Missing", "MissingRule", "Pipeline", "encode"]
 
 Missing = Literal["error", "mean", "zero"]
 _FIELDS = {"columns", "missing", "map", "bound", "intercept"}
 _EXTREME = 2.0**300
-POLICIES = ("error", "mean", "zero")
+
+
+class MissingRule(StrEnum):
+    """What becomes of a missing value."""
+
+    ERROR = "error"
+    MEAN = "mean"
+    ZERO = "zero"
 
 
 @dataclass(frozen=True)
@@ -125,8 +133,10 @@ class Pipeline:
             raise ParameterError("the norm bound must be a positive number of a usable size.")
         if not (self.intercept == 0 or 1 / _EXTREME <= self.intercept <= _EXTREME):
             raise ParameterError("the intercept's weight must be zero or of a usable size.")
-        if self.missing not in POLICIES or (self.missing == "error") != (self.fill is None):
-            raise ParameterError(f"missing must be one of {', '.join(POLICIES)}, with its values.")
+        if self.missing not in {*MissingRule} or (self.missing == "error") != (self.fill is None):
+            raise ParameterError(
+                f"missing must be one of {', '.join(MissingRule)}, with its values."
+            )
 
     @property
     def outputs(self) -> tuple[str, ...]:

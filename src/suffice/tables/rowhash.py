@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 from suffice.errors import TableError
 from suffice.kernels import digests
 from suffice.tables.columns import is_categorical, numeric_columns
+from suffice.tables.sources import Table
 
-__all__ = ["RowDigest", "RowLanes"]
+__all__ = ["OrderedHash", "RowDigest", "RowLanes", "hash_rows"]
 
 _MISSING_TEXT = 0x6D697373696E6721
+_MOST_HELD = 2**24  # bytes that can still be appended to those of another part
 
 
 class RowLanes:
@@ -47,6 +49,45 @@ class RowLanes:
         return lanes
 
 
+class OrderedHash:
+    """Computes SHA-256 of bytes in their order; the hash of a part can be appended to another.
+
+    A part holds its bytes until there are too many of them. From then on it can be the first of
+    several parts, and no other.
+    """
+
+    def __init__(self, prefix: bytes = b"") -> None:
+        self._digest = hashlib.sha256(prefix)
+        self._held: list[bytes] = []
+        self._size, self._begun = 0, False
+
+    def update(self, data: bytes) -> None:
+        """Take in the next bytes."""
+        self._held.append(data)
+        self._size += len(data)
+        if self._size > _MOST_HELD:
+            self._hash_held()
+
+    def _hash_held(self) -> None:
+        for data in self._held:
+            self._digest.update(data)
+        self._held, self._size, self._begun = [], 0, True
+
+    def merge(self, other: "OrderedHash") -> None:
+        """Append the bytes that ``other`` has seen."""
+        if other._begun:
+            raise TableError("a part is too large for a hash of rows in order; read in one pass.")
+        for data in other._held:
+            self.update(data)
+
+    def digest(self) -> bytes:
+        """Return the hash of all bytes so far."""
+        so_far = self._digest.copy()
+        for data in self._held:
+            so_far.update(data)
+        return so_far.digest()
+
+
 class RowDigest:
     """Computes the hash of rows, order-free or ``ordered``; an accumulator over lanes.
 
@@ -56,7 +97,7 @@ class RowDigest:
     def __init__(self, names: Sequence[str], *, ordered: bool = False) -> None:
         self._names = sorted(names)
         self._sums = np.zeros(2, dtype=np.uint64)
-        self._sequence = hashlib.sha256(b"rows in order\0") if ordered else None
+        self._sequence = OrderedHash(b"rows in order\0") if ordered else None
         self.count = 0
 
     def update(self, lanes: np.ndarray) -> None:
@@ -67,9 +108,9 @@ class RowDigest:
         self.count += lanes.shape[1]
 
     def merge(self, other: "RowDigest") -> None:
-        """Take in everything that ``other`` has seen; rows in order are read in order instead."""
-        if self._sequence is not None:
-            raise TableError("an ordered row hash must see its rows one batch after the other.")
+        """Take in everything that ``other`` has seen; of rows in order, those that follow."""
+        if self._sequence is not None and other._sequence is not None:
+            self._sequence.merge(other._sequence)
         self._sums += other._sums
         self.count += other.count
 
@@ -84,6 +125,14 @@ class RowDigest:
     def _named(self, body: bytes) -> str:
         head = json.dumps([self._names, self.count], ensure_ascii=True).encode()
         return "sha256:" + hashlib.sha256(head + b"\0" + body).hexdigest()
+
+
+def hash_rows(table: Table, names: Sequence[str], *, ordered: bool = False) -> RowDigest:
+    """Return the hash of these columns of a table, read in one pass."""
+    lanes, digest = RowLanes(table.schema, names), RowDigest(names, ordered=ordered)
+    for batch in table.batches(names):
+        digest.update(lanes.of(batch))
+    return digest
 
 
 def _column_key(name: str) -> np.ndarray:

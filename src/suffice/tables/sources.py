@@ -18,7 +18,7 @@ from suffice.tables.columns import feature_names
 from suffice.tables.csv_files import CsvFiles, csv_trouble, header_of
 from suffice.tables.labels import label_texts
 
-__all__ = ["BATCH_ROWS", "Table", "column_names", "concatenated", "open_table"]
+__all__ = ["BATCH_ROWS", "Table", "column_names", "concatenated", "open_table", "row_count"]
 
 BATCH_ROWS = 1 << 16  # larger batches cost memory, smaller ones time
 _READ_AHEAD = 4  # batches in flight: this bounds the memory of a scan
@@ -185,6 +185,11 @@ def _unreadable(path: Path, error: Exception) -> StorageError | TableError:
     return TableError(
         f"{path} is not a readable table ({type(error).__name__}): {trouble or 'check its format'}."
     )
+
+
+def row_count(table: Table) -> int:
+    """Return the number of rows, from one column."""
+    return sum(batch.num_rows for batch in table.batches(table.schema.names[:1]))
 
 
 def column_names(data: Any) -> list[str]:

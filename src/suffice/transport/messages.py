@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 
 from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnsupportedFileError
-from suffice.owner.policy import Terms
+from suffice.owner.ledger.policy import Terms
 from suffice.release.artifact import RowSet
 from suffice.release.files import read_bounded, write_whole
 from suffice.tables.labels import check_classes
-from suffice.tables.pipeline import POLICIES
+from suffice.tables.pipeline import MissingRule
 
 __all__ = [
     "MOST_BYTES",
@@ -148,8 +148,8 @@ class Proposal(Message):
         if not names or len(set(names)) < len(names) or not all(names):
             raise ParameterError("a proposal must name its features, none of them twice.")
         check_classes(self.classes)
-        if self.missing not in POLICIES:
-            raise ParameterError(f"missing must be one of {', '.join(POLICIES)}.")
+        if self.missing not in {*MissingRule}:
+            raise ParameterError(f"missing must be one of {', '.join(MissingRule)}.")
         if self.pipeline is not None:
             _check_digest(self.pipeline)
             if self.map is not None:

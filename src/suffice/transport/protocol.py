@@ -22,8 +22,8 @@ from suffice.errors import (
 )
 from suffice.owner.classes import same_classes
 from suffice.owner.ledger import Ledger
-from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.policy import Decision, Policy, Terms, Verdict, Wanted, decide, too_wide
+from suffice.owner.ledger.policy import Decision, Policy, Terms, Verdict, Wanted, decide, too_wide
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.scaling import scaling_trouble
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.artifact import Release, RowSet
@@ -34,7 +34,7 @@ from suffice.tables.columns import is_categorical, resolve_roles
 from suffice.tables.labels import canonical_class, check_classes
 from suffice.tables.maps import most_outputs
 from suffice.tables.pipeline import Missing, Pipeline
-from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import open_table
 from suffice.transport.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
 
@@ -272,9 +272,7 @@ def _row_set(X: Any, features: Sequence[str], label: str | None) -> RowSet:
     """Return the name of the rows of ``X``: how many, and the hash over ``features``."""
     table = open_table(X, text=[label])
     names = resolve_roles(table.schema, label=label, features=features).features
-    lanes, digest = RowLanes(table.schema, names), RowDigest(names)
-    for batch in table.batches(names):
-        digest.update(lanes.of(batch))
+    digest = hash_rows(table, names)
     if digest.count == 0:
         raise TableError("the table has no rows.")
     return RowSet(digest.count, digest.result())

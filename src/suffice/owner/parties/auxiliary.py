@@ -5,9 +5,10 @@ integers. A contribution names all three: rows, pipeline and grid.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,15 @@ import pyarrow as pa
 
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError, TableError
-from suffice.owner.public_rows import read_public_rows
+from suffice.options import Group, names, option
+from suffice.owner.public_rows import Preprocessing
 from suffice.release.artifact import RowSet
 from suffice.tables.columns import feature_names, is_categorical, resolve_roles
-from suffice.tables.pipeline import Missing, Pipeline
-from suffice.tables.rowhash import RowDigest, RowLanes
+from suffice.tables.pipeline import Pipeline
+from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import Table, open_table
 
-__all__ = ["VOTE", "AuxiliaryRows"]
+__all__ = ["VOTE", "AgreedRows", "AuxiliaryRows"]
 
 VOTE = 2**8  # what one vote weighs; shares of a vote are multiples of 1/VOTE
 # |sum_i w_i x_i| of one party stays below 2^40: floats hold it exactly in any order of summation,
@@ -50,45 +52,27 @@ class AuxiliaryRows:
 
     @classmethod
     def read(
-        cls,
-        data: Any,
-        *,
-        pipeline: Pipeline | None = None,
-        features: Sequence[str] | None = None,
-        categories: Mapping[str, Sequence[Any]] | None = None,
-        missing: Missing = "error",
-        clip: float | None = None,
-        intercept: float | None = None,
-        map: str | None = None,  # noqa: A002  # as MeanOperator calls it
+        cls, data: Any, *, features: Sequence[str] | None = None, **settings: Any
     ) -> "AuxiliaryRows":
         """Read rows and fit their pipeline, or take the one that was agreed on.
 
-        The pipeline is as for `MeanOperator`, but that rows are clipped at the .95 quantile of
-        their norms unless ``clip`` says otherwise.
+        ``settings`` are those of `Preprocessing` (``pipeline``, ``map``, ``clip``, ...), but that
+        rows are clipped at the .95 quantile of their norms unless ``clip`` says otherwise.
         """
-        public = read_public_rows(
-            data,
-            label=None,
-            features=features,
-            categories=categories,
-            missing=missing,
-            clip=_CLIP if clip is None and pipeline is None else clip,
-            intercept=intercept,
-            pipeline=pipeline,
-            map_spec=map,
-        )
+        mapped = Preprocessing(**settings)
+        if mapped.clip is None and mapped.pipeline is None:
+            mapped = replace(mapped, clip=_CLIP)
+        public = mapped.read_public(open_table(data), None, features, None)
         names = public.roles.features
-        lanes = RowLanes(public.table.schema, names)
-        digest = RowDigest(names, ordered=True)
-        blocks = []
-        for batch in public.table.batches(names):
-            blocks.append(public.pipeline.transform(batch))
-            digest.update(lanes.of(batch))
+        blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
+        digest = hash_rows(public.table, names, ordered=True)
         if not blocks:
             raise TableError("the table of auxiliary rows has no rows.")
         rows = np.ascontiguousarray(np.vstack(blocks))
         hashes = (digest.unordered(), digest.result())
-        return cls(public.pipeline, rows, public.table, data, hashes, fitted=pipeline is None)
+        return cls(
+            public.pipeline, rows, public.table, data, hashes, fitted=mapped.pipeline is None
+        )
 
     @property
     def count(self) -> int:
@@ -102,10 +86,7 @@ class AuxiliaryRows:
         paid from the same budget. Columns that are neither numbers nor categories are left out.
         """
         names = [name for name in feature_names(self.table.schema) if _can_be_hashed(self, name)]
-        lanes, digest = RowLanes(self.table.schema, names), RowDigest(names)
-        for batch in self.table.batches(names):
-            digest.update(lanes.of(batch))
-        return f"auxiliary rows {digest.result()}"
+        return f"auxiliary rows {hash_rows(self.table, names).result()}"
 
     def row_set(self, *, ordered: bool, found_at: str | None = None) -> RowSet:
         """Return the name of the rows, in any order or in theirs."""
@@ -191,3 +172,35 @@ def _can_be_hashed(auxiliary: AuxiliaryRows, name: str) -> bool:
     except (KeyError, TableError):  # Arrow finds no field where there are two
         return False
     return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreedRows:
+    """What parties and aggregator agree on beforehand: public rows, and how they are mapped.
+
+    ``auxiliary`` are rows that were read, or a table of them, mapped as ``preprocessing`` says.
+    """
+
+    auxiliary: Any = option(
+        name="--aux",
+        help="Public rows on which every party votes: Parquet, CSV or Feather.",
+        group=Group.DATA,
+        path=Path,
+    )
+    features: Sequence[str] | None = option(
+        None,
+        help="Feature columns, with commas (repeatable). Default: all columns of --aux.",
+        group=Group.DATA,
+        parse=names,
+        many=True,
+    )
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+
+    @cached_property
+    def rows(self) -> AuxiliaryRows:
+        """The auxiliary rows."""
+        if isinstance(self.auxiliary, AuxiliaryRows):
+            return self.auxiliary
+        mapped = self.preprocessing
+        settings = {item.name: getattr(mapped, item.name) for item in fields(mapped)}
+        return AuxiliaryRows.read(self.auxiliary, features=self.features, **settings)

@@ -4,14 +4,17 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from suffice.errors import ParameterError
 from suffice.owner.parties.contribution import check_name
+from suffice.release.files import read_bounded
 
-__all__ = ["STRANGER", "UNKNOWN", "Enrolled", "Rejection"]
+__all__ = ["STRANGER", "UNKNOWN", "Enrolled", "Rejection", "enrolled_parties"]
 
 STRANGER = "this party is not enrolled"
 UNKNOWN = "unknown party"
+_MOST_BYTES = 2**26  # of a list of names
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,15 @@ class Enrolled:
         """Return what says whose budget it is: the parties, not what they sent."""
         listed = "\0".join(self.names) if self.names is not None else f"number {self.count}"
         return hashlib.sha256(b"enrolled parties\0" + listed.encode()).digest()
+
+
+def enrolled_parties(text: str) -> int | list[str]:
+    """Return a number of parties, or their names: those in a file, or those with commas."""
+    if text.isdecimal():
+        return int(text)
+    path = Path(text)
+    if "," in text and not path.exists():
+        lines = text.split(",")
+    else:
+        lines = read_bounded(path, _MOST_BYTES).decode(errors="replace").splitlines()
+    return [line.strip() for line in lines if line.strip()]

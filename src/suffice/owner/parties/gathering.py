@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from suffice.errors import ParameterError, SufficeError
-from suffice.owner.operator_form import operator_columns
+from suffice.owner.operator.form import operator_columns
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import (
     STATISTICS,
@@ -85,29 +85,49 @@ class Gathering:
         self._rejected: list[Rejection] = []
         self._fitting = 0  # contributions whose header is of this round, whatever their array
         self._limits: _Limits | None = None
+        self.count = 0
 
     def take(self, sent: Iterable[Sent]) -> "Gathering":
-        """Take in contributions, files of them, or their bytes; a party that sent two is an error.
+        """Take in several contributions, files of them, or their bytes."""
+        for item in sent:
+            self.update(item)
+        return self
+
+    def update(self, item: Sent) -> None:
+        """Take in a contribution; a party that sent two is an error.
 
         Two contributions under one name cannot be told apart, so that neither is chosen: remove
         one and gather again. Nothing was spent.
         """
-        for item in sent:
-            source = str(item) if isinstance(item, str | Path) else ""
-            try:
-                part = item if isinstance(item, PartyContribution) else PartyContribution.load(item)
-            except SufficeError as error:
-                self._rejected.append(Rejection(UNKNOWN, source, str(error)))
-                continue
-            self._name(part.party, source)
-            reason = self._foreign(part)
-            self._fitting += reason is None
-            reason = reason or self._misshapen(part) or self._limit.trouble(part)
-            if reason:
-                self._rejected.append(Rejection(part.party, source, reason))
-            else:
-                self._add(part)
-        return self
+        source = str(item) if isinstance(item, str | Path) else ""
+        self.count += 1
+        try:
+            part = item if isinstance(item, PartyContribution) else PartyContribution.load(item)
+        except SufficeError as error:
+            self._rejected.append(Rejection(UNKNOWN, source, str(error)))
+            return
+        self._name(part.party, source)
+        reason = self._foreign(part)
+        self._fitting += reason is None
+        reason = reason or self._misshapen(part) or self._limit.trouble(part)
+        if reason:
+            self._rejected.append(Rejection(part.party, source, reason))
+        else:
+            self._add(part)
+
+    def merge(self, other: "Gathering") -> None:
+        """Take in everything that ``other`` has seen."""
+        for party, source in other._seen.items():
+            self._name(party, source)
+        self._total += other._total
+        self._lines += other._lines
+        self._rejected += other._rejected
+        self._fitting += other._fitting
+        self.count += other.count
+
+    def check(self) -> None:
+        """Raise unless the contributions are those of this round."""
+        self.check_round()
 
     def check_round(self) -> None:
         """Raise if no contribution's header is of this round: the release would be noise alone.

@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.owner.operator_form import label_change, operator_columns
+from suffice.owner.operator.form import label_change, operator_columns
+from suffice.owner.operator.shaping import MOST_SHAPED, Shape, whitening
 from suffice.owner.parties.auxiliary import VOTE
-from suffice.owner.shaping import MOST_SHAPED, Shape, whitening
 from suffice.privacy.noise import GaussianNoise, KNormNoise, Noise, Sensitivity
 
 __all__ = [

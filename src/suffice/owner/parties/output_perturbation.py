@@ -8,22 +8,23 @@ solver stops at a gradient of norm g, within g/lam of the minimiser: 2 g/lam is 
 
 import hashlib
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.losses import LOSSES
 from suffice.learner.problem import FactoredProblem
-from suffice.owner.operator_form import gradient_change
+from suffice.owner.operator.form import gradient_change
 from suffice.owner.parties.auxiliary import VOTE
 from suffice.owner.parties.contribution import parameter_radius, parameter_step
 from suffice.owner.parties.gathering import largest_parameters
 from suffice.owner.parties.noise import reach
-from suffice.owner.parties.releases import Round
+from suffice.owner.parties.procedures import PartyProcedure, Round
 from suffice.owner.parties.votes import from_codes, operator_weights
-from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.noise import Sensitivity
-from suffice.release.artifact import Part, Release, RowSet
+from suffice.release.artifact import RowSet
 from suffice.release.covariance import Covariance
 
 __all__ = ["Averaged", "Distilled"]
@@ -34,22 +35,36 @@ _LATTICE = 2.0**-32  # of the sensitivity, rounded: the step of released paramet
 _MAX_ITER = 20_000
 
 
-class Distilled:
-    """The classifier of least risk under soft labels ("soft") or majority labels ("vote").
+class _ReleasedModel(PartyProcedure):
+    """A linear classifier that leaves itself; of its quality nothing is known without labels."""
+
+    kind = "model"
+    _lam: float
+
+    def details(self) -> dict[str, Any]:
+        """Return the details of a model file."""
+        figures = dict.fromkeys(("risk", "risk_low", "risk_high", "parameter_bound"))
+        return {"loss": "logistic", "lam": self._lam, **figures}
+
+
+class Distilled(_ReleasedModel):
+    """The classifier of least risk under soft labels ("soft") or, of the ``majority``, under theirs ("majority-model").
 
     With the logistic loss l(z) - l(-z) = -z, so that the gradient moves by half of what the mean
     operator does, and with softmax by all of it:
 
-        soft: R/(lam M), sqrt2 R/(lam M);    vote: R/lam, sqrt2 R/lam,
+        soft: R/(lam M), sqrt2 R/(lam M);    majority: R/lam, sqrt2 R/lam,
 
     R = min(mean ||x_i||, sqrt(lambda_max(X^T X / N))). The paper has R = 1 for ||x|| <= 1, and
     twice the logistic constants (Theorems 1 and 3). With ``private`` auxiliary rows one of them may
     change too: R is the pipeline's norm bound B, and soft's constant becomes
-    (N + 2M - 1)/(N lam M) B, vote's the same with M = 1 (the paper's factor (N + M - 1)/N is right
+    (N + 2M - 1)/(N lam M) B, that of the majority the same with M = 1 (the paper's factor (N + M - 1)/N is right
     for its own base only).
     """
 
-    def __init__(self, method: str, public: Round, lam: float, *, private: bool) -> None:
+    def __init__(
+        self, public: Round, lam: float, *, majority: bool = False, private: bool = False
+    ) -> None:
         if not (math.isfinite(lam) and lam > 0):
             raise ParameterError("lam must be a positive number.")
         if private and public.auxiliary.fitted:
@@ -57,8 +72,10 @@ class Distilled:
                 "the pipeline was fitted on the auxiliary rows, which shows them: give one that was"
                 " declared or fitted on public rows (pipeline=..., --like FILE)."
             )
-        self._method, self._public, self._lam, self._private = method, public, lam, private
-        moved = self._gradient_change(1 if method == "vote" else public.enrolled.count)
+        super().__init__(public)
+        self._majority, self._lam, self._private = majority, lam, private
+        self.statistic = "votes" if majority else "operator"
+        moved = self._gradient_change(1 if majority else public.enrolled.count)
         self.certificate = max(_SHARE * moved, _REACHABLE * math.sqrt(public.dimension))
         distance = (moved + 2 * self.certificate) / lam
         self._step = 2.0 ** math.ceil(math.log2(distance)) * _LATTICE
@@ -68,8 +85,8 @@ class Distilled:
 
     def _gradient_change(self, parties: int) -> float:
         """Return how far one party (and one private row) moves the gradient of the risk."""
-        auxiliary = self._public.auxiliary
-        factor = gradient_change(len(self._public.classes))
+        auxiliary = self.public.auxiliary
+        factor = gradient_change(len(self.public.classes))
         if not self._private:
             return factor * reach(auxiliary.codes, None) * auxiliary.step / parties
         count, width = auxiliary.codes.shape
@@ -84,26 +101,23 @@ class Distilled:
         """Return the exact integers that noise is added to: private."""
         return np.rint(self._minimiser(total) / self._step).astype(np.int64)
 
-    def draw(
-        self, total: np.ndarray, guarantees: tuple[Guarantee, ...], found_at: str | None
-    ) -> Release:
-        """Return the model, with fresh noise."""
-        released = self.noise.add(self.integers(total)) * self._step
-        part = Part(self._rows(released, found_at), guarantees)
-        return _model(self._public, released, self._lam, part, self.covariance())
+    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the parameters."""
+        return {"coefficients": noisy * self._step}, self.details()
 
-    def _rows(self, released: np.ndarray, found_at: str | None) -> RowSet:
+    def row_set(self, arrays: Mapping[str, np.ndarray]) -> RowSet:
         """Return the name of the auxiliary rows; of private ones the released model's name."""
         if not self._private:
-            return self._public.auxiliary.row_set(ordered=False, found_at=found_at)
+            return super().row_set(arrays)
+        released = arrays["coefficients"]
         content = hashlib.sha256(b"private auxiliary rows\0" + released.tobytes())
-        return RowSet(self._public.auxiliary.count, "sha256:" + content.hexdigest())
+        return RowSet(self.public.auxiliary.count, "sha256:" + content.hexdigest())
 
     def _minimiser(self, total: np.ndarray) -> np.ndarray:
         """Return a point where the gradient's norm is certified, or raise."""
         problem = self._problem(total)
         # The solver may stop at ten times its tolerance, in every entry.
-        tol = self.certificate / (20 * math.sqrt(self._public.dimension))
+        tol = self.certificate / (20 * math.sqrt(self.public.dimension))
         theta = problem.solve(self._lam, tol=tol, max_iter=_MAX_ITER).parameters
         gradient = float(np.linalg.norm(problem.risk(theta, self._lam)[1]))
         if not gradient + _float_error(problem, theta, self._lam) <= self.certificate:
@@ -115,9 +129,9 @@ class Distilled:
 
     def _problem(self, total: np.ndarray) -> FactoredProblem:
         """Return the risk under soft labels, or under the labels of the majority."""
-        auxiliary, classes = self._public.auxiliary, len(self._public.classes)
-        parties = self._public.enrolled.count
-        if self._method == "vote":
+        auxiliary, classes = self.public.auxiliary, len(self.public.classes)
+        parties = self.public.enrolled.count
+        if self._majority:
             labels = total.argmax(axis=1)  # of a tie the class that was declared first
             total, parties = auxiliary.sums(operator_weights(from_codes(labels, classes))), 1
         sums = total * (auxiliary.step / (VOTE * auxiliary.count * parties))
@@ -143,7 +157,7 @@ def _float_error(problem: FactoredProblem, theta: np.ndarray, lam: float) -> flo
     return unit * (summed + scored + few * (float(np.linalg.norm(problem.operator)) + lam * size))
 
 
-class Averaged:
+class Averaged(_ReleasedModel):
     """The mean of the parties' own parameters (Pathak et al. 2010).
 
     Each party's are held to the ball of radius B/lam (sqrt2 B/lam for softmax), which holds every
@@ -152,7 +166,7 @@ class Averaged:
     """
 
     def __init__(self, public: Round, lam: float) -> None:
-        self._public, self._lam, classes = public, lam, len(public.classes)
+        self.public, self._lam, classes = public, lam, len(public.classes)
         self._step = parameter_step(parameter_radius(public.auxiliary, classes, lam))
         two = 2 * largest_parameters(public.auxiliary, classes, lam)
         most = math.ceil(math.sqrt(public.dimension) * two)
@@ -167,27 +181,8 @@ class Averaged:
         """Return the exact integers that noise is added to: private."""
         return total
 
-    def draw(
-        self, total: np.ndarray, guarantees: tuple[Guarantee, ...], found_at: str | None
-    ) -> Release:
-        """Return the model, with fresh noise."""
-        mean = self.noise.add(self.integers(total)) * self._unit
-        released = np.ascontiguousarray(mean[0] if self._public.columns == 1 else mean.T)
-        rows = self._public.auxiliary.row_set(ordered=False, found_at=found_at)
-        part = Part(rows, guarantees)
-        return _model(self._public, released, self._lam, part, self.covariance())
-
-
-def _model(
-    public: Round, coefficients: np.ndarray, lam: float, part: Part, noise: Covariance
-) -> Release:
-    """Return a model file; of its quality nothing is known without labels."""
-    figures = dict.fromkeys(("risk", "risk_low", "risk_high", "parameter_bound"))
-    return Release(
-        kind="model",
-        arrays={"coefficients": coefficients},
-        details={"classes": list(public.classes), "loss": "logistic", "lam": lam, **figures},
-        parts=(part,),
-        pipeline=public.auxiliary.pipeline,
-        noise=noise,
-    )
+    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the parameters."""
+        mean = noisy * self._unit
+        released = np.ascontiguousarray(mean[0] if self.public.columns == 1 else mean.T)
+        return {"coefficients": released}, self.details()

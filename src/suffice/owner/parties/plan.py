@@ -8,25 +8,27 @@ term (lam/2) ||w_0||^2 it is
 
 q the exact quantile of the noise on the parameters (the paper has a looser one, and twice the
 logistic sensitivity), c = 1/4 for the logistic loss and 1/2 for softmax. With M = 1 it is the bound
-(11) for majority votes. Ours (owner/forecast.py) predicts accuracy, for the operator.
+(11) for majority votes. Ours (owner/operator/forecast.py) predicts accuracy, for the operator.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.owner.forecast import SIGNALS, PublicMoments, Utility
-from suffice.owner.operator_form import gradient_change, label_change, operator_columns
+from suffice.options import Group, option
+from suffice.owner.operator.forecast import SIGNALS, PublicMoments, Utility
+from suffice.owner.operator.form import gradient_change, label_change, operator_columns
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.planning import asked_epsilons, text_table
+from suffice.owner.plans import Plan, asked_epsilons
 from suffice.privacy.calibrate import check_delta, gaussian_multiplier
 
-__all__ = ["PartyForecast", "PartyPlan", "plan_parties", "theorem_4"]
+__all__ = ["PartyForecast", "PartyPlan", "PartyPlanner", "plan_parties", "theorem_4"]
 
 _SURE = 0.05  # how often a bound may fail
 _ENOUGH = 0.75  # of what could be gained over guessing: less is called out of reach
@@ -52,7 +54,7 @@ class PartyForecast:
 
 
 @dataclass(frozen=True)
-class PartyPlan:
+class PartyPlan(Plan):
     """A table of what each method would give, and in words whether it is worth it.
 
     ``needed`` is the number of parties at which the usual problem keeps three quarters of what a
@@ -66,7 +68,12 @@ class PartyPlan:
     verdicts: tuple[str, ...]
     in_reach: tuple[bool, ...]
 
-    COLUMNS = ("epsilon", "method", "protects", "noise in scores", *SIGNALS, "risk bound")
+    title = (
+        "Predicted noise in scores and accuracy between two equal classes, where votes explain 5 %"
+        " (hard), 20 % (usual) or 70 % (easy) of the labels' variance; the bound is that of Hamm"
+        " et al. 2016, Theorem 4, corrected"
+    )
+    columns = ("epsilon", "method", "protects", "noise in scores", *SIGNALS, "risk bound")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table as text; a dash where there is no forecast or no bound."""
@@ -85,9 +92,10 @@ class PartyPlan:
         exact = [f"{value:.3f}" for value in self.without_noise.accuracy]
         return [*lines, ("", "without noise", "nothing", "0", *exact, "-")]
 
-    def __str__(self) -> str:
-        table = text_table(self.COLUMNS, self.cells())
-        return "\n".join([*table, "", *self.verdicts])
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Whether it is worth it, in sentences."""
+        return self.verdicts
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values."""
@@ -112,6 +120,59 @@ class PartyPlan:
             "in_reach": list(self.in_reach),
             "verdicts": list(self.verdicts),
         }
+
+
+@dataclass(frozen=True)
+class PartyPlanner:
+    """What a plan of many parties is made from: public numbers, and auxiliary rows if there are."""
+
+    parties: int = option(help="Number of enrolled parties, for example 500.", group=Group.DATA)
+    epsilon: Sequence[float] = option(
+        help="Epsilon of each party, for example 1; repeat it for several.",
+        group=Group.PRIVACY,
+        parse=lambda texts: [float(text) for text in texts],
+        many=True,
+    )
+    delta: float = option(
+        0.0,
+        help="Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise.",
+        group=Group.PRIVACY,
+    )
+    auxiliary: Any = option(
+        None,
+        name="--aux",
+        help="Public rows on which every party votes; or give --rows and --features.",
+        group=Group.DATA,
+        path=Path,
+    )
+    rows: int | None = option(None, help="Number of auxiliary rows.", group=Group.DATA)
+    features: int | None = option(None, help="Number of features.", group=Group.DATA)
+    classes: int = option(2, help="Number of classes.", group=Group.DATA)
+    samples: int = option(100, help="Number of records that a party has.", group=Group.DATA)
+    lam: float = option(
+        1e-4,
+        name="--penalty-weight",
+        old=("--lam",),
+        help="Weight of the penalty of the parties' own classifiers.",
+        group=Group.PRIVACY,
+    )
+
+    def plan(self) -> PartyPlan:
+        """Return the plan."""
+        if self.auxiliary is not None and (self.rows, self.features) != (None, None):
+            raise ParameterError("--rows and --features mean nothing with --aux: leave them out.")
+        auxiliary = None if self.auxiliary is None else AuxiliaryRows.read(self.auxiliary)
+        return plan_parties(
+            self.parties,
+            self.epsilon,
+            self.delta,
+            auxiliary=auxiliary,
+            rows=self.rows,
+            features=self.features,
+            classes=self.classes,
+            samples=self.samples,
+            lam=self.lam,
+        )
 
 
 def plan_parties(
@@ -182,7 +243,7 @@ class _Situation:
         """Return the operator first, then the paper's methods, then labels merged."""
         return [
             self._operator(epsilon, delta),
-            *(self._perturbed(method, epsilon, delta) for method in ("soft", "vote")),
+            *(self._perturbed(method, epsilon, delta) for method in ("soft", "majority-model")),
             self._labels(epsilon, delta),
         ]
 
@@ -203,7 +264,7 @@ class _Situation:
 
     def _perturbed(self, method: str, epsilon: float, delta: float) -> PartyForecast:
         """Return noise and bound of the paper's methods, rows scaled to norm one."""
-        parties = 1 if method == "vote" else self.parties
+        parties = 1 if method == "majority-model" else self.parties
         bound = theorem_4(
             parties,
             self.moments.count,

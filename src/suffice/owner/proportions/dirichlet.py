@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betaln, xlogy
 
 from suffice.errors import ParameterError
-from suffice.owner.proportions.noise import AdditiveCounts, Sets, mean_size
+from suffice.owner.proportions.noise import AdditiveCounts, BagSizes, mean_size
 from suffice.privacy.dirichlet import (
     DELTA_RULES,
     SIGMA_UNIT,
@@ -52,7 +52,7 @@ class PriorCounts:
 
     def draw(self, counts: np.ndarray) -> np.ndarray:
         """Return drawn proportions times the sizes."""
-        sizes = self.laplace.sets.sizes
+        sizes = self.laplace.bags.sizes
         noisy = nearest_proportions(self.laplace.draw(counts) / sizes[:, None]) * sizes[:, None]
         weights = np.rint(noisy * _UNIT).astype(np.int64)
         return np.asarray(sizes[:, None] * np.array([_shares(w) for w in weights]))
@@ -63,14 +63,14 @@ class PriorCounts:
 
     def distortion(self) -> np.ndarray:
         """Return the prediction for even classes, for which the draw spreads most."""
-        classes, scale = self.laplace.sets.classes, self.laplace.scale
+        classes, scale = self.laplace.bags.classes, self.laplace.scale
 
         def of(size: int) -> float:
             spread = size * math.sqrt(_even_variance(classes, size))
             size_of = mean_size(classes, spread / scale, once=self.laplace.once)
             return classes * scale * size_of / size
 
-        return _by_size(self.laplace.sets.sizes, of)
+        return _by_size(self.laplace.bags.sizes, of)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class ScaledCounts:
     ``rule`` is how sigma is found: "exact", "tail" (eq. 9) or "chebyshev" (eq. 10).
     """
 
-    sets: Sets
+    bags: BagSizes
     epsilon: float
     delta: float
     rule: str = "exact"
@@ -94,23 +94,23 @@ class ScaledCounts:
 
     @property
     def event(self) -> Event:
-        """What one label costs at the sigma of this data set; sets that overlap add up."""
+        """What one label costs at the sigma of this data bag; bags that overlap add up."""
         return Approximate(self.epsilon, self.delta)
 
     def _sigma(self, counts: np.ndarray) -> float:
-        overlap = self.sets.overlap
+        overlap = self.bags.overlap
         sigma = largest_sigma(counts, self.epsilon / overlap, self.delta / overlap, self.rule)
         if sigma is None:
             raise ParameterError(
-                "some set has no sigma at this epsilon and delta: a class is too rare in it. (That"
+                "some bag has no sigma at this epsilon and delta: a class is too rare in it. (That"
                 " you read this depends on labels.) Raise them, or use another mechanism."
             )
         return sigma
 
     def draw(self, counts: np.ndarray) -> np.ndarray:
-        """Return drawn proportions times the sizes; an error where some set has no sigma."""
+        """Return drawn proportions times the sizes; an error where some bag has no sigma."""
         weights = [round(self._sigma(eta) * _UNIT) * eta for eta in counts]
-        return np.asarray(self.sets.sizes[:, None] * np.array([_shares(w) for w in weights]))
+        return np.asarray(self.bags.sizes[:, None] * np.array([_shares(w) for w in weights]))
 
     def covariance(self) -> Covariance:
         """Return none: it depends on the counts."""
@@ -118,7 +118,7 @@ class ScaledCounts:
 
     def distortion(self) -> np.ndarray:
         """Return the prediction for even classes, the best case; infinite if they have no sigma."""
-        classes = self.sets.classes
+        classes = self.bags.classes
 
         def of(size: int) -> float:
             try:
@@ -127,7 +127,7 @@ class ScaledCounts:
                 return math.inf
             return classes * _even_deviation(classes, sigma * size)
 
-        return _by_size(self.sets.sizes, of)
+        return _by_size(self.bags.sizes, of)
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class BoundedCounts:
     mean are the counts. Where no sigma exists it is refused: nothing depends on labels.
     """
 
-    sets: Sets
+    bags: BagSizes
     epsilon: float
     delta: float
     asked: int | None = None
@@ -147,7 +147,7 @@ class BoundedCounts:
 
     def __post_init__(self) -> None:
         if not self.sigma:
-            share = self.sets.overlap
+            share = self.bags.overlap
             least = least_kappa(self.epsilon / share, self.delta / share)
             raise ParameterError(
                 f"no sigma keeps this epsilon and delta below kappa = {least}; give that or more"
@@ -156,7 +156,7 @@ class BoundedCounts:
 
     @property
     def event(self) -> Event:
-        """What one label costs: the point that sigma was chosen for; overlapping sets add up."""
+        """What one label costs: the point that sigma was chosen for; overlapping bags add up."""
         return Approximate(self.epsilon, self.delta)
 
     @property
@@ -172,8 +172,8 @@ class BoundedCounts:
     @cached_property
     def _chosen(self) -> tuple[int, float]:
         """Return kappa and sigma: the kappa asked for, or a power of two of least distortion."""
-        share = self.sets.overlap
-        largest = max(1, int(self.sets.sizes.max()))
+        share = self.bags.overlap
+        largest = max(1, int(self.bags.sizes.max()))
         tried = [2**k for k in range(largest.bit_length() + 1)]
         best, found = math.inf, (self.asked or 1, 0.0)
         for kappa in [self.asked] if self.asked is not None else tried:
@@ -186,10 +186,10 @@ class BoundedCounts:
         return found
 
     def draw(self, counts: np.ndarray) -> np.ndarray:
-        """Return noisy counts; those of a set sum to its size."""
+        """Return noisy counts; those of a bag sum to its size."""
         padded = round(self.sigma * _UNIT) * (counts + self.kappa)
         shares = np.array([_shares(w) for w in padded])
-        totals = self.sets.sizes + self.sets.classes * self.kappa
+        totals = self.bags.sizes + self.bags.classes * self.kappa
         return np.asarray(totals[:, None] * shares - self.kappa)
 
     def covariance(self) -> Covariance:
@@ -201,13 +201,13 @@ class BoundedCounts:
         return self._distortion(self.kappa, self.sigma)
 
     def _distortion(self, kappa: int, sigma: float) -> np.ndarray:
-        classes = self.sets.classes
+        classes = self.bags.classes
 
         def of(size: int) -> float:
             total = size + classes * kappa
             return classes * total / size * _even_deviation(classes, sigma * total)
 
-        return _by_size(self.sets.sizes, of)
+        return _by_size(self.bags.sizes, of)
 
 
 def _shares(weights: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""How class counts of public sets leave: the mechanisms, each known before a label is read.
+"""How class counts of public bags leave: the mechanisms, each known before a label is read.
 
-A set of n rows has counts eta in N^K with a public sum n. Replacing one label moves one unit from
-one count to another, in each of the at most r (``overlap``) sets that its row is in:
+A bag of n rows has counts eta in N^K with a public sum n. Replacing one label moves one unit from
+one count to another, in each of the at most r (``overlap``) bags that its row is in:
 
     D1 = 2 r, D2 = sqrt(2 r), and D1 = r where K = 2 and one count says both.
 """
@@ -18,22 +18,22 @@ from suffice.privacy.guarantee import Kind
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise, Sensitivity
 from suffice.release.covariance import Covariance
 
-__all__ = ["AdditiveCounts", "Sets", "Way", "mean_size"]
+__all__ = ["AdditiveCounts", "BagSizes", "CountNoise", "mean_size"]
 
 _STEP = 2.0**-24  # of a count: so fine that the lattice costs nothing that shows
 
 
 @dataclass(frozen=True, eq=False)
-class Sets:
-    """What is public about the sets: their sizes, the number of classes, how often they overlap."""
+class BagSizes:
+    """What is public about the bags: their sizes, the number of classes, how often they overlap."""
 
     sizes: np.ndarray
     classes: int
     overlap: int = 1
 
 
-class Way(Protocol):
-    """A calibrated mechanism for the counts of some sets."""
+class CountNoise(Protocol):
+    """A calibrated mechanism for the counts of some bags."""
 
     @property
     def kind(self) -> Kind:
@@ -44,10 +44,10 @@ class Way(Protocol):
         """What one label costs."""
 
     def distortion(self) -> np.ndarray:
-        """Return the predicted mean L1 distance of proportions, set by set, from public numbers."""
+        """Return the predicted mean L1 distance of proportions, bag by bag, from public numbers."""
 
     def draw(self, counts: np.ndarray) -> np.ndarray:
-        """Return noisy counts (sets, classes)."""
+        """Return noisy counts (bags, classes)."""
 
     def covariance(self) -> Covariance:
         """Return the covariance of the noise on counts, none where it is not additive."""
@@ -57,26 +57,26 @@ class Way(Protocol):
 class AdditiveCounts:
     """Protects each label: integer noise on every count, on a lattice of 2^-24 of a count.
 
-    With two classes Laplace noise is drawn once per set, for the first count; the second one is the
+    With two classes Laplace noise is drawn once per bag, for the first count; the second one is the
     public size less the first. That is a third less distortion than noise on both.
     """
 
-    sets: Sets
+    bags: BagSizes
     noise: Noise
     kind: Kind = Kind.GLOBAL
 
     @classmethod
-    def laplace(cls, sets: Sets, epsilon: float) -> "AdditiveCounts":
+    def laplace(cls, bags: BagSizes, epsilon: float) -> "AdditiveCounts":
         """Return discrete Laplace noise: pure epsilon."""
-        once = sets.classes == 2
-        reach = _reach(sets, (1 if once else 2) * sets.overlap, 1 if once else sets.classes)
-        return cls(sets, LaplaceNoise.calibrated(reach, epsilon))
+        once = bags.classes == 2
+        reach = _reach(bags, (1 if once else 2) * bags.overlap, 1 if once else bags.classes)
+        return cls(bags, LaplaceNoise.calibrated(reach, epsilon))
 
     @classmethod
-    def gaussian(cls, sets: Sets, epsilon: float, delta: float) -> "AdditiveCounts":
+    def gaussian(cls, bags: BagSizes, epsilon: float, delta: float) -> "AdditiveCounts":
         """Return discrete Gaussian noise of the analytic scale."""
-        reach = _reach(sets, 2 * sets.overlap, sets.classes)
-        return cls(sets, GaussianNoise.calibrated(reach, epsilon, delta))
+        reach = _reach(bags, 2 * bags.overlap, bags.classes)
+        return cls(bags, GaussianNoise.calibrated(reach, epsilon, delta))
 
     @property
     def event(self) -> Event:
@@ -86,7 +86,7 @@ class AdditiveCounts:
     @property
     def once(self) -> bool:
         """Whether only the first of two counts has noise of its own."""
-        return self.noise.sensitivity.dimension < self.sets.classes * len(self.sets.sizes)
+        return self.noise.sensitivity.dimension < self.bags.classes * len(self.bags.sizes)
 
     @property
     def scale(self) -> float:
@@ -94,13 +94,13 @@ class AdditiveCounts:
         return self.noise.scale * _STEP
 
     def draw(self, counts: np.ndarray) -> np.ndarray:
-        """Return noisy counts; those of a set need not sum to its size, nor be positive."""
+        """Return noisy counts; those of a bag need not sum to its size, nor be positive."""
         exact = np.rint(counts[:, :1] if self.once else counts).astype(np.int64)
         noisy = self.noise.add(exact * round(1 / _STEP)) * _STEP
-        return np.hstack([noisy, self.sets.sizes[:, None] - noisy]) if self.once else noisy
+        return np.hstack([noisy, self.bags.sizes[:, None] - noisy]) if self.once else noisy
 
     def covariance(self) -> Covariance:
-        """Return v I, v the variance along any unit direction that keeps a set's total."""
+        """Return v I, v the variance along any unit direction that keeps a bag's total."""
         variance = self.noise.variance * _STEP**2
         return Covariance("identity", 2 * variance if self.once else variance)
 
@@ -109,18 +109,18 @@ class AdditiveCounts:
 
         That does not depend on the labels.
         """
-        classes = self.sets.classes
+        classes = self.bags.classes
         if isinstance(self.noise, GaussianNoise):
             mean = math.sqrt(2 / math.pi * (1 - 1 / classes))
         else:
             mean = mean_size(classes, once=self.once)
-        return classes * self.scale * mean / self.sets.sizes
+        return classes * self.scale * mean / self.bags.sizes
 
 
-def _reach(sets: Sets, l1: int, per_set: int) -> Sensitivity:
+def _reach(bags: BagSizes, l1: int, per_set: int) -> Sensitivity:
     steps = round(1 / _STEP)
-    two = math.sqrt(2 * sets.overlap) * (1 + 1e-15)
-    return Sensitivity(l1 * steps, two * steps, per_set * len(sets.sizes))
+    two = math.sqrt(2 * bags.overlap) * (1 + 1e-15)
+    return Sensitivity(l1 * steps, two * steps, per_set * len(bags.sizes))
 
 
 def mean_size(classes: int, spread: float = 0.0, *, once: bool = False) -> float:

@@ -1,108 +1,63 @@
 """What each mechanism would do to label proportions: from sizes and classes, never from a label."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from suffice.errors import ParameterError
-from suffice.owner.planning import asked_epsilons, text_table
-from suffice.owner.proportions.dirichlet import BoundedCounts, PriorCounts, ScaledCounts
-from suffice.owner.proportions.noise import AdditiveCounts, Sets, Way
+from suffice.options import Group, option, values
+from suffice.owner.mechanism import DELTA
+from suffice.owner.plans import Plan, asked_epsilons
+from suffice.owner.proportions.choosing import (
+    FARTHEST,
+    DirichletSettings,
+    bag_sizes,
+    best_count_noise,
+    check_settings,
+    every_count_noise,
+)
+from suffice.owner.proportions.noise import CountNoise
 from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Kind
+from suffice.tables.bags import read_bags
 from suffice.tables.labels import check_classes
+from suffice.tables.sources import open_table, row_count
 
 __all__ = [
-    "FARTHEST",
-    "MECHANISMS",
+    "BAG_COLUMNS",
+    "KAPPA",
     "PlannedProportions",
+    "PlannedSkew",
     "ProportionPlan",
-    "Settings",
-    "best_way",
+    "ProportionPlanner",
+    "SkewPlan",
+    "SkewPlanner",
     "plan_proportions",
-    "public_sets",
-    "way_named",
+    "plan_skew",
+    "skew_epsilon",
 ]
 
-FARTHEST = 2.0  # the largest L1 distance of two proportions
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What some mechanisms can be told: kappa, and how sigma follows from private counts."""
-
-    kappa: int | None = None
-    sigma_rule: str = "exact"
-
-
-MECHANISMS: Mapping[str, Callable[[Sets, float, float, Settings], Way]] = {
-    "laplace": lambda sets, epsilon, _, __: AdditiveCounts.laplace(sets, epsilon),
-    "gaussian": lambda sets, epsilon, delta, _: AdditiveCounts.gaussian(sets, epsilon, delta),
-    "laplace-prior": lambda sets, epsilon, _, __: PriorCounts(
-        AdditiveCounts.laplace(sets, epsilon)
-    ),
-    "scaled-dirichlet": lambda sets, epsilon, delta, told: ScaledCounts(
-        sets, epsilon, delta, told.sigma_rule
-    ),
-    "scaled-dirichlet-bounded": lambda sets, epsilon, delta, told: BoundedCounts(
-        sets, epsilon, delta, told.kappa
-    ),
+_SKEWS = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+BAG_COLUMNS: dict[str, Any] = {
+    "name": "--bag",
+    "help": "Public column that says which bag a row is in, for example year; repeat it for"
+    " several.",
+    "group": Group.DATA,
+    "parse": lambda columns: columns[0] if len(columns) == 1 else tuple(columns),
+    "many": True,
 }
-_PURE = ("laplace", "laplace-prior")
-_UNSOUND = ("scaled-dirichlet",)
-
-
-def way_named(
-    name: str, sets: Sets, epsilon: float, delta: float, told: Settings | None = None
-) -> Way:
-    """Return one mechanism, calibrated for these sets."""
-    if name not in MECHANISMS:
-        raise ParameterError(f"mechanism must be one of auto, {', '.join(MECHANISMS)}.")
-    epsilon = check_epsilon(epsilon)
-    delta = check_delta(delta, positive=name not in _PURE)
-    return MECHANISMS[name](sets, epsilon, delta, told or Settings())
-
-
-def best_way(
-    sets: Sets, epsilon: float, delta: float, told: Settings | None = None
-) -> tuple[str, Way]:
-    """Return the mechanism of least predicted distortion among those with a global guarantee.
-
-    The prediction is that before negative counts are cut off, which does not depend on labels; so
-    the choice costs no privacy.
-    """
-    names = [name for name in _usable(delta) if name not in _UNSOUND]
-    found = _ways(names, sets, epsilon, delta, told)
-    name = min(found, key=lambda n: float(found[n].distortion().mean()))
-    return name, found[name]
-
-
-def _usable(delta: float) -> list[str]:
-    return [name for name in MECHANISMS if delta > 0 or name in _PURE]
-
-
-def _ways(
-    names: Sequence[str], sets: Sets, epsilon: float, delta: float, told: Settings | None
-) -> dict[str, Way]:
-    """Return every mechanism of ``names`` that exists at this epsilon and delta."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = way_named(name, sets, epsilon, delta, told)
-        except ParameterError:
-            if name not in ("scaled-dirichlet-bounded", *_UNSOUND):
-                raise
-    return found
+KAPPA: dict[str, Any] = {
+    "help": "Number added to every count by scaled-dirichlet-bounded; public.",
+    "group": Group.PRIVACY,
+}
 
 
 @dataclass(frozen=True)
 class PlannedProportions:
-    """One mechanism at one epsilon: ``distortion`` is the mean over sets of the predicted E L1.
+    """One mechanism at one epsilon: ``distortion`` is the mean over bags of the predicted E L1.
 
-    ``worst`` is that of the set for which it is largest, ``protected`` whether the guarantee is
+    ``worst`` is that of the bag for which it is largest, ``protected`` whether the guarantee is
     global.
     """
 
@@ -114,7 +69,7 @@ class PlannedProportions:
 
 
 @dataclass(frozen=True)
-class ProportionPlan:
+class ProportionPlan(Plan):
     """A table of predicted distortions; no label was read for it.
 
     ``rows`` has one entry per mechanism and epsilon, ``chosen`` what ``auto`` takes at each.
@@ -128,7 +83,11 @@ class ProportionPlan:
     classes: int
     overlap: int
 
-    COLUMNS = ("epsilon", "mechanism", "distortion", "worst set", "guarantee")
+    title = (
+        "Predicted mean L1 distance of released proportions, over all bags and in the worst;"
+        " Dirichlet mechanisms for even classes; * is what auto takes"
+    )
+    columns = ("epsilon", "mechanism", "distortion", "worst bag", "guarantee")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table as text; a star marks what ``auto`` takes."""
@@ -142,9 +101,6 @@ class ProportionPlan:
             )
             for row in self.rows
         ]
-
-    def __str__(self) -> str:
-        return "\n".join(text_table(self.COLUMNS, self.cells()))
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as plain JSON values."""
@@ -182,40 +138,234 @@ def plan_proportions(
 ) -> ProportionPlan:
     """Return the predicted L1 distortion of proportions, mechanism by mechanism; reads no label.
 
-    ``sizes`` of the sets and the ``classes`` (or their number) are all that is needed; ``overlap``
-    is the largest number of sets that one row is in. One ``epsilon`` is shown with a quarter, a
+    ``sizes`` of the bags and the ``classes`` (or their number) are all that is needed; ``overlap``
+    is the largest number of bags that one row is in. One ``epsilon`` is shown with a quarter, a
     half, the double and four times of it.
     """
     asked = asked_epsilons(epsilon)
-    sets = public_sets(sizes, classes, overlap)
-    delta, told = check_delta(delta), Settings(kappa)
+    bags = bag_sizes(sizes, classes, overlap)
+    delta, settings = check_delta(delta), DirichletSettings(kappa)
     rows: list[PlannedProportions] = []
     chosen: list[PlannedProportions] = []
     for e in asked:
         found = [
-            _planned(name, e, way)
-            for name, way in _ways(_usable(delta), sets, e, delta, told).items()
+            _planned(name, e, noise)
+            for name, noise in every_count_noise(bags, e, delta, settings).items()
         ]
         rows += found
         chosen.append(min((row for row in found if row.protected), key=lambda r: r.distortion))
-    shown = tuple(int(n) for n in sets.sizes)
-    return ProportionPlan(tuple(rows), tuple(chosen), delta, shown, sets.classes, sets.overlap)
+    shown = tuple(int(n) for n in bags.sizes)
+    return ProportionPlan(tuple(rows), tuple(chosen), delta, shown, bags.classes, bags.overlap)
 
 
-def _planned(name: str, epsilon: float, way: Way) -> PlannedProportions:
-    of_sets = way.distortion()
-    mean, worst = float(of_sets.mean()), float(of_sets.max())
-    return PlannedProportions(name, epsilon, mean, worst, way.kind is Kind.GLOBAL)
+def _planned(name: str, epsilon: float, noise: CountNoise) -> PlannedProportions:
+    by_bag = noise.distortion()
+    mean, worst = float(by_bag.mean()), float(by_bag.max())
+    return PlannedProportions(name, epsilon, mean, worst, noise.kind is Kind.GLOBAL)
 
 
-def public_sets(sizes: Sequence[int], classes: int | Sequence[Any], overlap: int = 1) -> Sets:
-    """Return the public facts about some sets, checked."""
-    many = np.asarray(sizes)
-    if many.ndim != 1 or many.size == 0 or many.dtype.kind not in "iu" or many.min() < 1:
-        raise ParameterError("sizes must list the positive number of rows of every set.")
+def skew_epsilon(skew: float, classes: int) -> float:
+    """Return what bags of this skew cost each label: ln(skew (K - 1) / (1 - skew))."""
+    if not 1 / classes < skew < 1:
+        raise ParameterError(f"skew must lie strictly between 1/{classes} and 1; got {skew!r}.")
+    return math.log(skew * (classes - 1) / (1 - skew))
+
+
+@dataclass(frozen=True)
+class PlannedSkew:
+    """One way to share epsilon between the skew of bags and the noise on their proportions.
+
+    ``separation`` is the smallest singular value of the matrix of proportions, for even classes:
+    skew - (1 - skew)/(K - 1). ``error`` = (distortion + sampling) / separation, the L1 error of a
+    bag's proportions (noise, and what a bag of its size has anyway) as it grows when bags that are
+    alike have to be told apart.
+    """
+
+    skew: float
+    sets_epsilon: float
+    counts_epsilon: float
+    mechanism: str
+    distortion: float
+    separation: float
+    error: float
+
+
+@dataclass(frozen=True)
+class SkewPlan(Plan):
+    """A table of skews at one total epsilon; ``chosen`` has the least predicted error."""
+
+    rows: tuple[PlannedSkew, ...]
+    chosen: PlannedSkew
+    epsilon: float
+    delta: float
+
+    rows_in_all: int
+    classes: int
+
+    columns = ("skew", "epsilon of bags", "of counts", "mechanism", "distortion", "error")
+
+    @property
+    def title(self) -> str:
+        """What the table shows."""
+        return (
+            f"{self.rows_in_all:,} rows in {self.classes} bags, formed by the labels, at epsilon"
+            f" {self.epsilon:g} in all: more skew is easier to learn from and leaves noisier"
+            " proportions; * has the least error"
+        )
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text; a star marks the least error."""
+        return [
+            (
+                f"{row.skew:g}" + (" *" if row == self.chosen else ""),
+                f"{row.sets_epsilon:.3g}",
+                f"{row.counts_epsilon:.3g}",
+                row.mechanism,
+                f"{row.distortion:.3g}",
+                f"{row.error:.3g}",
+            )
+            for row in self.rows
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as plain JSON values."""
+        rows = [{**vars(row), "chosen": row == self.chosen} for row in self.rows]
+        return {"epsilon": self.epsilon, "delta": self.delta, "rows": rows}
+
+
+def plan_skew(
+    rows: int,
+    classes: int | Sequence[Any],
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    skews: Sequence[float] = _SKEWS,
+) -> SkewPlan:
+    """Return how skew trades against the noise of proportions at a total ``epsilon`` per label.
+
+    From the number of rows and classes alone. What membership costs is missing from the counts:
+    more skew is easier to learn from and leaves noisier proportions.
+    """
+    check_epsilon(epsilon)
     number = classes if isinstance(classes, int) else len(check_classes(classes))
-    if number < 2:
-        raise ParameterError("there must be two classes or more.")
-    if not 1 <= overlap <= len(many):
-        raise ParameterError("overlap is the largest number of sets that one row is in.")
-    return Sets(many, number, int(overlap))
+    if rows < number:
+        raise ParameterError("there must be a row for every bag, and a bag for every class.")
+    bags = bag_sizes([rows // number] * number, number)
+    found = []
+    for skew in skews:
+        if skew <= 1 / number:
+            continue
+        cost = skew_epsilon(skew, number)
+        if cost >= epsilon:
+            continue
+        name, noise = best_count_noise(bags, epsilon - cost, delta)
+        distortion = float(noise.distortion().mean())
+        if distortion >= FARTHEST:
+            continue
+        other = (1 - skew) / (number - 1)
+        spread = math.sqrt(skew * (1 - skew)) + (number - 1) * math.sqrt(other * (1 - other))
+        sampling = spread * math.sqrt(2 / math.pi / bags.sizes[0])
+        error = (distortion + sampling) / (skew - other)
+        found.append(PlannedSkew(skew, cost, epsilon - cost, name, distortion, skew - other, error))
+    if not found:
+        raise ParameterError(
+            "no skew leaves enough epsilon for the proportions: raise epsilon, take more rows, or"
+            " form bags without looking at labels."
+        )
+    best = min(found, key=lambda row: row.error)
+    return SkewPlan(tuple(found), best, epsilon, delta, rows, number)
+
+
+@dataclass(frozen=True)
+class SkewPlanner:
+    """What a plan of skewed bags is made from: the numbers of rows and of classes."""
+
+    table: Any = option(
+        None,
+        help="The rows: Parquet, CSV or Feather. Instead: --sizes.",
+        group=Group.DATA,
+        argument=True,
+    )
+    epsilon: Sequence[float] = option(
+        (),
+        help="Epsilon, for example 1; of bags, that of bags and proportions together.",
+        group=Group.PRIVACY,
+        parse=lambda texts: [float(text) for text in texts],
+        many=True,
+    )
+    sizes: Sequence[int] | None = option(
+        None,
+        help="Number of rows of each bag, with commas, instead of a table.",
+        group=Group.DATA,
+        parse=values,
+    )
+    delta: float = option(0.0, **DELTA)
+    classes: Any = option(
+        2,
+        help="The labels that can occur, with commas, or how many there are. Default: 2.",
+        group=Group.DATA,
+        parse=values,
+    )
+
+    def plan(self) -> Plan:
+        """Return how skew trades against noise."""
+        if len(self.epsilon) != 1:
+            raise ParameterError("bags and proportions share one epsilon; give --epsilon once.")
+        total = row_count(open_table(self.table)) if self._has_table() else sum(self._sizes())
+        return plan_skew(total, _class_count(self.classes), self.epsilon[0], self.delta)
+
+    def _has_table(self) -> bool:
+        if (self.table is None) == (self.sizes is None):
+            raise ParameterError("give the rows once: a table, or --sizes.")
+        return self.table is not None
+
+    def _sizes(self) -> list[int]:
+        sizes = list(self.sizes or ())
+        if not all(isinstance(n, int) for n in sizes):
+            raise ParameterError("--sizes takes numbers of rows, with commas.")
+        return sizes
+
+
+@dataclass(frozen=True)
+class ProportionPlanner(SkewPlanner):
+    """What a plan of proportions is made from: sizes of bags and classes, and no label."""
+
+    bags: Any = option(None, **BAG_COLUMNS)
+    kappa: int | None = option(None, **KAPPA)
+    skew: bool = option(
+        False,  # noqa: FBT003  # a default
+        help="Former name of `suffice plan bags`.",
+        group=Group.DATA,
+        hidden=True,
+    )
+
+    def plan(self) -> Plan:
+        """Return the distortion of every mechanism."""
+        if self.skew:
+            return super().plan()
+        check_settings("auto", self.delta, self.kappa, None)
+        sizes, overlap = self._bags()
+        asked = self.epsilon[0] if len(self.epsilon) == 1 else self.epsilon
+        return plan_proportions(
+            sizes, _class_count(self.classes), asked, self.delta, overlap=overlap, kappa=self.kappa
+        )
+
+    def _bags(self) -> tuple[list[int], int]:
+        """Return the sizes of the bags and how much they overlap."""
+        if not self._has_table():
+            if self.bags is not None:
+                raise ParameterError("--bag means nothing with --sizes: leave it out.")
+            return self._sizes(), 1
+        if not self.bags:
+            raise ParameterError("say which column holds the bags: --bag COLUMN.")
+        bags = read_bags(open_table(self.table), self.bags)
+        return bags.sizes.tolist(), bags.overlap
+
+
+def _class_count(classes: Any) -> int:
+    """Return how many classes were declared: a list of them, or a number alone."""
+    declared = (classes,) if isinstance(classes, int) else tuple(classes)
+    if not declared:
+        raise ParameterError("--classes takes labels with commas, or how many there are.")
+    alone = declared[0]
+    return alone if len(declared) == 1 and isinstance(alone, int) else len(declared)

@@ -9,22 +9,30 @@ that is given says itself where its numbers came from.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from suffice.engines.fitting import fit_pipeline
-from suffice.engines.local import fold
-from suffice.engines.summary import PublicSummary
 from suffice.errors import ParameterError, TableError
+from suffice.options import ByColumn, Group, option, pair, value_or_by_column
 from suffice.owner.overlap import warn_of_shared_rows
+from suffice.owner.public_rows import (
+    CATEGORIES,
+    MISSING,
+    PIPELINE,
+    given_features,
+    public_summary,
+)
+from suffice.owner.source import Source
 from suffice.tables.columns import Roles, is_categorical, resolve_roles
-from suffice.tables.pipeline import POLICIES, Column, Missing, Pipeline
+from suffice.tables.pipeline import Column, Missing, Pipeline
 from suffice.tables.provenance import DECLARED, PRIVATE_ROWS, Provenance, public_rows
 from suffice.tables.sources import Table, column_names, open_table
 
-__all__ = ["UNCLIPPED", "PrivateRows", "Scaling"]
+__all__ = ["UNCLIPPED", "PrivateRows", "PrivateScaling"]
 
 UNCLIPPED = 2.0**300  # a norm bound that no row reaches
 _CODED = (0.0, 1.0)  # the two values of a protected column, unless its range declares others
@@ -55,6 +63,11 @@ class PrivateRows:
     def origin(self) -> Provenance:
         """Where the numbers of the pipeline came from, through whatever releases."""
         return self.pipeline.origin
+
+    @property
+    def named_rows(self) -> tuple[str, ...]:
+        """The hashes of the rows that a given pipeline was fitted on, where it names them."""
+        return self.origin.rows if self.source == "given" else ()
 
     def tell_overlap(self) -> None:
         """Tell the owner, and nobody else, how many public rows are private ones; reads both."""
@@ -122,50 +135,74 @@ def _corners(
     return [(cell - mean) / scale for cell in cells]
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Where the pipeline of private rows comes from; see `suffice.owner.rados.mechanism.Rados`."""
+@dataclass(frozen=True, kw_only=True)
+class PrivateScaling:
+    """How private rows become vectors, without anything about them standing in the clear.
 
-    standardize: Any = None
-    ranges: Mapping[str, Range] | Range | None = None
-    bound: float | None = None
-    clip: float | None = None
-    intercept: float | None = None
-    missing: Missing = "error"
-    categories: Mapping[str, Sequence[Any]] | None = None
-    pipeline: Pipeline | None = None
+    Numbers are scaled by declared ``ranges`` (column -> (low, high), or one pair for all) to
+    [-1, 1], or by ``standardize``, a public table or "none"; rows are clipped at ``bound``, or at
+    the ``clip`` quantile of the public table's norms. "rows" takes all that from the private rows,
+    which makes a guarantee data-dependent. A ``pipeline`` of another release brings its own origin
+    along, and is data-dependent where that is private rows or unknown. ``intercept`` is the weight
+    of the constant coordinate, zero for none.
+    """
 
-    def rows(
-        self,
-        data: Any,
-        label: str | None,
-        features: Sequence[str] | None,
-        *,
-        promised: bool,
-        protect: Sequence[str],
-        boxed: bool,
-        progress: Progress = None,
+    standardize: Any = option(
+        None,
+        help="Public table to scale numbers by (a file), none for no scaling, or rows for the"
+        " private rows themselves, which protects less. Default: --range; rows without --epsilon.",
+        group=Group.PREPROCESSING,
+        path=lambda text: None if text in ("rows", "none") else Path(text),
+    )
+    ranges: Mapping[str, Range] | Range | ByColumn | None = option(
+        None,
+        name="--range",
+        help="COLUMN=LO,HI: range of a column of numbers, known beforehand (repeatable). LO,HI"
+        " alone: of all other columns.",
+        group=Group.PREPROCESSING,
+        parse=value_or_by_column(pair, "--range"),
+        many=True,
+    )
+    bound: float | None = option(
+        None,
+        help="Length at which longer rows are shortened, known beforehand.",
+        group=Group.PREPROCESSING,
+    )
+    clip: float | None = option(
+        None,
+        help="Quantile of the public table's row lengths at which longer rows are shortened.",
+        group=Group.PREPROCESSING,
+        planned=False,
+    )
+    intercept: float | None = option(
+        None,
+        help="Weight of the intercept; 0 for none.",
+        group=Group.PREPROCESSING,
+        planned=False,
+    )
+    missing: Missing = option("error", **MISSING, planned=False)
+    categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
+    pipeline: Pipeline | None = option(None, **PIPELINE, planned=False)
+
+    def read_private(
+        self, source: Source, *, promised: bool, protect: Sequence[str], boxed: bool
     ) -> PrivateRows:
-        """Return the private table with its pipeline.
+        """Return the private table with its pipeline; reads its rows only where they scale it.
 
         ``promised``: a guarantee is asked for. ``protect``: columns that must become -1 and +1, in
         rows that are never clipped. ``boxed``: rows must not be clipped, since one value would then
         move all coordinates; the norm bound is that of the declared ranges.
         """
-        if self.missing not in POLICIES:
-            raise ParameterError(f"missing must be one of {', '.join(POLICIES)}.")
         if self.clip is not None and self.bound is not None:
             raise ParameterError("say once where rows are clipped: bound, or clip.")
+        label, features = source.label, source.features
         if self.pipeline is not None:
-            given = tuple(column.name for column in self.pipeline.columns)
-            if features is not None and tuple(features) != given:
-                raise ParameterError("the given pipeline has other features than those asked for.")
-            features = given
-        table = self._private_table(data, label, features, promised=promised)
+            features = given_features(self.pipeline, features)
+        table = self._private_table(source.data, label, features, promised=promised)
         roles = resolve_roles(table.schema, label=label, features=features)
         ranges = self._ranges(table.schema, roles, protect)
         pipeline, source = self._pipeline(
-            table, roles, ranges, promised=promised, progress=progress
+            table, roles, ranges, promised=promised, progress=source.progress
         )
         public = self._public_table() if source == "public" else None
         made = PrivateRows(table, roles, pipeline, source, ranges, tuple(protect), public)
@@ -217,20 +254,13 @@ class Scaling:
     def _ranges(self, schema: pa.Schema, roles: Roles, protect: Sequence[str]) -> dict[str, Range]:
         """Return the declared ranges of the columns of numbers, coded ones among them."""
         numbers = [n for n in roles.features if not self._is_text(schema, n)]
-        named = self.ranges if isinstance(self.ranges, Mapping) else {}
-        strange = sorted({*named, *protect} - set(numbers))
+        declared = ByColumn.of(self.ranges)
+        strange = sorted({*declared.named, *protect} - set(numbers))
         if strange:
             raise ParameterError(f"{strange[0]!r} is declared, but it is no feature of numbers.")
-        found = {}
-        for name in numbers:
-            limits = named.get(name)
-            if limits is None and name in protect:
-                limits = _CODED
-            if limits is None and not isinstance(self.ranges, Mapping):
-                limits = self.ranges
-            if limits is not None:
-                found[name] = _checked_range(name, limits)
-        return found
+        coded = ByColumn(dict.fromkeys(protect, _CODED) | dict(declared.named), declared.others)
+        limits = {name: coded[name] for name in numbers}
+        return {n: _checked_range(n, ends) for n, ends in limits.items() if ends is not None}
 
     def _is_text(self, schema: pa.Schema, name: str) -> bool:
         """Say whether a column becomes categories: as a given pipeline has it, if there is one."""
@@ -262,14 +292,12 @@ class Scaling:
     def _fitted(self, table: Table, roles: Roles, progress: Progress) -> tuple[Pipeline, str]:
         """Return the pipeline of a table's columns, and their hash; its label is never read."""
         resolve_roles(table.schema, features=roles.features)
-        schema = pa.schema([table.schema.field(name) for name in roles.features])
         declared = dict(self.categories or {})
-        summary = PublicSummary(schema, frozenset(declared))
-        seen = fold(table.batches(roles.features), summary, progress).result()
+        summary = public_summary(table, roles.features, frozenset(declared), progress)
         fitted = fit_pipeline(
-            seen, roles.features, categories=declared, missing=self.missing, clip=self.clip
+            summary, roles.features, categories=declared, missing=self.missing, clip=self.clip
         )
-        return fitted, seen.rows_hash
+        return fitted, summary.rows_hash
 
     def _declared(
         self, schema: pa.Schema, roles: Roles, ranges: Mapping[str, Range], *, scaled: bool

@@ -14,23 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from suffice.engines.rados import default_count
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError
-from suffice.owner.planning import text_table
+from suffice.owner.plans import Plan
 from suffice.owner.public_rows import PublicRows
 from suffice.owner.rados.guarantees import (
     label_sensitivity,
     most_memberships,
     record_sensitivity,
 )
-from suffice.owner.rados.mechanism import Rados
 from suffice.owner.rados.pipeline import UNCLIPPED, PrivateRows
-from suffice.owner.rados.ways import label_noise
+from suffice.owner.rados.procedures import label_noise
 from suffice.privacy.noise import GaussianNoise
-from suffice.tables.sources import open_table
 
-__all__ = ["RadoOption", "RadoPlan", "plan_rados"]
+__all__ = ["RadoOption", "RadoPlan", "plan_private_rows"]
 
 _FINE, _DROWNED = 0.5, 2.0  # noise over spread: below, it hardly shows; above, nothing else does
 
@@ -71,14 +68,26 @@ class RadoOption:
 
 
 @dataclass(frozen=True)
-class RadoPlan:
+class RadoPlan(Plan):
     """What noise would do to rados of each unit, and what to do about it; no row was read."""
 
     options: tuple[RadoOption, ...]
-    advice: tuple[str, ...]
+    verdicts: tuple[str, ...]
     rows: int
 
-    COLUMNS = ("release", "unit", "rados", "spread", "noise", "on their mean", "")
+    columns = ("release", "unit", "rados", "spread", "noise", "on their mean", "")
+
+    @property
+    def title(self) -> str:
+        """What the table shows."""
+        return (
+            f"Noise on a coordinate of a rado, and what random signs make of it: {self.rows} rows"
+        )
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to do, in sentences."""
+        return self.verdicts
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table as text."""
@@ -94,10 +103,6 @@ class RadoPlan:
             )
             for option in self.options
         ]
-
-    def __str__(self) -> str:
-        table = text_table(self.COLUMNS, self.cells())
-        return "\n".join([*table, *self.advice])
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as plain JSON values."""
@@ -119,43 +124,25 @@ class RadoPlan:
         }
 
 
-def plan_rados(
-    X: Any,
-    epsilon: float,
-    delta: float,
-    *,
-    label: str | None = None,
-    features: Sequence[str] | None = None,
-    count: int | None = None,
-    **settings: Any,
+def plan_private_rows(
+    rows: PrivateRows, size: int, count: int, epsilon: float, delta: float
 ) -> RadoPlan:
-    """Return whether noise would drown rados of the table ``X``, from its number of rows alone.
+    """Return whether noise would drown ``count`` rados of ``size`` such rows; reads none of them.
 
-    ``settings`` are those of `Rados` that say how rows are scaled: ``ranges``, ``standardize``,
-    ``bound``, ``clip``, ``intercept``, ``pipeline``, ``categories``. Where ``standardize`` is a
-    public table its rows say how long rows are, otherwise they are taken to be as long as allowed.
+    A public table that scales come from says how long rows are, otherwise they are taken to be as
+    long as allowed.
     """
-    if isinstance(settings.get("standardize"), str) and settings["standardize"] == "rows":
-        raise ParameterError(
-            "a plan reads no private row: declare ranges or a bound, or name a public table."
-        )
-    mechanism = Rados(epsilon=epsilon, delta=delta, unit="record", **settings)
-    rows = mechanism.private_rows(X, label, features)
     if rows.pipeline.bound >= UNCLIPPED:
         raise ParameterError("a plan needs a norm bound: ranges, bound=... or a public table.")
-    only = rows.roles.label or rows.roles.features[0]
-    size = sum(batch.num_rows for batch in rows.table.batches([only]))
-    return _Forecast(rows, size, epsilon, delta, _mean_square(rows, settings)).plan(
-        default_count(size) if count is None else count
-    )
+    return _Forecast(rows, size, epsilon, delta, _mean_square(rows)).plan(count)
 
 
-def _mean_square(rows: PrivateRows, settings: dict[str, Any]) -> float:
+def _mean_square(rows: PrivateRows) -> float:
     """Return the mean square of a coordinate, from public rows or from the norm bound."""
-    pipeline, wanted = rows.pipeline, settings.get("standardize")
-    if rows.source != "public":
+    pipeline = rows.pipeline
+    if rows.public is None:
         return pipeline.norm_bound**2 / len(pipeline.outputs)
-    sample, _ = PublicRows(open_table(wanted), rows.roles, pipeline).sample()
+    sample, _ = PublicRows(rows.public, rows.roles, pipeline).sample()
     return float(np.mean(sample**2))
 
 

@@ -1,23 +1,24 @@
 """Randomised records: every label and every feature leaves randomised (Barber 2020)."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
-from suffice.owner.classes import check_declared
+from suffice.options import ByColumn, Group, option, pair, states, value_or_by_column
 from suffice.owner.fingerprint import CellFingerprint
-from suffice.owner.ledger import Ledger
-from suffice.owner.publish import of_versions, publish
-from suffice.owner.responses.cells import PrivateCells
+from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Procedure
+from suffice.owner.publish import PrivateIdentity
 from suffice.owner.responses.channels import Channel, channel_of, response_of
+from suffice.owner.responses.exact import PrivateCells
 from suffice.owner.responses.records import DeclaredRecords
-from suffice.owner.statistics import check_given_once, labelled_batches
+from suffice.owner.source import LabelledBatch, Source, labelled_batches
 from suffice.privacy.calibrate import check_delta
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.response import Response
@@ -25,7 +26,7 @@ from suffice.release.artifact import Release
 from suffice.release.spread import Added, Flips, SpreadColumn
 from suffice.strict_json import canonical
 from suffice.tables.columns import Roles, feature_names, resolve_roles
-from suffice.tables.labels import check_classes
+from suffice.tables.labels import Classes, check_classes
 from suffice.tables.sources import Table, column_names, open_table
 
 __all__ = ["RandomizedResponse"]
@@ -33,8 +34,31 @@ __all__ = ["RandomizedResponse"]
 _T = TypeVar("_T")
 
 
+class NoiseType(StrEnum):
+    """The noise on numbers."""
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+
+
+@dataclass(frozen=True)
+class _PrivateTable:
+    """A table all of whose columns are private, and what was declared about them."""
+
+    table: Table
+    roles: Roles
+    declared: DeclaredRecords
+    classes: Classes
+    given: Source
+    shown = ()
+
+    def batches(self) -> Iterator[LabelledBatch]:
+        """Yield the private records with their labels."""
+        return labelled_batches(self.table, self.roles, self.classes, self.given)
+
+
 @dataclass(frozen=True, eq=False)
-class RandomizedResponse:
+class RandomizedResponse(Mechanism[_PrivateTable]):
     """Protects each cell: every label and every feature leaves randomised, once.
 
     A discrete cell in state j becomes i with probability P_ij, a continuous one is held to its
@@ -55,91 +79,139 @@ class RandomizedResponse:
     classes, states, ranges and noise were declared without looking at the records.
     """
 
-    classes: Sequence[Any] = (0, 1)
-    label_flip: Any = None
-    label_epsilon: float | None = None
-    states: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None
-    ranges: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None
-    feature_flip: float | Mapping[str, Any] | None = None
-    feature_noise: float | Mapping[str, float] | None = None
-    kernel: str = "gaussian"
-    delta: float = 1e-6
+    name = "responses"
+
+    classes: Sequence[Any] = option((0, 1), **CLASSES)
+    label_flip: Any = option(
+        None,
+        help="Probability that a label becomes another one, for example 0.25.",
+        group=Group.PRIVACY,
+        parse=float,
+    )
+    label_epsilon: float | None = option(
+        None,
+        **(EPSILON | {"help": "Epsilon of each label, for example 1; instead of --label-flip."}),
+        name="--epsilon",
+    )
+    states: Mapping[str, Sequence[Any]] | Sequence[Any] | ByColumn | None = option(
+        None,
+        help="COLUMN=A,B,C or COLUMN=0..255: possible values of a column (repeatable). A,B,C or"
+        " 0..255 alone: of all other columns.",
+        group=Group.DATA,
+        parse=value_or_by_column(states, "--states"),
+        many=True,
+        old=("--all-states",),
+    )
+    ranges: Mapping[str, tuple[float, float]] | tuple[float, float] | ByColumn | None = option(
+        None,
+        name="--range",
+        help="COLUMN=LO,HI: range of a column of numbers (repeatable). LO,HI alone: of all other"
+        " columns.",
+        group=Group.DATA,
+        parse=value_or_by_column(pair, "--range"),
+        many=True,
+    )
+    feature_flip: float | Mapping[str, Any] | ByColumn | None = option(
+        None,
+        help="Probability that a feature takes another of its possible values, for example 0.2;"
+        " COLUMN=0.3: of one column (repeatable).",
+        group=Group.PRIVACY,
+        parse=value_or_by_column(float, "--feature-flip"),
+        many=True,
+    )
+    feature_noise: float | Mapping[str, float] | ByColumn | None = option(
+        None,
+        name="--feature-noise-variance",
+        old=("--feature-noise",),
+        help="Variance of the noise added to numbers, for example 0.5; COLUMN=2: of one column"
+        " (repeatable).",
+        group=Group.PRIVACY,
+        parse=value_or_by_column(float, "--feature-noise-variance"),
+        many=True,
+    )
+    kernel: str = option(
+        "gaussian",
+        name="--noise-type",
+        old=("--kernel",),
+        help="Type of noise on numbers: gaussian (uses --delta) or laplace.",
+        group=Group.PRIVACY,
+        choices=NoiseType,
+    )
+    delta: float = option(
+        1e-6,
+        help="Delta at which the epsilon of Gaussian noise is read, for example 1e-6.",
+        group=Group.PRIVACY,
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_delta(self.delta)
 
-    def release(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        ledger: Ledger | None,
-        dataset: str | None = None,
-        label: str | None = None,
-        features: Sequence[str] | None = None,
-        request: str | None = None,
-        data_changed: bool = False,
-        found_at: str | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> Release:
-        """Return the randomised records, paid for from ``ledger`` (None, said aloud, for none).
+    def declared_classes(self) -> Classes:
+        """Return the declared classes."""
+        return check_classes(self.classes)
 
-        The labels are ``y``, or the column ``label`` of the table ``X``; features are all other
-        columns unless they are named. There may be none: then it is a poll. ``data_changed`` says
-        that the data under this name are no longer those of earlier releases.
-        """
-        check_given_once(y, label)
-        classes = check_classes(self.classes)
-        check_declared(classes, ledger, dataset, label)
-        named = open_table(X, text=column_names(X))  # no type is read off a private cell
-        roles = _roles(named.schema, label, features)
+    def public(self, source: Source) -> _PrivateTable:
+        """Return the table, its columns typed as declared: no type is read off a private cell."""
+        named = open_table(source.data, text=column_names(source.data))
+        roles = _roles(named.schema, source.label, source.features)
         declared = self._declared(roles.features)
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
-        table = open_table(X, text=[label, *discrete], numbers=continuous)
-        rows = _PrivateRows(table, roles)
-        guarantees = tuple(
-            of_versions(g, data_changed=data_changed) for g in declared.guarantees(self.delta)
-        )
-        details = declared.details(classes)
-        seen = None if ledger is None else CellFingerprint(table.schema, rows.roles.features)
-        cells = PrivateCells(declared.columns, declared.channels, classes, seen)
-        cells.read(labelled_batches(rows, y, classes), progress)
-        return publish(
-            lambda: declared.release(_drawn(cells, declared.label), classes, guarantees, found_at),
-            guarantees,
-            ledger=ledger,
-            dataset=dataset,
-            request=request,
-            parameters={
-                "kind": "responses",
-                "epsilon": guarantees[0].epsilon,
-                "delta": self.delta,
-                "channel": declared.label.matrix.tolist(),
-                "details": hashlib.sha256(canonical(details)).hexdigest(),
-            },
-            fingerprint=cells.fingerprint,
-            content=b"" if ledger is None else cells.content,
-            data_changed=data_changed,
+        table = open_table(source.data, text=[source.label, *discrete], numbers=continuous)
+        return _PrivateTable(table, roles, declared, self.declared_classes(), source)
+
+    def choose(self, public: _PrivateTable) -> "RandomisedRecords":
+        """Return the declared noise: nothing is chosen."""
+        return RandomisedRecords(public, self.delta)
+
+    def plan(self, source: Source, epsilons: Sequence[float] = ()) -> NoReturn:
+        """Refuse: what such a release costs is what was declared (`guarantees`)."""
+        del source, epsilons
+        raise ParameterError(
+            "randomised records need no plan: their cost follows from what is declared. See it"
+            " with RandomizedResponse(...).guarantees()."
         )
 
     def columns(self, features: Sequence[str] | None = None) -> tuple[SpreadColumn, ...]:
         """Return the columns ``features`` with their noise; unless given, all declared by name."""
-        states, ranges = _by_name(self.states), _by_name(self.ranges)
+        held, ranges = ByColumn.of(self.states), ByColumn.of(self.ranges)
         if features is None:
-            features = [*states, *ranges]
-            if _for_all(self.states) is not None or _for_all(self.ranges) is not None:
+            features = [*held.named, *ranges.named]
+            if held.others is not None or ranges.others is not None:
                 raise ParameterError("say which columns there are (features), or declare each.")
-        for name in {*states, *ranges, *_by_name(self.feature_flip), *_by_name(self.feature_noise)}:
+        noises = (ByColumn.of(self.feature_flip), ByColumn.of(self.feature_noise))
+        for name in [name for given in (held, ranges, *noises) for name in given.named]:
             if name not in features:
                 raise ParameterError(
                     f"{name!r} is declared, but it is no feature; the label's states are the"
                     " classes (classes=..., --classes)."
                 )
-        twice = [name for name in features if name in states and name in ranges]
-        if twice or (_for_all(self.states) is not None and _for_all(self.ranges) is not None):
+        twice = [name for name in features if name in held.named and name in ranges.named]
+        if twice or (held.others is not None and ranges.others is not None):
             raise ParameterError("a column has states or a range; these declarations give it both.")
-        return tuple(self._column(name) for name in features)
+        made = tuple(self._column(name) for name in features)
+        self._check_used(made)
+        return made
+
+    def _check_used(self, columns: Sequence[SpreadColumn]) -> None:
+        """Raise if noise was declared for a sort of column that there is none of."""
+        discrete = {column.states is not None for column in columns}
+        unused = {
+            ("feature_flip", "--feature-flip", "states (states, --states)"): (
+                True,
+                self.feature_flip,
+            ),
+            ("feature_noise", "--feature-noise-variance", "numbers (ranges, --range)"): (
+                False,
+                self.feature_noise,
+            ),
+        }
+        for (field, name, what), (sort, given) in unused.items():
+            if given is not None and columns and sort not in discrete and ByColumn.of(given):
+                raise ParameterError(
+                    f"{field} ({name}) means nothing without {what}: leave it out."
+                )
 
     def guarantees(self, features: Sequence[str] | None = None) -> tuple[Guarantee, ...]:
         """Return what is promised per label, per attribute and per record, before any data."""
@@ -155,7 +227,7 @@ class RandomizedResponse:
 
     def _label(self) -> Response:
         """Return what randomises labels."""
-        count = len(check_classes(self.classes))
+        count = len(self.declared_classes())
         if (self.label_flip is None) == (self.label_epsilon is None):
             raise ParameterError(
                 "give the noise of labels once: label_flip, or label_epsilon (--epsilon)."
@@ -168,22 +240,22 @@ class RandomizedResponse:
 
     def _column(self, name: str) -> SpreadColumn:
         """Return one column as it was declared."""
-        states, limits = _of(self.states, name), _of(self.ranges, name)
-        if name in _by_name(self.ranges):
-            states = None
-        if states is None and limits is None:
+        held, limits = ByColumn.of(self.states)[name], ByColumn.of(self.ranges)[name]
+        if name in ByColumn.of(self.ranges).named:
+            held = None
+        if held is None and limits is None:
             raise ParameterError(
                 f"column {name!r} has no declared states or range. What it can hold is never read"
                 " off private records: declare it (states or ranges; --states, --range). If only"
                 " labels are private, see the mechanism response of the mean operator."
             )
-        noise = _of(self.feature_noise if states is None else self.feature_flip, name)
+        noise = ByColumn.of(self.feature_noise if held is None else self.feature_flip)[name]
         if noise is None:
-            option = "feature_noise" if states is None else "feature_flip"
-            raise ParameterError(f"column {name!r} has no noise; give {option}.")
-        if states is None:
+            field = "feature_noise" if held is None else "feature_flip"
+            raise ParameterError(f"column {name!r} has no noise; give {field}.")
+        if held is None:
             return SpreadColumn(name, None, _about(name, lambda: self._added(limits, noise)))
-        plain = tuple(states) if isinstance(states, range) else tuple(map(_plain, states))
+        plain = tuple(held) if isinstance(held, range) else tuple(map(_plain, held))
         return SpreadColumn(name, plain, _about(name, lambda: _flips(len(plain), noise)))
 
     def _added(self, limits: Any, variance: Any) -> Added:
@@ -196,6 +268,48 @@ class RandomizedResponse:
             raise ParameterError("a range is a pair of numbers, a variance a number.") from None
 
 
+@dataclass(frozen=True, eq=False)
+class RandomisedRecords(Procedure[PrivateCells]):
+    """Whole records, every cell through the noise that was declared for it."""
+
+    kind = "responses"
+    public: _PrivateTable
+    delta: float
+
+    def accumulator(self, *, identified: bool) -> PrivateCells:
+        """Return an empty set of cells."""
+        table, declared = self.public.table, self.public.declared
+        features = self.public.roles.features
+        cells = CellFingerprint(table.schema, features) if identified else None
+        return PrivateCells(declared.columns, declared.channels, self.public.classes, cells)
+
+    def guarantees(self, exact: PrivateCells) -> tuple[Guarantee, ...]:
+        """Return the promises per label, attribute and record."""
+        del exact
+        return self.public.declared.guarantees(self.delta)
+
+    def parameters(self, exact: PrivateCells) -> Mapping[str, Any]:
+        """Return the public description of the request."""
+        declared, details = self.public.declared, self.public.declared.details(self.public.classes)
+        return {
+            "kind": self.kind,
+            "epsilon": self.guarantees(exact)[0].epsilon,
+            "delta": self.delta,
+            "channel": declared.label.matrix.tolist(),
+            "details": hashlib.sha256(canonical(details)).hexdigest(),
+        }
+
+    def identity(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
+        """Return the fingerprints of labels and cells."""
+        del guarantees
+        return PrivateIdentity(exact.fingerprint, exact.content)
+
+    def draw(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> Release:
+        """Return the release, with fresh answers."""
+        declared = self.public.declared
+        return declared.release(exact.randomised(declared.label), self.public.classes, guarantees)
+
+
 def _roles(schema: pa.Schema, label: str | None, features: Sequence[str] | None) -> Roles:
     """Return label and features; with a label there need be no features."""
     others = feature_names(schema, [label]) if features is None else features
@@ -203,17 +317,6 @@ def _roles(schema: pa.Schema, label: str | None, features: Sequence[str] | None)
         return resolve_roles(schema, label=label, features=features)
     resolve_roles(schema, features=[label])  # it must be there, once
     return Roles((), label)
-
-
-@dataclass(frozen=True)
-class _PrivateRows:
-    table: Table
-    roles: Roles
-
-
-def _drawn(cells: PrivateCells, label: Response) -> dict[str, np.ndarray]:
-    """Return the arrays of a release, with fresh answers."""
-    return {"answers": cells.labels(label), "codes": cells.codes(), "values": cells.values()}
 
 
 def _flips(states: int, flip: Any) -> Flips:
@@ -234,19 +337,6 @@ def _flips(states: int, flip: Any) -> Flips:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _by_name(declared: Any) -> Mapping[str, Any]:
-    return declared if isinstance(declared, Mapping) else {}
-
-
-def _for_all(declared: Any) -> Any:
-    return None if isinstance(declared, Mapping) else declared
-
-
-def _of(declared: Any, name: str) -> Any:
-    """Return what is declared for a column: by its name, or for all."""
-    return declared.get(name) if isinstance(declared, Mapping) else declared
 
 
 def _about(name: str, make: Callable[[], _T]) -> _T:

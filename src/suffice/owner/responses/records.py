@@ -51,7 +51,6 @@ class DeclaredRecords:
         randomised: Mapping[str, np.ndarray],
         classes: Sequence[Any],
         guarantees: tuple[Guarantee, ...],
-        found_at: str | None = None,
     ) -> Release:
         """Return the release of cells that went through the noise: answers, codes and values."""
         details = self.details(classes)
@@ -59,7 +58,7 @@ class DeclaredRecords:
         for name in ("answers", "codes", "values"):
             content.update(randomised[name].tobytes())
         count = len(randomised["answers"])
-        rows = RowSet(count, "sha256:" + content.hexdigest(), found_at)
+        rows = RowSet(count, "sha256:" + content.hexdigest())
         return Release(
             kind="responses",
             arrays={**randomised, "channel": self.label.matrix},

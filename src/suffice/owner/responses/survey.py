@@ -14,7 +14,7 @@ import numpy as np
 
 from suffice import participant, strict_json
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError
-from suffice.owner.publish import publish
+from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.owner.responses.channels import channel_of, response_of
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.owner.responses.records import DeclaredRecords
@@ -151,11 +151,9 @@ def collect(survey: Survey, answers: Sequence[str | Path]) -> Release:
     return publish(
         lambda: declared.release(_arrays(survey, rows), classes, promises),
         promises,
-        ledger=None,
-        dataset=None,
-        request=None,
+        Payment(None),  # see above
         parameters={"kind": "responses", "survey": survey.id},
-        fingerprint=b"",
+        identity=PrivateIdentity(),
     )
 
 

@@ -42,8 +42,8 @@ def answer(node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
     missing = [name for name in ("party", "records", "label", "aux") if name not in node]
     if missing:
         raise ParameterError(f"the node's configuration lacks {missing[0]!r} (or give a part).")
-    from suffice.owner.parties.aggregate import METHODS
-    from suffice.owner.parties.tables import PartyTable
+    from suffice.owner.parties.mechanism import METHODS
+    from suffice.owner.parties.records import PartyTable
 
     auxiliary, classes = audience(text(node, "aux"), run)
     records = PartyTable.read(

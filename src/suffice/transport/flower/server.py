@@ -83,7 +83,7 @@ def _bytes_of(reply: Any) -> bytes | None:
 def release_of(parts: Sequence[bytes], run: Mapping[str, Any]) -> Any:
     """Return the aggregation of contributions as the run's configuration says."""
     from suffice.owner.ledger import Ledger
-    from suffice.owner.parties.aggregate import METHODS, PrivateEnsemble
+    from suffice.owner.parties.mechanism import METHODS, PrivateEnsemble
 
     payer = run.get("ledger")
     if bool(payer) == bool(run.get("no-ledger", False)):

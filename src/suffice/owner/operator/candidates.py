@@ -6,15 +6,16 @@ Everything here is computed from public rows: choosing costs no privacy.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError
-from suffice.owner.forecast import PublicMoments, Utility
-from suffice.owner.operator_form import label_change, operator_columns
+from suffice.owner.operator.forecast import PublicMoments, Utility
+from suffice.owner.operator.form import label_change, operator_columns
+from suffice.owner.operator.shaping import MOST_SHAPED, Shape, whitening
 from suffice.owner.public_rows import PublicRows
-from suffice.owner.shaping import MOST_SHAPED, Shape, whitening
 from suffice.privacy.noise import (
     GaussianNoise,
     KNormNoise,
@@ -30,10 +31,11 @@ __all__ = [
     "MECHANISMS",
     "MOST_STATES",
     "Candidate",
-    "Ways",
+    "Candidates",
+    "OperatorMechanism",
     "candidates",
     "choose",
-    "mechanism_names",
+    "mechanisms_at",
 ]
 
 ADDITIVE: Mapping[str, Callable[[Sensitivity, float, float], Noise]] = {
@@ -42,6 +44,19 @@ ADDITIVE: Mapping[str, Callable[[Sensitivity, float, float], Noise]] = {
     "knorm": lambda reach, epsilon, _: KNormNoise.calibrated(reach, epsilon),
 }
 MECHANISMS = (*ADDITIVE, "response")
+
+
+class OperatorMechanism(StrEnum):
+    """The mechanisms of a mean operator; the first two let public rows choose."""
+
+    AUTO = "auto"
+    SUMS = "sums"
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+    KNORM = "knorm"
+    RESPONSE = "response"
+
+
 # Names for a choice that public rows make: any mechanism, or any that adds noise to sums.
 GROUPS: Mapping[str, tuple[str, ...]] = {"auto": MECHANISMS, "sums": tuple(ADDITIVE)}
 MOST_STATES = 256  # classes of randomised labels: an answer is one byte
@@ -89,16 +104,16 @@ def candidates(
     asked: Sequence[tuple[float, float]],
 ) -> list[Candidate]:
     """Return every way to release by ``mechanism`` ("auto": any) at each (epsilon, delta)."""
-    ways = Ways(public, classes)
+    every = Candidates(public, classes)
     return [
         candidate
         for epsilon, delta in asked
-        for name in mechanism_names(mechanism, delta)
-        for candidate in ways.of(name, epsilon, delta)
+        for name in mechanisms_at(mechanism, delta)
+        for candidate in every.of(name, epsilon, delta)
     ]
 
 
-class Ways:
+class Candidates:
     """The ways to release something about these public rows and labels of this many classes."""
 
     def __init__(self, public: PublicRows, classes: int) -> None:
@@ -150,7 +165,7 @@ def _norms(rows: np.ndarray) -> tuple[float, float]:
     return float(np.abs(rows).sum(axis=1).max()), float(np.linalg.norm(rows, axis=1).max())
 
 
-def mechanism_names(mechanism: str, delta: float) -> list[str]:
+def mechanisms_at(mechanism: str, delta: float) -> list[str]:
     """Return the mechanisms that ``mechanism`` stands for at this delta."""
     if mechanism not in {*GROUPS, *MECHANISMS}:
         raise ParameterError(f"mechanism must be one of {', '.join((*GROUPS, *MECHANISMS))}.")

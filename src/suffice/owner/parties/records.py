@@ -1,17 +1,19 @@
 """Parties from one table: their records by a party column, a linear classifier for each."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from suffice.errors import TableError
+from suffice.engines.local import fold
+from suffice.errors import ParameterError, TableError
 from suffice.learner.local import local_classifiers
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import STRANGER, UNKNOWN, Enrolled, Rejection
+from suffice.owner.parties.gathering import Gathered
 from suffice.owner.parties.tally import ParameterTally, VoteTally
 from suffice.owner.parties.votes import from_codes
 from suffice.tables.columns import resolve_roles
@@ -19,7 +21,7 @@ from suffice.tables.labels import Classes, label_codes
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 
-__all__ = ["PartyTable", "predicted"]
+__all__ = ["PartyRecords", "PartyTable", "cast_votes", "predicted"]
 
 _CELLS = 2**23  # scores that are held at once
 
@@ -56,30 +58,9 @@ class PartyTable:
         Where parties are ``enrolled``, a table in which none of them has a record is read as well:
         they all count as zero. Where they are enrolled by name, records of others are left out.
         """
-        columns = auxiliary.pipeline.columns
-        features = tuple(column.name for column in columns)
-        coded = [column.name for column in columns if column.categories is not None]
-        numbers = [name for name in features if name not in coded]
-        table = open_table(data, text=[label, party, *coded], numbers=numbers)
-        resolve_roles(table.schema, label=label, features=features, party=party)
-        wanted = [*features, label, *([] if party is None else [party])]
-        batches, codes, door = [], [], _Door(enrolled or Enrolled(1))
-        for batch in table.batches(wanted):
-            own = batch if party is None else door.admitted(batch, party)
-            if own.num_rows:
-                batches.append(own.select(features))
-                codes.append(label_codes(own.column(label), classes))
-            if progress is not None:
-                progress(batch.num_rows)
-        if not batches and enrolled is None:
-            raise TableError("the table has no rows.")
-        names, index = [""], np.zeros(sum(map(len, codes)), dtype=np.int64)
-        if party is not None:
-            found, index = np.unique(door.owners, return_inverse=True)
-            names = found.tolist()
-        rows = _mapped(auxiliary.pipeline, batches, index)
-        labels = np.concatenate([np.zeros(0, dtype=np.int64), *codes])
-        return cls(rows, labels, index, tuple(names), classes, door.strangers())
+        records = PartyRecords(auxiliary, label, classes, party, enrolled)
+        fold(records.batches(data), records, progress)
+        return records.table()
 
     def parameters(self, lam: float) -> np.ndarray:
         """Return every party's own classifier, (parties, d, K), at the same penalty."""
@@ -104,6 +85,14 @@ class PartyTable:
         """Return the parameters of the enrolled parties' classifiers."""
         parts = tuple(self.averaged(auxiliary, lam))
         return ParameterTally(auxiliary, self.classes, enrolled, lam, parts)
+
+    def gathered(
+        self, auxiliary: AuxiliaryRows, statistic: str, lam: float, enrolled: Enrolled
+    ) -> Gathered:
+        """Return the sum over the enrolled parties: of votes, or of their parameters."""
+        count = self.parameter_tally if statistic == "parameters" else self.tally
+        total = count(auxiliary, lam, enrolled).gathered(statistic)
+        return replace(total, rejected=(*self.strangers, *total.rejected))
 
     def present(self) -> np.ndarray:
         """Return which classes each party has, (parties, K)."""
@@ -134,6 +123,71 @@ class PartyTable:
         return PartyContribution.of_parameters(name, model, auxiliary, classes=classes, lam=lam)
 
 
+class PartyRecords:
+    """Takes in private records of several parties; an accumulator, whose parts follow each other.
+
+    Without a column ``party`` all records are one party's.
+    """
+
+    def __init__(
+        self,
+        auxiliary: AuxiliaryRows,
+        label: str,
+        classes: Classes,
+        party: str | None,
+        enrolled: Enrolled | None,
+    ) -> None:
+        self._auxiliary, self._label, self._classes = auxiliary, label, classes
+        self._party, self._given = party, enrolled
+        self._features = tuple(column.name for column in auxiliary.pipeline.columns)
+        self.enrolled = enrolled or Enrolled(1)
+        self._door = _Door(self.enrolled)
+        self._batches: list[pa.RecordBatch] = []
+        self._codes: list[np.ndarray] = []
+        self.count = 0
+
+    def batches(self, data: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the columns of a table that are needed, typed as the public pipeline has them."""
+        columns, party = self._auxiliary.pipeline.columns, self._party
+        coded = [column.name for column in columns if column.categories is not None]
+        numbers = [name for name in self._features if name not in coded]
+        table = open_table(data, text=[self._label, party, *coded], numbers=numbers)
+        resolve_roles(table.schema, label=self._label, features=self._features, party=party)
+        return table.batches([*self._features, self._label, *([] if party is None else [party])])
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Take in records; those of parties that are not enrolled are left out unread."""
+        own = batch if self._party is None else self._door.admitted(batch, self._party)
+        if own.num_rows:
+            self._batches.append(own.select(self._features))
+            self._codes.append(label_codes(own.column(self._label), self._classes))
+        self.count += batch.num_rows
+
+    def merge(self, other: "PartyRecords") -> None:
+        """Take in everything that ``other`` has seen: the records that follow."""
+        self._door.merge(other._door)
+        self._batches += other._batches
+        self._codes += other._codes
+        self.count += other.count
+
+    def result(self) -> PartyTable:
+        """Return the records of every party: private."""
+        return self.table()
+
+    def table(self) -> PartyTable:
+        """Return the records of every party, mapped by the public pipeline."""
+        if not self._batches and self._given is None:
+            raise TableError("the table has no rows.")
+        names, index = [""], np.zeros(sum(map(len, self._codes)), dtype=np.int64)
+        if self._party is not None:
+            owners, index = np.unique(self._door.owners, return_inverse=True)
+            names = owners.tolist()
+        rows = _mapped(self._auxiliary.pipeline, self._batches, index)
+        labels = np.concatenate([np.zeros(0, dtype=np.int64), *self._codes])
+        strangers = self._door.strangers()
+        return PartyTable(rows, labels, index, tuple(names), self._classes, strangers)
+
+
 class _Door:
     """Lets the records of enrolled parties in, and remembers whose they are and who stayed out."""
 
@@ -158,6 +212,12 @@ class _Door:
         self._owners.append(np.array(owners, dtype=object)[own].astype(str))
         return batch if own.all() else batch.filter(pa.array(own))
 
+    def merge(self, other: "_Door") -> None:
+        """Take in everything that ``other`` has seen."""
+        self._owners += other._owners
+        self._outside |= other._outside
+        self._nobody += other._nobody
+
     @property
     def owners(self) -> np.ndarray:
         """Whose every admitted record is, in their order."""
@@ -169,6 +229,23 @@ class _Door:
         if self._nobody:
             found.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
         return tuple(found)
+
+
+def cast_votes(
+    data: Any,
+    column: str,
+    party: str,
+    auxiliary: AuxiliaryRows,
+    classes: Classes,
+    statistic: str,
+) -> PartyContribution:
+    """Return the contribution of a column of votes, one per auxiliary row and in their order."""
+    if statistic == "parameters":
+        raise ParameterError("votes have no parameters to average; give records and --label.")
+    table = open_table(data)
+    resolve_roles(table.schema, features=[column])
+    votes = pa.chunked_array([batch.column(column) for batch in table.batches([column])])
+    return PartyContribution.of(party, votes, auxiliary, classes=classes, statistic=statistic)
 
 
 def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.ndarray:

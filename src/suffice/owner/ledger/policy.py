@@ -41,7 +41,7 @@ def grantable_mechanisms() -> tuple[str, ...]:
     "response" is not among them: it speaks of rows one by one, and a proposal names them without
     their order.
     """
-    from suffice.owner.candidates import ADDITIVE  # heavy, and messages need it rarely
+    from suffice.owner.operator.candidates import ADDITIVE  # heavy, and messages need it rarely
 
     return ("auto", *ADDITIVE)
 

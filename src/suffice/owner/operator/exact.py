@@ -2,62 +2,34 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, Protocol
+from typing import Self
 
 import numpy as np
-import pyarrow as pa
 
 from suffice.engines.sums import MappedSums, label_weights
-from suffice.errors import ParameterError, TableError
+from suffice.errors import ParameterError
 from suffice.owner.fingerprint import LabelFingerprint
-from suffice.owner.operator_form import label_change, operator_columns
+from suffice.owner.operator.form import label_change, operator_columns
+from suffice.owner.operator.shaping import Shape
 from suffice.owner.public_rows import PublicRows
-from suffice.owner.shaping import Shape
+from suffice.owner.source import LabelledBatch
 from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
 from suffice.privacy.response import Response
 from suffice.release.artifact import RowSet
 from suffice.tables.batching import narrow_batches
-from suffice.tables.columns import Roles
-from suffice.tables.labels import Classes, label_codes
+from suffice.tables.labels import Classes
 from suffice.tables.rowhash import RowDigest, RowLanes
-from suffice.tables.sources import Table
 
-__all__ = [
-    "ExactLabels",
-    "ExactSums",
-    "LabelledRows",
-    "PrivatePass",
-    "check_given_once",
-    "labelled_batches",
-    "unlabelled_batches",
-]
+__all__ = ["ExactLabels", "ExactSums", "LabelledPass"]
 
-
-def check_given_once(y: Any, label: str | None) -> None:
-    """Raise unless the labels are given, as an array or as a column, and not as both."""
-    if (y is None) == (label is None):
-        raise ParameterError("give the labels once: as y, or as the name of a column (label).")
-
-
-class LabelledRows(Protocol):
-    """A table and which of its columns is the label; the other columns may be private or not."""
-
-    @property
-    def table(self) -> Table:
-        """The rows."""
-
-    @property
-    def roles(self) -> Roles:
-        """The columns by role."""
-
-
-LabelledBatches = Iterator[tuple[pa.RecordBatch, np.ndarray]]
 _SHAPED_ROWS = 4096  # mapped at once, to bound the memory of a shaped reach
 
 
-class PrivatePass(ABC):
-    """Reads rows with their labels once; names both, and lets a subclass keep what it needs."""
+class LabelledPass(ABC):
+    """Takes in public rows with their labels; names both, and lets a subclass keep what it needs.
+
+    An accumulator. Merged passes must be about rows that follow each other.
+    """
 
     ordered = False
 
@@ -67,29 +39,36 @@ class PrivatePass(ABC):
         self._lanes = RowLanes(public.table.schema, features)
         self._rows = RowDigest(features, ordered=self.ordered)
         self._labels = LabelFingerprint(classes)
+        pipeline = public.pipeline
+        # The numbers that are hashed are those that are summed, unless something replaced them.
+        self._unchanged = (
+            all(column.categories is None for column in pipeline.columns)
+            and pipeline.fill is None
+            and pipeline.map is None
+        )
 
-    def read(self, labelled: LabelledBatches, progress: Callable[[int], None] | None) -> None:
-        """Take in every row under its label, and fingerprint both."""
-        pipeline = self.public.pipeline
-        plain = all(column.categories is None for column in pipeline.columns)
-        plain = plain and pipeline.fill is None and pipeline.map is None
-        width = len(pipeline.outputs)
-        for batch, codes in labelled:
-            start = 0
-            for part in narrow_batches(batch, width):
-                columns = pipeline.encoded(part)
-                self._take(columns, codes[start : start + part.num_rows])
-                self._rows.update(self._lanes.of(part, columns if plain else None))
-                start += part.num_rows
-            self._labels.update(codes)
-            if progress is not None:
-                progress(batch.num_rows)
-        if self._rows.count == 0:
-            raise TableError("the table has no rows.")
+    def update(self, batch: LabelledBatch) -> None:
+        """Take in rows under their labels, and fingerprint both."""
+        pipeline, start = self.public.pipeline, 0
+        for part in narrow_batches(batch.rows, len(pipeline.outputs)):
+            columns = pipeline.encoded(part)
+            self._take(columns, batch.codes[start : start + part.num_rows])
+            self._rows.update(self._lanes.of(part, columns if self._unchanged else None))
+            start += part.num_rows
+        self._labels.update(batch.codes)
 
     @abstractmethod
     def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
         """Keep what the statistic needs of one batch of encoded columns and label codes."""
+
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen."""
+        self._rows.merge(other._rows)  # noqa: SLF001  # one of us
+        self._labels.merge(other._labels)  # noqa: SLF001
+
+    def result(self) -> np.ndarray:
+        """Return the exact numbers that noise is added to: private."""
+        raise NotImplementedError
 
     @property
     def count(self) -> int:
@@ -111,7 +90,7 @@ class PrivatePass(ABC):
         return self._labels.outside
 
 
-class ExactSums(PrivatePass):
+class ExactSums(LabelledPass):
     """The exact sums of rows under their labels, and how far one label can move them."""
 
     def __init__(self, public: PublicRows, classes: Classes, shape: Shape | None) -> None:
@@ -130,6 +109,12 @@ class ExactSums(PrivatePass):
             rows = self.public.pipeline.finished(columns[:, first : first + _SHAPED_ROWS])
             norms = self.shape.norms(np.rint(rows.T / self.step))
             self._shaped = np.maximum(self._shaped, norms)
+
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen."""
+        super().merge(other)
+        self._sums.merge(other._sums)
+        self._shaped = np.maximum(self._shaped, other._shaped)
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -155,14 +140,14 @@ class ExactSums(PrivatePass):
         """What one lattice step is worth in the mean."""
         return self.step / self.count
 
-    def integers(self) -> np.ndarray:
+    def result(self) -> np.ndarray:
         """Return the exact sums that noise is added to, shaped where there is a shape: private."""
         exact = self._sums.result()
         return exact if self.shape is None else self.shape.apply(exact)
 
     def noisy(self, noise: Noise) -> np.ndarray:
         """Return the statistic per row with noise: (width,) or (width, classes)."""
-        drawn = noise.add(self.integers())
+        drawn = noise.add(self.result())
         back = drawn if self.shape is None else drawn @ self.shape.back().T
         return np.ascontiguousarray(_squeezed(back) * self.unit)
 
@@ -172,7 +157,7 @@ def _squeezed(sums: np.ndarray) -> np.ndarray:
     return sums[0] if len(sums) == 1 else sums.T
 
 
-class ExactLabels(PrivatePass):
+class ExactLabels(LabelledPass):
     """The labels in the order of their rows, for randomised response."""
 
     ordered = True
@@ -186,32 +171,15 @@ class ExactLabels(PrivatePass):
             self.public.pipeline.explain_holes(columns)
         self._codes.append(codes.astype(np.uint8))
 
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen: the rows that follow."""
+        super().merge(other)
+        self._codes += other._codes
+
+    def result(self) -> np.ndarray:
+        """Return the codes of all labels: private."""
+        return np.concatenate(self._codes)
+
     def randomised(self, response: Response) -> np.ndarray:
         """Return one randomised answer per row."""
-        return response.randomise(np.concatenate(self._codes))
-
-
-def labelled_batches(
-    source: LabelledRows, y: Any, classes: Classes, outside: Literal["error", "none"] = "error"
-) -> LabelledBatches:
-    """Yield batches of rows with the codes of their labels; ``outside`` as for `label_codes`."""
-    features, label = source.roles.features, source.roles.label
-    if label is not None:
-        for batch in source.table.batches([*features, label]):
-            yield batch, label_codes(batch.column(label), classes, outside=outside)
-        return
-    codes, start = label_codes(y, classes, outside=outside), 0
-    for batch in source.table.batches(features):
-        here = codes[start : start + batch.num_rows]
-        start += batch.num_rows
-        if len(here) < batch.num_rows:
-            raise TableError(f"there are more rows than the {len(codes)} labels.")
-        yield batch, here
-    if start < len(codes):
-        raise TableError(f"there are {start} rows but {len(codes)} labels.")
-
-
-def unlabelled_batches(public: PublicRows) -> LabelledBatches:
-    """Yield batches of public rows, each row under the first class: no label is read."""
-    for batch in public.table.batches(public.roles.features):
-        yield batch, np.zeros(batch.num_rows, dtype=np.int64)
+        return response.randomise(self.result())

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suffice.owner.candidates import Candidate, Ways, choose, mechanism_names
-from suffice.owner.forecast import SIGNALS, Utility
-from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.planning import asked_epsilons, text_table
-from suffice.tables.labels import check_classes
+from suffice.owner.operator.candidates import Candidate, Candidates, choose, mechanisms_at
+from suffice.owner.operator.forecast import SIGNALS, Utility
+from suffice.owner.plans import Plan, PlanCurves
+from suffice.owner.public_rows import PublicRows
 
-__all__ = ["Plan", "plan_mean_operator"]
+__all__ = ["OperatorPlan", "plan_operator"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class OperatorPlan(Plan):
     """A table of what each mechanism would do at each epsilon; no label was read for it.
 
     ``rows`` has one candidate per mechanism and epsilon, ``chosen`` the one that ``auto`` takes at
@@ -26,7 +25,12 @@ class Plan:
     without_noise: Utility
     delta: float
 
-    COLUMNS = ("epsilon", "mechanism", "noise", "margin noise", *SIGNALS)
+    title = (
+        "Predicted noise, per coordinate and in scores, and accuracy between two equal classes,"
+        " where features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the labels' variance;"
+        " * is what auto takes"
+    )
+    columns = ("epsilon", "mechanism", "noise", "margin noise", *SIGNALS)
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table as text: noise per coordinate and in scores, and predicted accuracies.
@@ -48,8 +52,25 @@ class Plan:
         exact = [f"{value:.3f}" for value in self.without_noise.accuracy]
         return [*lines, ("", "without noise", "0", "0", *exact)]
 
-    def __str__(self) -> str:
-        return "\n".join(text_table(self.COLUMNS, self.cells()))
+    def curves(self) -> PlanCurves:
+        """Return the accuracy of the usual problem, and the band from hard to easy for the best."""
+        usual = list(SIGNALS).index("usual")
+        names = dict.fromkeys(row.mechanism for row in self.rows)
+        return PlanCurves(
+            epsilons=[row.epsilon for row in self.chosen],
+            series={
+                name: [
+                    (row.epsilon, row.utility.accuracy[usual])
+                    for row in self.rows
+                    if row.mechanism == name
+                ]
+                for name in names
+            },
+            band_name="auto, from hard to easy problems",
+            band=[(row.utility.accuracy[0], row.utility.accuracy[-1]) for row in self.chosen],
+            without_noise=self.without_noise.accuracy[usual],
+            y_label="predicted accuracy",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as plain JSON values."""
@@ -72,34 +93,23 @@ class Plan:
         }
 
 
-def plan_mean_operator(
-    X: Any,
-    epsilon: float | Sequence[float],
-    delta: float = 0.0,
-    *,
-    label: str | None = None,
-    features: Sequence[str] | None = None,
-    **settings: Any,
-) -> Plan:
-    """Return what each mechanism would do at each epsilon, from public rows alone.
-
-    One ``epsilon`` is shown with a quarter, a half, the double and four times of it. The column
-    ``label`` is left out and never read; ``settings`` are those of `MeanOperator` (``mechanism``,
-    ``classes``, ``map``, ``clip``, ...).
-    """
-    asked = asked_epsilons(epsilon)
-    operator = MeanOperator(asked[0], delta, **settings)
-    names = mechanism_names(operator.mechanism, delta)
-    public = operator.public_rows(X, label, features)
-    ways = Ways(public, len(check_classes(operator.classes)))
+def plan_operator(
+    public: PublicRows,
+    classes: int,
+    mechanism: str,
+    epsilons: Sequence[float],
+    delta: float,
+) -> OperatorPlan:
+    """Return what each mechanism that ``mechanism`` stands for would do at each epsilon."""
+    names, candidates = mechanisms_at(mechanism, delta), Candidates(public, classes)
     rows: list[Candidate] = []
     chosen: list[Candidate] = []
-    for e in asked:
-        found = [candidate for name in names for candidate in ways.of(name, e, delta)]
-        chosen.append(choose(found))
+    for epsilon in epsilons:
+        every = [item for name in names for item in candidates.of(name, epsilon, delta)]
+        chosen.append(choose(every))
         rows += [
             chosen[-1] if chosen[-1].mechanism == name else choose(own)
             for name in names
-            if (own := [candidate for candidate in found if candidate.mechanism == name])
+            if (own := [candidate for candidate in every if candidate.mechanism == name])
         ]
-    return Plan(tuple(rows), tuple(chosen), ways.without_noise, delta)
+    return OperatorPlan(tuple(rows), tuple(chosen), candidates.without_noise, delta)

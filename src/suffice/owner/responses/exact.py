@@ -1,7 +1,7 @@
 """One pass over private records: every cell as a code or a lattice integer. Owner's side only."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow as pa
 from suffice.errors import TableError
 from suffice.owner.fingerprint import CellFingerprint, LabelFingerprint
 from suffice.owner.responses.channels import Channel, Lattice
-from suffice.owner.statistics import LabelledBatches
+from suffice.owner.source import LabelledBatch
 from suffice.privacy.response import Response
 from suffice.release.spread import Added, Flips, SpreadColumn
 from suffice.tables.columns import is_categorical, numeric_column
@@ -18,43 +18,55 @@ from suffice.tables.labels import Classes, value_codes
 __all__ = ["PrivateCells"]
 
 Channels = Mapping[Flips | Added, Channel]
+Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class PrivateCells:
-    """The exact cells of all records, in memory, and what identifies them."""
+    """The exact cells of all records, in memory, and what identifies them; an accumulator.
+
+    ``cells`` is their fingerprint, where a ledger wants one. A cell outside its domain is an error.
+    """
 
     def __init__(
         self,
         columns: Sequence[SpreadColumn],
         channels: Channels,
         classes: Classes,
-        seen: CellFingerprint | None = None,
+        cells: CellFingerprint | None = None,
     ) -> None:
         self._discrete = [c for c in columns if c.states is not None]
         self._continuous = [c for c in columns if c.states is None]
         self._channels = channels
-        self._labels, self._seen = LabelFingerprint(classes), seen
-        self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._labels, self._cells = LabelFingerprint(classes), cells
+        self._parts: list[Cells] = []
 
-    def read(self, labelled: LabelledBatches, progress: Callable[[int], None] | None) -> None:
-        """Take in every record with its label; a cell outside its domain is an error."""
-        for batch, labels in labelled:
-            codes = np.empty((len(self._discrete), batch.num_rows), dtype=np.uint8)
-            for j, column in enumerate(self._discrete):
-                codes[j] = _state_codes(batch.column(column.name), column)
-            exact = np.empty((len(self._continuous), batch.num_rows), dtype=np.int64)
-            for j, column in enumerate(self._continuous):
-                exact[j] = self._lattice(column).exact(_numbers(batch.column(column.name), column))
-            self._labels.update(labels)
-            if self._seen is not None:
-                self._seen.update(batch)
-            self._parts.append((labels.astype(np.uint8), np.ascontiguousarray(codes.T), exact.T))
-            if progress is not None:
-                progress(batch.num_rows)
-        if not self._parts:
-            raise TableError("the table has no rows.")
+    def update(self, batch: LabelledBatch) -> None:
+        """Take in records with their labels."""
+        records = batch.rows
+        codes = np.empty((len(self._discrete), records.num_rows), dtype=np.uint8)
+        for j, column in enumerate(self._discrete):
+            codes[j] = _state_codes(records.column(column.name), column)
+        exact = np.empty((len(self._continuous), records.num_rows), dtype=np.int64)
+        for j, column in enumerate(self._continuous):
+            exact[j] = self._lattice(column).exact(_numbers(records.column(column.name), column))
+        self._labels.update(batch.codes)
+        if self._cells is not None:
+            self._cells.update(records)
+        labels = batch.codes.astype(np.uint8)
+        self._parts.append((labels, np.ascontiguousarray(codes.T), exact.T))
+
+    def merge(self, other: "PrivateCells") -> None:
+        """Take in everything that ``other`` has seen: the records that follow."""
+        self._labels.merge(other._labels)  # noqa: SLF001  # one of us
+        if self._cells is not None and other._cells is not None:  # noqa: SLF001
+            self._cells.merge(other._cells)  # noqa: SLF001
+        self._parts += other._parts  # noqa: SLF001
+
+    def result(self) -> Cells:
+        """Return labels, codes and lattice integers of all records: private."""
         labels, codes, exact = map(_joined, zip(*self._parts, strict=True))
-        self._parts = [(labels, codes, exact)]
+        self._parts = [(labels, codes, exact)]  # joined once
+        return labels, codes, exact
 
     def _lattice(self, column: SpreadColumn) -> Lattice:
         lattice = self._channels[column.noise]
@@ -64,7 +76,7 @@ class PrivateCells:
     @property
     def count(self) -> int:
         """The number of records."""
-        return len(self._parts[0][0])
+        return sum(len(labels) for labels, _, _ in self._parts)
 
     @property
     def fingerprint(self) -> dict[str, bytes]:
@@ -72,21 +84,27 @@ class PrivateCells:
 
         The cells are those of the table, so that another noise is no other data.
         """
-        return {**self._labels.result(), **({} if self._seen is None else self._seen.result())}
+        return {**self._labels.result(), **({} if self._cells is None else self._cells.result())}
 
     @property
     def content(self) -> bytes:
         """What identifies the feature cells; leaves under the ledger's key only."""
-        _, codes, exact = self._parts[0]
+        if self._cells is None:
+            return b""
+        _, codes, exact = self.result()
         return hashlib.sha256(hashlib.sha256(codes.tobytes()).digest() + exact.tobytes()).digest()
 
-    def labels(self, response: Response) -> np.ndarray:
-        """Return one randomised label per record."""
-        return response.randomise(self._parts[0][0])
+    def randomised(self, label: Response) -> dict[str, np.ndarray]:
+        """Return the arrays of a release: one fresh answer, code or number per cell."""
+        labels, codes, exact = self.result()
+        return {
+            "answers": label.randomise(labels),
+            "codes": self._randomised_codes(codes),
+            "values": self._randomised_numbers(exact),
+        }
 
-    def codes(self) -> np.ndarray:
+    def _randomised_codes(self, clean: np.ndarray) -> np.ndarray:
         """Return one randomised code per discrete cell, (records, columns)."""
-        clean = self._parts[0][1]
         drawn = np.empty_like(clean)
         for noise, places in _alike(self._discrete).items():
             response = self._channels[noise]
@@ -95,9 +113,8 @@ class PrivateCells:
             drawn[:, places] = response.randomise(clean[:, places])
         return drawn
 
-    def values(self) -> np.ndarray:
+    def _randomised_numbers(self, clean: np.ndarray) -> np.ndarray:
         """Return one randomised number per continuous cell, (records, columns)."""
-        clean = self._parts[0][2]
         drawn = np.empty(clean.shape)
         for j, column in enumerate(self._continuous):
             drawn[:, j] = self._lattice(column).randomise(clean[:, j])

@@ -1,0 +1,180 @@
+"""The commands ``release NAME`` and ``plan NAME``: one for every mechanism that is registered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from suffice.cli.building import Asked, Parts, make_command, selected_fields
+from suffice.cli.checks import check_outputs
+from suffice.cli.output import progress, say, show_json, show_table
+from suffice.cli.releasing import Written, paid_by, with_ledger_classes, write_release
+from suffice.cli.warned import owner_warnings
+from suffice.options import Group, Option, option
+
+__all__ = ["PlanGroup", "ReleaseGroup"]
+
+
+class _MechanismGroup(TyperGroup):
+    """A group whose commands are made when they are asked for, from the registry."""
+
+    make: ClassVar[Callable[[str], TyperCommand]]
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:
+        """Return the names of all mechanisms."""
+        from suffice.owner.mechanism import mechanism_names
+
+        del ctx
+        return mechanism_names()
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperCommand | None:
+        """Return the command of one mechanism; nothing else is imported for it."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return type(self).make(cmd_name)
+
+
+def _release_command(name: str) -> TyperCommand:
+    from suffice.owner.mechanism import mechanism_of
+    from suffice.owner.publish import Payment
+
+    mechanism = mechanism_of(name)
+    parts: Parts = {
+        "table": _Table,
+        "source": mechanism.source,
+        "mechanism": mechanism,
+        "payment": Payment,
+        "written": Written,
+    }
+
+    def run(asked: Asked) -> None:
+        table: Path = asked.values["table"]["table"]
+        written = Written(**asked.values["written"])
+        check_outputs(written.output, *asked.writes, reads=(table, *asked.reads, *written.reads))
+        source = asked.fields("source", mechanism.source)
+        fields = asked.values["mechanism"]
+        payment = paid_by(asked.values["payment"], written)
+        fields = with_ledger_classes(fields, payment, source.get("label"), mechanism)
+        reports: list[Any] = []
+        with owner_warnings(), progress("reading") as tell:
+            release = mechanism(**fields).release(
+                table, **source, **payment, report=reports.append, progress=tell
+            )
+        write_release(release, written, reports[0] if reports else None)
+
+    return make_command(name, parts, run, help=_summary(mechanism))
+
+
+def _plan_command(name: str) -> TyperCommand:
+    from suffice.owner.mechanism import mechanism_of
+
+    mechanism = mechanism_of(name)
+    if mechanism.planner is not None:
+        planner = mechanism.planner
+        parts: Parts = {"planner": planner, "shown": _Shown}
+
+        def run(asked: Asked) -> None:
+            shown = _Shown(**asked.values["shown"])
+            check_outputs(*asked.writes, reads=asked.reads)
+            shown.show(lambda: planner(**asked.values["planner"]).plan())
+
+        return make_command(name, parts, run, help=_plan_summary(name))
+    parts = {
+        "table": _Table,
+        "source": mechanism.source,
+        "mechanism": selected_fields(mechanism, _planned),
+        "shown": _Shown,
+    }
+
+    def run_on_table(asked: Asked) -> None:
+        table = asked.values["table"]["table"]
+        check_outputs(*asked.writes, reads=(table, *asked.reads))
+        fields = dict(asked.values["mechanism"])
+        epsilons = fields.pop("epsilon")
+        request = mechanism(epsilon=epsilons[0], **fields)
+        source = mechanism.source(table, **asked.fields("source", mechanism.source))
+        several = epsilons if len(epsilons) > 1 else ()
+        _Shown(**asked.values["shown"]).show(lambda: request.plan(source, several))
+
+    return make_command(name, parts, run_on_table, help=_plan_summary(name))
+
+
+class ReleaseGroup(_MechanismGroup):
+    """``suffice release``."""
+
+    make = staticmethod(_release_command)
+
+
+class PlanGroup(_MechanismGroup):
+    """``suffice plan``."""
+
+    make = staticmethod(_plan_command)
+
+
+@dataclass(frozen=True)
+class _Table:
+    table: Path = option(
+        help="Parquet, CSV or Feather file, or a folder of them.",
+        group=Group.DATA,
+        argument=True,
+    )
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """How a plan is shown."""
+
+    plot: Path | None = option(
+        None,
+        help="Draw the plan to this SVG, PNG or PDF file.",
+        group=Group.OUTPUT,
+        parse=Path,
+        path=Path,
+        writes=True,
+    )
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+
+    def show(self, make: Callable[[], Any]) -> None:
+        """Make a plan; draw it, and print it."""
+        if self.plot is not None:
+            from suffice.study.plots import check_plot
+
+            check_plot(self.plot)
+        plan = make()
+        if self.plot is not None:
+            from suffice.study.plan_figure import draw_plan
+
+            draw_plan(plan.curves(), self.plot)
+        if self.json:
+            show_json(plan.to_json())
+            return
+        show_table(plan.title, plan.columns, plan.cells())
+        for line in plan.advice:
+            say(line)
+
+
+def _planned(name: str, declared: Option) -> Option | None:
+    """Return the option of a field that a plan has a use for; epsilon can be repeated."""
+    if not declared.planned:
+        return None
+    if name != "epsilon":
+        return declared
+    return replace(
+        declared,
+        help="Epsilon, for example 1; repeat it, or see a range around one.",
+        parse=lambda texts: [float(text) for text in texts],
+        many=True,
+        required=True,
+    )
+
+
+def _summary(mechanism: Any) -> str:
+    """Return what a mechanism promises, the first line of its docstring."""
+    return str(mechanism.__doc__).partition("\n")[0]
+
+
+def _plan_summary(name: str) -> str:
+    return f"Forecast a release of {name} from what is public: no private cell is read."

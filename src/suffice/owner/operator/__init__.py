@@ -1,0 +1,1 @@
+"""The mean operator of private labels and public rows: planned, summed, noised."""

@@ -1,0 +1,493 @@
+"""Many parties, one private classifier: contributions are summed and leave once, with noise.
+
+Hamm, Cao, Belkin (2016), completed: soft labels are a mean operator, so that noise on it carries no
+1/lambda, and is shaped by what votes can do to it (docs/parties.md, privacy/proofs/parties.md).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from suffice.errors import ParameterError
+from suffice.options import Group, option
+from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, make_release
+from suffice.owner.parties.auxiliary import AgreedRows, AuxiliaryRows
+from suffice.owner.parties.enrolled import Enrolled, Rejection, enrolled_parties
+from suffice.owner.parties.gathering import Gathered, Gathering, Sent
+from suffice.owner.parties.plan import PartyPlan, PartyPlanner, plan_parties
+from suffice.owner.parties.procedures import NoisyOperator, NoisyVotes, PartyProcedure, Round
+from suffice.owner.parties.records import PartyRecords, PartyTable
+from suffice.owner.parties.tally import ParameterTally, VoteTally
+from suffice.owner.publish import Payment
+from suffice.owner.source import OwnerReport, Source
+from suffice.privacy.calibrate import check_promise
+from suffice.privacy.guarantee import Guarantee
+from suffice.privacy.noise import LARGEST_SUM
+from suffice.release.artifact import Release
+from suffice.release.covariance import Covariance
+from suffice.tables.labels import Classes, check_classes
+
+__all__ = ["METHODS", "Aggregation", "PartySource", "PrivateEnsemble", "RoundSource"]
+
+
+class PartyMethod(StrEnum):
+    """What is released of many parties."""
+
+    OPERATOR = "operator"
+    VOTE_TABLE = "vote-table"
+    SOFT = "soft"
+    MAJORITY_MODEL = "majority-model"
+    AVERAGE = "average"
+
+
+class PartyMechanism(StrEnum):
+    """The noise on a sum over parties; the first one is Gaussian where delta allows it."""
+
+    AUTO = "auto"
+    GAUSSIAN = "gaussian"
+    KNORM = "knorm"
+
+
+class NoiseShape(StrEnum):
+    """The noise of the operator: even in whitened coordinates, or over the coordinates as given."""
+
+    WHITENED = "whitened"
+    EVEN = "even"
+
+
+_FORMER = {"votes": "vote-table", "vote": "majority-model"}
+_STORED = {new: old for old, new in _FORMER.items()}  # ledgers know methods by their first names
+METHODS = {
+    "operator": "operator",
+    "vote-table": "votes",
+    "soft": "operator",
+    "majority-model": "votes",
+    "average": "parameters",
+}  # and what each needs of a party
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """The release, and what became of every contribution that did not enter it.
+
+    ``missing`` names enrolled parties of which nothing came, where names are known; ``absent``
+    counts them. None of this is in the release: it is the aggregator's to know.
+    """
+
+    release: Release
+    accepted: int
+    rejected: tuple[Rejection, ...]
+    missing: tuple[str, ...]
+    absent: int
+
+
+@dataclass(frozen=True)
+class RoundSource(AgreedRows, Source):
+    """What every aggregation needs: what parties sent, and who is enrolled.
+
+    ``auxiliary_dataset`` is the ledger's name for protected auxiliary rows.
+    """
+
+    label: str | None = field(default=None, kw_only=True)
+    enrolled: Enrolled | int | Sequence[str] = option(
+        help="Number of enrolled parties, or their names: a text file with a name on each line, or"
+        " a list with commas. Public, and never read from the records.",
+        group=Group.DATA,
+        parse=enrolled_parties,
+        path=lambda text: Path(text) if Path(text).is_file() else None,
+        kw_only=True,
+    )
+    auxiliary_dataset: str | None = option(
+        None,
+        name="--aux-dataset",
+        help="With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
+        " record.",
+        group=Group.BUDGET,
+        kw_only=True,
+    )
+    found_at: str | None = option(
+        None,
+        name="--rows-url",
+        old=("--found-at",),
+        help="Address where the auxiliary rows can be found, for example a web page.",
+        group=Group.OUTPUT,
+        kw_only=True,
+    )
+
+    def check(self) -> None:
+        """Nothing: what parties sent is checked one by one."""
+
+    @cached_property
+    def parties(self) -> Enrolled:
+        """The enrolled parties."""
+        return Enrolled.of(self.enrolled)
+
+
+@dataclass(frozen=True)
+class PartySource(RoundSource):
+    """Private records of all parties in one table; ``party`` is the column that says whose."""
+
+    label: str | None = option(
+        None,
+        help="Column that holds the private labels, for example diagnosis.",
+        group=Group.DATA,
+        required=True,
+        kw_only=True,
+    )
+    party: str = option(
+        "",
+        help="Column that says whose a record is, for example practice.",
+        group=Group.DATA,
+        required=True,
+        kw_only=True,
+    )
+
+    def check(self) -> None:
+        """Raise unless the columns of labels and of parties are named."""
+        if not self.label or not self.party:
+            raise ParameterError("name the columns of labels and of parties (label, party).")
+
+
+@dataclass(frozen=True)
+class PrivateEnsemble(Mechanism[Round]):
+    """Protects each party: all of its data together, whatever it holds and however it votes.
+
+    M = ``enrolled`` parties vote on N public auxiliary rows. ``method``:
+
+    - "operator": the mean operator of their soft labels, (1/N) sum_i x_i alpha_i^T, with noise that
+      is even in whitened coordinates z = T x. One party moves it there by at most
+
+          (2/M) min(mean ||z_i||, sqrt(lambda_max(Z^T Z / N)))
+
+      (sqrt2/M for three classes or more): neither the number of rows nor a penalty matters.
+    - "vote-table": the table of mean votes itself; one party moves the counts by at most sqrt(2 N).
+    - "soft", "majority-model", "average": a classifier by output perturbation (Hamm et al. 2016,
+      Algorithms 2 and 1, and Pathak et al. 2010), at penalty ``lam``
+      (owner/parties/output_perturbation.py).
+
+    ``mechanism``: "gaussian" (needs ``delta``), "knorm" (pure), or "auto": the first of them that
+    delta allows. ``noise_shape`` of the operator: "whitened" or "even", which is never better.
+    Assumes that the auxiliary rows, their pipeline, the classes and the number of *enrolled*
+    parties are public, that a party's contribution depends on its own data alone, and that the
+    parties trust whoever runs this with their contributions. With ``private_auxiliary`` the
+    auxiliary rows are protected too, one by one, together with a party: for "soft" and
+    "majority-model" only, and with a pipeline that was not fitted on them. The release then states
+    two guarantees, per party and per record of the auxiliary rows, and both are paid for. A
+    pipeline whose numbers come from private rows, or nobody knows from where, makes the guarantees
+    data-dependent.
+    """
+
+    name = "parties"
+    source = PartySource
+    planner = PartyPlanner
+
+    epsilon: float = option(**EPSILON)
+    delta: float = option(
+        0.0,
+        help="Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise.",
+        group=Group.PRIVACY,
+    )
+    method: str = option(
+        "operator",
+        help="operator, vote-table, soft, majority-model or average; see docs/parties.md.",
+        group=Group.PRIVACY,
+        choices=PartyMethod,
+        former=_FORMER,
+    )
+    classes: Sequence[Any] = option((0, 1), **CLASSES)
+    mechanism: str = option(
+        "auto",
+        help="gaussian or knorm; auto takes gaussian if delta is not 0.",
+        group=Group.PRIVACY,
+        choices=PartyMechanism,
+    )
+    noise_shape: str = option(
+        "whitened",
+        help="Noise of the operator: whitened or even.",
+        group=Group.PRIVACY,
+        choices=NoiseShape,
+        old=("--noise",),
+    )
+    lam: float = option(
+        1e-4,
+        name="--penalty-weight",
+        old=("--lam",),
+        help="Weight of the penalty of the parties' own classifiers, and of soft, majority-model"
+        " and average.",
+        group=Group.PRIVACY,
+    )
+    private_auxiliary: bool = option(
+        False,  # noqa: FBT003  # a default
+        name="--private-aux",
+        help="Protect each auxiliary row too: soft and majority-model only, needs --pipeline-from.",
+        group=Group.PRIVACY,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_promise(self)
+
+    def declared_classes(self) -> Classes:
+        """Return the declared classes."""
+        return check_classes(self.classes)
+
+    def check_payment(self, source: RoundSource, payment: Payment) -> None:
+        """Raise unless protected auxiliary rows, and only those, have a data set that pays."""
+        named = source.auxiliary_dataset
+        if not self.private_auxiliary:
+            if named is not None:
+                raise ParameterError(
+                    "auxiliary rows have a data set only where they are protected"
+                    " (private_auxiliary=True, --private-aux). Leave its name out."
+                )
+            return
+        if source.found_at is not None:
+            raise ParameterError(
+                "the auxiliary rows are protected, so the release must not say where they are."
+                " Leave found_at (--rows-url) out."
+            )
+        if payment.ledger is not None and not named:
+            raise ParameterError(
+                "protected auxiliary rows need a budget of their own beside the parties'. Open one"
+                " (suffice ledger init FILE --dataset NAME --epsilon ... --unit record) and name it"
+                " (auxiliary_dataset=..., --aux-dataset NAME)."
+            )
+        if payment.ledger is None and named is not None:
+            raise ParameterError(
+                "without a ledger no data set is charged. Leave auxiliary_dataset (--aux-dataset)"
+                " out."
+            )
+
+    def public(self, source: RoundSource) -> Round:
+        """Return the round: auxiliary rows, classes and enrolled parties."""
+        sent, start = self._contents(source)
+        return Round(
+            source.rows,
+            self.declared_classes(),
+            source.parties,
+            self.mechanism,
+            self.epsilon,
+            self.delta,
+            self.private_auxiliary,
+            request={
+                "method": _STORED.get(self.method, self.method),
+                "mechanism": self.mechanism,
+                "noise": self.noise_shape,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "lam": self.lam,
+            },
+            sent=sent,
+            start=start,
+            auxiliary_dataset=source.auxiliary_dataset,
+            found_at=source.found_at,
+        )
+
+    def _contents(self, source: RoundSource) -> tuple[Any, Any]:
+        """Return how what parties sent is read, and how its sum begins."""
+        rows, classes, parties = source.rows, self.declared_classes(), source.parties
+        if isinstance(source, PartySource):
+            asked = (rows, source.label or "", classes, source.party, parties)
+            records = PartyRecords(*asked)
+            return (
+                lambda: records.batches(source.data),
+                lambda statistic: _TableSum(PartyRecords(*asked), rows, statistic, self.lam),
+            )
+        if isinstance(source.data, VoteTally | ParameterTally):
+            return tuple, lambda statistic: _TallySum(
+                source.data, rows, classes, parties, statistic
+            )
+        return (
+            lambda: source.data,
+            lambda statistic: Gathering(statistic, rows, classes, parties, self.lam),
+        )
+
+    def choose(self, public: Round) -> PartyProcedure:
+        """Return how a release is made, calibrated before anything private is seen."""
+        if public.enrolled.count * 2**40 >= LARGEST_SUM:
+            raise ParameterError("there are too many parties for one sum; aggregate in groups.")
+        if self.private_auxiliary and self.method not in ("soft", "majority-model"):
+            raise ParameterError(
+                f"{self.method} takes the auxiliary rows as public; soft and majority-model can"
+                " protect them."
+            )
+        if self.method == "operator":
+            return NoisyOperator(public, self.noise_shape)
+        if self.method == "vote-table":
+            return NoisyVotes(public)
+        from suffice.owner.parties.output_perturbation import (  # solvers are heavy
+            Averaged,
+            Distilled,
+        )
+
+        if self.method == "average":
+            return Averaged(public, self.lam)
+        majority = self.method == "majority-model"
+        return Distilled(public, self.lam, majority=majority, private=self.private_auxiliary)
+
+    def plan(self, source: RoundSource, epsilons: Sequence[float] = ()) -> PartyPlan:
+        """Return what the parties could learn together, from the auxiliary rows alone."""
+        return plan_parties(
+            source.parties.count,
+            tuple(epsilons) or self.epsilon,
+            self.delta,
+            auxiliary=source.rows,
+            classes=len(self.declared_classes()),
+            lam=self.lam,
+        )
+
+    def aggregate(
+        self,
+        contributions: Iterable[Sent] | VoteTally | ParameterTally,
+        auxiliary: AuxiliaryRows,
+        *,
+        enrolled: Enrolled | int | Sequence[str],
+        ledger: Any,
+        dataset: str | None = None,
+        auxiliary_dataset: str | None = None,
+        request: str | None = None,
+        data_changed: bool = False,
+        found_at: str | None = None,
+        unprotected: bool = False,
+    ) -> Aggregation:
+        """Return the release of these contributions, paid for from ``ledger`` (None for no ledger).
+
+        ``contributions`` are `PartyContribution` values, ``*.part`` files or their bytes, or a
+        tally of one table of all parties. If none of those sent is of this round by its header,
+        which is public, nothing is charged or released. ``enrolled`` is the public number of
+        parties, or their names. A budget belongs to the enrolled parties: another round with the
+        same is paid from the same. Those that are only counted are taken for the same wherever
+        there are as many. Protected auxiliary rows are a data set too, ``auxiliary_dataset``, with
+        a budget per record: any crowd that votes on them is paid from it as well. Both are charged
+        or neither is. ``data_changed`` says that other parties are enrolled under this name than
+        before, or that the protected rows were changed; they use the same budgets. ``unprotected``
+        says aloud that a release may leave whose pipeline makes its guarantees data-dependent.
+        """
+        source = RoundSource(
+            contributions,
+            auxiliary=auxiliary,
+            enrolled=enrolled,
+            auxiliary_dataset=auxiliary_dataset,
+            found_at=found_at,
+        )
+        return self._aggregation(
+            source, Payment(ledger, dataset, request, data_changed, unprotected)
+        )
+
+    def aggregate_table(
+        self, data: Any, *, ledger: Any, dataset: str | None = None, **inputs: Any
+    ) -> Aggregation:
+        """Return the release of all parties of one table: a classifier is trained for each.
+
+        ``inputs`` are those of `PartySource`: ``label``, ``party``, ``enrolled``, ``auxiliary``.
+        """
+        return self._aggregation(PartySource(data, **inputs), Payment(ledger, dataset))
+
+    def _aggregation(self, source: RoundSource, payment: Payment) -> Aggregation:
+        reports: list[OwnerReport] = []
+        release = make_release(self, replace(source, report=reports.append), payment)
+        facts = {name: value for name, value in reports[0].facts.items() if name != "kind"}
+        return Aggregation(release, **facts)
+
+    def guarantees(
+        self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
+    ) -> tuple[Guarantee, ...]:
+        """Return what a release would promise, first per party; it needs no contribution."""
+        return self.procedure(auxiliary, Enrolled.of(enrolled)).promises()
+
+    def covariance(
+        self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
+    ) -> Covariance:
+        """Return the covariance that the noise of a release would have, per column."""
+        return self.procedure(auxiliary, Enrolled.of(enrolled)).covariance()
+
+    def procedure(self, auxiliary: AuxiliaryRows, enrolled: Enrolled) -> PartyProcedure:
+        """Return how a release is made, from public facts."""
+        return self.choose(self.public(RoundSource((), auxiliary=auxiliary, enrolled=enrolled)))
+
+    def gathered(
+        self,
+        contributions: Iterable[Sent] | VoteTally | ParameterTally,
+        auxiliary: AuxiliaryRows,
+        enrolled: Enrolled,
+    ) -> Gathered:
+        """Return the exact sum of the contributions, which is private; those at fault are named.
+
+        Whether a table holds anything of an enrolled party is private too: a tally is never refused
+        for being empty.
+        """
+        source = RoundSource(contributions, auxiliary=auxiliary, enrolled=enrolled)
+        sent, start = self._contents(source)
+        exact = start(METHODS[self.method])
+        for item in sent():
+            exact.update(item)
+        exact.check()
+        gathered: Gathered = exact.result()
+        return gathered
+
+
+class _TableSum:
+    """The sum over the parties of one table: records are read, and classifiers trained at last."""
+
+    def __init__(
+        self, records: PartyRecords, auxiliary: AuxiliaryRows, statistic: str, lam: float
+    ) -> None:
+        self._records, self._auxiliary = records, auxiliary
+        self._statistic, self._lam = statistic, lam
+        self._gathered: Gathered | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return self._records.count
+
+    def update(self, batch: Any) -> None:
+        """Take in records."""
+        self._records.update(batch)
+
+    def merge(self, other: "_TableSum") -> None:
+        """Take in everything that ``other`` has seen: the records that follow."""
+        self._records.merge(other._records)  # noqa: SLF001  # one of us
+
+    def check(self) -> None:
+        """Nothing: whether an enrolled party has records is private."""
+
+    def result(self) -> Gathered:
+        """Return the sum: trained once."""
+        if self._gathered is None:
+            table: PartyTable = self._records.table()
+            self._gathered = table.gathered(
+                self._auxiliary, self._statistic, self._lam, self._records.enrolled
+            )
+        return self._gathered
+
+
+@dataclass(frozen=True, eq=False)
+class _TallySum:
+    """A tally of many parties that was made before; nothing is left to take in."""
+
+    tally: VoteTally | ParameterTally
+    auxiliary: AuxiliaryRows
+    classes: Classes
+    enrolled: Enrolled
+    statistic: str
+
+    @property
+    def count(self) -> int:
+        """How many tallies there are."""
+        return 1
+
+    def check(self) -> None:
+        """Raise unless the tally is of this round."""
+        tally = self.tally
+        if tally.classes != self.classes or tally.auxiliary.grid != self.auxiliary.grid:
+            raise ParameterError("the tally is of other classes or other auxiliary rows.")
+        if tally.enrolled != self.enrolled:
+            raise ParameterError("the tally is of other enrolled parties.")
+
+    def result(self) -> Gathered:
+        """Return the sum."""
+        return self.tally.gathered(self.statistic)

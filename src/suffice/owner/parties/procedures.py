@@ -1,0 +1,351 @@
+"""How a sum over parties leaves: their mean operator, or the table of their votes, with noise."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.owner.ledger import DatasetCharge
+from suffice.owner.mechanism import Procedure
+from suffice.owner.operator.form import operator_columns
+from suffice.owner.overlap import warn_of_same_rows
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.gathering import Gathered
+from suffice.owner.parties.noise import (
+    mechanism_name,
+    operator_sensitivity,
+    party_noise,
+    whitened_shape,
+)
+from suffice.owner.publish import PrivateIdentity
+from suffice.owner.scaling import as_scaled
+from suffice.owner.source import OwnerReport
+from suffice.privacy.guarantee import Assumption, Guarantee, Unit
+from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
+from suffice.release.artifact import Part, Release, RowSet
+from suffice.release.covariance import Covariance
+from suffice.tables.labels import Classes
+
+__all__ = ["NoisyOperator", "NoisyVotes", "PartyExact", "PartyProcedure", "Round"]
+
+_VOTE_STEPS = 2**16  # steps of noise per step of a vote: the lattice must be fine
+_SHOWN = 8  # of many parties that are missing
+_MOST_LINES = 100  # of many contributions that count as zero
+_OWN_DATA = Assumption(
+    "each party's contribution depends on its own data alone", "declared by the parties"
+)
+_CHOSEN = Assumption(
+    "auxiliary rows, pipeline, classes and enrolled parties were not chosen by looking at any"
+    " party's data",
+    "declared by the aggregator",
+)
+_OWN_ROW = Assumption("a vote depends on its own row alone", "declared by the parties")
+_NOT_FITTED = Assumption(
+    "pipeline, classes and enrolled parties were not chosen by looking at these rows",
+    "declared by the aggregator",
+)
+_AUXILIARY = "the auxiliary rows"
+
+
+class PartyExact(Protocol):
+    """What parties said, summed exactly: contributions that were sent, or records of one table."""
+
+    count: int
+
+    def update(self, batch: Any) -> None:
+        """Take in a contribution, or records."""
+
+    def merge(self, other: Any) -> None:
+        """Take in everything that ``other`` has seen."""
+
+    def check(self) -> None:
+        """Raise if public facts forbid the release."""
+
+    def result(self) -> Gathered:
+        """Return the sum, and what became of each contribution: private."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What is public about one aggregation: rows, classes, enrolled parties, and its price.
+
+    ``request`` are the fields that the owner asked with. ``sent`` yields what parties sent, and
+    ``start`` returns an empty sum of it, for a statistic. ``auxiliary_dataset`` is the data set of
+    protected auxiliary rows, ``found_at`` where public ones are found.
+    """
+
+    auxiliary: AuxiliaryRows
+    classes: Classes
+    enrolled: Enrolled
+    mechanism: str
+    epsilon: float
+    delta: float
+    private_auxiliary: bool = False
+    request: Mapping[str, Any] | None = None
+    sent: Callable[[], Iterable[Any]] = tuple
+    start: Callable[[str], PartyExact] | None = None
+    auxiliary_dataset: str | None = None
+    found_at: str | None = None
+
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    def batches(self) -> Iterable[Any]:
+        """Yield what parties sent, or the records of their table."""
+        return self.sent()
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of an operator or a model: one for two classes."""
+        return operator_columns(len(self.classes))
+
+    @property
+    def dimension(self) -> int:
+        """The number of entries of an operator or a model."""
+        return self.columns * len(self.auxiliary.pipeline.outputs)
+
+    def noise(self, sensitivity: Sensitivity) -> Noise:
+        """Return the noise that keeps the price."""
+        return party_noise(self.mechanism, sensitivity, self.epsilon, self.delta)
+
+
+class PartyProcedure(Procedure[PartyExact]):
+    """One way to release a sum over parties; its noise is calibrated before the sum is seen.
+
+    ``statistic`` is what it needs of a party. A subclass sets ``noise`` from public facts.
+    """
+
+    statistic: str
+    ordered: ClassVar[bool] = False
+    noise: Noise
+
+    def __init__(self, public: Round) -> None:
+        self.public = public
+
+    @abstractmethod
+    def covariance(self) -> Covariance:
+        """Return the covariance of the noise on each column."""
+
+    @abstractmethod
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+
+    @abstractmethod
+    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the arrays and details of the release from integers that have noise."""
+
+    def accumulator(self, *, identified: bool) -> PartyExact:
+        """Return an empty sum."""
+        del identified
+        assert self.public.start is not None  # noqa: S101  # for the type checker
+        return self.public.start(self.statistic)
+
+    def check(self, exact: PartyExact) -> None:
+        """Raise if the contributions are not of this round; empty records are no error."""
+        exact.check()
+        if self.public.private_auxiliary:
+            auxiliary = self.public.auxiliary
+            warn_of_same_rows(auxiliary.hashes[0], auxiliary.pipeline.origin.rows)
+
+    def report(self, exact: PartyExact) -> OwnerReport:
+        """Return whose contributions counted as zero."""
+        gathered = exact.result()
+        facts = {
+            "kind": self.kind,
+            "accepted": gathered.accepted,
+            "absent": gathered.absent,
+            "missing": gathered.missing,
+            "rejected": gathered.rejected,
+        }
+        counted = (("parties", f"{gathered.accepted:,} counted"),)
+        return OwnerReport(tuple(_report_lines(gathered)), counted, facts)
+
+    def guarantees(self, exact: PartyExact) -> tuple[Guarantee, ...]:
+        """Return what is promised per party, and per protected auxiliary row."""
+        del exact
+        return self.promises()
+
+    def promises(self) -> tuple[Guarantee, ...]:
+        """Return what is promised; it needs no contribution."""
+        public, private = self.public, self.public.private_auxiliary
+        promised = [_party_guarantee(self.noise, public.delta, public.auxiliary, private=private)]
+        if private:
+            promised.append(_auxiliary_guarantee(self.noise, public.delta, public.auxiliary))
+        origin = public.auxiliary.pipeline.origin
+        return tuple(as_scaled(guarantee, origin) for guarantee in promised)
+
+    def parameters(self, exact: PartyExact) -> Mapping[str, Any]:
+        """Return the public description of the request."""
+        del exact
+        public = self.public
+        private = public.private_auxiliary
+        return {
+            "kind": "parties",
+            **(public.request or {}),
+            "classes": list(public.classes),
+            "enrolled": public.enrolled.count,
+            "private_auxiliary": private,
+            # Not the hash of rows that are private: the ledger's history is shown to people.
+            "grid": "" if private else public.auxiliary.grid,
+            "pipeline": public.auxiliary.pipeline.digest(),
+        }
+
+    def identity(self, exact: PartyExact, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
+        """Return whose budgets are charged: the parties', and that of protected rows."""
+        public, also = self.public, []
+        if public.private_auxiliary:
+            fingerprint = public.auxiliary.fingerprint()
+            also = [DatasetCharge(public.auxiliary_dataset or "", guarantees[1:], fingerprint)]
+        prints = {"contents-1": public.enrolled.fingerprint()}
+        return PrivateIdentity(prints, exact.result().content, also)
+
+    def draw(self, exact: PartyExact, guarantees: tuple[Guarantee, ...]) -> Release:
+        """Return the release, with fresh noise."""
+        return self.released(exact.result().total, guarantees)
+
+    def released(self, total: np.ndarray, guarantees: tuple[Guarantee, ...]) -> Release:
+        """Return the release of an exact sum, with fresh noise."""
+        arrays, details = self.contents(self.noise.add(self.integers(total)))
+        return Release(
+            kind=self.kind,
+            arrays=arrays,
+            details={"classes": list(self.public.classes), **details},
+            parts=(Part(self.row_set(arrays), guarantees),),
+            pipeline=self.public.auxiliary.pipeline,
+            noise=self.covariance(),
+        )
+
+    def row_set(self, arrays: Mapping[str, np.ndarray]) -> RowSet:
+        """Return the name of the auxiliary rows."""
+        del arrays
+        return self.public.auxiliary.row_set(ordered=self.ordered, found_at=self.public.found_at)
+
+
+def _report_lines(gathered: Gathered) -> Iterable[str]:
+    """Yield whose contribution counted as zero, and why, as sentences for the owner."""
+    for rejected in gathered.rejected[:_MOST_LINES]:
+        yield f"counted as zero: {rejected}"
+    if len(gathered.rejected) > _MOST_LINES:
+        yield f"counted as zero: {len(gathered.rejected) - _MOST_LINES:,} more"
+    if gathered.absent:
+        names = f": {', '.join(gathered.missing[:_SHOWN])}" if gathered.missing else ""
+        more = ", ..." if len(gathered.missing) > _SHOWN else ""
+        yield f"nothing came from {gathered.absent} parties{names}{more}"
+    if not gathered.accepted:  # a refusal would tell that the only party left had nothing
+        yield "nothing was counted: what left is noise, and paid for"
+
+
+class NoisyOperator(PartyProcedure):
+    """The mean operator of soft labels, with noise that is whitened or even."""
+
+    kind = "mean-operator"
+    statistic = "operator"
+
+    def __init__(self, public: Round, form: str) -> None:
+        super().__init__(public)
+        codes = public.auxiliary.codes
+        self._shape = whitened_shape(codes) if form == "whitened" else None
+        sensitivity = operator_sensitivity(codes, self._shape, len(public.classes))
+        if public.enrolled.count * sensitivity.l2 >= LARGEST_SUM:
+            raise ParameterError("there are too many parties for one sum; aggregate in groups.")
+        self.noise = public.noise(sensitivity)
+        self._unit = public.auxiliary.step / (VOTE * len(codes) * public.enrolled.count)
+
+    def covariance(self) -> Covariance:
+        """Return the covariance of the noise on each column of the operator."""
+        variance = self.noise.variance * self._unit**2
+        if self._shape is None:
+            return Covariance("identity", variance)
+        return Covariance("factor", variance, np.ascontiguousarray(self._shape.back()))
+
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+        return total if self._shape is None else self._shape.apply(total)
+
+    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the operator."""
+        sums = (noisy if self._shape is None else noisy @ self._shape.back().T) * self._unit
+        operator = np.ascontiguousarray(sums[0] if len(sums) == 1 else sums.T)
+        details = {
+            "mechanism": mechanism_name(self.noise),
+            "step": self.public.auxiliary.step,
+        }
+        return {"mean_operator": operator}, details
+
+
+class NoisyVotes(PartyProcedure):
+    """The table of mean votes per auxiliary row, with noise.
+
+    One party's rows are shares of one vote. Two such rows differ by sqrt(2) at most in the 2-norm
+    and by 2 in the 1-norm; N of them by sqrt(2 N) and 2 N.
+    """
+
+    kind = "votes"
+    statistic = "votes"
+    ordered = True
+
+    def __init__(self, public: Round) -> None:
+        super().__init__(public)
+        count, step = public.auxiliary.count, VOTE * _VOTE_STEPS
+        two = math.sqrt(2.0 * count) * (1 + 1e-15) * step
+        self.noise = public.noise(Sensitivity(2 * count * step, two, count * len(public.classes)))
+        self._unit = 1 / (step * public.enrolled.count)
+
+    def covariance(self) -> Covariance:
+        """Return the covariance of the noise on each vote."""
+        return Covariance("identity", self.noise.variance * self._unit**2)
+
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+        return total * _VOTE_STEPS
+
+    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the votes."""
+        details = {
+            "mechanism": mechanism_name(self.noise),
+            "enrolled": self.public.enrolled.count,
+        }
+        return {"votes": noisy * self._unit}, details
+
+
+def _party_guarantee(
+    noise: Noise, delta: float, auxiliary: AuxiliaryRows, *, private: bool
+) -> Guarantee:
+    """Return what is promised about all data of one party; ``private``: rows are protected too."""
+    shown = f"the {auxiliary.count:,} auxiliary rows"
+    return Guarantee(
+        unit=Unit.PARTY,
+        event=noise.event,
+        delta=0.0 if noise.event.pure else delta,
+        public=(
+            _how_many(auxiliary) if private else shown,
+            "the number of enrolled parties",
+            "that some contribution was made for this round",
+            "the class list",
+        ),
+        assumptions=(_OWN_DATA, _CHOSEN),
+    )
+
+
+def _auxiliary_guarantee(noise: Noise, delta: float, auxiliary: AuxiliaryRows) -> Guarantee:
+    """Return what is promised about one protected auxiliary row, whatever the parties hold.
+
+    The noise is calibrated to a party and a row that change together (`Distilled`), so that the
+    same event bounds either.
+    """
+    return Guarantee(
+        unit=Unit.RECORD,
+        event=noise.event,
+        delta=0.0 if noise.event.pure else delta,
+        public=(_how_many(auxiliary), "the number of enrolled parties", "the class list"),
+        assumptions=(_OWN_ROW, _NOT_FITTED),
+        of=(_AUXILIARY,),
+    )
+
+
+def _how_many(auxiliary: AuxiliaryRows) -> str:
+    return f"that there are {auxiliary.count:,} auxiliary rows, and how they are mapped"

@@ -1,0 +1,57 @@
+"""One pass over private labels: the exact class counts of every bag. Owner's side only."""
+
+import numpy as np
+
+from suffice.owner.fingerprint import LabelFingerprint
+from suffice.owner.public_rows import PublicRows
+from suffice.owner.source import LabelledBatch
+from suffice.release.artifact import RowSet
+from suffice.tables.bags import BagDigest, Bags
+from suffice.tables.labels import Classes
+
+__all__ = ["ExactCounts"]
+
+
+class ExactCounts:
+    """Counts the labels of each bag, and names rows, bags and labels on the way; an accumulator."""
+
+    def __init__(self, public: PublicRows, bags: Bags, classes: Classes) -> None:
+        self.bags, self.classes = bags, classes
+        self._pipeline = public.pipeline
+        self._rows = BagDigest(public.table.schema, public.roles.features, bags.names)
+        self._labels = LabelFingerprint(classes)
+        self._counts = np.zeros(len(bags.names) * len(classes), dtype=np.int64)
+        self.count = 0
+
+    def update(self, batch: LabelledBatch) -> None:
+        """Take in rows with their labels and bags."""
+        assert batch.bags is not None  # noqa: S101  # for the type checker
+        columns = self._pipeline.encoded(batch.rows)  # also refuses what a learner could not map
+        if not np.isfinite(columns).all():
+            self._pipeline.explain_holes(columns)
+        inside = batch.bags >= 0
+        cells = (batch.bags * len(self.classes) + batch.codes[:, None])[inside]
+        self._counts += np.bincount(cells, minlength=self._counts.size)
+        self._rows.update(batch.rows, batch.bags)
+        self._labels.update(batch.codes)
+        self.count += len(batch)
+
+    def merge(self, other: "ExactCounts") -> None:
+        """Take in everything that ``other`` has seen: the rows that follow."""
+        self._counts += other._counts  # noqa: SLF001  # one of us
+        self._rows.merge(other._rows)  # noqa: SLF001
+        self._labels.merge(other._labels)  # noqa: SLF001
+        self.count += other.count
+
+    def result(self) -> np.ndarray:
+        """Return the exact counts (bags, classes): private."""
+        return self._counts.reshape(len(self.bags.names), len(self.classes))
+
+    def row_set(self, found_at: str | None) -> RowSet:
+        """Return the name of the public rows with their bags."""
+        return RowSet(self._rows.count, self._rows.result(), found_at)
+
+    @property
+    def fingerprint(self) -> dict[str, bytes]:
+        """What identifies the private labels; leaves under the ledger's key only."""
+        return self._labels.result()
