@@ -19,7 +19,7 @@ import numpy as np
 from harness import claim, machine
 
 from suffice.owner.proportions.noise import Way
-from suffice.owner.proportions.plan import MECHANISMS, best_count_noise, bag_sizes, count_noise
+from suffice.owner.proportions.plan import MECHANISMS, bag_sizes, best_count_noise, count_noise
 from suffice.privacy.dirichlet import largest_sigma
 from suffice.privacy.guarantee import Kind
 from suffice.release.simplex import nearest_proportions

@@ -19,10 +19,10 @@ def draw_bits() -> None:
 
 def digits() -> Any:
     """Return a table of 784 columns of 256 states, read and checked."""
+    from suffice.owner.operator.exact import labelled_batches
     from suffice.owner.responses.channels import channel_of
     from suffice.owner.responses.exact import PrivateCells
     from suffice.owner.responses.mechanism import RandomizedResponse
-    from suffice.owner.operator.exact import labelled_batches
     from suffice.tables.columns import resolve_roles
     from suffice.tables.sources import open_table
 

@@ -1,8 +1,8 @@
 """What people write after an option."""
 
 import pytest
-
 from suffice.cli.parsing import lists_by_column, names, one_or_named, values
+
 from suffice.errors import ParameterError
 
 

@@ -21,9 +21,9 @@ from suffice.errors import (
     UnprotectedError,
 )
 from suffice.owner.ledger import Ledger
+from suffice.owner.operator.exact import ExactSums, labelled_batches
 from suffice.owner.operator.mechanism import MECHANISMS, MeanOperator
 from suffice.owner.publish import publish
-from suffice.owner.operator.exact import ExactSums, labelled_batches
 from suffice.privacy.events import Unbounded
 from suffice.privacy.guarantee import Budget, Guarantee, Kind, Unit
 from suffice.release.covariance import Covariance

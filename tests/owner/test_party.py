@@ -14,13 +14,13 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
+from suffice.owner.parties.files import encode_part
 
 import suffice
 from suffice.errors import CorruptFileError, ParameterError, TableError, UnsupportedFileError
 from suffice.owner.parties import auxiliary as auxiliary_module
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution, parameter_radius, parameter_step
-from suffice.owner.parties.files import encode_part
 from suffice.owner.parties.votes import from_codes, from_shares, operator_weights
 
 rng = np.random.default_rng(11)
@@ -224,8 +224,8 @@ def test_parameters_are_held_to_the_ball_of_minimisers(classes):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_minimisers_on_any_rows_lie_in_that_ball(classes):
     """Rows of the largest norm, all alike, with a weak penalty: the longest there are."""
-    from suffice.learner.losses import LOSSES
-    from suffice.learner.problem import FactoredProblem
+    from suffice.models.losses import LOSSES
+    from suffice.models.problem import FactoredProblem
 
     bound, lam = AUX.pipeline.norm_bound, 1.0
     rows = np.zeros((5, 4))

@@ -18,18 +18,18 @@ from suffice.errors import (
     UnprotectedError,
 )
 from suffice.owner.ledger import Ledger
+from suffice.owner.operator.exact import labelled_batches
 from suffice.owner.proportions.bags import assign_bags, plan_skew, skew_epsilon
 from suffice.owner.proportions.exact import ExactCounts
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.proportions.plan import (
     MECHANISMS,
     Settings,
-    best_count_noise,
-    plan_proportions,
     bag_sizes,
+    best_count_noise,
     count_noise,
+    plan_proportions,
 )
-from suffice.owner.operator.exact import labelled_batches
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta
 from suffice.privacy.events import Approximate, Gaussian, Laplace

@@ -11,9 +11,9 @@ import pytest
 
 from neighbours import WAYS, differences
 from suffice.errors import TableError
+from suffice.owner.operator.exact import ExactSums, unlabelled_batches
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.public_rows import read_public_rows
-from suffice.owner.operator.exact import ExactSums, unlabelled_batches
 from suffice.tables import sources
 
 MAPS = (None, "rff:24", "nystroem:20", "polynomial:2", "pca:3", "whiten:3")

@@ -17,12 +17,12 @@ from suffice.errors import (
     ParameterError,
     ReleaseError,
 )
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.mechanism import MeanOperator, _RandomisedLabels
 from suffice.owner.operator.exact import ExactLabels, labelled_batches
+from suffice.owner.operator.mechanism import MeanOperator, _RandomisedLabels
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.response import Response

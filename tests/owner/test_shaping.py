@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from suffice.errors import ParameterError
+from suffice.owner.operator.exact import ExactSums, labelled_batches
 from suffice.owner.operator.mechanism import MeanOperator, _NoisySums
 from suffice.owner.operator.shaping import Shape, whitening
-from suffice.owner.operator.exact import ExactSums, labelled_batches
 from suffice.privacy.noise import Sensitivity
 from suffice.release.artifact import Release
 

@@ -12,9 +12,9 @@ from suffice.audit.cases import CHEAP, FEW, SOME, Case, as_it_is, claim, half, r
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.operator.candidates import ADDITIVE
+from suffice.owner.operator.exact import ExactSums, labelled_batches
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.shaping import Shape, whitening
-from suffice.owner.operator.exact import ExactSums, labelled_batches
 from suffice.privacy.noise import LaplaceNoise, Noise
 from suffice.privacy.response import Response
 

@@ -47,7 +47,7 @@ def fit(
     json: options.Json = False,
 ) -> None:
     """Learn a classifier from releases and the public rows that they belong to."""
-    from suffice.learner.factored import FactoredClassifier
+    from suffice.learner.operator.factored import FactoredClassifier
     from suffice.release.codec import load
 
     check_outputs(output, reads=[*releases, *(rows or ())])
@@ -199,7 +199,7 @@ def predict(
     """Predict the class of new rows; writes predictions and probabilities."""
     import pyarrow as pa
 
-    from suffice.learner.factored import FactoredClassifier
+    from suffice.learner.operator.factored import FactoredClassifier
     from suffice.release.codec import load
     from suffice.tables.writing import check_ending, write_table
 
@@ -224,7 +224,7 @@ def score(
     """Compare predictions with labels that the caller may see."""
     import numpy as np
 
-    from suffice.learner.factored import FactoredClassifier
+    from suffice.learner.operator.factored import FactoredClassifier
     from suffice.release.codec import load
     from suffice.tables.columns import resolve_roles
     from suffice.tables.labels import label_codes
@@ -263,7 +263,7 @@ def frequencies(
     json: options.Json = False,
 ) -> None:
     """Estimate how often each state occurs, with intervals, from randomised answers."""
-    from suffice.learner.frequencies import release_frequencies
+    from suffice.learner.spread.frequencies import release_frequencies
     from suffice.release.codec import load
 
     found = release_frequencies(load(path), method=method, level=level)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.study.data_sets import Split
 

@@ -11,9 +11,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from suffice.errors import ParameterError
 from suffice.learner.linear import FIGURES
-from suffice.learner.losses import LOSSES
 from suffice.learner.rados.model import TwoClasses
 from suffice.learner.rados.moments import Moments, moments_of
+from suffice.models.losses import LOSSES
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -39,7 +39,7 @@ class RadoRidge(TwoClasses):
     lam : float or "auto", default="auto"
         The penalty. "auto" takes the one of least risk on fresh labels, estimated without any: S
         of rados that were held out, and for the noise in mu what Stein's lemma says
-        (`suffice.learner.tuning`).
+        (`suffice.learner.operator.tuning`).
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def _risks(known: Moments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     E <theta, n> = tr(Q (S + lam I)^-1) for theta = (S + lam I)^-1 (mu + n), n of covariance
     Q = C + S/m, C the mechanism's noise and S/m that of the labels; the risk falls by twice that
-    too much (`suffice.learner.tuning`, where the charge is explained as well). S is that of rados
+    too much (`suffice.learner.operator.tuning`, where the charge is explained as well). S is that of rados
     held out.
     """
     width, folds = len(known.operator), min(_FOLDS, len(known.rows))

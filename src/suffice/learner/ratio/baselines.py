@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from suffice.errors import ParameterError
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.weak.bags import Bags, bags_of
 from suffice.learner.weak.mean_maps import MeanMap
 from suffice.learner.weak.proportions import LabelProportions

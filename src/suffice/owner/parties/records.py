@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from suffice.engines.local import fold
 from suffice.errors import ParameterError, TableError
-from suffice.learner.local import local_classifiers
+from suffice.models.local import local_classifiers
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import STRANGER, UNKNOWN, Enrolled, Rejection

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
 from suffice.learner import local
-from suffice.learner.local import local_classifiers
+from suffice.models.local import local_classifiers
 
 LAM = 1e-3
 

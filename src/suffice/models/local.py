@@ -6,8 +6,8 @@ import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.kernels.local import local_minimisers
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 
 __all__ = ["local_classifiers"]
 

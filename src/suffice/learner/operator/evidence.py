@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from suffice.errors import ParameterError
-from suffice.learner.bounds import NoiseBounds, noise_bounds
-from suffice.learner.problem import FactoredProblem
-from suffice.learner.shrinking import Shrinkage
-from suffice.learner.tuning import Optimism, labels_behind
+from suffice.learner.operator.bounds import NoiseBounds, noise_bounds
+from suffice.learner.operator.shrinking import Shrinkage
+from suffice.learner.operator.tuning import Optimism, labels_behind
+from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
 __all__ = ["Evidence", "interval"]

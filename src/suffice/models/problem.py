@@ -9,12 +9,12 @@ from scipy.special import softmax
 
 from suffice.errors import ParameterError
 from suffice.kernels.margins import softmax_slopes
-from suffice.learner.gram import gram
-from suffice.learner.losses import LinearOddLoss
-from suffice.learner.penalties import PENALTIES, Penalty
-from suffice.learner.solvers import Curved, Solution, minimise, minimise_with_1norm
-from suffice.learner.threads import one_blas_thread
-from suffice.learner.zonotope import why_no_minimiser
+from suffice.models.gram import gram
+from suffice.models.losses import LinearOddLoss
+from suffice.models.penalties import PENALTIES, Penalty
+from suffice.models.solvers import Curved, Solution, minimise, minimise_with_1norm
+from suffice.models.threads import one_blas_thread
+from suffice.models.zonotope import why_no_minimiser
 
 __all__ = ["FactoredProblem", "Solution"]
 
@@ -157,7 +157,7 @@ class FactoredProblem:
 
         The certificate is the gradient's largest entry, ``tol`` or, where floats end before it, at
         most ten times as large; with a 1-norm that of theta - prox(theta - gradient). Without any
-        penalty a minimiser must exist (`suffice.learner.zonotope`).
+        penalty a minimiser must exist (`suffice.models.zonotope`).
         """
         if self.loss is not None and self.loss.untrainable:
             raise ParameterError(f"the {self.loss.name} loss: {self.loss.untrainable}")

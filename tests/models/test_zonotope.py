@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
-from suffice.learner.zonotope import _nearest_labels, project, why_no_minimiser
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
+from suffice.models.zonotope import _nearest_labels, project, why_no_minimiser
 from suffice.release.covariance import Covariance
 
 rng = np.random.default_rng(3)

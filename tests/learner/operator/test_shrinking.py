@@ -12,15 +12,15 @@ from scipy import stats
 
 from suffice.errors import ParameterError
 from suffice.learner import shrinking
-from suffice.learner.combining import Supervised
 from suffice.learner.estimate import OperatorEstimate
-from suffice.learner.evidence import Evidence
-from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
-from suffice.learner.shrinking import Shrinkage
-from suffice.learner.tuning import Optimism
+from suffice.learner.operator.combining import Supervised
+from suffice.learner.operator.evidence import Evidence
+from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator.shrinking import Shrinkage
+from suffice.learner.operator.tuning import Optimism
 from suffice.learner.weak import LabelProportions
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.enrolled import Enrolled

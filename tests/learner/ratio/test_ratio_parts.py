@@ -19,7 +19,7 @@ from suffice.learner.ratio.resampling import balanced_groups, drawn_again
 from suffice.learner.ratio.scores import ae, nkld, rae
 from suffice.learner.ratio.set_likelihood import fit_set_likelihood
 from suffice.learner.ratio.sets import KnownSets, given_sets
-from suffice.learner.ratio.simplex import least_squares_on_simplex, mixture_weights
+from suffice.models.simplex import least_squares_on_simplex, mixture_weights
 from suffice.release.simplex import nearest_proportions
 
 SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])

@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.learner.evidence import Evidence, interval
-from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.penalties import PENALTIES
-from suffice.learner.problem import FactoredProblem
+from suffice.learner.operator.evidence import Evidence, interval
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.weak import LabelProportions
+from suffice.models.losses import LOSSES
+from suffice.models.penalties import PENALTIES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.codec import decode, encode
 from suffice.release.covariance import Covariance

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rados.adaboost import AdaBoostLinear
 from suffice.learner.rados.boosting import boosted
 from suffice.learner.rados.radoboost import RadoBoost
