@@ -68,8 +68,8 @@ def real_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def problem_of(rows: np.ndarray, labels: np.ndarray, classes: int):
-    from suffice.learner.losses import LOSSES
-    from suffice.learner.problem import FactoredProblem
+    from suffice.models.losses import LOSSES
+    from suffice.models.problem import FactoredProblem
 
     if classes == 2:
         return FactoredProblem(rows, rows.T @ (2.0 * labels - 1) / len(rows), LOSSES["logistic"])

@@ -25,11 +25,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from suffice.errors import ParameterError
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.weak import AlternatingMeanMap, LaplacianMeanMap, MeanMap
 from suffice.learner.weak.alternating import alternate, consistent_labels
 from suffice.learner.weak.bags import Bags, bags_of
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 
 DATA = Path(os.environ.get("SUFFICE_DATA", "data"))
 RESULT = Path(__file__).parent / "results" / "llp.json"

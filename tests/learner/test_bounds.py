@@ -9,8 +9,8 @@ from scipy.stats import binomtest, chi
 
 from suffice.errors import ParameterError
 from suffice.learner import bounds
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
 rng = np.random.default_rng(8)

@@ -13,10 +13,10 @@ from scipy import stats
 from suffice.errors import ParameterError
 from suffice.learner.evidence import Evidence, interval
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.penalties import PENALTIES
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.weak import LabelProportions
+from suffice.models.losses import LOSSES
+from suffice.models.penalties import PENALTIES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
 from suffice.release.covariance import Covariance

@@ -11,9 +11,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.rows import design_matrix
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.codec import decode, encode
 

@@ -16,11 +16,11 @@ from suffice.learner.combining import Supervised
 from suffice.learner.estimate import OperatorEstimate
 from suffice.learner.evidence import Evidence
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.shrinking import Shrinkage
 from suffice.learner.tuning import Optimism
 from suffice.learner.weak import LabelProportions
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import AuxiliaryRows

@@ -13,10 +13,10 @@ from sklearn.model_selection import train_test_split
 
 from suffice.errors import OptimisationError
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.penalties import PENALTIES
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.tuning import Optimism, choose_lam, labels_behind
+from suffice.models.losses import LOSSES
+from suffice.models.penalties import PENALTIES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.covariance import Covariance
 

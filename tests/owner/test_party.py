@@ -224,8 +224,8 @@ def test_parameters_are_held_to_the_ball_of_minimisers(classes):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_minimisers_on_any_rows_lie_in_that_ball(classes):
     """Rows of the largest norm, all alike, with a weak penalty: the longest there are."""
-    from suffice.learner.losses import LOSSES
-    from suffice.learner.problem import FactoredProblem
+    from suffice.models.losses import LOSSES
+    from suffice.models.problem import FactoredProblem
 
     bound, lam = AUX.pipeline.norm_bound, 1.0
     rows = np.zeros((5, 4))

@@ -4,7 +4,7 @@ Throughout b = mu~ - mu is the noise; F(theta) = L(theta) + (lam/2) ||theta||^2 
 risk with the true operator, F~ that with the noisy one; theta and theta~ are their minimisers; a is
 the loss's constant, 2 for softmax, whose operator has weight one. Everything also holds if mu~ was
 projected onto the operators that labels can have, since a projection moves mu~ no farther from mu
-(`suffice.learner.zonotope`; shrinking it is not covered). Norms are 2-norms over all entries.
+(`suffice.models.zonotope`; shrinking it is not covered). Norms are 2-norms over all entries.
 
 The bounds of Patrini et al. 2016 are Theorem 6 and Theorem 10; both are corrected, see
 docs/errata.md.

@@ -8,9 +8,9 @@ from scipy.special import ndtri
 
 from suffice.errors import ParameterError
 from suffice.learner.bounds import NoiseBounds, noise_bounds
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.shrinking import Shrinkage
 from suffice.learner.tuning import Optimism, labels_behind
+from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
 __all__ = ["Evidence", "interval"]

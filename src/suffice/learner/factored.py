@@ -18,14 +18,14 @@ from suffice.learner.bounds import NoiseBounds
 from suffice.learner.combining import Supervised, combined
 from suffice.learner.evidence import Evidence, interval
 from suffice.learner.linear import FIGURES, LinearModel
-from suffice.learner.losses import LOSSES, LinearOddLoss, loss_named
-from suffice.learner.penalties import PENALTIES, Penalty, penalty_named
-from suffice.learner.problem import FactoredProblem, Solution
 from suffice.learner.shrinking import Shrinkage
-from suffice.learner.threads import one_blas_thread
 from suffice.learner.tuning import choose_lam, intercept_alone
 from suffice.learner.weak import ExactLabels, Source, estimate_mean_operator
-from suffice.learner.zonotope import project
+from suffice.models.losses import LOSSES, LinearOddLoss, loss_named
+from suffice.models.penalties import PENALTIES, Penalty, penalty_named
+from suffice.models.problem import FactoredProblem, Solution
+from suffice.models.threads import one_blas_thread
+from suffice.models.zonotope import project
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance

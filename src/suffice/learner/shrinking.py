@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from suffice.learner.combining import Supervised
-from suffice.learner.gram import gram
+from suffice.models.gram import gram
 from suffice.release.covariance import Covariance
 
 __all__ = ["Shrinkage"]

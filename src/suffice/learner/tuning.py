@@ -27,8 +27,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
 from suffice.errors import OptimisationError
-from suffice.learner.gram import gram
-from suffice.learner.problem import FactoredProblem
+from suffice.models.gram import gram
+from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
 __all__ = [

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from suffice.errors import ParameterError
 from suffice.learner.linear import plain_pipeline
 from suffice.learner.rows import design_matrix, matching_rows
+from suffice.models.simplex import nearest_proportions
 from suffice.release.artifact import Release
-from suffice.release.simplex import nearest_proportions
 
 __all__ = ["VoteClassifier"]
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.rows import design_matrix
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.mean_operator import MeanOperator
 from suffice.study.data_sets import Split
 

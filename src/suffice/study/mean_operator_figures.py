@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from suffice.learner.losses import LOSSES, Function, odd_line, rho_loss
+from suffice.models.losses import LOSSES, Function, odd_line, rho_loss
 from suffice.owner.mean_operator import MECHANISMS
 from suffice.study.comparison import Comparison
 from suffice.study.curves import draw_utility

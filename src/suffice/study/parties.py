@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from suffice.errors import ParameterError
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.votes import VoteClassifier
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.parties.aggregate import PrivateEnsemble
 from suffice.owner.parties.auxiliary import VOTE
 from suffice.owner.parties.contribution import PartyContribution

@@ -11,9 +11,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from suffice.errors import ParameterError
 from suffice.learner.linear import FIGURES
-from suffice.learner.losses import LOSSES
 from suffice.learner.rados.model import TwoClasses
 from suffice.learner.rados.moments import Moments, moments_of
+from suffice.models.losses import LOSSES
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge

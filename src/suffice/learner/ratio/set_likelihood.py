@@ -23,9 +23,9 @@ import numpy as np
 from suffice.learner.ratio.calibration import Calibration, calibrated, calibrated_by_sets
 from suffice.learner.ratio.resampling import balanced_groups
 from suffice.learner.ratio.sets import KnownSets
-from suffice.learner.ratio.simplex import mixture_weights
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
 from suffice.learner.spread.selection import maximise
+from suffice.models.simplex import mixture_weights
 
 __all__ = ["Coordinates", "SetLikelihood", "fit_set_likelihood"]
 

@@ -5,7 +5,7 @@ from scipy.optimize import minimize
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.spread.likelihood import SpreadLikelihood
-from suffice.learner.threads import one_blas_thread
+from suffice.models.threads import one_blas_thread
 
 __all__ = ["choose_lam", "maximise"]
 

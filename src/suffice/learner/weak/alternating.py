@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
 from suffice.learner.weak.bags import Bags
 from suffice.learner.weak.mean_maps import LaplacianMeanMap, Mapped, MeanMap
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
 __all__ = ["AlternatingMeanMap", "Alternation", "alternate", "consistent_labels"]

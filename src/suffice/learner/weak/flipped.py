@@ -7,7 +7,6 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.learner.estimate import OperatorEstimate
-from suffice.learner.gram import gram
 from suffice.learner.weak.moments import (
     CONDITION_LIMIT,
     as_operator,
@@ -16,6 +15,7 @@ from suffice.learner.weak.moments import (
     noise_of_gram,
     per_column,
 )
+from suffice.models.gram import gram
 from suffice.tables.labels import check_classes
 
 __all__ = ["FlippedLabels"]

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
 from suffice.errors import ParameterError
-from suffice.learner.gram import gram
 from suffice.learner.weak.bags import Bags, check_identified
 from suffice.learner.weak.moments import as_operator, noise_of_gram, per_column
+from suffice.models.gram import gram
 from suffice.release.covariance import Covariance
 
 __all__ = ["LaplacianMeanMap", "MeanMap", "similarity_of"]

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
 from suffice.learner.estimate import OperatorEstimate
-from suffice.learner.gram import gram
 from suffice.learner.weak.moments import noise_of_gram, per_column
 from suffice.learner.weak.supervision import ExactLabels
+from suffice.models.gram import gram
 from suffice.tables.labels import check_classes, label_codes
 
 __all__ = ["PositiveUnlabelled", "SemiSupervised"]

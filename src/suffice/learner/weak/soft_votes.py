@@ -7,8 +7,8 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.learner.estimate import OperatorEstimate
-from suffice.learner.gram import gram
 from suffice.learner.weak.moments import as_operator, noise_of_gram
+from suffice.models.gram import gram
 from suffice.tables.labels import check_classes
 
 __all__ = ["SoftVotes"]

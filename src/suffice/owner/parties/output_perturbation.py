@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.operator_form import gradient_change
 from suffice.owner.parties.auxiliary import VOTE
 from suffice.owner.parties.contribution import parameter_radius, parameter_step

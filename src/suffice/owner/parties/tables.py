@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import TableError
-from suffice.learner.local import local_classifiers
+from suffice.models.local import local_classifiers
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import STRANGER, UNKNOWN, Enrolled, Rejection

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.models.simplex import nearest_proportions
 from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
 from suffice.owner.proportions.adviser import assigned_bags, formed_by_response
@@ -22,7 +23,6 @@ from suffice.owner.statistics import check_given_once, labelled_batches
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.artifact import Part, Release, RowSet
-from suffice.release.simplex import nearest_proportions
 from suffice.strict_json import canonical
 from suffice.tables.bags import Bags, bag_columns, read_bags
 from suffice.tables.columns import feature_names, resolve_roles

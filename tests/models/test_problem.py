@@ -5,10 +5,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.learner import problem as module
-from suffice.learner.losses import LOSSES
-from suffice.learner.penalties import PENALTIES
-from suffice.learner.problem import FactoredProblem
+from suffice.models import problem as module
+from suffice.models.losses import LOSSES
+from suffice.models.penalties import PENALTIES
+from suffice.models.problem import FactoredProblem
 
 rng = np.random.default_rng(11)
 X = rng.normal(size=(250, 6)) * 3.0 ** -np.arange(6)

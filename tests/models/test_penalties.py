@@ -5,9 +5,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.learner.losses import LOSSES
-from suffice.learner.penalties import PENALTIES, Penalty, penalty_named
-from suffice.learner.problem import FactoredProblem
+from suffice.models.losses import LOSSES
+from suffice.models.penalties import PENALTIES, Penalty, penalty_named
+from suffice.models.problem import FactoredProblem
 
 rng = np.random.default_rng(5)
 X = np.hstack([rng.normal(size=(300, 8)), np.ones((300, 1))])

@@ -6,9 +6,9 @@ from scipy.special import xlogy
 
 from suffice.errors import ParameterError
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES, from_even, from_function, loss_named, rho_loss
-from suffice.learner.problem import FactoredProblem
-from suffice.learner.proper import from_generator
+from suffice.models.losses import LOSSES, from_even, from_function, loss_named, rho_loss
+from suffice.models.problem import FactoredProblem
+from suffice.models.proper import from_generator
 from suffice.owner.mean_operator import MeanOperator
 
 PLAIN = {

@@ -5,8 +5,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from suffice.learner.factored import FactoredClassifier
-from suffice.learner.problem import FactoredProblem
-from suffice.learner.threads import one_blas_thread
+from suffice.models.problem import FactoredProblem
+from suffice.models.threads import one_blas_thread
 
 
 def threads() -> set[int]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.losses import Function, LinearOddLoss
+from suffice.models.losses import Function, LinearOddLoss
 
 __all__ = ["from_generator"]
 

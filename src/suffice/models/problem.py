@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -9,12 +10,12 @@ from scipy.special import softmax
 
 from suffice.errors import ParameterError
 from suffice.kernels.margins import softmax_slopes
-from suffice.learner.gram import gram
-from suffice.learner.losses import LinearOddLoss
-from suffice.learner.penalties import PENALTIES, Penalty
-from suffice.learner.solvers import Curved, Solution, minimise, minimise_with_1norm
-from suffice.learner.threads import one_blas_thread
-from suffice.learner.zonotope import why_no_minimiser
+from suffice.models.gram import gram
+from suffice.models.losses import LinearOddLoss
+from suffice.models.penalties import PENALTIES, Penalty
+from suffice.models.solvers import Curved, Solution, minimise, minimise_with_1norm
+from suffice.models.threads import one_blas_thread
+from suffice.models.zonotope import why_no_minimiser
 
 __all__ = ["FactoredProblem", "Solution"]
 
@@ -53,7 +54,7 @@ class FactoredProblem:
     weights: np.ndarray | None = None
     penalty: Penalty = PENALTIES["l2"]
     intercept: bool = False
-    _shared: _Rows | None = field(default=None, repr=False)
+    _shared: Any = field(default=None, repr=False)  # _Rows, from the start
 
     def __post_init__(self) -> None:
         shared = self._shared
@@ -101,9 +102,10 @@ class FactoredProblem:
     def _even_and_slopes(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
         """Return sum_i w_i g(z_i) and the vector of w_i g'(z_i); the scores may be overwritten."""
         weights = self._shared.weights
-        fused = softmax_slopes if self.loss is None else self.loss.fused
-        if fused is not None:
-            return fused(scores, weights), scores
+        if self.loss is None:
+            return softmax_slopes(scores, weights), scores
+        if self.loss.fused is not None:
+            return self.loss.fused(scores, weights), scores
         return float(weights @ self.loss.even(scores)), weights * self.loss.slope(scores)
 
     def hessian_product(
@@ -157,7 +159,7 @@ class FactoredProblem:
 
         The certificate is the gradient's largest entry, ``tol`` or, where floats end before it, at
         most ten times as large; with a 1-norm that of theta - prox(theta - gradient). Without any
-        penalty a minimiser must exist (`suffice.learner.zonotope`).
+        penalty a minimiser must exist (`suffice.models.zonotope`).
         """
         if self.loss is not None and self.loss.untrainable:
             raise ParameterError(f"the {self.loss.name} loss: {self.loss.untrainable}")
