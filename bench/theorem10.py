@@ -19,7 +19,7 @@ def coverage(dimension: int, radius: float) -> float:
 
 
 def main() -> None:
-    from suffice.learner.bounds import noise_norm
+    from suffice.learner.operator.bounds import noise_norm
     from suffice.release.covariance import Covariance
 
     print("| d | printed: log(d/delta) | exact quantile |\n|---|---|---|")

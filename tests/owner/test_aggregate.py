@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from builders import assert_noise, auxiliary_rows, contributions, random_shares
 from suffice.errors import BudgetError, DataChangedError, ParameterError, UnitError
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.owner.ledger import Ledger
 from suffice.owner.parties.aggregate import METHODS, PrivateEnsemble
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.owner.candidates import candidates
 from suffice.owner.forecast import SIGNALS, PublicMoments

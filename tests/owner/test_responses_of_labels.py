@@ -17,7 +17,7 @@ from suffice.errors import (
     ParameterError,
     ReleaseError,
 )
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.ledger import Ledger

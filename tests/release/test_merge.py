@@ -5,7 +5,7 @@ import pytest
 
 from builders import make_release
 from suffice.errors import ParameterError
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge

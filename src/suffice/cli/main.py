@@ -9,7 +9,7 @@ import typer
 from suffice._version import __version__
 from suffice.cli import auditing, learner, owner, protocol, ratio, simulate, study, survey
 from suffice.cli.output import say
-from suffice.errors import StorageError, SufficeError, UsageError
+from suffice.errors import StorageError, SufficeError
 
 __all__ = ["app", "run"]
 
@@ -51,11 +51,6 @@ def run() -> None:
     except SufficeError as error:
         say(f"suffice: {error}", error=True)
         sys.exit(error.exit_code)
-    except ValueError as error:
-        if type(error).__name__ != "InvalidParameterError":  # scikit-learn's, which few load
-            raise
-        say(f"suffice: {error}", error=True)
-        sys.exit(UsageError.exit_code)
     except MemoryError:
         say("suffice: this needs more memory than there is. Use a smaller file.", error=True)
         sys.exit(StorageError.exit_code)

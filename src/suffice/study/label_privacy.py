@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.votes import VoteClassifier
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
-from suffice.learner.frequencies import estimate_frequencies
+from suffice.learner.spread.frequencies import estimate_frequencies
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.release.spread import Flips
 from suffice.study.comparison import Comparison

@@ -183,10 +183,11 @@ def _model(
 ) -> Release:
     """Return a model file; of its quality nothing is known without labels."""
     figures = dict.fromkeys(("risk", "risk_low", "risk_high", "parameter_bound"))
+    named = {"learner": "FactoredClassifier", "loss": "logistic"}
     return Release(
         kind="model",
         arrays={"coefficients": coefficients},
-        details={"classes": list(public.classes), "loss": "logistic", "lam": lam, **figures},
+        details={"classes": list(public.classes), **named, "lam": lam, **figures},
         parts=(part,),
         pipeline=public.auxiliary.pipeline,
         noise=noise,

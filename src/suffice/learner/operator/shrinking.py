@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from suffice.learner.combining import Supervised
+from suffice.learner.operator.combining import Supervised
 from suffice.models.gram import gram
 from suffice.release.covariance import Covariance
 

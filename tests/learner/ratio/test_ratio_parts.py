@@ -10,7 +10,7 @@ from suffice.errors import ParameterError
 from suffice.learner.ratio.bounds import ErrorBound, lemma4, proportion_noise
 from suffice.learner.ratio.calibration import LabelCounts, calibrated, calibrated_by_sets
 from suffice.learner.ratio.collecting import Collector, RowKeeper
-from suffice.learner.ratio.embeddings import KERNELS, ExactSums, FourierSums, LinearSums
+from suffice.learner.ratio.embeddings import KERNELS, FourierSums, KernelSums, LinearSums
 from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding
 from suffice.learner.ratio.resampling import balanced_groups, drawn_again
 from suffice.learner.ratio.scores import ae, nkld, rae
@@ -42,7 +42,7 @@ def test_exact_sums_are_those_of_all_pairs(name, rng):
         np.array([4.0, 2, 1]),
     )
     kernel = KERNELS[name]
-    sums = ExactSums(kernel, bandwidths, 5)
+    sums = KernelSums(kernel, bandwidths, 5)
     sums.update(rows[:30], cells[:30])
     sums.update(rows[30:], cells[30:])
     new, parts = rng.normal(size=(20, 3)), rng.integers(0, 2, 20)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.combining import combined
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.combining import combined
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.mean_operator import MeanOperator
 from suffice.release.artifact import Release

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
-from suffice.learner.factored import FactoredClassifier
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from suffice.errors import ParameterError
-from suffice.learner.bounds import NoiseBounds, noise_bounds
-from suffice.learner.shrinking import Shrinkage
-from suffice.learner.tuning import Optimism, labels_behind
+from suffice.learner.operator.bounds import NoiseBounds, noise_bounds
+from suffice.learner.operator.shrinking import Shrinkage
+from suffice.learner.operator.tuning import Optimism, labels_behind
 from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
@@ -57,7 +57,7 @@ class Evidence:
             raise ParameterError("the noise of this operator is not known, nor what it did.")
 
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
-        """Return what the mechanism's noise can have done to the model (`learner.bounds`)."""
+        """Return what the mechanism's noise can have done to the model (`bounds`)."""
         penalty = self.problems[0].penalty.name
         if len(self.problems) > 1 or penalty != "l2" or self.shrinkage is not None:
             raise ParameterError(

@@ -1,0 +1,1 @@
+"""Learning from a mean operator and public rows: a classifier, its penalty, how sure it is."""
