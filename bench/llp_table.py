@@ -27,7 +27,7 @@ from sklearn.model_selection import StratifiedKFold
 from suffice.errors import ParameterError
 from suffice.learner.weak import AlternatingMeanMap, LaplacianMeanMap, MeanMap
 from suffice.learner.weak.alternating import alternate, consistent_labels
-from suffice.learner.weak.bags import Bags, bags_of
+from suffice.learner.weak.bags import BagMoments, bags_of
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 
@@ -50,7 +50,7 @@ class Task:
     signs: np.ndarray
     codes: np.ndarray
 
-    def bags(self) -> Bags:
+    def bags(self) -> BagMoments:
         shares = np.bincount(self.codes, self.signs > 0) / np.bincount(self.codes)
         return bags_of(self.rows, self.codes, shares, 2)
 
@@ -103,25 +103,27 @@ def fitted(rows: np.ndarray, operator: np.ndarray, lam: float) -> np.ndarray:
     return problem.solve(lam, tol=1e-5, max_iter=5000).parameters
 
 
-def linear(task: Task, bags: Bags, lam: float, method: MeanMap | LaplacianMeanMap) -> np.ndarray:
+def linear(
+    task: Task, bags: BagMoments, lam: float, method: MeanMap | LaplacianMeanMap
+) -> np.ndarray:
     weights = method.weights(bags)
     return fitted(task.rows, bags.means.T @ (weights[:, 1] - weights[:, 0]), lam)
 
 
-def alternating(task: Task, bags: Bags, lam: float, method: AlternatingMeanMap) -> np.ndarray:
+def alternating(task: Task, bags: BagMoments, lam: float, method: AlternatingMeanMap) -> np.ndarray:
     weights = method.start.weights(bags)
     first = bags.means.T @ (weights[:, 1] - weights[:, 0])
     found = alternate(task.rows, bags, first, replace(method, lam=lam))
     return fitted(task.rows, found.operator, lam)
 
 
-def majority(task: Task, bags: Bags, lam: float, method: None) -> np.ndarray:
+def majority(task: Task, bags: BagMoments, lam: float, method: None) -> np.ndarray:
     del method
     signs = np.where(bags.shares[:, 1] >= 0.5, 1.0, -1.0)[bags.codes]
     return fitted(task.rows, task.rows.T @ signs / len(signs), lam)
 
 
-def oracle(task: Task, bags: Bags, lam: float, method: None) -> np.ndarray:
+def oracle(task: Task, bags: BagMoments, lam: float, method: None) -> np.ndarray:
     del bags, method
     return fitted(task.rows, task.rows.T @ task.signs / len(task.signs), lam)
 

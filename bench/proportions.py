@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 from harness import claim, machine
 
+from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions.noise import Way
 from suffice.owner.proportions.plan import MECHANISMS, bag_sizes, best_count_noise, count_noise
 from suffice.privacy.dirichlet import largest_sigma
 from suffice.privacy.guarantee import Kind
-from suffice.release.simplex import nearest_proportions
 
 SIZES = (300, 1000, 10_000)
 CLASSES = (2, 3, 5, 10)

@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer
 import suffice as sf
 from suffice.learner.weak import (
     FlippedLabels,
-    LabelProportions,
+    KnownProportions,
     PositiveUnlabelled,
     SemiSupervised,
 )
@@ -24,7 +24,7 @@ sources = {
     "a fifth of the labels flipped": FlippedLabels(flipped, (0, 1), (0.2, 0.2)),
     "a tenth of the labels known": SemiSupervised(few, (0, 1)),
     "some positives and their share": PositiveUnlabelled(positive, y.mean(), (0, 1)),
-    "class shares of four groups": LabelProportions(bags, shares, (0, 1), "alternating-min"),
+    "class shares of four groups": KnownProportions(bags, shares, (0, 1), "alternating-min"),
 }
 for name, source in sources.items():
     model = sf.FactoredClassifier().fit_weak(X, source)

@@ -9,7 +9,7 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
-from suffice.learner import local
+from suffice.models import local
 from suffice.models.local import local_classifiers
 
 LAM = 1e-3

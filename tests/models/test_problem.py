@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.learner import problem as module
+from suffice.models import problem as module
 from suffice.models.losses import LOSSES
 from suffice.models.penalties import PENALTIES
 from suffice.models.problem import FactoredProblem

@@ -99,7 +99,7 @@ def nasty(classes: int, changed: dict[str, list], *, without: bool = False) -> p
 @pytest.mark.parametrize("largest", [300, 0])  # both solvers
 def test_what_one_party_holds_moves_no_other_party(classes, map, largest, monkeypatch):  # noqa: A002
     """Bit by bit: auxiliary rows stand where rounding, or a coarser solution, turns a vote."""
-    from suffice.learner import local
+    from suffice.models import local
     from suffice.owner.parties.auxiliary import AuxiliaryRows
 
     monkeypatch.setattr(local, "_LARGEST", largest)

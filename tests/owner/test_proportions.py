@@ -17,6 +17,7 @@ from suffice.errors import (
     TableError,
     UnprotectedError,
 )
+from suffice.models.simplex import nearest_proportions
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator.exact import labelled_batches
 from suffice.owner.proportions.bags import assign_bags, plan_skew, skew_epsilon
@@ -36,7 +37,6 @@ from suffice.privacy.events import Approximate, Gaussian, Laplace
 from suffice.privacy.guarantee import Budget, Kind, Unit
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
-from suffice.release.simplex import nearest_proportions
 from suffice.tables.bags import read_bags
 from suffice.tables.sources import open_table
 

@@ -10,7 +10,7 @@ from suffice._version import __version__
 from suffice.cli import auditing, learner, owner, parties, protocol, ratio, simulate, study, survey
 from suffice.cli.building import group_with
 from suffice.cli.output import say
-from suffice.errors import StorageError, SufficeError, UsageError
+from suffice.errors import StorageError, SufficeError
 
 __all__ = ["app", "run"]
 
@@ -53,11 +53,6 @@ def run() -> None:
     except SufficeError as error:
         say(f"suffice: {error}", error=True)
         sys.exit(error.exit_code)
-    except ValueError as error:
-        if type(error).__name__ != "InvalidParameterError":  # scikit-learn's, which few load
-            raise
-        say(f"suffice: {error}", error=True)
-        sys.exit(UsageError.exit_code)
     except MemoryError:
         say("suffice: this needs more memory than there is. Use a smaller file.", error=True)
         sys.exit(StorageError.exit_code)

@@ -1,27 +1,27 @@
 """Any scikit-learn classifier, trained from many parties' noisy votes on public rows."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from suffice.errors import ParameterError
-from suffice.learner.linear import plain_pipeline
-from suffice.learner.rows import design_matrix, matching_rows
+from suffice.learner.base import Learner
+from suffice.learner.rows import matching_rows
+from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
+from suffice.models.simplex import nearest_proportions
 from suffice.release.artifact import Release
-from suffice.release.simplex import nearest_proportions
+from suffice.release.merge import merge
 
 __all__ = ["VoteClassifier"]
 
 _LAM = 1e-4  # of the default estimator (Hamm et al. 2016, Section 6)
 
 
-class VoteClassifier(ClassifierMixin, BaseEstimator):
+class VoteClassifier(ClassifierMixin, Learner):
     """Computes a classifier from a release of kind ``votes``: its noisy votes become labels.
 
     Parameters
@@ -53,23 +53,22 @@ class VoteClassifier(ClassifierMixin, BaseEstimator):
         self.estimator = estimator
         self.labels = labels
 
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> "VoteClassifier":
         """Train on plain labels; this promises nothing about them."""
-        self._validate_params()
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        self.classes_, self.pipeline_ = np.unique(y), plain_pipeline(X)
-        self.estimator_ = self._chosen(len(y), y).fit(design_matrix(X, self.pipeline_), y)
+        X, codes = self._plain_labels(X, y)
+        labels = self.classes_[codes]
+        self.estimator_ = self._chosen(len(labels), labels).fit(self._plain_rows(X), labels)
         return self
 
-    def fit_release(self, release: Release, X: Any) -> "VoteClassifier":
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit_release(self, release: Release | Sequence[Release], X: Any) -> "VoteClassifier":
         """Learn from a release of votes and the public rows that they were cast on, in order."""
-        self._validate_params()
-        if release.kind != "votes":
-            raise ParameterError(f"a {release.kind} release holds no votes.")
-        rows, votes = matching_rows(X, [release])[0], release.arrays["votes"]
-        self.classes_, self.pipeline_ = np.array(release.classes), release.pipeline
-        self.n_features_in_ = len(self.pipeline_.columns)
+        whole = merge(release)
+        if whole.kind != "votes":
+            raise ParameterError(f"a {whole.kind} release holds no votes.")
+        rows, votes = matching_rows(X, [whole])[0], whole.arrays["votes"]
+        self._learn_from((whole,))
         weights = None
         if self.labels == "shares":
             shares = nearest_proportions(votes)
@@ -91,17 +90,14 @@ class VoteClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row."""
-        check_is_fitted(self)
-        return np.asarray(self.estimator_.predict(self._mapped(X)))
+        rows = self._mapped(X)
+        return np.asarray(self.estimator_.predict(rows))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each declared class, zero where no row had it."""
-        check_is_fitted(self)
-        shares = self.estimator_.predict_proba(self._mapped(X))
+        rows = self._mapped(X)
+        shares = self.estimator_.predict_proba(rows)
         found = np.zeros((len(shares), len(self.classes_)))
         places = {label: k for k, label in enumerate(self.classes_.tolist())}
         found[:, [places[label] for label in self.estimator_.classes_.tolist()]] = shares
         return found
-
-    def _mapped(self, X: Any) -> np.ndarray:
-        return design_matrix(X, self.pipeline_, unknown="zero")

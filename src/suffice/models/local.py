@@ -50,7 +50,7 @@ def local_classifiers(
         local_minimisers(rows, codes, own, lam, _TOL, _STEPS, found[first:last])
     found[~np.isfinite(found).all(axis=(1, 2))] = 0.0
     for party in np.flatnonzero(~small):
-        own = slice(starts[party], starts[party + 1])
+        own = slice(starts[party], starts[party + 1])  # type: ignore[assignment]
         found[party] = _one(rows[own], codes[own], classes, lam)
     return found if classes > 2 else found[:, :, 0]
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -53,7 +54,7 @@ class FactoredProblem:
     weights: np.ndarray | None = None
     penalty: Penalty = PENALTIES["l2"]
     intercept: bool = False
-    _shared: _Rows | None = field(default=None, repr=False)
+    _shared: Any = field(default=None, repr=False)  # _Rows, from the start
 
     def __post_init__(self) -> None:
         shared = self._shared
@@ -101,9 +102,10 @@ class FactoredProblem:
     def _even_and_slopes(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
         """Return sum_i w_i g(z_i) and the vector of w_i g'(z_i); the scores may be overwritten."""
         weights = self._shared.weights
-        fused = softmax_slopes if self.loss is None else self.loss.fused
-        if fused is not None:
-            return fused(scores, weights), scores
+        if self.loss is None:
+            return softmax_slopes(scores, weights), scores
+        if self.loss.fused is not None:
+            return self.loss.fused(scores, weights), scores
         return float(weights @ self.loss.even(scores)), weights * self.loss.slope(scores)
 
     def hessian_product(

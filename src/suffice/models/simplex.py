@@ -1,11 +1,12 @@
-"""The two problems whose answer is a point of the simplex: least squares, and mixture weights."""
+"""Problems whose answer is a point of the simplex: nearest, least squares, mixture weights."""
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from suffice.errors import OptimisationError
 
-__all__ = ["least_squares_on_simplex", "mixture_weights"]
+__all__ = ["least_squares_on_simplex", "mixture_weights", "nearest_proportions"]
 
 _TOL = 1e-9
 _NEARLY, _ROUNDING = 1e-6, 1e-13  # the gap, and the promised rise, that are as good as none
@@ -13,6 +14,14 @@ _INSIDE = 0.99  # of the way to an edge
 _MOST = 1000
 _LEAST = 1e-300
 _ALMOST_NONE = 1e-12  # of the largest eigenvalue: a matrix of less is not told from a singular one
+
+
+def nearest_proportions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return, for each row, the nearest one (2-norm) whose entries are >= 0 and sum to one."""
+    falling = -np.sort(-rows, axis=1)
+    excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
+    support = np.count_nonzero(falling > excess, axis=1) - 1
+    return np.asarray(np.maximum(rows - excess[np.arange(len(rows)), support][:, None], 0.0))
 
 
 def least_squares_on_simplex(gram: np.ndarray, target: np.ndarray) -> np.ndarray:

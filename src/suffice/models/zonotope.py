@@ -12,8 +12,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.release.covariance import Covariance
-from suffice.release.simplex import nearest_proportions
+from suffice.models.simplex import nearest_proportions
 
 __all__ = ["Projection", "project", "why_no_minimiser"]
 
@@ -47,14 +46,15 @@ def project(
     operator: np.ndarray,
     *,
     weights: np.ndarray | None = None,
-    metric: Covariance | None = None,
+    metric: np.ndarray | None = None,
     tol: float = 1e-3,
     max_iter: int = 5000,
 ) -> Projection:
     """Return the projection of mu (d,) or M (d, K) onto the operators that labels can have.
 
     Minimises ||sum_i w_i u_i x_i - mu||, or its Mahalanobis norm where ``metric`` is the covariance
-    of the noise, by accelerated projected gradient over the labels with restarts. With z the point
+    C of the noise (its diagonal (d,), or A (d, r) with C = A A^T; a factor changes nothing), by
+    accelerated projected gradient over the labels with restarts. With z the point
     found and r = mu - z, gap = max_{s in Z} <r, s> - <r, z> bounds the squared distance from z to
     the exact projection: sqrt(gap) is at most ``tol`` times ||mu||, or an error says so.
     """
@@ -135,18 +135,18 @@ def _largest_eigenvalue(rows: np.ndarray, weights: np.ndarray) -> float:
 
 
 def _whitened(
-    rows: np.ndarray, operator: np.ndarray, metric: Covariance | None
+    rows: np.ndarray, operator: np.ndarray, metric: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and operator in coordinates in which the metric C^-1 is the identity."""
-    if metric is None or metric.array is None:
+    if metric is None:
         return rows, operator
-    if metric.form == "diagonal":
-        if not (metric.array > 0).all():
+    if metric.ndim == 1:
+        if not (metric > 0).all():
             raise ParameterError("a coordinate without noise has no Mahalanobis metric; use none.")
-        scale = 1 / np.sqrt(metric.array)
+        scale = 1 / np.sqrt(metric)
         return rows * scale, (operator.T * scale).T
     try:
-        root = cholesky(metric.array @ metric.array.T, lower=True)
+        root = cholesky(metric @ metric.T, lower=True)
     except LinAlgError as error:
         raise ParameterError("a singular covariance has no inverse; use no metric.") from error
     white = solve_triangular(root, rows.T, lower=True)

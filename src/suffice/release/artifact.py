@@ -139,7 +139,7 @@ def _shape_of(axes: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...
 
 def _check_contents(release: Release) -> None:
     """Raise unless arrays, details and parts are what the kind declares."""
-    kind = kind_named(release.kind)
+    kind = kind_named(release.kind).stating(release.details)
     if not release.parts or not all(part.guarantees for part in release.parts):
         raise CorruptFileError("a release must state at least one guarantee for each owner.")
     _check_details(kind, release.details)

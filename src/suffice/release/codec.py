@@ -37,7 +37,7 @@ from suffice.release.artifact import Part, Release, RowSet, Signature
 from suffice.release.claims import check_claims
 from suffice.release.covariance import Covariance
 from suffice.release.files import read_bounded
-from suffice.release.kinds import kind_named
+from suffice.release.kinds import Kind, kind_named
 from suffice.release.payload import arrays_of
 from suffice.tables.pipeline import Pipeline
 
@@ -69,7 +69,7 @@ def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any
     payload = _payload_of(release) if payload is None else payload
     return {
         "kind": release.kind,
-        "kind_version": kind_named(release.kind).version,
+        "kind_version": kind_named(release.kind).stating(release.details).version,
         "library": release.library,
         "parts": [
             {
@@ -132,12 +132,12 @@ def decode(data: bytes) -> Release:
         raise CorruptFileError("the manifest lacks a field.")
     if fields.keys() != _FIELDS:
         raise UnsupportedFileError("the manifest has a field that this version does not know.")
-    kind_named(fields["kind"], fields["kind_version"])
+    kind = kind_named(fields["kind"], fields["kind_version"])
     if fields["payload"] != {"sha256": hashlib.sha256(payload).hexdigest()}:
         raise CorruptFileError("the payload is not the one that the manifest describes.")
     try:
         with np.errstate(all="ignore"):  # what overflows is found by the checks
-            release = _assemble(fields, arrays_of(payload), signature)
+            release = _assemble(kind, fields, arrays_of(payload), signature)
             check_claims(release)
     except ReleaseError:
         raise
@@ -177,9 +177,11 @@ def _split(data: bytes) -> tuple[bytes, bytes, Signature | None]:
 
 
 def _assemble(
-    fields: dict[str, Any], arrays: dict[str, NDArray[Any]], signature: Signature | None
+    kind: Kind,
+    fields: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    signature: Signature | None,
 ) -> Release:
-    kind = kind_named(fields["kind"])
     own = {name: array for name, array in arrays.items() if name in kind.arrays}
     pipeline = Pipeline.from_json(fields["pipeline"], arrays)
     noise = Covariance.from_json(fields["noise"], arrays)
@@ -188,7 +190,7 @@ def _assemble(
         raise CorruptFileError("the payload holds an array that nothing refers to.")
     if not isinstance(fields["details"], dict):
         raise CorruptFileError("the manifest is not valid for its kind.")
-    return Release(
+    release = Release(
         kind=kind.name,
         arrays=own,
         details=fields["details"],
@@ -198,6 +200,9 @@ def _assemble(
         library=_library(fields["library"]),
         signature=signature,
     )
+    if kind_named(kind.name).stating(release.details).version != kind.version:
+        raise CorruptFileError("the details are not those of the version that the file names.")
+    return release
 
 
 def _library(value: Any) -> str:

@@ -5,7 +5,7 @@ every kind read this table and hold no list of their own.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -25,6 +25,7 @@ _COUNTS = (
     *("laplace", "laplace-prior", "gaussian", "scaled-dirichlet", "scaled-dirichlet-bounded"),
     "mixed",
 )
+_LEARNERS = ("FactoredClassifier", "SpreadClassifier", "RadoRidge", "RadoBoost")
 Details = Mapping[str, Any]
 
 
@@ -147,18 +148,20 @@ class DetailRule:
     ``check`` is one of DETAIL_CHECKS; ``merge`` says what happens if owners differ: "same", an
     error; "any", the word "mixed"; "largest", the larger number; "total", their sum, none if no
     owner has one; "in turn", one list after the other, an error if both have an item. A text is one
-    of ``among``, where those are named.
+    of ``among``, where those are named. Versions of the kind before ``since`` do not state it.
     """
 
     check: str
     merge: str = "same"
     among: tuple[str, ...] = ()
+    since: int = 1
 
 
 @dataclass(frozen=True)
 class Kind:
     """What a release of this kind and version holds.
 
+    Versions from ``oldest`` on are read; they differ in the details that they state.
     ``ordered``: it says something about each row, so that its row hash depends on their order.
     ``noise_along`` names the axis whose coordinates have the noise that the release states.
     """
@@ -171,6 +174,22 @@ class Kind:
     merges: bool = True
     ordered: bool = False
     noise_along: str = "d"
+    oldest: int | None = None
+
+    @property
+    def versions(self) -> range:
+        """The versions that are read."""
+        return range(self.version if self.oldest is None else self.oldest, self.version + 1)
+
+    def at(self, version: int) -> "Kind":
+        """Return the kind as this version of it was."""
+        stated = {name: rule for name, rule in self.details.items() if rule.since <= version}
+        return replace(self, version=version, oldest=None, details=stated)
+
+    def stating(self, details: Details) -> "Kind":
+        """Return the newest version that states just these details, or the newest if none does."""
+        found = (self.at(version) for version in reversed(self.versions))
+        return next((kind for kind in found if set(kind.details) == set(details)), self)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -264,11 +283,13 @@ KINDS: Mapping[str, Kind] = {
         ),
         Kind(
             name="model",
-            version=2,
+            version=3,
+            oldest=2,
             title="a fitted linear classifier",
             arrays={"coefficients": ArrayRule("float64", ("d", "K?"))},
             details={
                 "classes": DetailRule("labels"),
+                "learner": DetailRule("text", among=_LEARNERS, since=3),
                 "loss": DetailRule("text"),
                 "lam": DetailRule("non-negative"),
                 "risk": DetailRule("maybe a number"),
@@ -287,8 +308,11 @@ def kind_named(name: object, version: object = None) -> Kind:
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise UnsupportedFileError(f"this version reads releases of kind {', '.join(KINDS)} only.")
-    if version is not None and (isinstance(version, bool) or version != kind.version):
+    if version is None:
+        return kind
+    if not isinstance(version, int) or isinstance(version, bool) or version not in kind.versions:
+        read = " or ".join(map(str, kind.versions))
         raise UnsupportedFileError(
-            f"this version reads {kind.name} releases of version {kind.version} only."
+            f"this version reads {kind.name} releases of version {read} only."
         )
-    return kind
+    return kind.at(version)

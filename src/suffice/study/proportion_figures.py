@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.release.simplex import nearest_proportions
 from suffice.study.comparison import Comparison
 from suffice.study.report import Table, figure_svg, paragraphs
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps

@@ -13,7 +13,7 @@ from scipy import stats
 from suffice.errors import ParameterError
 from suffice.learner.operator.evidence import Evidence, interval
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.weak import LabelProportions
+from suffice.learner.weak import KnownProportions
 from suffice.models.losses import LOSSES
 from suffice.models.penalties import PENALTIES
 from suffice.models.problem import FactoredProblem
@@ -285,7 +285,7 @@ def test_where_the_noise_is_unknown_neither_risk_nor_intervals_are_claimed():
     labels = (rows[:, 0] > 0).astype(int)
     bags = np.digitize(rows[:, 1], [-0.5, 0.5])
     shares = np.array([[np.mean(labels[bags == b] == k) for k in (0, 1)] for b in range(3)])
-    source = LabelProportions(bags, shares, (0, 1), "alternating-min")
+    source = KnownProportions(bags, shares, (0, 1), "alternating-min")
     model = FactoredClassifier(lam=0.1).fit_weak(rows, source)
     for claim in (lambda: model.risk_, lambda: model.coef_interval_):
         with pytest.raises(ParameterError, match="not known"):

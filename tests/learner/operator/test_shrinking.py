@@ -11,14 +11,14 @@ import pytest
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.learner import shrinking
-from suffice.learner.estimate import OperatorEstimate
+from suffice.learner.operator import shrinking
 from suffice.learner.operator.combining import Supervised
 from suffice.learner.operator.evidence import Evidence
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.operator.shrinking import Shrinkage
 from suffice.learner.operator.tuning import Optimism
-from suffice.learner.weak import LabelProportions
+from suffice.learner.weak import KnownProportions
+from suffice.learner.weak.moments import OperatorEstimate
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.operator.mechanism import MeanOperator
@@ -305,7 +305,7 @@ def test_a_penalty_of_ones_own_and_other_penalties(rng):
         FactoredClassifier(penalty="l1", shrink=True).fit_release(release, X)
     bags = np.arange(90) % 3
     shares = np.array([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
-    unknown = LabelProportions(bags, shares, (0, 1), "alternating-min")
+    unknown = KnownProportions(bags, shares, (0, 1), "alternating-min")
     with pytest.raises(ParameterError, match="noise is known"):
         FactoredClassifier(shrink=True).fit_weak(X, unknown)
 

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
-from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.fit import model_of
 from suffice.learner.rados.adaboost import AdaBoostLinear
 from suffice.learner.rados.boosting import boosted
 from suffice.learner.rados.radoboost import RadoBoost
@@ -208,7 +208,8 @@ def test_a_model_travels_as_a_file_and_says_the_same(learner):
     X, y = labelled_examples(seed=7)
     release = toy_release()
     model = learner.fit_release(release)
-    again = FactoredClassifier.from_release(decode(encode(model.to_release())))
+    again = model_of(decode(encode(model.to_release())))
+    assert type(again) is type(model)
     assert again.releases_[0].guarantees == release.guarantees
     np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X))
     assert np.array_equal(again.predict(X), model.predict(X))

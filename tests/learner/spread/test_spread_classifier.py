@@ -11,6 +11,7 @@ from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
 from suffice.learner.spread.baselines import as_observed
 from suffice.learner.spread.classifier import SpreadClassifier
+from suffice.learner.spread.frequencies import deconvolved, observed_frequencies
 from suffice.learner.spread.gaussian import predicted_features
 from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.joint import joint_states
@@ -21,7 +22,6 @@ from suffice.learner.spread.likelihood import (
     expected_logistic,
 )
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
-from suffice.learner.spread.priors import deconvolved, observed_frequencies
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.release.merge import merge

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.learner.weak import ExactLabels, SoftVotes, estimate_mean_operator
+from suffice.learner.weak import PlainLabels, SoftVotes, estimate_mean_operator
 
 rng = np.random.default_rng(2)
 ROWS = rng.normal(size=(40, 3)) * [3.0, 1.0, 0.2]
@@ -13,7 +13,7 @@ ROWS = rng.normal(size=(40, 3)) * [3.0, 1.0, 0.2]
 @pytest.mark.parametrize("classes", [2, 3])
 def test_votes_that_are_sure_are_labels(classes):
     labels = rng.integers(0, classes, 40)
-    exact = estimate_mean_operator(ROWS, ExactLabels(labels, range(classes)))
+    exact = estimate_mean_operator(ROWS, PlainLabels(labels, range(classes)))
     votes = estimate_mean_operator(ROWS, SoftVotes(np.eye(classes)[labels], range(classes)))
     assert np.allclose(votes.operator, exact.operator)
     assert votes.noise.dense(3).max() == 0

@@ -7,8 +7,8 @@ from builders import make_release
 from suffice.errors import ForeignRowsError, ParameterError, TableError
 from suffice.learner.rows import design_matrix
 from suffice.learner.weak import (
-    ExactLabels,
     FlippedLabels,
+    PlainLabels,
     PositiveUnlabelled,
     Released,
     SemiSupervised,
@@ -77,16 +77,16 @@ def flipped(codes, channel, rng):
 
 
 def test_exact_labels_give_the_mean_operator():
-    two = estimate_mean_operator(ROWS, ExactLabels(SIGNS, (-1, 1)))
+    two = estimate_mean_operator(ROWS, PlainLabels(SIGNS, (-1, 1)))
     assert np.allclose(two.operator, MU, atol=1e-12)
     assert not dense(two.noise).any()
-    three = estimate_mean_operator(ROWS, ExactLabels(THREE, (0, 1, 2)))
+    three = estimate_mean_operator(ROWS, PlainLabels(THREE, (0, 1, 2)))
     assert np.allclose(three.operator, M, atol=1e-12)
     assert three.classes == (0, 1, 2)
 
 
 def test_the_second_declared_class_is_the_positive_one():
-    turned = estimate_mean_operator(ROWS, ExactLabels(SIGNS, (1, -1)))
+    turned = estimate_mean_operator(ROWS, PlainLabels(SIGNS, (1, -1)))
     assert np.allclose(turned.operator, -MU, atol=1e-12)
 
 
@@ -122,7 +122,7 @@ def test_randomised_labels_of_a_release_are_corrected_like_flips(classes):
 )
 def test_rows_that_are_no_matrix_are_refused(rows):
     with pytest.raises(ParameterError, match="rows must be a matrix"):
-        estimate_mean_operator(rows, ExactLabels([0], (0, 1)))
+        estimate_mean_operator(rows, PlainLabels([0], (0, 1)))
 
 
 def test_something_that_is_no_source_is_refused():
@@ -132,9 +132,9 @@ def test_something_that_is_no_source_is_refused():
 
 def test_labels_must_be_one_per_row_and_declared():
     with pytest.raises(ParameterError, match="599 labels were given for 600 rows"):
-        estimate_mean_operator(ROWS, ExactLabels(SIGNS[:-1], (-1, 1)))
+        estimate_mean_operator(ROWS, PlainLabels(SIGNS[:-1], (-1, 1)))
     with pytest.raises(TableError, match="not in the class list"):
-        estimate_mean_operator(ROWS, ExactLabels(THREE, (0, 1)))
+        estimate_mean_operator(ROWS, PlainLabels(THREE, (0, 1)))
 
 
 # Flipped labels
@@ -180,7 +180,7 @@ def test_flips_are_corrected_without_bias_and_their_noise_is_known(draw, classes
         ratio = (errors**2).sum(axis=2).mean(axis=0) / 3 / np.diag(stated)
         assert (np.abs(ratio - 1) < 0.16).all()  # deviation sqrt(2 / 1500) = .037 each
     again = draw()
-    raw, _ = errors_and_trace(lambda: ExactLabels(again(), classes), truth, 100)
+    raw, _ = errors_and_trace(lambda: PlainLabels(again(), classes), truth, 100)
     assert not mean_is_zero(raw)
 
 

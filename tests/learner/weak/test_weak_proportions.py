@@ -6,10 +6,10 @@ import pytest
 from suffice.errors import ParameterError
 from suffice.learner.weak import (
     AlternatingMeanMap,
-    ExactLabels,
-    LabelProportions,
+    KnownProportions,
     LaplacianMeanMap,
     MeanMap,
+    PlainLabels,
     estimate_mean_operator,
 )
 from suffice.learner.weak.alternating import alternate
@@ -55,17 +55,17 @@ def clouds(seed=1, bags=8, per_bag=150):
 def test_the_mean_map_is_exact_for_homogeneous_bags_without_noise(shares, classes):
     means = np.random.default_rng(0).normal(size=(len(classes), 5))
     rows, codes, bags = homogeneous(shares, SIZES, means)
-    truth = estimate_mean_operator(rows, ExactLabels(np.array(classes)[codes], classes))
-    found = estimate_mean_operator(rows, LabelProportions(bags, shares, classes))
+    truth = estimate_mean_operator(rows, PlainLabels(np.array(classes)[codes], classes))
+    found = estimate_mean_operator(rows, KnownProportions(bags, shares, classes))
     assert np.abs(found.operator - truth.operator).max() < 1e-10
 
 
 def test_for_two_classes_the_share_of_the_second_is_enough():
     rows, signs, bags, shares = clouds()
-    alone = estimate_mean_operator(rows, LabelProportions(bags, shares, TWO))
+    alone = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
     both = np.column_stack([1 - shares, shares])
     assert np.array_equal(
-        alone.operator, estimate_mean_operator(rows, LabelProportions(bags, both, TWO)).operator
+        alone.operator, estimate_mean_operator(rows, KnownProportions(bags, both, TWO)).operator
     )
     # an intercept has the same mean in every bag, so its coordinate is known
     assert alone.operator[-1] == pytest.approx(signs.mean(), abs=1e-10)
@@ -85,8 +85,8 @@ def test_the_mean_maps_covariance_holds_from_both_sides(shares, classes, gap):
     total, stated, draws = np.zeros(3), np.zeros(3), 200
     for _ in range(draws):
         rows, codes, bags = homogeneous(shares, SIZES, means, rng, 1.0)
-        truth = estimate_mean_operator(rows, ExactLabels(np.array(classes)[codes], classes))
-        found = estimate_mean_operator(rows, LabelProportions(bags, shares, classes))
+        truth = estimate_mean_operator(rows, PlainLabels(np.array(classes)[codes], classes))
+        found = estimate_mean_operator(rows, KnownProportions(bags, shares, classes))
         error = (found.operator - truth.operator).reshape(3, -1)
         total += (error**2).mean(axis=1) / draws
         root = found.noise.array
@@ -100,7 +100,7 @@ def test_the_mean_maps_covariance_holds_from_both_sides(shares, classes, gap):
 def test_bags_that_are_not_homogeneous_break_it_as_the_note_says():
     """The printed condition E[x|y,j] = E[x|j] is an erratum: here it fails and so does this."""
     rows, signs, bags, shares = clouds()
-    found = estimate_mean_operator(rows, LabelProportions(bags, shares, TWO))
+    found = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
     error = found.operator - rows.T @ signs / len(rows)
     stated = found.noise.variance * (found.noise.array**2).sum(axis=1)
     assert "E[x|y]" in found.note
@@ -114,11 +114,11 @@ def test_bags_that_are_not_homogeneous_break_it_as_the_note_says():
 def test_a_heavy_laplacian_is_the_mean_map(similarity):
     rows, _, bags, shares = clouds()
     heavy = LaplacianMeanMap(similarity, weight=1e7)
-    ours = estimate_mean_operator(rows, LabelProportions(bags, shares, TWO, heavy))
-    plain = estimate_mean_operator(rows, LabelProportions(bags, shares, TWO))
+    ours = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO, heavy))
+    plain = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
     assert np.abs(ours.operator - plain.operator).max() < 1e-5
     light = LaplacianMeanMap(similarity, weight=1e-2)
-    other = estimate_mean_operator(rows, LabelProportions(bags, shares, TWO, light))
+    other = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO, light))
     assert np.abs(other.operator - plain.operator).max() > 1e-2
 
 
@@ -169,7 +169,7 @@ def test_the_laplacian_solution_minimises_the_printed_objective():
     minus, plus = solution
     mu = bags.weights @ (shares[:, None] * plus - (1 - shares)[:, None] * minus)
     method = LaplacianMeanMap("gaussian", 1.5, weight)
-    ours = estimate_mean_operator(rows, LabelProportions(codes, shares, TWO, method))
+    ours = estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, method))
     assert np.allclose(ours.operator, mu, atol=1e-6)
 
 
@@ -191,7 +191,7 @@ def test_bags_in_separate_corners_do_not_break_the_solution():
     rows, _, codes, shares = clouds()
     far = rows + 1e4 * codes[:, None]
     method = LaplacianMeanMap("gaussian", 1.0)  # exp(-10^4) is zero: no graph at all
-    found = estimate_mean_operator(far, LabelProportions(codes, shares, TWO, method))
+    found = estimate_mean_operator(far, KnownProportions(codes, shares, TWO, method))
     assert np.isfinite(found.operator).all()
 
 
@@ -227,7 +227,7 @@ def test_alternation_finds_labels_that_the_mean_map_cannot():
     truth = rows.T @ signs / len(rows)
     error = {
         name: np.linalg.norm(
-            estimate_mean_operator(rows, LabelProportions(codes, shares, TWO, name)).operator
+            estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, name)).operator
             - truth
         )
         for name in ("mean-map", "alternating-min")
@@ -237,7 +237,7 @@ def test_alternation_finds_labels_that_the_mean_map_cannot():
 
 def test_bags_of_one_row_each_are_all_the_labels():
     rows, signs, _, _ = clouds(per_bag=20)
-    alone = LabelProportions(np.arange(len(rows)), (signs > 0) * 1.0, TWO, "alternating-min")
+    alone = KnownProportions(np.arange(len(rows)), (signs > 0) * 1.0, TWO, "alternating-min")
     found = estimate_mean_operator(rows, alone)
     assert np.allclose(found.operator, rows.T @ signs / len(rows), atol=1e-12)
 
@@ -248,7 +248,7 @@ def test_bags_of_one_row_each_are_all_the_labels():
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_says_what_its_covariance_is_worth(name):
     rows, _, codes, shares = clouds(per_bag=30)
-    found = estimate_mean_operator(rows, LabelProportions(codes, shares, TWO, name))
+    found = estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, name))
     assert found.operator.shape == (4,)
     assert found.noise.form == ("none" if name.startswith("alternating") else "factor")
     assert "covariance" in found.note
@@ -275,14 +275,14 @@ def test_every_method_says_what_its_covariance_is_worth(name):
 def test_bags_that_do_not_fit_are_refused(name, codes, shares, reason):
     rows = np.random.default_rng(0).normal(size=(4, 2))
     with pytest.raises(ParameterError, match=reason):
-        estimate_mean_operator(rows, LabelProportions(codes, shares, TWO, name))
+        estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, name))
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "mean-map"])
 def test_only_the_mean_map_knows_more_than_two_classes(name):
     rows, _, bags = homogeneous(SHARES3, SIZES, np.eye(3))
     with pytest.raises(ParameterError, match="use mean-map"):
-        estimate_mean_operator(rows, LabelProportions(bags, SHARES3, THREE, name))
+        estimate_mean_operator(rows, KnownProportions(bags, SHARES3, THREE, name))
 
 
 @pytest.mark.parametrize(
@@ -304,4 +304,4 @@ def test_options_outside_their_domain_are_refused(method, options, reason):
 def test_a_method_that_does_not_exist_is_refused():
     rows, _, codes, shares = clouds(per_bag=5)
     with pytest.raises(ParameterError, match="mean-map, laplacian"):
-        estimate_mean_operator(rows, LabelProportions(codes, shares, TWO, "magic"))
+        estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, "magic"))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.estimate import OperatorEstimate
 from suffice.learner.rows import matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
+from suffice.learner.weak.moments import OperatorEstimate
 from suffice.release.artifact import Release
 
 __all__ = ["Supervised", "combined"]

@@ -57,7 +57,7 @@ class Evidence:
             raise ParameterError("the noise of this operator is not known, nor what it did.")
 
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
-        """Return what the mechanism's noise can have done to the model (`learner.bounds`)."""
+        """Return what the mechanism's noise can have done to the model (`bounds`)."""
         penalty = self.problems[0].penalty.name
         if len(self.problems) > 1 or penalty != "l2" or self.shrinkage is not None:
             raise ParameterError(

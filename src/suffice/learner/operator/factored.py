@@ -1,26 +1,25 @@
 """A linear classifier that learns from public rows and a mean operator, and never sees a label."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import sqrt
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from suffice.errors import ParameterError
-from suffice.learner.linear import FIGURES, LinearModel
+from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.operator.bounds import NoiseBounds
 from suffice.learner.operator.combining import Supervised, combined
 from suffice.learner.operator.evidence import Evidence, interval
 from suffice.learner.operator.shrinking import Shrinkage
 from suffice.learner.operator.tuning import choose_lam, intercept_alone
-from suffice.learner.weak import ExactLabels, Source, estimate_mean_operator
+from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weak import PlainLabels, Supervision, estimate_mean_operator
 from suffice.models.losses import LOSSES, LinearOddLoss, loss_named
 from suffice.models.penalties import PENALTIES, Penalty, penalty_named
 from suffice.models.problem import FactoredProblem, Solution
@@ -54,13 +53,13 @@ class FactoredClassifier(LinearModel):
         (lam/2) ||theta||_2^2, lam ||theta||_1, the mean of both, or nothing, which is refused where
         no minimiser exists. The intercept's coordinate pays (lam/2) theta^2 in the first three.
     lam : float or "auto", default="auto"
-        Weight of the penalty. "auto" chooses it from the release alone (`learner.tuning`), and
+        Weight of the penalty. "auto" chooses it from the release alone (`operator.tuning`), and
         falls back to the intercept where no model does better.
     project : bool, default=True
         Whether a noisy operator is first moved to the nearest one that labels can have.
     shrink : bool or "auto", default="auto"
         Whether what noise left of the operator is estimated first, and the penalty taken in
-        coordinates in which the rows are white (`learner.shrinking`, which also chooses lam), in
+        coordinates in which the rows are white (`operator.shrinking`, which also chooses lam), in
         the place of ``project``. "auto": of releases that protect parties, with the l2 penalty.
     tol : float, default=1e-6
         The gradient's largest entry at which the solver may stop. More than ten times as much is
@@ -90,6 +89,7 @@ class FactoredClassifier(LinearModel):
         The releases that the model was learnt from.
     """
 
+    stored_as = "FactoredClassifier"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "loss": [StrOptions({*LOSSES, "softmax", "hinge", "rho"}), LinearOddLoss, callable],
         "penalty": [StrOptions(set(PENALTIES)), Penalty],
@@ -118,22 +118,22 @@ class FactoredClassifier(LinearModel):
         self.tol = tol
         self.max_iter = max_iter
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "FactoredClassifier":
         """Learn from plain labels; this promises nothing about them."""
         rows, codes = self._plain_data(X, y)
-        source = ExactLabels(codes, range(len(self.classes_)))
+        source = PlainLabels(codes, range(len(self.classes_)))
         return self._fit_operator(Supervised(rows, estimate_mean_operator(rows, source)))
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_weak(self, X: Any, source: Source) -> "FactoredClassifier":
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit_weak(self, X: Any, source: Supervision) -> "FactoredClassifier":
         """Learn from what is known about the labels of the rows (`suffice.learner.weak`)."""
         rows = self._plain_rows(validate_data(self, X, dtype=np.float64))
         known = Supervised(rows, estimate_mean_operator(rows, source))
         self.classes_ = np.array(known.estimate.classes)
         return self._fit_operator(known)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release | Sequence[Release], X: Any) -> "FactoredClassifier":
         """Learn from one release, or several owners', and the public rows they belong to."""
         releases = (release,) if isinstance(release, Release) else tuple(release)
@@ -243,7 +243,6 @@ class FactoredClassifier(LinearModel):
         It covers what exact labels would give in the place of noisy ones; with ``sampling`` also
         what other labels of the same rows would give. Shrinkage by the penalty is in neither.
         """
-        check_is_fitted(self)
         known = self._known_evidence.deviations(sampling=sampling)
         deviations = np.zeros_like(self.coef_)
         deviations[-len(known) :] = known  # of a constant: the intercept's alone
@@ -262,9 +261,8 @@ class FactoredClassifier(LinearModel):
 
     @property
     def _known_evidence(self) -> Evidence:
-        if not hasattr(self, "_evidence"):
-            raise AttributeError("intervals are known where the model was fitted, not from a file.")
-        return self._evidence
+        evidence: Evidence = self._from_fit("_evidence", "intervals")
+        return evidence
 
     @property
     def coef_interval_(self) -> np.ndarray:
@@ -297,31 +295,25 @@ class FactoredClassifier(LinearModel):
         shares = np.maximum(loss.link(scores), 1e-12)
         return shares / shares.sum(axis=1, keepdims=True)
 
-    def _details(self) -> dict[str, Any]:
-        return {"loss": loss_named(self.loss).name, **self._figures()}
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether the loss links scores to probabilities."""
+        return loss_named(self.loss).link is not None
 
-    def _figures(self) -> dict[str, float | None]:
-        """Return what travels with the model about its quality; None where it is not known."""
-        if not hasattr(self, "_evidence"):
-            return {name: self.releases_[0].details[name] for name in FIGURES}
+    def _details(self) -> dict[str, Any]:
+        """Return the loss, and what is known of the model's quality."""
         low, high = (float(end) for end in self.risk_interval_)
         try:
             moved = self.noise_bounds().parameters if not self.intercept_only_ else None
         except ParameterError:
             moved = None
-        return dict(zip(FIGURES, (self.risk_, low, high, moved), strict=True))
+        figures = dict(zip(FIGURES, (self.risk_, low, high, moved), strict=True))
+        return {"loss": loss_named(self.loss).name, **figures}
 
     @classmethod
-    def from_release(cls, model: Release) -> "FactoredClassifier":
-        """Return the fitted classifier of a model file."""
-        if model.kind != "model":
-            raise ParameterError(f"a {model.kind} release is no model; fit one with suffice fit.")
-        loss = model.details["loss"]
-        self = cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
-        self._learn_from((model,))
-        self.coef_ = model.arrays["coefficients"]
-        self.lam_ = model.details["lam"]
-        return self
+    def _unfitted(cls, details: Mapping[str, Any]) -> Self:
+        loss = details["loss"]
+        return cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
 
 
 def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:

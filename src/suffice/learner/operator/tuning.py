@@ -32,7 +32,7 @@ from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
 __all__ = [
-    "Choice",
+    "ChosenPenalty",
     "Optimism",
     "choose_lam",
     "intercept_alone",
@@ -46,7 +46,7 @@ _RISES = 3  # weaker penalties are not tried after so many worse ones
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenPenalty:
     """The chosen penalty, and whether it is that of a constant; ``risks`` are of whole models."""
 
     lam: float
@@ -61,7 +61,7 @@ class Optimism:
     ``noise`` is C per column of the operator, ``count`` the number of labels behind it
     (`labels_behind`), ``charge`` how many deviations a model is charged. Of softmax the Hessian
     between two classes is taken, averaged over the pairs; K - 1 columns are free. ``kept`` is the
-    share of C that the model was fitted with, where its operator was shrunk (`learner.shrinking`).
+    share of C that the model was fitted with, where its operator was shrunk (`shrinking`).
     """
 
     def __init__(
@@ -129,7 +129,9 @@ def labels_behind(problem: FactoredProblem) -> float:
     return 1 / float(problem.weights @ problem.weights)
 
 
-def choose_lam(problems: Sequence[FactoredProblem], noise: Covariance, *, max_iter: int) -> Choice:
+def choose_lam(
+    problems: Sequence[FactoredProblem], noise: Covariance, *, max_iter: int
+) -> ChosenPenalty:
     """Return the penalty of least charged risk, summed over the problems (one per class or one).
 
     A constant, with a penalty of its own, is taken where it does better, and where it beats knowing
@@ -149,8 +151,8 @@ def choose_lam(problems: Sequence[FactoredProblem], noise: Covariance, *, max_it
         own = int(np.argmin(constants)) if problems[0].curvature > 0 else best
         nothing = sum(problem.risk(np.zeros_like(problem.operator))[0] for problem in alone)
         if constants[own] <= risks[best] and sure.min() < nothing:
-            return Choice(float(_LAMS[own]), intercept_only=True, lams=_LAMS, risks=risks)
-    return Choice(float(_LAMS[best]), intercept_only=False, lams=_LAMS, risks=risks)
+            return ChosenPenalty(float(_LAMS[own]), intercept_only=True, lams=_LAMS, risks=risks)
+    return ChosenPenalty(float(_LAMS[best]), intercept_only=False, lams=_LAMS, risks=risks)
 
 
 def _charged_risks(

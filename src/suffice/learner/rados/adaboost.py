@@ -4,11 +4,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from suffice.learner.rados.boosting import BoostedModel, boosted
+from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 
 __all__ = ["AdaBoostLinear"]
 
@@ -69,7 +68,7 @@ class AdaBoostLinear(BoostedModel):
         self.min_edge = min_edge
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "AdaBoostLinear":
         """Learn from plain examples; this promises nothing about them."""
         edges = self._plain_edges(X, y)

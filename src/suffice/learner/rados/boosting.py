@@ -1,17 +1,14 @@
 """One boosting loop for rados and for examples, and what its path says about risk and features."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from suffice.kernels import boosting
-from suffice.learner.linear import FIGURES
-from suffice.learner.rados.model import TwoClasses
-from suffice.learner.rows import design_matrix
+from suffice.learner.base import FIGURES, TwoClasses
 
 __all__ = ["BoostedModel", "Path", "boosted"]
 
@@ -122,8 +119,7 @@ class BoostedModel(TwoClasses):
     @property
     def feature_importances_(self) -> np.ndarray:
         """The share of each coordinate in sum_k |theta_k| rms(x_k); the intercept, constant: 0."""
-        check_is_fitted(self)
-        sizes = np.abs(self.coef_) * self._spreads
+        sizes = np.abs(self.coef_) * self._from_fit("_spreads", "importances")
         if self.pipeline_.intercept > 0:
             sizes[-1] = 0.0
         total = sizes.sum()
@@ -131,12 +127,10 @@ class BoostedModel(TwoClasses):
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the scores of rows after every round, those beyond the kept one too."""
-        check_is_fitted(self)
-        if not self.releases_:
-            X = validate_data(self, X, dtype=np.float64, reset=False)
-        rows = design_matrix(X, self.pipeline_, unknown="zero")
+        path: Path = self._from_fit("path_", "rounds")
+        rows = self._mapped(X)
         scores = np.zeros(len(rows))
-        for feature, alpha in zip(self.path_.features, self.path_.alphas, strict=True):
+        for feature, alpha in zip(path.features, path.alphas, strict=True):
             scores = scores + alpha * rows[:, feature]
             yield scores
 
@@ -153,3 +147,9 @@ class BoostedModel(TwoClasses):
 
     def _details(self) -> dict[str, Any]:
         return {"loss": "logistic", **dict.fromkeys(FIGURES)}
+
+    @classmethod
+    def _unfitted(cls, details: Mapping[str, Any]) -> Self:
+        self = super()._unfitted(details)
+        self.scale_ = 1.0  # of a file the scores are log-odds
+        return self

@@ -9,11 +9,11 @@ from suffice.errors import ParameterError
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 
-__all__ = ["Moments", "moments_of", "rados_of"]
+__all__ = ["RadoMoments", "moments_of", "rados_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class RadoMoments:
     """Holds mu = (1/m) sum_i y_i x_i, rows with the second moments of the examples, and m.
 
     S = (1/m) sum_i x_i x_i^T is the mean of row row^T. ``noise`` is the covariance of what the
@@ -38,7 +38,7 @@ def rados_of(release: Release) -> np.ndarray:
     return release.arrays["rados"]
 
 
-def moments_of(release: Release) -> Moments:
+def moments_of(release: Release) -> RadoMoments:
     """Return the moments of the examples behind a release of rados.
 
     Over uniform signs a rado has mean (m/2) mu and covariance (m/4) S. With support m_* it is a sum
@@ -56,4 +56,4 @@ def moments_of(release: Release) -> Moments:
     # Of a rado's noise the mean rado has: all where one vector is shared; the n-th part where each
     # rado has its own; where edges have theirs, so much as there are edges in one rado.
     kept = {"matrix": 1 / n, "edges": share / m}.get(release.details["mechanism"], 1.0)
-    return Moments(mean / share, rows, release.noise.scaled(kept / share**2), m)
+    return RadoMoments(mean / share, rows, release.noise.scaled(kept / share**2), m)

@@ -6,18 +6,16 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
 from suffice.learner.rados.boosting import BoostedModel, boosted
-from suffice.learner.rados.moments import Moments, moments_of, rados_of
+from suffice.learner.rados.moments import RadoMoments, moments_of, rados_of
 from suffice.learner.rados.risks import logistic_rado_risk, sampling_term
 from suffice.learner.rados.simulated import simulated_rados
 from suffice.learner.rows import design_matrix
+from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -71,6 +69,7 @@ class RadoBoost(BoostedModel):
         As of `FactoredClassifier`.
     """
 
+    stored_as = "RadoBoost"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "rounds": [Interval(Integral, 1, None, closed="left")],
         "oracle": [StrOptions({"strong", "median"}), Interval(Real, 0, 1, closed="neither")],
@@ -96,7 +95,7 @@ class RadoBoost(BoostedModel):
         self.count = count
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "RadoBoost":
         """Learn from rados that it crafts itself of plain examples; this protects nothing.
 
@@ -106,10 +105,10 @@ class RadoBoost(BoostedModel):
         count = default_count(len(edges)) if self.count is None else int(self.count)
         seed = check_random_state(self.random_state).randint(2**31)
         rados = simulated_rados(edges, count, np.random.default_rng(seed))
-        known = Moments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
+        known = RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
         return self._fit_rados(rados, known, edges)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None, y: Any = None
     ) -> "RadoBoost":
@@ -134,7 +133,7 @@ class RadoBoost(BoostedModel):
         return np.where(second, 1.0, -1.0)[:, None] * rows
 
     def _fit_rados(
-        self, rados: np.ndarray, known: Moments, examples: np.ndarray | None
+        self, rados: np.ndarray, known: RadoMoments, examples: np.ndarray | None
     ) -> "RadoBoost":
         path = boosted(
             rados,
@@ -156,13 +155,13 @@ class RadoBoost(BoostedModel):
         Of the theorem's terms only this one can be known without the examples. It is infinite
         unless theta is small and the rados many. Refused for structured signs.
         """
-        check_is_fitted(self)
+        rados = self._from_fit("_rados", "rados")
         signs = self.releases_[0].details["signs"] if self.releases_ else "iid"
         if signs != "iid":
             raise ParameterError(
                 f"Theorem 3 is about rados drawn independently; these have {signs} signs."
             )
-        return sampling_term(self._rados, self.coef_, self._examples, eta)
+        return sampling_term(rados, self.coef_, self._examples, eta)
 
     def to_release(self) -> Release:
         """Return the model as a release, its scores log-odds; it keeps what was promised."""
@@ -170,7 +169,7 @@ class RadoBoost(BoostedModel):
         return replace(model, arrays={"coefficients": self.scale_ * self.coef_})
 
 
-def _log_odds_per_score(theta: np.ndarray, known: Moments) -> float:
+def _log_odds_per_score(theta: np.ndarray, known: RadoMoments) -> float:
     """Return 2 a / v for scores z with E[y z] = a and variance v within the classes.
 
     That is the slope of the log-odds where both classes are Gaussian at +a and -a. Positive, so

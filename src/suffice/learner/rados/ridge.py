@@ -1,18 +1,16 @@
 """Least squares from the mean and the covariance of rados: no boosting, and few are enough."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from suffice.errors import ParameterError
-from suffice.learner.linear import FIGURES
-from suffice.learner.rados.model import TwoClasses
-from suffice.learner.rados.moments import Moments, moments_of
+from suffice.learner.base import FIGURES, TwoClasses
+from suffice.learner.rados.moments import RadoMoments, moments_of
+from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.models.losses import LOSSES
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
@@ -53,6 +51,7 @@ class RadoRidge(TwoClasses):
         As of `FactoredClassifier`.
     """
 
+    stored_as = "RadoRidge"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     }
@@ -60,13 +59,15 @@ class RadoRidge(TwoClasses):
     def __init__(self, lam: float | str = "auto") -> None:
         self.lam = lam
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "RadoRidge":
         """Learn from plain examples, as from all their rados; this promises nothing about them."""
         edges = self._plain_edges(X, y)
-        return self._fit_moments(Moments(edges.mean(axis=0), edges, Covariance("none"), len(edges)))
+        return self._fit_moments(
+            RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
+        )
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release | Sequence[Release]) -> "RadoRidge":
         """Learn from a release of rados, or several owners'; no rows are needed."""
         whole = merge(release)
@@ -76,7 +77,7 @@ class RadoRidge(TwoClasses):
         self._learn_from((whole,))
         return self._fit_moments(known)
 
-    def _fit_moments(self, known: Moments) -> "RadoRidge":
+    def _fit_moments(self, known: RadoMoments) -> "RadoRidge":
         lams = None if self.lam == "auto" else [float(self.lam) / 2]  # on the diagonal of S
         found = _fitted(known, lams)
         self.intercept_only_ = False
@@ -97,6 +98,12 @@ class RadoRidge(TwoClasses):
     def _details(self) -> dict[str, Any]:
         return {"loss": "square", **dict.fromkeys(FIGURES), "risk": self.risk_}
 
+    @classmethod
+    def _unfitted(cls, details: Mapping[str, Any]) -> Self:
+        self = super()._unfitted(details)
+        self.risk_ = details["risk"]
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
@@ -108,7 +115,7 @@ class _Fitted:
     charged: float
 
 
-def _fitted(known: Moments, lams: Sequence[float] | None) -> _Fitted:
+def _fitted(known: RadoMoments, lams: Sequence[float] | None) -> _Fitted:
     """Return the minimiser whose charged risk is least over the penalties."""
     size = float(np.trace(known.second)) / len(known.second) or 1.0
     tried = size * _LAMS if lams is None else np.asarray(lams)
@@ -129,13 +136,13 @@ def _solutions(
     return (values, vectors), vectors @ (along[:, None] / (values[:, None] + lams))
 
 
-def _risks(known: Moments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _risks(known: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the estimated risk per penalty, and what a model is charged for the noise.
 
     E <theta, n> = tr(Q (S + lam I)^-1) for theta = (S + lam I)^-1 (mu + n), n of covariance
     Q = C + S/m, C the mechanism's noise and S/m that of the labels; the risk falls by twice that
-    too much (`suffice.learner.operator.tuning`, where the charge is explained as well). S is that of rados
-    held out.
+    too much (`suffice.learner.operator.tuning`, where the charge is explained as well). S is that
+    of rados held out.
     """
     width, folds = len(known.operator), min(_FOLDS, len(known.rows))
     noise = known.noise.dense(width)
@@ -154,6 +161,6 @@ def _risks(known: Moments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return risks, 2 * np.sqrt(known.noise.along(models))
 
 
-def _last(known: Moments) -> Moments:
+def _last(known: RadoMoments) -> RadoMoments:
     """Return the moments of the last coordinate alone."""
-    return Moments(known.operator[-1:], known.rows[:, -1:], known.noise.last(), known.examples)
+    return RadoMoments(known.operator[-1:], known.rows[:, -1:], known.noise.last(), known.examples)

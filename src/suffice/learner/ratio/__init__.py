@@ -3,6 +3,6 @@
 After Iyer, Nath & Sarawagi 2016, corrected (docs/errata.md) and completed. `estimator.ClassRatio`
 is what people use; it holds one of two fitted methods: `mean_embedding` (the paper's, by mean
 embeddings and their distance) or `set_likelihood` (by a classifier of the sets, and its
-`calibration`). Both read rows once, through `collecting`; `simplex` holds the two small problems
-that they solve for the ratios.
+`calibration`). Both read rows once, through `collecting`; `suffice.models.simplex` holds the two
+small problems that they solve for the ratios.
 """

@@ -11,9 +11,9 @@ from sklearn.svm import SVC
 
 from suffice.errors import ParameterError
 from suffice.learner.operator.factored import FactoredClassifier
-from suffice.learner.weak.bags import Bags, bags_of
+from suffice.learner.weak.bags import BagMoments, bags_of
 from suffice.learner.weak.mean_maps import MeanMap
-from suffice.learner.weak.proportions import LabelProportions
+from suffice.learner.weak.proportions import KnownProportions
 
 __all__ = ["ProportionSVM", "classify_and_count", "mean_map_classifier"]
 
@@ -31,7 +31,7 @@ def mean_map_classifier(
     rows: np.ndarray, bags: np.ndarray, proportions: np.ndarray, classes: Sequence[Any]
 ) -> FactoredClassifier:
     """Return the classifier that the mean map of Quadrianto et al. 2009 learns from sets."""
-    return FactoredClassifier().fit_weak(rows, LabelProportions(bags, proportions, classes))
+    return FactoredClassifier().fit_weak(rows, KnownProportions(bags, proportions, classes))
 
 
 class ProportionSVM:
@@ -66,7 +66,7 @@ class ProportionSVM:
                 return self
 
     def _alternated(
-        self, rows: np.ndarray, labels: np.ndarray, sets: Bags, weight: float
+        self, rows: np.ndarray, labels: np.ndarray, sets: BagMoments, weight: float
     ) -> np.ndarray:
         """Fit and label in turn until the labels stay; the last machine is kept."""
         for _ in range(_MOST_ROUNDS):
@@ -79,7 +79,7 @@ class ProportionSVM:
             labels = found
         return labels
 
-    def _labels(self, scores: np.ndarray, sets: Bags, weight: float) -> np.ndarray:
+    def _labels(self, scores: np.ndarray, sets: BagMoments, weight: float) -> np.ndarray:
         """Return the labels of least loss: in each set its best rows are the positive ones."""
         extra = weight * (np.maximum(1 - scores, 0) - np.maximum(1 + scores, 0))
         labels = np.zeros(len(scores), dtype=np.int64)

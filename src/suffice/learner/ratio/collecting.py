@@ -5,8 +5,8 @@ import numpy as np
 from suffice.learner.ratio.embeddings import (
     KERNELS,
     CellSums,
-    ExactSums,
     FourierSums,
+    KernelSums,
     LinearSums,
 )
 from suffice.learner.ratio.mean_embedding import FOLDS, CellGram
@@ -103,7 +103,7 @@ class Collector:
         else:
             self.bandwidths = np.array([float(self._bandwidth)])
         if self.exact:
-            return ExactSums(kernel, self.bandwidths, cells)
+            return KernelSums(kernel, self.bandwidths, cells)
         wanted = _FEATURES if self._features == "auto" else int(self._features)
         room = _MOST_BYTES // (8 * cells * len(self.bandwidths))
         half = max(1, (wanted if self._features != "auto" else min(wanted, room)) // 2)

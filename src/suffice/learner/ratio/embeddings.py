@@ -17,7 +17,7 @@ from suffice.errors import ParameterError
 from suffice.kernels import embeddings as kernels
 from suffice.learner.weak.moments import group_sums
 
-__all__ = ["KERNELS", "CellSums", "ExactSums", "FourierSums", "Kernel", "LinearSums"]
+__all__ = ["KERNELS", "CellSums", "FourierSums", "Kernel", "KernelSums", "LinearSums"]
 
 _ROWS_AT_ONCE = 4096
 _ENTRIES_AT_ONCE = 1 << 22  # of a block of kernel values: 32 MB
@@ -111,7 +111,7 @@ class FourierSums:
         return sums.reshape(count, -1) @ mine.T / self._frequencies.shape[1]
 
 
-class ExactSums:
+class KernelSums:
     """Sums of kernel values, block by block: it keeps the rows, never a matrix of all pairs."""
 
     def __init__(self, kernel: Kernel, bandwidths: np.ndarray, cells: int) -> None:

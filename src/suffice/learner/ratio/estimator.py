@@ -8,25 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from suffice.engines.fitting import fit_pipeline
-from suffice.engines.local import fold
-from suffice.engines.summary import PublicSummary
-from suffice.errors import ParameterError, TableError
+from suffice.errors import ParameterError
+from suffice.learner.base import Learner, plain_pipeline
 from suffice.learner.ratio.bounds import ErrorBound
-from suffice.learner.ratio.choosing import choose_level, choose_method
 from suffice.learner.ratio.collecting import Collector
 from suffice.learner.ratio.embeddings import KERNELS
 from suffice.learner.ratio.mean_embedding import MeanEmbedding
-from suffice.learner.ratio.methods import ByEmbedding, resampled_ends
+from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, resampled_ends
 from suffice.learner.ratio.sets import FEWEST_ROWS, KnownSets, given_sets, released_sets
 from suffice.learner.rows import mapped_batches, mapped_sets, matching_sets
+from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.tables.bags import Bags, bag_columns, read_bags
@@ -39,7 +33,7 @@ __all__ = ["ClassRatio"]
 Batches = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
-class ClassRatio(BaseEstimator):
+class ClassRatio(Learner):
     """Computes the share of each class in an unlabelled set, from sets with known proportions.
 
     rho of U with   p(x | U) = sum_k rho_k p(x | k),   p(x | set i) = sum_k P_ik p(x | k)
@@ -120,25 +114,23 @@ class ClassRatio(BaseEstimator):
         self.method = method
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "ClassRatio":
         """Learn from plain labels, the rows of each class a set; this promises nothing."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
+        X, codes = self._plain_labels(X, y)
+        many = len(self.classes_)
+        if many < 2:
             raise ParameterError("the labels hold one class only; ratios need two.")
-        names = range(len(classes))
-        known = given_sets(names, np.bincount(codes), np.eye(len(classes)), names)
-        plain = tuple(classes.tolist())
-        known = replace(known, classes=plain, names=plain)
+        names = range(many)
+        known = given_sets(names, np.bincount(codes), np.eye(many), names)
+        class_names = tuple(self.classes_.tolist())
+        known = replace(known, classes=class_names, names=class_names)
         table = open_table(X)
-        self.classes_ = classes
         self._plain(table, feature_names(table.schema))
         bags = Bags(tuple(names), codes.astype(np.int32)[:, None])
         return self._fit_sets(known, mapped_sets(table, self.pipeline_, bags), strict=False)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_proportions(self, X: Any, bags: Any, proportions: Any, *, classes: Any) -> "ClassRatio":
         """Learn from sets whose proportions are known exactly; this promises nothing.
 
@@ -152,7 +144,7 @@ class ClassRatio(BaseEstimator):
         self._plain(table, feature_names(table.schema, bag_columns(bags)))
         return self._fit_sets(known, mapped_sets(table, self.pipeline_, found))
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any, *, bags: Any
     ) -> "ClassRatio":
@@ -165,25 +157,13 @@ class ClassRatio(BaseEstimator):
         known = released_sets(whole)
         table = open_table(X)
         found = read_bags(table, bags, known.names)
-        self.releases_, self.pipeline_ = releases, whole.pipeline
-        self.classes_ = np.array(known.classes)
-        self.n_features_in_ = len(self.pipeline_.columns)
+        self._learn_from(releases)
         return self._fit_sets(known, matching_sets(table, whole, found))
 
     def _plain(self, table: Table, names: Sequence[str]) -> None:
         """Fit the pipeline to plain rows."""
         names = resolve_roles(table.schema, features=names).features
-        schema = pa.schema([table.schema.field(name) for name in names])
-        summary = fold(table.batches(names), PublicSummary(schema)).result()
-        lacking = [name for name in names if summary.missing[name]]
-        if lacking:
-            raise TableError(
-                f"{len(lacking)} of {len(names)} columns have missing values, {lacking[0]!r} among"
-                " them; fill these, or leave out columns or rows."
-            )
-        self.pipeline_ = fit_pipeline(
-            summary, names, categories={}, missing="error", clip=1.0, intercept=0.0
-        )
+        self.pipeline_ = plain_pipeline(table, names, clip=1.0, intercept=0.0)
         self.n_features_in_ = len(names)
         self.releases_: tuple[Release, ...] = ()
 

@@ -21,8 +21,7 @@ from scipy.linalg import eigh
 
 from suffice.learner.ratio.resampling import drawn_again
 from suffice.learner.ratio.sets import KnownSets
-from suffice.models.simplex import least_squares_on_simplex
-from suffice.release.simplex import nearest_proportions
+from suffice.models.simplex import least_squares_on_simplex, nearest_proportions
 
 __all__ = ["FOLDS", "CellGram", "MeanEmbedding", "held_back_errors"]
 

@@ -1,4 +1,7 @@
-"""The two ways to a set's class ratios behind one interface: read its rows once, answer, resample.
+"""The two ways to a set's class ratios behind one interface, and the choice between them.
+
+Both read the rows of a set once, answer, and resample. The choice is made on rows held back, and
+rows that do not tell the classes apart are refused.
 
 A resampled answer is what other rows from the same distributions, in the sets and in U, and another
 draw of the noise on the proportions might have given: rows are drawn again with replacement
@@ -12,31 +15,45 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.random import Generator
 
 from suffice.errors import TableError
+from suffice.learner.ratio.collecting import RowKeeper
 from suffice.learner.ratio.embeddings import CellSums
-from suffice.learner.ratio.mean_embedding import MeanEmbedding
+from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding, held_back_errors
 from suffice.learner.ratio.resampling import balanced_groups, drawn_again
-from suffice.learner.ratio.set_likelihood import SetLikelihood
+from suffice.learner.ratio.set_likelihood import SetLikelihood, fit_set_likelihood
+from suffice.learner.ratio.sets import KnownSets, named_classes
 
-__all__ = ["ByEmbedding", "ByLikelihood", "Method", "resampled_ends"]
+__all__ = [
+    "ByEmbedding",
+    "ByLikelihood",
+    "ChosenMethod",
+    "Method",
+    "choose_level",
+    "choose_method",
+    "resampled_ends",
+]
 
 _PARTS = 64  # of U
+_DRAWS = 50
+_CLEARLY = 2.0
+_SURE = 1.0  # standard errors by which classes must differ: one in six passes by chance
 
 
 class Method(Protocol):
     """A fitted estimator of class ratios."""
 
-    def read(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> Any:
+    def read(self, batches: Iterable[np.ndarray], rng: Generator) -> Any:
         """Return what is needed of a set's rows."""
 
     def ratios(self, seen: Any) -> np.ndarray:
         """Return the ratios (K,) of the set."""
 
-    def redrawn(self, rng: np.random.Generator) -> "Method":
+    def redrawn(self, rng: Generator) -> "Method":
         """Return the method as other rows of the sets, and other noise, might have left it."""
 
-    def resampled(self, seen: Any, rng: np.random.Generator) -> np.ndarray:
+    def resampled(self, seen: Any, rng: Generator) -> np.ndarray:
         """Return the ratios (K,) of rows of the set drawn again."""
 
 
@@ -48,9 +65,7 @@ class ByEmbedding:
     sums: CellSums
     level: int
 
-    def read(
-        self, batches: Iterable[np.ndarray], rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def read(self, batches: Iterable[np.ndarray], rng: Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return the inner products (parts, cells) of the set's parts, and the parts' sizes."""
         across, counts = np.zeros((_PARTS, len(self.fitted.times))), np.zeros(_PARTS)
         for rows in batches:
@@ -66,15 +81,13 @@ class ByEmbedding:
         across, counts = seen
         return self.fitted.ratios(across.sum(axis=0) / counts.sum())
 
-    def redrawn(self, rng: np.random.Generator) -> "ByEmbedding":
+    def redrawn(self, rng: Generator) -> "ByEmbedding":
         """Return the method as other rows of the sets, and other noise, might have left it."""
         known = self.fitted.known.redrawn(rng)
         again = replace(self.fitted, known=known, times=self.fitted.cells.drawn(rng))
         return replace(self, fitted=again)
 
-    def resampled(
-        self, seen: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
-    ) -> np.ndarray:
+    def resampled(self, seen: tuple[np.ndarray, np.ndarray], rng: Generator) -> np.ndarray:
         """Return the ratios of parts of the set drawn again."""
         across, counts = seen
         times = drawn_again(np.zeros(len(counts), dtype=np.int64), rng)
@@ -87,7 +100,7 @@ class ByLikelihood:
 
     fitted: SetLikelihood
 
-    def read(self, batches: Iterable[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    def read(self, batches: Iterable[np.ndarray], rng: Generator) -> np.ndarray:
         """Return the scores of the set's rows."""
         del rng
         scores = [self.fitted.scores_of(rows) for rows in batches]
@@ -99,20 +112,20 @@ class ByLikelihood:
         """Return the ratios of the set."""
         return self.fitted.ratios(seen)
 
-    def redrawn(self, rng: np.random.Generator) -> "ByLikelihood":
+    def redrawn(self, rng: Generator) -> "ByLikelihood":
         """Return the method as other rows of the sets, and other noise, might have left it."""
         known = self.fitted.known.redrawn(rng)
         return replace(
             self, fitted=self.fitted.recalibrated(known, drawn_again(self.fitted.codes, rng))
         )
 
-    def resampled(self, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def resampled(self, seen: np.ndarray, rng: Generator) -> np.ndarray:
         """Return the ratios of rows of the set drawn again."""
         return self.fitted.ratios(seen, drawn_again(np.zeros(len(seen), dtype=np.int64), rng))
 
 
 def resampled_ends(
-    method: Method, seen: Sequence[Any], level: float, draws: int, rng: np.random.Generator
+    method: Method, seen: Sequence[Any], level: float, draws: int, rng: Generator
 ) -> np.ndarray:
     """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
 
@@ -125,3 +138,87 @@ def resampled_ends(
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
     found = np.array([method.ratios(one) for one in seen])
     return np.stack([np.minimum(low, found), np.maximum(high, found)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenMethod:
+    """The method that was taken, and the root mean squared error of each on rows held back.
+
+    ``mixed`` says which classes the rows do not tell apart, None if they do.
+    """
+
+    name: str
+    method: Method
+    errors: dict[str, float]
+    mixed: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    method: Method
+    errors: np.ndarray
+    distinct: bool
+
+
+def choose_level(
+    known: KnownSets, grams: list[CellGram], constraint: str
+) -> tuple[int, np.ndarray]:
+    """Return the bandwidth's place in the ladder, and its errors on rows held back.
+
+    The widest whose mean error is within one standard error of the least: on few sets the errors
+    say little, and narrow kernels are the noisier ones.
+    """
+    errors = np.array([held_back_errors(known, gram, constraint).ravel() for gram in grams])
+    behind = errors - errors[errors.mean(axis=1).argmin()]
+    doubt = behind.std(axis=1) / np.sqrt(behind.shape[1])
+    level = int(np.flatnonzero(behind.mean(axis=1) <= doubt)[0])
+    return level, errors[level]
+
+
+def choose_method(
+    name: str, embedding: ByEmbedding, errors: np.ndarray, keeper: RowKeeper, rng: Generator
+) -> ChosenMethod:
+    """Return the method of this name, or of "auto" the better one on rows held back.
+
+    ``errors`` are those of the embedding there. It is taken where it is nearer by more than two
+    standard errors: on few sets the errors say little, and likelihood is the more efficient.
+    A method whose rows do not tell the classes apart is left out if the other's do.
+    """
+    found: dict[str, _Candidate] = {}
+    if name in ("auto", "likelihood"):
+        found["likelihood"] = _by_likelihood(embedding.fitted.known, keeper, rng)
+    if name in ("auto", "mmd"):
+        found["mmd"] = _Candidate(embedding, errors, _told_apart(embedding.fitted, rng))
+    distinct = {key: one for key, one in found.items() if one.distinct}
+    mixed = None
+    if not distinct:
+        direction = embedding.fitted.least_told_apart()
+        mixed = named_classes(embedding.fitted.known.classes, direction)
+    best = _best(distinct or found)
+    measured = {key: float(np.sqrt(one.errors.mean())) for key, one in found.items()}
+    return ChosenMethod(best, found[best].method, measured, mixed)
+
+
+def _best(found: dict[str, _Candidate]) -> str:
+    if len(found) == 1:
+        return next(iter(found))
+    near, far = found["mmd"].errors, found["likelihood"].errors
+    doubt = np.sqrt(near.var() / len(near) + far.var() / len(far))
+    return "mmd" if near.mean() + _CLEARLY * doubt < far.mean() else "likelihood"
+
+
+def _by_likelihood(known: KnownSets, keeper: RowKeeper, rng: Generator) -> _Candidate:
+    rows, codes = keeper.result()
+    kept = replace(known, sizes=np.bincount(codes).astype(np.float64))
+    whole = np.array_equal(kept.sizes, known.sizes)
+    fitted = fit_set_likelihood(kept, rows, codes, rng, whole=whole)
+    distinct = fitted.gain[0] > _SURE * fitted.gain[1]
+    return _Candidate(ByLikelihood(fitted), fitted.held_back_errors().ravel(), distinct)
+
+
+def _told_apart(fitted: MeanEmbedding, rng: Generator) -> bool:
+    """Say whether class embeddings differ in every direction beyond their standard error."""
+    direction = fitted.least_told_apart()
+    again = [replace(fitted, times=fitted.cells.drawn(rng)) for _ in range(_DRAWS)]
+    doubt = np.std([other.energy(direction) for other in again])
+    return fitted.energy(direction) > _SURE * float(doubt)

@@ -9,8 +9,8 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.learner.weak.moments import CONDITION_LIMIT
+from suffice.models.simplex import nearest_proportions
 from suffice.release.artifact import Release
-from suffice.release.simplex import nearest_proportions
 from suffice.tables.labels import check_classes
 
 __all__ = ["FEWEST_ROWS", "KnownSets", "given_sets", "named_classes", "released_sets"]

@@ -21,7 +21,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.covariance import ledoit_wolf
 
 from suffice.errors import ParameterError
-from suffice.learner.linear import LinearModel
+from suffice.learner.base import LinearModel
 from suffice.learner.rows import design_matrix
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from suffice.errors import ParameterError
-from suffice.learner.linear import FIGURES, LinearModel
+from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.rows import matching_rows
+from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.spread.gaussian import predicted_features
 from suffice.learner.spread.importance import expectation_maximisation, sampled_records
 from suffice.learner.spread.joint import joint_states
@@ -69,6 +68,7 @@ class SpreadClassifier(LinearModel):
         As of `FactoredClassifier`.
     """
 
+    stored_as = "SpreadClassifier"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "prior": [StrOptions({"learned", "gaussian", "marginals", "flat"}), "array-like"],
         "solver": [StrOptions({"deterministic", "importance"})],
@@ -97,14 +97,14 @@ class SpreadClassifier(LinearModel):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "SpreadClassifier":
         """Learn from plain records, without noise: logistic regression. It promises nothing."""
         rows, codes = self._plain_data(X, y)
         channel = np.eye(len(self.classes_))
         return self._fit_rows(rows, codes, channel)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None
     ) -> "SpreadClassifier":

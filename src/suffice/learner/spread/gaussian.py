@@ -16,9 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from suffice.learner.spread.frequencies import deconvolved, observed_frequencies
 from suffice.learner.spread.likelihood import CleanFeatures
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
-from suffice.learner.spread.priors import deconvolved, observed_frequencies
 from suffice.release.spread import Flips, SpreadColumn
 
 __all__ = ["predicted_features"]

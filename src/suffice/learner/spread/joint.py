@@ -15,9 +15,9 @@ from functools import reduce
 
 import numpy as np
 
+from suffice.learner.spread.frequencies import maximum_likelihood
 from suffice.learner.spread.likelihood import Pull, model
 from suffice.learner.spread.posterior import Corrupted, Prior, coordinates, marginals_of
-from suffice.learner.spread.priors import maximum_likelihood
 from suffice.release.spread import Flips
 
 __all__ = ["JointStates", "joint_states"]

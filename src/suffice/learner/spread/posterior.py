@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.learner.spread.frequencies import deconvolved, observed_frequencies
 from suffice.learner.spread.likelihood import CleanFeatures
-from suffice.learner.spread.priors import deconvolved, observed_frequencies
 from suffice.release.spread import Added, Flips, SpreadColumn
 
 __all__ = [

@@ -8,26 +8,26 @@ from suffice.learner.weak.alternating import AlternatingMeanMap
 from suffice.learner.weak.flipped import FlippedLabels
 from suffice.learner.weak.mean_maps import LaplacianMeanMap, MeanMap
 from suffice.learner.weak.partial import PositiveUnlabelled, SemiSupervised
-from suffice.learner.weak.proportions import LabelProportions
-from suffice.learner.weak.soft_votes import SoftVotes
+from suffice.learner.weak.proportions import KnownProportions
 from suffice.learner.weak.supervision import (
-    ExactLabels,
+    PlainLabels,
     Released,
-    Source,
+    SoftVotes,
+    Supervision,
     estimate_mean_operator,
 )
 
 __all__ = [
     "AlternatingMeanMap",
-    "ExactLabels",
     "FlippedLabels",
-    "LabelProportions",
+    "KnownProportions",
     "LaplacianMeanMap",
     "MeanMap",
+    "PlainLabels",
     "PositiveUnlabelled",
     "Released",
     "SemiSupervised",
     "SoftVotes",
-    "Source",
+    "Supervision",
     "estimate_mean_operator",
 ]

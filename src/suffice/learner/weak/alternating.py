@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.weak.bags import Bags
+from suffice.learner.weak.bags import BagMoments
 from suffice.learner.weak.mean_maps import LaplacianMeanMap, Mapped, MeanMap
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
@@ -44,7 +44,7 @@ class AlternatingMeanMap:
         if self.max_rounds < 1:
             raise ParameterError("max_rounds must be at least 1.")
 
-    def estimate(self, rows: np.ndarray, bags: Bags) -> Mapped:
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
         """Return the operator of the best labels; how sure it is, nobody knows."""
         if bags.shares.shape[1] != 2:
             raise ParameterError("this method tells two classes apart; use mean-map for more.")
@@ -67,7 +67,7 @@ class Alternation:
 
 
 def alternate(
-    rows: np.ndarray, bags: Bags, operator: np.ndarray, options: AlternatingMeanMap
+    rows: np.ndarray, bags: BagMoments, operator: np.ndarray, options: AlternatingMeanMap
 ) -> Alternation:
     """Return what alternation finds from this operator on (Patrini et al. 2014, Algorithm 2)."""
     theta, _ = _fitted(rows, operator, options.lam, None)
@@ -99,7 +99,7 @@ def _fitted(
     return theta, float(risk)
 
 
-def consistent_labels(scores: np.ndarray, bags: Bags, *, worst: bool) -> np.ndarray:
+def consistent_labels(scores: np.ndarray, bags: BagMoments, *, worst: bool) -> np.ndarray:
     """Return labels with round(n_j pi_j) positives in bag j: its highest scores, or its lowest."""
     positives = np.rint(bags.sizes * bags.shares[:, 1])
     order = np.lexsort((scores if worst else -scores, bags.codes))

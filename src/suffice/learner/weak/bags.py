@@ -8,11 +8,11 @@ import numpy as np
 from suffice.errors import ParameterError
 from suffice.learner.weak.moments import CONDITION_LIMIT, group_sums
 
-__all__ = ["Bags", "bags_of", "check_identified"]
+__all__ = ["BagMoments", "bags_of", "check_identified"]
 
 
 @dataclass(frozen=True, eq=False)
-class Bags:
+class BagMoments:
     """Holds n bags: each row's bag, and per bag its size, mean row and class shares.
 
     ``codes`` (m,), ``sizes`` (n,), ``means`` (n, d), ``shares`` (n, K), ``squares`` (n,) the mean
@@ -41,7 +41,7 @@ class Bags:
         return np.maximum(self.squares - (self.means**2).sum(axis=1), 0.0)
 
 
-def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> Bags:
+def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> BagMoments:
     """Return the bags of these rows, or say what does not fit."""
     shares = _shares(proportions, classes)
     codes = np.asarray(bags)
@@ -60,7 +60,7 @@ def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> Bags
         )
     means = group_sums(rows, codes, count) / sizes[:, None]
     squares = np.bincount(codes, weights=(rows**2).sum(axis=1)) / sizes
-    return Bags(codes, sizes, means, shares, squares)
+    return BagMoments(codes, sizes, means, shares, squares)
 
 
 def _shares(proportions: Any, classes: int) -> np.ndarray:
@@ -80,7 +80,7 @@ def _shares(proportions: Any, classes: int) -> np.ndarray:
     return given
 
 
-def check_identified(bags: Bags) -> None:
+def check_identified(bags: BagMoments) -> None:
     """Raise unless the proportions tell all classes apart (Quadrianto et al. 2009)."""
     count, classes = bags.shares.shape
     if count < classes:

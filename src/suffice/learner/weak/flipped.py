@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.estimate import OperatorEstimate
 from suffice.learner.weak.moments import (
     CONDITION_LIMIT,
+    OperatorEstimate,
     as_operator,
     codes_of,
     group_sums,

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 
 from suffice.errors import ParameterError
-from suffice.learner.weak.bags import Bags, check_identified
+from suffice.learner.weak.bags import BagMoments, check_identified
 from suffice.learner.weak.moments import as_operator, noise_of_gram, per_column
 from suffice.models.gram import gram
 from suffice.release.covariance import Covariance
@@ -31,14 +31,14 @@ class MeanMap:
     a misprint), and proportions that tell the classes apart.
     """
 
-    def weights(self, bags: Bags) -> np.ndarray:
+    def weights(self, bags: BagMoments) -> np.ndarray:
         """Return G (n, K) with M = B^T G."""
         check_identified(bags)
         root = np.sqrt(bags.weights)
         inverse = np.linalg.pinv(root[:, None] * bags.shares)  # Algorithm 1, weighted
         return (bags.prior[:, None] * inverse * root).T
 
-    def estimate(self, rows: np.ndarray, bags: Bags) -> Mapped:
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
         """Return the operator, its covariance and what that covers."""
         weights = self.weights(bags)
         within = _within_classes(_within_bags(rows, bags), bags, weights / bags.prior)
@@ -77,7 +77,7 @@ class LaplacianMeanMap:
         if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
             raise ParameterError("scale must be a positive number, or None.")
 
-    def weights(self, bags: Bags) -> np.ndarray:
+    def weights(self, bags: BagMoments) -> np.ndarray:
         """Return G (n, 2) with M = B^T G."""
         if bags.shares.shape[1] != 2:
             raise ParameterError("this method tells two classes apart; use mean-map for more.")
@@ -94,7 +94,7 @@ class LaplacianMeanMap:
         parts = solved.reshape(2, count, count)  # class, bag of the class mean, bag of the row mean
         return np.einsum("jk,kji->ik", bags.weights[:, None] * bags.shares, parts)
 
-    def estimate(self, rows: np.ndarray, bags: Bags) -> Mapped:
+    def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
         """Return the operator, its covariance and what that covers."""
         note = (
             "The covariance of the rows about their bag's mean (at least that about class means),"
@@ -103,7 +103,7 @@ class LaplacianMeanMap:
         return _linear(bags, self.weights(bags), _within_bags(rows, bags), note)
 
 
-def similarity_of(bags: Bags, similarity: str, scale: float | None) -> np.ndarray:
+def similarity_of(bags: BagMoments, similarity: str, scale: float | None) -> np.ndarray:
     """Return v (n, n) with a diagonal of zeros (Patrini et al. 2014, section 3)."""
     count = len(bags.sizes)
     if similarity == "none" or count < 2:
@@ -124,7 +124,7 @@ def similarity_of(bags: Bags, similarity: str, scale: float | None) -> np.ndarra
     return near
 
 
-def _linear(bags: Bags, weights: np.ndarray, within: np.ndarray, note: str) -> Mapped:
+def _linear(bags: BagMoments, weights: np.ndarray, within: np.ndarray, note: str) -> Mapped:
     """Return B^T G as an operator, with the noise that rows of covariance ``within`` give it.
 
     The error of sum_j g_j b_j is sum_i e_i (g_j(i)/n_j(i) - t_y(i)/m), with e_i row i's deviation
@@ -141,13 +141,13 @@ def _linear(bags: Bags, weights: np.ndarray, within: np.ndarray, note: str) -> M
     return operator, noise_of_gram(within, variance), note + per_column(classes)
 
 
-def _within_bags(rows: np.ndarray, bags: Bags) -> np.ndarray:
+def _within_bags(rows: np.ndarray, bags: BagMoments) -> np.ndarray:
     """Return the pooled covariance of rows about their bag's mean."""
     free = max(len(rows) - len(bags.sizes), 1)
     return (gram(rows) - gram(bags.means, bags.sizes)) / free
 
 
-def _within_classes(pooled: np.ndarray, bags: Bags, solve: np.ndarray) -> np.ndarray:
+def _within_classes(pooled: np.ndarray, bags: BagMoments, solve: np.ndarray) -> np.ndarray:
     """Return the part of ``pooled`` that is not due to classes mixed in one bag.
 
     The part due to them is sum_j p_j (sum_k pi_jk w_k w_k^T - b_j b_j^T) with b_j = sum pi_jk w_k;

@@ -1,5 +1,6 @@
-"""Sums over mapped rows that the sources share, and covariances made of them."""
+"""A mean operator and how sure it is: what every source becomes, and the sums it is made of."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from suffice.tables.labels import Classes, label_codes
 
 __all__ = [
     "CONDITION_LIMIT",
+    "OperatorEstimate",
     "as_operator",
     "codes_of",
     "group_sums",
@@ -21,6 +23,21 @@ __all__ = [
 
 CONDITION_LIMIT = 1e6  # beyond it, rounding and sampling noise drown what is inverted
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue: rounding
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorEstimate:
+    """Holds an estimate of mu (d,) for two classes or M (d, K) for more, in public coordinates.
+
+    ``noise`` is the covariance of its error given the true labels of the rows, of M the mean over
+    its columns, form "none" where that is not known; ``note`` says where it comes from and what it
+    does not cover.
+    """
+
+    operator: np.ndarray
+    noise: Covariance
+    classes: tuple[Any, ...]
+    note: str = ""
 
 
 def codes_of(labels: Any, classes: Classes, rows: np.ndarray) -> np.ndarray:

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
-from suffice.learner.estimate import OperatorEstimate
-from suffice.learner.weak.moments import noise_of_gram, per_column
-from suffice.learner.weak.supervision import ExactLabels
+from suffice.learner.weak.moments import OperatorEstimate, noise_of_gram, per_column
+from suffice.learner.weak.supervision import PlainLabels
 from suffice.models.gram import gram
 from suffice.tables.labels import check_classes, label_codes
 
@@ -105,7 +104,7 @@ class SemiSupervised:
         classes = check_classes(self.classes)
         labelled, codes = _known_labels(self.labels, classes, rows)
         if labelled.all():
-            return ExactLabels(self.labels, classes).estimate(rows)
+            return PlainLabels(self.labels, classes).estimate(rows)
         seen, n, m = rows[labelled], len(codes), len(rows)
         targets = np.eye(len(classes))[codes]
         if len(classes) == 2:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.estimate import OperatorEstimate
 from suffice.learner.weak.alternating import AlternatingMeanMap
 from suffice.learner.weak.bags import bags_of
 from suffice.learner.weak.mean_maps import LaplacianMeanMap, MeanMap
+from suffice.learner.weak.moments import OperatorEstimate
 from suffice.tables.labels import check_classes
 
-__all__ = ["METHODS", "LabelProportions", "Method"]
+__all__ = ["METHODS", "KnownProportions", "Method"]
 
 Method = MeanMap | LaplacianMeanMap | AlternatingMeanMap
 
@@ -26,7 +26,7 @@ METHODS: Mapping[str, Method] = {
 
 
 @dataclass(frozen=True, eq=False)
-class LabelProportions:
+class KnownProportions:
     """Computes the mean operator from the share of each class in disjoint bags of rows.
 
     ``bags`` is the number of each row's bag, from 0; ``proportions`` (n, K) its class shares in the

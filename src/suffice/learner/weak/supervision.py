@@ -1,4 +1,4 @@
-"""One interface for every kind of supervision, and the two kinds that need no estimation."""
+"""One interface for every kind of supervision, and those kinds that need no estimation."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -6,18 +6,24 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.estimate import OperatorEstimate
 from suffice.learner.weak.flipped import FlippedLabels
-from suffice.learner.weak.moments import as_operator, codes_of, group_sums, no_noise
-from suffice.learner.weak.soft_votes import SoftVotes
+from suffice.learner.weak.moments import (
+    OperatorEstimate,
+    as_operator,
+    codes_of,
+    group_sums,
+    no_noise,
+    noise_of_gram,
+)
+from suffice.models.gram import gram
 from suffice.release.artifact import Release
 from suffice.tables.labels import check_classes
 
-__all__ = ["ExactLabels", "Released", "Source", "estimate_mean_operator"]
+__all__ = ["PlainLabels", "Released", "SoftVotes", "Supervision", "estimate_mean_operator"]
 
 
 @runtime_checkable
-class Source(Protocol):
+class Supervision(Protocol):
     """What is known about the labels of some rows."""
 
     def estimate(self, rows: np.ndarray) -> OperatorEstimate:
@@ -25,7 +31,7 @@ class Source(Protocol):
         ...
 
 
-def estimate_mean_operator(rows: Any, source: Source) -> OperatorEstimate:
+def estimate_mean_operator(rows: Any, source: Supervision) -> OperatorEstimate:
     """Compute an estimate of mu or M for mapped rows (m, d) from a source of supervision.
 
     Patrini et al. 2016, Meta-Algorithm 1, step 1. What a source assumes is in its docstring; what
@@ -37,13 +43,13 @@ def estimate_mean_operator(rows: Any, source: Source) -> OperatorEstimate:
         raise ParameterError("rows must be a matrix of numbers: map them first.") from None
     if mapped.ndim != 2 or 0 in mapped.shape or not np.isfinite(mapped).all():
         raise ParameterError("rows must be a matrix of finite numbers, one row per record.")
-    if not isinstance(source, Source):
-        raise ParameterError("source must be one of suffice.learner.weak, such as ExactLabels.")
+    if not isinstance(source, Supervision):
+        raise ParameterError("source must be one of suffice.learner.weak, such as PlainLabels.")
     return source.estimate(mapped)
 
 
 @dataclass(frozen=True, eq=False)
-class ExactLabels:
+class PlainLabels:
     """Computes the mean operator itself: mu = (1/m) sum_i y_i x_i, or M = (1/m) sum_i x_i e_y^T.
 
     ``labels`` holds one label per row; the second of two ``classes`` counts as +1.
@@ -58,6 +64,31 @@ class ExactLabels:
         codes = codes_of(self.labels, classes, rows)
         matrix = group_sums(rows, codes, len(classes)).T / len(rows)
         return OperatorEstimate(as_operator(matrix), no_noise(), classes, "Every label is known.")
+
+
+@dataclass(frozen=True, eq=False)
+class SoftVotes:
+    """Computes the mean operator of soft labels: M = (1/m) sum_i x_i v_i^T.
+
+    ``votes`` (m, K) estimate the share of each class, with independent noise of ``variance`` on
+    every entry; they need not be shares themselves. The operator's noise is variance S/m per
+    column, S = X^T X / m, twice that for mu.
+    """
+
+    votes: np.ndarray
+    classes: Any
+    variance: float = 0.0
+
+    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+        """Return the operator of the votes, with the covariance of their noise."""
+        classes = check_classes(self.classes)
+        votes = np.asarray(self.votes, dtype=np.float64)
+        if votes.shape != (len(rows), len(classes)):
+            raise ParameterError("there must be one vote per row and class.")
+        operator = as_operator(rows.T @ votes / len(rows))
+        entries = 2.0 if len(classes) == 2 else 1.0
+        noise = noise_of_gram(gram(rows) / len(rows) ** 2, entries * self.variance)
+        return OperatorEstimate(operator, noise, classes, "The covariance is that of the votes.")
 
 
 @dataclass(frozen=True, eq=False)
