@@ -10,8 +10,14 @@ from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
 from suffice.study import parties, party_figures
-from suffice.study.crowds import Crowd, Shares, auxiliary_of_unit_norm, crowd_of_table, dealt
-from suffice.study.parties import METHODS, simulate, simulate_table, step_count, write_simulation
+from suffice.study.hamm.crowds import Crowd, Shares, auxiliary_of_unit_norm, crowd_of_table, dealt
+from suffice.study.hamm.simulation import (
+    METHODS,
+    simulate,
+    simulate_table,
+    step_count,
+    write_simulation,
+)
 from suffice.study.reproduce import document, reproduce, write_report
 from suffice.study.reproduction import Steps
 

@@ -7,7 +7,7 @@ import pytest
 
 from suffice.study import rado_figures, rado_private_figures
 from suffice.study.data_sets import SETS, numbers
-from suffice.study.rado_folds import Fold, folds_of
+from suffice.study.nock.folds import Fold, folds_of
 from suffice.study.reproduce import REPRODUCTIONS, document, reproduce, write_report
 
 ROWS = 160

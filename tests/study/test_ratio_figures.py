@@ -10,9 +10,9 @@ import pytest
 from suffice.errors import TableError
 from suffice.study import proportion_figures, ratio_figures, ratio_private_figures
 from suffice.study.data_sets import SETS
-from suffice.study.proportion_figures import Point
-from suffice.study.ratio_private_figures import _Task
-from suffice.study.ratio_sets import draw_sets, l1_errors, rare_but_last
+from suffice.study.iyer.distortion import Point
+from suffice.study.iyer.many_classes import _Task
+from suffice.study.iyer.skewed_sets import draw_sets, l1_errors, rare_but_last
 from suffice.study.reproduce import document, reproduce, write_report
 
 EACH = 420

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from suffice.errors import TableError
 from suffice.study import spread_accuracy, spread_figures
+from suffice.study.barber.digits import flipped, read_digits
 from suffice.study.comparison import Comparison, comparison_table, comparison_values
-from suffice.study.digits import flipped, read_digits
 from suffice.study.reproduce import document, reproduce, write_report
 from suffice.study.spread_figures import likelihood_limit, reconstruction_limit
 

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from suffice._version import __version__
 from suffice.errors import ParameterError
+from suffice.pages.report import Table, page, prose, table_html
 from suffice.plain_text import markup
 from suffice.release.files import write_whole
 from suffice.study import (
@@ -28,7 +29,6 @@ from suffice.study import (
 from suffice.study.comparison import COLUMNS, comparison_values
 from suffice.study.data_sets import require_files
 from suffice.study.left_out import left_out_table
-from suffice.study.report import Table, page, prose, table_html
 from suffice.study.reproduction import Progress, Reproduction, Result, Setting
 
 __all__ = ["REPRODUCTIONS", "document", "overview", "reproduce", "values_path", "write_report"]

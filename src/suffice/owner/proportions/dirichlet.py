@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import betaln, xlogy
 
 from suffice.errors import ParameterError
+from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions.noise import AdditiveCounts, BagSizes, mean_size
 from suffice.privacy.dirichlet import (
     DELTA_RULES,
@@ -26,7 +27,6 @@ from suffice.privacy.events import Approximate, Event
 from suffice.privacy.guarantee import Kind
 from suffice.privacy.urn import draw_balls, enough_balls
 from suffice.release.covariance import Covariance
-from suffice.release.simplex import nearest_proportions
 
 __all__ = ["BoundedCounts", "PriorCounts", "ScaledCounts"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import TableError
+from suffice.models.simplex import nearest_proportions
 from suffice.owner.mechanism import Procedure
 from suffice.owner.proportions.dirichlet import ScaledCounts
 from suffice.owner.proportions.exact import ExactCounts
@@ -18,7 +19,6 @@ from suffice.owner.scaling import as_scaled
 from suffice.owner.source import LabelledBatch
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 from suffice.release.artifact import Part, Release
-from suffice.release.simplex import nearest_proportions
 from suffice.strict_json import canonical
 from suffice.tables.bags import Bags
 

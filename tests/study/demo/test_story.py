@@ -3,11 +3,11 @@
 import shlex
 
 import pytest
+from suffice.study.demo.story.chapters import CHAPTERS
 from typer.testing import CliRunner
 
 from suffice.cli.main import app
-from suffice.study.chapters import CHAPTERS
-from suffice.study.demo import Story, run_demo
+from suffice.study.demo.story import Story, run_demo
 
 
 @pytest.fixture(scope="module")
