@@ -20,7 +20,7 @@ from harness import claim, machine
 from sklearn.linear_model import LogisticRegression
 
 from suffice.learner.local import local_classifiers
-from suffice.study.parties import LAM
+from suffice.study.hamm.simulation import LAM
 from suffice.study.reproduce import reproduce
 
 _LOCAL, _SAMPLES, _WIDTH = 500, 22, 119

@@ -22,7 +22,7 @@ from suffice.learner.spread.baselines import spread_baselines
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.posterior import Corrupted, coordinates
 from suffice.release.spread import Added, Flips, SpreadColumn
-from suffice.study.digits import flipped
+from suffice.study.barber.digits import flipped
 
 _KEEP, _LABEL_KEEP = 0.7, 0.8
 _STATES, _COLUMNS = 4, 4

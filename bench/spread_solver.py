@@ -24,7 +24,7 @@ from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.posterior import Corrupted
 from suffice.release.spread import Flips, SpreadColumn
-from suffice.study.digits import flipped, read_digits
+from suffice.study.barber.digits import flipped, read_digits
 
 FOLDER = os.environ.get("SUFFICE_DATA")
 FLIP = 0.2

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from suffice.cli.main import app
 from suffice.owner.mean_operator import MeanOperator
 from suffice.privacy.guarantee import compose
-from suffice.study.network import clinic_network, write_tables
+from suffice.study.demo.network import clinic_network, write_tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLLOWED = ("owner", "learner", "participant", "parties")

@@ -127,7 +127,7 @@ def test_predictions_in_csv_hold_no_formula(tmp_path):
 
 
 def test_pages_show_markup_and_controls():
-    from suffice.study.report import Table, page, prose, table_html
+    from suffice.pages.report import Table, page, prose, table_html
 
     paint = "<script>\x1b\u202e"
     for html in (page(paint, ""), prose([paint]), table_html(Table(paint, (paint,), ((paint,),)))):

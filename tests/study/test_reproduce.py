@@ -11,9 +11,9 @@ import pytest
 
 from suffice.cli.main import run
 from suffice.errors import ParameterError, StorageError, TableError
-from suffice.study import mean_operator_figures
 from suffice.study.data_sets import SETS, split
 from suffice.study.left_out import left_out_table
+from suffice.study.patrini import factorisation
 from suffice.study.reproduce import REPRODUCTIONS, document, overview, reproduce, write_report
 from suffice.study.reproduction import Result, Setting
 
@@ -60,7 +60,7 @@ def factored():
 
 @pytest.fixture
 def few_epsilons(monkeypatch):
-    monkeypatch.setattr(mean_operator_figures, "_EPSILONS", (0.5, 20.0))
+    monkeypatch.setattr(factorisation, "_EPSILONS", (0.5, 20.0))
 
 
 def test_every_entry_declares_its_paper_and_files():

@@ -227,8 +227,8 @@ def audit(
             auditor.audit_case(case, seed=seed, effort=effort, alpha=alpha) for case in cases
         ]
     if output is not None:
+        from suffice.pages.audit import audit_page
         from suffice.release.files import write_whole
-        from suffice.study.audit_page import audit_page
 
         write_whole(output, audit_page(findings, auditor.FAILURE).encode())
     if json:

@@ -53,7 +53,7 @@ def plan_mean_operator(
 
     check_outputs(plot, reads=[table])
     if plot is not None:
-        from suffice.study.plots import check_plot
+        from suffice.pages.plots import check_plot
 
         check_plot(plot)
     plan = make_plan(
@@ -67,7 +67,7 @@ def plan_mean_operator(
         **rows.pipeline,
     )
     if plot is not None:
-        from suffice.study.plan_figure import draw_plan
+        from suffice.pages.plan import draw_plan
 
         draw_plan(plan, plot)
     if json:

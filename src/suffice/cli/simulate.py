@@ -60,8 +60,8 @@ def parties(
     json: options.Json = False,
 ) -> None:
     """Simulate many parties on a public table: accuracy of every method against 1/epsilon."""
-    from suffice.study import parties as study
-    from suffice.study.crowds import Shares
+    from suffice.study.hamm import simulation as study
+    from suffice.study.hamm.crowds import Shares
 
     check_outputs(output, reads=[table])
     with steps() as tell:

@@ -28,7 +28,7 @@ def demo(
     ] = None,
 ) -> None:
     """Play all five releases end to end, on invented patients; writes a report with plots."""
-    from suffice.study.demo import run_demo
+    from suffice.study.demo.story import run_demo
 
     if files is not None:
         make_folder(files)  # first: the report may go there, too

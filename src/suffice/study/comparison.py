@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from suffice.study.report import Table
+from suffice.pages.report import Table
 
 __all__ = ["COLUMNS", "Comparison", "comparison_table", "comparison_values"]
 

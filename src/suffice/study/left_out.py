@@ -1,6 +1,6 @@
 """What of the five papers is not computed anew, and why: the last table of the page."""
 
-from suffice.study.report import Table
+from suffice.pages.report import Table
 
 __all__ = ["LEFT_OUT", "left_out_table"]
 

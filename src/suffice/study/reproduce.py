@@ -12,23 +12,17 @@ from threadpoolctl import threadpool_limits
 
 from suffice._version import __version__
 from suffice.errors import ParameterError
+from suffice.pages.report import Table, page, prose, table_html
 from suffice.plain_text import markup
 from suffice.release.files import write_whole
-from suffice.study import (
-    mean_operator_figures,
-    party_figures,
-    proportion_figures,
-    rado_figures,
-    rado_private_figures,
-    ratio_figures,
-    ratio_private_figures,
-    spread_accuracy,
-    spread_figures,
-)
+from suffice.study.barber import digit_accuracy, voting
 from suffice.study.comparison import COLUMNS, comparison_values
 from suffice.study.data_sets import require_files
+from suffice.study.hamm import party_accuracy
+from suffice.study.iyer import distortion, many_classes, two_classes
 from suffice.study.left_out import left_out_table
-from suffice.study.report import Table, page, prose, table_html
+from suffice.study.nock import private_rados, table_one
+from suffice.study.patrini import factorisation
 from suffice.study.reproduction import Progress, Reproduction, Result, Setting
 
 __all__ = ["REPRODUCTIONS", "document", "overview", "reproduce", "values_path", "write_report"]
@@ -36,15 +30,15 @@ __all__ = ["REPRODUCTIONS", "document", "overview", "reproduce", "values_path", 
 REPRODUCTIONS: Mapping[str, Reproduction] = {
     entry.name: entry
     for figures in (
-        mean_operator_figures,
-        spread_figures,
-        spread_accuracy,
-        rado_figures,
-        rado_private_figures,
-        proportion_figures,
-        ratio_figures,
-        ratio_private_figures,
-        party_figures,
+        factorisation,
+        voting,
+        digit_accuracy,
+        table_one,
+        private_rados,
+        distortion,
+        two_classes,
+        many_classes,
+        party_accuracy,
     )
     for entry in figures.ENTRIES
 }

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from suffice.pages.report import Table
 from suffice.study.comparison import Comparison, comparison_table
-from suffice.study.report import Table
 
 __all__ = ["Figure", "Progress", "Reproduction", "Result", "Setting", "Steps"]
 

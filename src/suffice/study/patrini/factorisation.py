@@ -9,11 +9,11 @@ import numpy as np
 
 from suffice.learner.losses import LOSSES, Function, odd_line, rho_loss
 from suffice.owner.mean_operator import MECHANISMS
+from suffice.pages.curves import draw_utility
+from suffice.pages.report import Table, figure_svg, paragraphs, spread
 from suffice.study.comparison import Comparison
-from suffice.study.curves import draw_utility
 from suffice.study.data_sets import SETS, split
-from suffice.study.label_privacy import DELTA, private_accuracy, without_noise
-from suffice.study.report import Table, figure_svg, paragraphs, spread
+from suffice.study.patrini.label_privacy import DELTA, private_accuracy, without_noise
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 
 __all__ = ["ENTRIES", "factorisation", "label_privacy"]

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from suffice.cli.main import app
-from suffice.study.chapters import CHAPTERS
-from suffice.study.demo import Story, run_demo
+from suffice.study.demo.chapters import CHAPTERS
+from suffice.study.demo.story import Story, run_demo
 
 
 @pytest.fixture(scope="module")

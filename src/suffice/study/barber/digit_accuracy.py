@@ -15,11 +15,11 @@ from suffice.learner.spread.baselines import spread_baselines
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.posterior import Corrupted, Prior
 from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.pages.report import Table, figure_svg, paragraphs
 from suffice.release.spread import Flips, declared_pipeline
+from suffice.study.barber.digits import STATES, Digits, Sample, flipped, read_digits
 from suffice.study.comparison import Comparison
 from suffice.study.data_sets import SETS
-from suffice.study.digits import STATES, Digits, Sample, flipped, read_digits
-from suffice.study.report import Table, figure_svg, paragraphs
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 
 __all__ = ["ENTRIES", "gaussian_accuracy", "mnist_accuracy"]

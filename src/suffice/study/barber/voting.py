@@ -10,11 +10,11 @@ from scipy.special import xlogy
 
 from suffice.learner.frequencies import estimate_frequencies
 from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.pages.report import Table, figure_svg, paragraphs
 from suffice.release.spread import Flips
+from suffice.study.barber.digits import STATES, Digits, flipped, read_digits
 from suffice.study.comparison import Comparison
 from suffice.study.data_sets import SETS
-from suffice.study.digits import STATES, Digits, flipped, read_digits
-from suffice.study.report import Table, figure_svg, paragraphs
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Pages of studies: text is no markup, and a figure shows its panels and no others."""
 
-from suffice.study.report import Table, figure_svg, page, paragraphs, prose, spread, table_html
+from suffice.pages.report import Table, figure_svg, page, paragraphs, prose, spread, table_html
 
 
 def test_text_is_never_markup():

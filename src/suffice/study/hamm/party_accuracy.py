@@ -11,10 +11,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.pages.report import Table, figure_svg, paragraphs
 from suffice.study.comparison import Comparison
-from suffice.study.crowds import Crowd, auxiliary_of_unit_norm, crowd_of_parts, dealt
-from suffice.study.parties import LAM, METHODS, draw_crowd, outcome_table, simulate, step_count
-from suffice.study.report import Table, figure_svg, paragraphs
+from suffice.study.hamm.crowds import Crowd, auxiliary_of_unit_norm, crowd_of_parts, dealt
+from suffice.study.hamm.simulation import (
+    LAM,
+    METHODS,
+    draw_crowd,
+    outcome_table,
+    simulate,
+    step_count,
+)
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 from suffice.tables.maps import FeatureMap
 from suffice.tables.pipeline import Column, Pipeline

@@ -12,11 +12,11 @@ from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rados.simulated import rados_of_subsets, simulated_rados
 from suffice.owner.rados.mechanism import Rados
+from suffice.pages.report import Table, figure_svg, paragraphs
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon
 from suffice.study.data_sets import SETS
-from suffice.study.rado_folds import Fold, folds_of, mean_and_deviation
-from suffice.study.report import Table, figure_svg, paragraphs
+from suffice.study.nock.folds import Fold, folds_of, mean_and_deviation
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 
 __all__ = ["ENTRIES", "paper_mechanisms", "units"]

@@ -9,9 +9,15 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from suffice.errors import ParameterError
-from suffice.study import parties, party_figures
-from suffice.study.crowds import Crowd, Shares, auxiliary_of_unit_norm, crowd_of_table, dealt
-from suffice.study.parties import METHODS, simulate, simulate_table, step_count, write_simulation
+from suffice.study.hamm import party_accuracy, simulation
+from suffice.study.hamm.crowds import Crowd, Shares, auxiliary_of_unit_norm, crowd_of_table, dealt
+from suffice.study.hamm.simulation import (
+    METHODS,
+    simulate,
+    simulate_table,
+    step_count,
+    write_simulation,
+)
 from suffice.study.reproduce import document, reproduce, write_report
 from suffice.study.reproduction import Steps
 
@@ -212,8 +218,8 @@ def small(monkeypatch, tmp_path, rng):
         "_EPSILONS": (100.0, 0.3),
     }
     for name, value in values.items():
-        monkeypatch.setattr(party_figures, name, value)
-    for entry in party_figures.ENTRIES:
+        monkeypatch.setattr(party_accuracy, name, value)
+    for entry in party_accuracy.ENTRIES:
         files = {"parties-har": "har.parquet", "parties-kdd99": "kdd.parquet"}[entry.name]
         monkeypatch.setitem(entry.files, next(iter(entry.files)), files)
     return tmp_path
@@ -240,7 +246,7 @@ def test_both_figures_are_computed_and_written(small):
 
 def test_subjects_that_are_tested_take_no_part(small):
     table = pq.read_table(small / "har.parquet")
-    made = party_figures._activity_crowd(table, 0)
+    made = party_accuracy._activity_crowd(table, 0)
     subjects = table["subject"].to_numpy()
     held = np.isin(subjects, np.unique(subjects)[::4])
     assert len(made.test_codes) == held.sum()
@@ -253,6 +259,6 @@ def test_subjects_that_are_tested_take_no_part(small):
 
 
 def test_batch_is_trained_on_a_part_of_very_many_records(crowd, monkeypatch):
-    monkeypatch.setattr(parties, "_BATCH_ROWS", 100)
-    assert parties._stride(crowd) == 4
+    monkeypatch.setattr(simulation, "_BATCH_ROWS", 100)
+    assert simulation._stride(crowd) == 4
     assert simulate([crowd], [1.0], delta=1e-5, methods=["soft"])["without_noise"]["batch"][0] > 0.8

@@ -10,12 +10,12 @@ import numpy as np
 
 from suffice.audit.auditor import audit
 from suffice.owner.ledger import Ledger
+from suffice.pages.report import Table, figure_svg, page, paragraphs, prose, table_html
 from suffice.plain_text import markup
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.files import write_whole
-from suffice.study.chapters import CHAPTERS, Chapter, Measure
-from suffice.study.network import clinic_network, write_tables
-from suffice.study.report import Table, figure_svg, page, paragraphs, prose, table_html
+from suffice.study.demo.chapters import CHAPTERS, Chapter, Measure
+from suffice.study.demo.network import clinic_network, write_tables
 from suffice.study.reproduction import Progress, Steps
 
 __all__ = ["Story", "run_demo"]

@@ -11,9 +11,9 @@ import numpy as np
 
 from suffice.errors import ParameterError
 from suffice.owner.proportions.mechanism import LabelProportions
+from suffice.pages.report import Table, figure_svg, paragraphs
 from suffice.release.simplex import nearest_proportions
 from suffice.study.comparison import Comparison
-from suffice.study.report import Table, figure_svg, paragraphs
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 
 __all__ = ["ENTRIES", "Point", "distortion"]

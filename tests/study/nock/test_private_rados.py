@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.study import rado_figures, rado_private_figures
 from suffice.study.data_sets import SETS, numbers
-from suffice.study.rado_folds import Fold, folds_of
+from suffice.study.nock import private_rados, table_one
+from suffice.study.nock.folds import Fold, folds_of
 from suffice.study.reproduce import REPRODUCTIONS, document, reproduce, write_report
 
 ROWS = 160
@@ -34,14 +34,14 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def quick(monkeypatch):
-    for module in (rado_figures, rado_private_figures):
+    for module in (table_one, private_rados):
         monkeypatch.setattr(module, "_FOLDS", 2)
         monkeypatch.setattr(module, "_ROUNDS", 20)
-    monkeypatch.setattr(rado_private_figures, "_TRUNCATIONS", (0.3, 2.0))
-    monkeypatch.setattr(rado_private_figures, "_NOISES", (0.0, 2.0))
-    monkeypatch.setattr(rado_private_figures, "_LABEL_EPSILONS", (3.0,))
-    monkeypatch.setattr(rado_private_figures, "_RECORD_EPSILONS", (10.0,))
-    monkeypatch.setattr(rado_private_figures, "_RECORD_RADOS", 8)
+    monkeypatch.setattr(private_rados, "_TRUNCATIONS", (0.3, 2.0))
+    monkeypatch.setattr(private_rados, "_NOISES", (0.0, 2.0))
+    monkeypatch.setattr(private_rados, "_LABEL_EPSILONS", (3.0,))
+    monkeypatch.setattr(private_rados, "_RECORD_EPSILONS", (10.0,))
+    monkeypatch.setattr(private_rados, "_RECORD_RADOS", 8)
 
 
 def test_every_row_is_numbers_and_every_row_is_tested_once(folder):
@@ -126,16 +126,16 @@ def test_units_are_measured_with_both_learners(folder):
 def test_rejection_keeps_the_rados_of_algorithm_2_and_only_those():
     rng = np.random.default_rng(0)
     edges = np.column_stack([np.where(np.arange(40) < 13, -1.0, 1.0), rng.normal(size=40)])
-    rados = rado_private_figures._truncated_rados(edges, 0, 17, 500, rng)
+    rados = private_rados._truncated_rados(edges, 0, 17, 500, rng)
     sums = rados[:, 0] + 13  # K, of eq. (16)
     assert sums.min() == 17
     assert sums.max() == 23
-    free = rado_private_figures._truncated_rados(edges, 0, 0, 500, rng)[:, 0] + 13
+    free = private_rados._truncated_rados(edges, 0, 0, 500, rng)[:, 0] + 13
     assert free.min() < 17
 
 
 def test_supports_are_of_one_size():
-    inside = rado_private_figures._supports(30, 0.3, 50, np.random.default_rng(0))
+    inside = private_rados._supports(30, 0.3, 50, np.random.default_rng(0))
     assert set(inside.sum(axis=1)) == {9}
     assert inside.mean(axis=0).min() > 0
     assert {"rados-table1", "rados-dp", "rados-units"} <= set(REPRODUCTIONS)

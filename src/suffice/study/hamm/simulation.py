@@ -23,10 +23,10 @@ from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.tables import predicted
 from suffice.owner.parties.tally import VoteTally
+from suffice.pages.report import Table, figure_svg, page, spread, table_html
 from suffice.release.artifact import Release
 from suffice.release.files import write_whole
-from suffice.study.crowds import Crowd, crowd_of_table
-from suffice.study.report import Table, figure_svg, page, spread, table_html
+from suffice.study.hamm.crowds import Crowd, crowd_of_table
 from suffice.study.reproduction import Progress, Steps
 from suffice.tables.sources import open_table
 

@@ -22,10 +22,10 @@ from suffice.owner.parties.tables import PartyTable
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.pages.curves import draw_shares, draw_utility
+from suffice.pages.report import paragraphs
 from suffice.release.artifact import Release
-from suffice.study.curves import draw_shares, draw_utility
-from suffice.study.network import ANSWERS, MEASURED, Network
-from suffice.study.report import paragraphs
+from suffice.study.demo.network import ANSWERS, MEASURED, Network
 
 __all__ = [
     "CHAPTERS", "Chapter", "Measure", "answers", "diagnoses", "practices", "proportions", "sums",

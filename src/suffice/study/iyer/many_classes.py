@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from suffice.errors import ParameterError
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
+from suffice.pages.report import Table, figure_svg, paragraphs
 from suffice.study.comparison import Comparison
-from suffice.study.ratio_sets import SkewedSets, draw_sets, l1_errors, rare_but_last
-from suffice.study.report import Table, figure_svg, paragraphs
+from suffice.study.iyer.skewed_sets import SkewedSets, draw_sets, l1_errors, rare_but_last
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.provenance import DECLARED

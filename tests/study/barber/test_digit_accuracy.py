@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import TableError
-from suffice.study import spread_accuracy, spread_figures
+from suffice.study.barber import digit_accuracy, voting
+from suffice.study.barber.digits import flipped, read_digits
+from suffice.study.barber.voting import likelihood_limit, reconstruction_limit
 from suffice.study.comparison import Comparison, comparison_table, comparison_values
-from suffice.study.digits import flipped, read_digits
 from suffice.study.reproduce import document, reproduce, write_report
-from suffice.study.spread_figures import likelihood_limit, reconstruction_limit
 
 SIDE = 3
 EACH = 40
@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
 def small(monkeypatch):
     """Ask for samples that the small file can give."""
     for name, value in (("_TRAIN", 25), ("_TEST", 15), ("_MANY", 25), ("_PF", (0.1, 0.3))):
-        monkeypatch.setattr(spread_accuracy, name, value)
+        monkeypatch.setattr(digit_accuracy, name, value)
 
 
 def test_the_printed_estimate_of_a_vote_is_wrong_and_ours_is_right():
@@ -155,9 +155,9 @@ def test_pictures_are_square(tmp_path, rng):
 
 
 def test_what_was_drawn_is_judged():
-    assert spread_figures._agrees("share", 0.3, 0.33, 0.01).verdict == "as it should be"
-    assert spread_figures._agrees("share", 0.3, 0.35, 0.01).verdict == "too far off"
-    assert spread_figures._agrees("share", 0.3, 0.25, 0.01).verdict == "too far off"
+    assert voting._agrees("share", 0.3, 0.33, 0.01).verdict == "as it should be"
+    assert voting._agrees("share", 0.3, 0.35, 0.01).verdict == "too far off"
+    assert voting._agrees("share", 0.3, 0.25, 0.01).verdict == "too far off"
 
 
 @pytest.mark.usefixtures("small")
@@ -191,7 +191,7 @@ def test_section_6_1_measures_every_method_beside_what_is_printed(folder):
 
 
 def test_shares_of_a_gap_and_verdicts(monkeypatch):
-    monkeypatch.setattr(spread_accuracy, "_PF", (0.1, 0.2))
+    monkeypatch.setattr(digit_accuracy, "_PF", (0.1, 0.2))
     mean = {
         "naive": np.array([0.9, 0.8]),
         "true": np.array([0.89, 0.9]),
@@ -199,16 +199,16 @@ def test_shares_of_a_gap_and_verdicts(monkeypatch):
         "marginals": np.array([0.9, 0.79]),
         "flat": np.array([0.9, 0.785]),
     }
-    gaps, learned, marginals, _ = spread_accuracy._gap_table(mean).rows
+    gaps, learned, marginals, _ = digit_accuracy._gap_table(mean).rows
     assert gaps[1:] == ("-0.010", "0.100")
     assert learned[1:] == ("no gap", "0.50")
     assert marginals[1:] == ("no gap", "-0.10")
     runs = {name: [[value - 0.001, value + 0.001] for value in mean[name]] for name in mean}
-    verdicts = [one.verdict for one in spread_accuracy._sentences(runs)]
+    verdicts = [one.verdict for one in digit_accuracy._sentences(runs)]
     assert verdicts == ["does not hold", "does not hold", "holds"]
-    assert spread_accuracy._against(95.0, 94.4) == "better than printed"
-    assert spread_accuracy._against(94.8, 94.4) == "as printed, to half a point"
-    assert spread_accuracy._against(93.0, 94.4) == "worse than printed"
+    assert digit_accuracy._against(95.0, 94.4) == "better than printed"
+    assert digit_accuracy._against(94.8, 94.4) == "as printed, to half a point"
+    assert digit_accuracy._against(93.0, 94.4) == "worse than printed"
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_shares_of_a_gap_and_verdicts(monkeypatch):
     ],
 )
 def test_a_sentence_is_judged_by_its_worst_level_and_the_error_there(gains, verdict):
-    assert spread_accuracy._ahead("gain", np.array(gains)).verdict == verdict
+    assert digit_accuracy._ahead("gain", np.array(gains)).verdict == verdict
 
 
 def test_comparisons_show_both_numbers_and_their_difference():

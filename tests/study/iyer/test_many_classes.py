@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from suffice.errors import TableError
-from suffice.study import proportion_figures, ratio_figures, ratio_private_figures
 from suffice.study.data_sets import SETS
-from suffice.study.proportion_figures import Point
-from suffice.study.ratio_private_figures import _Task
-from suffice.study.ratio_sets import draw_sets, l1_errors, rare_but_last
+from suffice.study.iyer import distortion, many_classes, two_classes
+from suffice.study.iyer.distortion import Point
+from suffice.study.iyer.many_classes import _Task
+from suffice.study.iyer.skewed_sets import draw_sets, l1_errors, rare_but_last
 from suffice.study.reproduce import document, reproduce, write_report
 
 EACH = 420
@@ -55,16 +55,16 @@ def test_sets_have_the_ratios_asked_for_and_share_no_row(rng):
 def test_the_classical_gaussian_has_the_textbook_constant():
     """Two classes: |z1 - z2| / m with z of deviation s has mean 2 s / sqrt(pi) / m."""
     point = Point(classes=2, rare=0.5, epsilon=0.5)
-    found = proportion_figures._classical(point, 100_000)
+    found = distortion._classical(point, 100_000)
     scale = np.sqrt(2 * np.log(1.25 / 0.05)) * np.sqrt(2) / 0.5
     assert found.mean() == pytest.approx(2 * scale / np.sqrt(np.pi) / 1000, rel=0.02)
 
 
 def test_figure_1_sets_every_mechanism_beside_what_is_printed(monkeypatch, tmp_path):
     line = (Point(), Point(epsilon=0.01))
-    monkeypatch.setattr(proportion_figures, "_PANELS", {"epsilon": line})
-    monkeypatch.setattr(proportion_figures, "_DRAWS", 10)
-    monkeypatch.setattr(proportion_figures, "_MORE", 4)
+    monkeypatch.setattr(distortion, "_PANELS", {"epsilon": line})
+    monkeypatch.setattr(distortion, "_DRAWS", 10)
+    monkeypatch.setattr(distortion, "_MORE", 4)
     told = []
     results = reproduce(
         ["proportions-distortion"], seeds=1, progress=lambda *step: told.append(step)
@@ -72,7 +72,7 @@ def test_figure_1_sets_every_mechanism_beside_what_is_printed(monkeypatch, tmp_p
     (result,) = results.values()
     assert [step[0] for step in told] == [0, 1]
     first, second = (one["distortion"] for one in result.values["panels"]["epsilon"])
-    assert set(first) == set(proportion_figures._SHOWN)
+    assert set(first) == set(distortion._SHOWN)
     # 40 draws; bounds are six standard errors away
     assert first["Gaussian, analytic"] == pytest.approx(0.028, abs=0.01)
     assert first["Laplace"] == pytest.approx(0.165, abs=0.07)
@@ -101,8 +101,8 @@ def folder(tmp_path, rng):
 
 
 def test_figure_2_measures_every_method_at_every_ratio(folder, monkeypatch):
-    monkeypatch.setattr(ratio_figures, "_SIZE", 120)
-    monkeypatch.setattr(ratio_figures, "_SLOW_REPEATS", 1)
+    monkeypatch.setattr(two_classes, "_SIZE", 120)
+    monkeypatch.setattr(two_classes, "_SLOW_REPEATS", 1)
     told = []
     (result,) = reproduce(
         ["ratio-binary"],
@@ -127,12 +127,12 @@ def test_figure_2_measures_every_method_at_every_ratio(folder, monkeypatch):
 
 def test_figure_3_learns_from_real_releases(tmp_path, monkeypatch, rng):
     task = _Task("mnist.parquet", lambda _: blobs(rng, 3), 3, 150, 0.1, 1)
-    monkeypatch.setattr(ratio_private_figures, "_TASKS", {"mnist": task})
-    monkeypatch.setattr(ratio_private_figures, "_EPSILON", 1.0)
+    monkeypatch.setattr(many_classes, "_TASKS", {"mnist": task})
+    monkeypatch.setattr(many_classes, "_EPSILON", 1.0)
     (tmp_path / "mnist.parquet").touch()
     (result,) = reproduce(["ratio-multiclass"], folder=tmp_path, sets=("mnist",), seeds=1).values()
     errors = result.values["sets"]["mnist"]
-    assert list(errors) == [f"{who}, {fed}" for who, fed in ratio_private_figures._CURVES]
+    assert list(errors) == [f"{who}, {fed}" for who, fed in many_classes._CURVES]
     assert all(len(runs) == 1 for runs in errors.values())
     assert np.mean(errors["MMD, no noise"][0]["errors"]) < 0.2
     assert np.mean(errors["ours, auto"][0]["errors"]) < 0.25
@@ -143,12 +143,12 @@ def test_figure_3_learns_from_real_releases(tmp_path, monkeypatch, rng):
 def test_refusals_are_counted_and_left_out_of_means():
     refused = {"errors": None, "method": "refused"}
     answered = {"errors": [0.1, 0.2, 0.3, 0.4], "method": "mmd"}
-    errors = {f"{who}, {fed}": [answered, refused] for who, fed in ratio_private_figures._CURVES}
+    errors = {f"{who}, {fed}": [answered, refused] for who, fed in many_classes._CURVES}
     errors["ours, Laplace"] = [refused, refused]
-    rows = {row[0]: row[1:] for row in ratio_private_figures._table("twitter", errors).rows}
+    rows = {row[0]: row[1:] for row in many_classes._table("twitter", errors).rows}
     assert rows["MMD, auto"] == ("0.100", "0.200", "0.300", "0.400", "0.250", "mmd 1, refused 1")
     assert rows["ours, Laplace"][-1] == "refused 2"
-    compared = ratio_private_figures._compared("twitter", errors)
+    compared = many_classes._compared("twitter", errors)
     assert [(one.what, one.ours, one.verdict) for one in compared] == [
         ("twitter: MMD, Scaled Dirichlet against MMD, Laplace", 0.0, "lower in 0 of 1 draws"),
         ("twitter: MMD, auto against MMD, Laplace", 0.0, "lower in 0 of 1 draws"),
@@ -157,13 +157,13 @@ def test_refusals_are_counted_and_left_out_of_means():
 
 
 def test_tweets_become_components_that_are_left_as_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(ratio_private_figures, "_COMPONENTS", 2)
+    monkeypatch.setattr(many_classes, "_COMPONENTS", 2)
     words = ["good day", "bad day", "a day"] * 4
     table = pa.table({"text": words, "label": np.tile([2, 0, 1], 4)})
     pq.write_table(table, tmp_path / "tweets.parquet")
-    rows, labels = ratio_private_figures._tweets(tmp_path / "tweets.parquet")
+    rows, labels = many_classes._tweets(tmp_path / "tweets.parquet")
     assert rows.column_names == ["f0", "f1"]
     assert labels.tolist() == [2, 0, 1] * 4
     (batch,) = rows.to_batches()
-    mapped = ratio_private_figures._as_they_are(rows)["pipeline"].transform(batch)
+    mapped = many_classes._as_they_are(rows)["pipeline"].transform(batch)
     np.testing.assert_allclose(mapped, np.column_stack([rows["f0"], rows["f1"]]))

@@ -11,10 +11,10 @@ import pyarrow as pa
 from suffice.learner.ratio.baselines import ProportionSVM, classify_and_count, mean_map_classifier
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.rows import design_matrix
+from suffice.pages.report import Table, figure_svg, paragraphs
 from suffice.study.comparison import Comparison
 from suffice.study.data_sets import SETS, split
-from suffice.study.ratio_sets import SkewedSets, draw_sets, l1_errors
-from suffice.study.report import Table, figure_svg, paragraphs
+from suffice.study.iyer.skewed_sets import SkewedSets, draw_sets, l1_errors
 from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
 
 __all__ = ["ENTRIES", "binary"]

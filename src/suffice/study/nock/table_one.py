@@ -12,10 +12,10 @@ from suffice.learner.rados.boosting import boosted
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.owner.rados.mechanism import Rados
+from suffice.pages.report import Table, paragraphs
 from suffice.study.comparison import Comparison
 from suffice.study.data_sets import SETS
-from suffice.study.rado_folds import Fold, folds_of, mean_and_deviation
-from suffice.study.report import Table, paragraphs
+from suffice.study.nock.folds import Fold, folds_of, mean_and_deviation
 from suffice.study.reproduction import Reproduction, Result, Setting, Steps
 
 __all__ = ["ENTRIES", "table_one"]

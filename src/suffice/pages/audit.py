@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from suffice.audit.auditor import COLUMNS, Finding
+from suffice.pages.report import Table, figure_svg, page, prose, table_html
 from suffice.plain_text import markup
-from suffice.study.report import Table, figure_svg, page, prose, table_html
 
 __all__ = ["audit_page"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from suffice.owner.forecast import SIGNALS
 from suffice.owner.plan import Plan
-from suffice.study.plots import check_plot, save_plot
+from suffice.pages.plots import check_plot, save_plot
 
 __all__ = ["draw_plan"]
 

@@ -1,0 +1,1 @@
+"""Plots and HTML pages of the commands, the studies and the auditor."""

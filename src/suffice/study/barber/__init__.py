@@ -1,0 +1,1 @@
+"""Barber 2020: learning from randomised responses."""

@@ -1,0 +1,1 @@
+"""Hamm, Cao & Belkin 2016: many parties train one classifier."""

@@ -1,0 +1,1 @@
+"""Nock, Patrini & Friedman 2015: Rademacher observations."""

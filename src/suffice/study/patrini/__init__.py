@@ -1,0 +1,1 @@
+"""Patrini, Nielsen & Nock 2016: losses that factor, and what label privacy costs."""
