@@ -89,6 +89,18 @@ def study_outside_cli(path: str, tree: ast.Module) -> list[str]:
     return [] if free else imports_any(tree, ("suffice.study",))
 
 
+def pages_outside_their_users(path: str, tree: ast.Module) -> list[str]:
+    free = folder(path) in ("cli", "study", "audit", "pages")
+    return [] if free else imports_any(tree, ("suffice.pages",))
+
+
+def pages_that_know_the_house(path: str, tree: ast.Module) -> list[str]:
+    """They are given plain values, tables and drawings, and know nobody who computes them."""
+    forbidden = ("owner", "learner", "models", "study", "audit", "cli", "transport", "participant")
+    inside = folder(path) == "pages"
+    return imports_any(tree, tuple(f"suffice.{part}" for part in forbidden)) if inside else []
+
+
 def audit_reached_from_a_release(path: str, tree: ast.Module) -> list[str]:
     free = folder(path) in ("cli", "study", "audit")
     return [] if free else imports_any(tree, ("suffice.audit",))
@@ -146,7 +158,21 @@ RULES = {
         ("tables/x.py", "def f():\n    import suffice.owner.ledger"),
         ("learner/x.py", "from suffice import owner"),
     ],
-    study_outside_cli: [("owner/x.py", "from suffice.study import demo")],
+    study_outside_cli: [
+        ("owner/x.py", "from suffice.study import demo"),
+        ("audit/x.py", "def f():\n    from suffice.study.hamm.crowds import Crowd"),
+        ("pages/x.py", "import suffice.study.reproduction"),
+    ],
+    pages_outside_their_users: [
+        ("owner/x.py", "from suffice.pages.plots import draw_plan"),
+        ("learner/x.py", "def f():\n    from suffice import pages"),
+    ],
+    pages_that_know_the_house: [
+        ("pages/x.py", "from suffice.owner.plan import Plan"),
+        ("pages/x.py", "from suffice import learner"),
+        ("pages/x.py", "def f():\n    from suffice.study.reproduction import Figure"),
+        ("pages/x.py", "from suffice.audit.auditor import Finding"),
+    ],
     audit_reached_from_a_release: [("owner/x.py", "from suffice.audit.cases import half")],
     release_made_outside_owner: [
         ("learner/x.py", "artifact.Release(kind='model')"),
@@ -173,7 +199,7 @@ RULES = {
 def test_the_walk_sees_the_whole_package():
     found = modules()
     assert len(found) >= 40
-    for part in (*NEUTRAL, "owner", "cli", "study"):
+    for part in (*NEUTRAL, "owner", "cli", "study", "pages"):
         assert any(folder(path) == part for path in found), part
 
 

@@ -230,7 +230,7 @@ def audit(
         from suffice.pages.audit import audit_page
         from suffice.release.files import write_whole
 
-        write_whole(output, audit_page(findings, auditor.FAILURE).encode())
+        write_whole(output, audit_page(findings, auditor.COLUMNS, auditor.FAILURE).encode())
     if json:
         show_json({"results": [finding.to_json() for finding in findings]})
     else:

@@ -67,9 +67,9 @@ def plan_mean_operator(
         **rows.pipeline,
     )
     if plot is not None:
-        from suffice.pages.plan import draw_plan
+        from suffice.pages.plots import draw_plan
 
-        draw_plan(plan, plot)
+        draw_plan(plan.to_json(), plot)
     if json:
         show_json(plan.to_json())
         return
