@@ -2,6 +2,7 @@
 
 from suffice.pages.report import (
     Table,
+    describe_repeats,
     figure_html,
     mean_and_range,
     page,
@@ -23,3 +24,5 @@ def test_paragraphs_and_ranges():
     assert paragraphs("\none\ntwo\n\nthree\n") == ("one two", "three")
     assert mean_and_range([0.5]) == "0.500"
     assert mean_and_range([0.25, 0.75]) == "0.500 (0.25-0.75)"
+    assert describe_repeats(1, "split") == "one split"
+    assert describe_repeats(3, "split") == "mean and range of 3 splits"

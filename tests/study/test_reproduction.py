@@ -1,6 +1,8 @@
-"""What a reproduction shows: numbers beside the printed ones, and how often it repeated."""
+"""What a reproduction shows: numbers beside the printed ones, and how sure it is."""
 
-from suffice.study.reproduction import Comparison, Result, describe_repeats, warn_of_luck
+from pathlib import Path
+
+from suffice.study.reproduction import Comparison, Result, Setting
 
 
 def test_comparisons_show_both_numbers_and_their_difference():
@@ -21,8 +23,7 @@ def test_comparisons_show_both_numbers_and_their_difference():
     }
 
 
-def test_numbers_say_of_how_many_runs_they_are():
-    assert describe_repeats(1, "split") == "one split"
-    assert describe_repeats(3, "split") == "mean and range of 3 splits"
-    assert len(warn_of_luck(1)) == 1
-    assert warn_of_luck(2) == ()
+def test_one_repetition_comes_with_a_warning():
+    once, twice = (Setting(Path(), (), seeds, lambda *_: None) for seeds in (1, 2))
+    assert len(once.warnings) == 1
+    assert twice.warnings == ()

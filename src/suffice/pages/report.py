@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from suffice.plain_text import markup
 
-__all__ = ["Table", "figure_html", "mean_and_range", "page", "paragraphs", "prose", "table_html"]
+__all__ = [
+    "Table", "describe_repeats", "figure_html", "mean_and_range", "page", "paragraphs", "prose",
+    "table_html",
+]  # fmt: skip
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem;
@@ -72,3 +75,8 @@ def mean_and_range(values: Sequence[float]) -> str:
     """Return the mean of several values with their range, or one value alone."""
     mean = f"{sum(values) / len(values):.3f}"
     return mean if len(values) == 1 else f"{mean} ({min(values):.2f}-{max(values):.2f})"
+
+
+def describe_repeats(count: int, unit: str) -> str:
+    """Return what `mean_and_range` shows: the value of one ``unit``, or of several."""
+    return f"one {unit}" if count == 1 else f"mean and range of {count} {unit}s"

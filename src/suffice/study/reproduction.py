@@ -7,10 +7,7 @@ from typing import Any
 
 from suffice.pages.report import Table
 
-__all__ = [
-    "Comparison", "Figure", "Progress", "Reproduction", "Result", "Setting", "Steps",
-    "describe_repeats", "warn_of_luck",
-]  # fmt: skip
+__all__ = ["Comparison", "Figure", "Progress", "Reproduction", "Result", "Setting", "Steps"]
 
 Progress = Callable[[int, int, str], None]  # steps done, steps in all, what is being done
 
@@ -23,6 +20,12 @@ class Setting:
     sets: tuple[str, ...]
     seeds: int
     progress: Progress
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A note for those who see one repetition, none for others."""
+        luck = "One seed shows luck as well as skill: ask for more with --seeds."
+        return (luck,) if self.seeds == 1 else ()
 
 
 @dataclass
@@ -37,17 +40,6 @@ class Steps:
         """Say that the next step begins, and that the one before it is done."""
         self.progress(self.done, self.total, what)
         self.done += 1
-
-
-def describe_repeats(count: int, unit: str) -> str:
-    """Return what a printed number is: of one ``unit``, or the mean of several."""
-    return f"one {unit}" if count == 1 else f"mean and range of {count} {unit}s"
-
-
-def warn_of_luck(seeds: int) -> tuple[str, ...]:
-    """Return a note for those who see one repetition, none for others."""
-    warning = "One seed shows luck as well as skill: ask for more with --seeds."
-    return (warning,) if seeds == 1 else ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from suffice.learner.spread.baselines import spread_baselines
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.posterior import Corrupted
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import Table, describe_repeats, paragraphs
 from suffice.release.spread import declared_pipeline
 from suffice.study.barber.digits import (
     LABEL_FLIP,
@@ -27,15 +27,7 @@ from suffice.study.barber.digits import (
     flip_pixels,
     read_digits,
 )
-from suffice.study.reproduction import (
-    Comparison,
-    Figure,
-    Result,
-    Setting,
-    Steps,
-    describe_repeats,
-    warn_of_luck,
-)
+from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
 __all__ = ["learn_from_flips", "learn_from_gaussian_noise"]
 
@@ -132,7 +124,7 @@ def learn_from_flips(setting: Setting) -> Result:
     return Result(
         (_table(runs, levels), _gap_table(_means(runs))),
         (_figure(caption, _PF, runs, "flip probability p_f"),),
-        paragraphs(_FLIP_NOTES) + warn_of_luck(setting.seeds),
+        paragraphs(_FLIP_NOTES) + setting.warnings,
         {"p_f": list(_PF), **runs},
         compared=_sentences(runs["accuracies"]),
         compared_as="Sentences of Section 6 (means, and their errors over repetitions)",
@@ -208,7 +200,7 @@ def learn_from_gaussian_noise(setting: Setting) -> Result:
     return Result(
         (_table(runs, levels),),
         (_figure(caption, _VARIANCES, runs, "variance of the noise"),),
-        paragraphs(_GAUSSIAN_NOTES) + warn_of_luck(setting.seeds),
+        paragraphs(_GAUSSIAN_NOTES) + setting.warnings,
         {"variances": list(_VARIANCES), **runs},
         compared=tuple(compared),
         compared_as="Percent right on clean digits (Section 6.1)",

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import Table, describe_repeats, paragraphs
 from suffice.study.data_sets import real_numbers
 from suffice.study.hamm.crowds import Crowd, auxiliary_of_unit_norm, crowd_of_parts, deal
 from suffice.study.hamm.simulation import LAM, draw_crowd, outcome_table, simulate, step_count
-from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps, describe_repeats
+from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 from suffice.tables.maps import FeatureMap
 from suffice.tables.pipeline import Column, Pipeline
 

@@ -20,11 +20,18 @@ from suffice.learner.problem import FactoredProblem
 from suffice.learner.votes import VoteClassifier
 from suffice.owner.parties.tables import predicted
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, figure_html, mean_and_range, page, table_html
+from suffice.pages.report import (
+    Table,
+    describe_repeats,
+    figure_html,
+    mean_and_range,
+    page,
+    table_html,
+)
 from suffice.release.artifact import Release
 from suffice.release.files import write_whole
 from suffice.study.hamm.crowds import Contributions, Crowd, crowd_of_table
-from suffice.study.reproduction import Progress, Steps, describe_repeats
+from suffice.study.reproduction import Progress, Steps
 from suffice.tables.sources import open_table
 
 __all__ = [

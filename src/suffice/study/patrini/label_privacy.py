@@ -12,16 +12,9 @@ from suffice.learner.problem import FactoredProblem
 from suffice.learner.rows import design_matrix
 from suffice.owner.mean_operator import MECHANISMS, MeanOperator
 from suffice.pages.plots import draw_utility, figure_svg
-from suffice.pages.report import Table, mean_and_range, paragraphs
+from suffice.pages.report import Table, describe_repeats, mean_and_range, paragraphs
 from suffice.study.data_sets import Split, split
-from suffice.study.reproduction import (
-    Figure,
-    Result,
-    Setting,
-    Steps,
-    describe_repeats,
-    warn_of_luck,
-)
+from suffice.study.reproduction import Figure, Result, Setting, Steps
 
 __all__ = ["DELTA", "measure_accuracies", "private_accuracy", "without_noise"]
 
@@ -63,7 +56,7 @@ def measure_accuracies(setting: Setting) -> Result:
     return Result(
         tuple(_utility_table(name, runs, repeats) for name, runs in measured.items()),
         (Figure(caption, figure),),
-        paragraphs(_NOTES) + warn_of_luck(setting.seeds),
+        paragraphs(_NOTES) + setting.warnings,
         {**values, "sets": measured},
     )
 
