@@ -14,7 +14,7 @@ import numpy as np
 from harness import machine
 
 from suffice.study.data_sets import split
-from suffice.study.label_privacy import private_accuracy, without_noise
+from suffice.study.patrini.label_privacy import private_accuracy, without_noise
 
 _CLIPS = {"1": 1.0, ".95": 0.95, ".5": 0.5, "default": None}
 

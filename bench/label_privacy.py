@@ -18,7 +18,7 @@ from harness import claim, machine
 
 from suffice.owner.operator.mechanism import MECHANISMS
 from suffice.study.data_sets import split
-from suffice.study.label_privacy import private_accuracy, without_noise
+from suffice.study.patrini.label_privacy import private_accuracy, without_noise
 
 _EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 _MUST = ("spambase", "wine-white", "magic", "adult", "ijcnn1", "uci-har", "mnist-7v9")

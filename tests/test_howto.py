@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from suffice.study.demo.story.network import clinic_network, write_tables
 from typer.testing import CliRunner
 
 from suffice.cli.main import app
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.privacy.guarantee import compose
+from suffice.study.demo.network import clinic_network, write_tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLLOWED = ("owner", "learner", "participant", "parties")

@@ -25,7 +25,7 @@ from harness import claim, machine  # noqa: E402
 from suffice.learner.rows import design_matrix  # noqa: E402
 from suffice.owner.operator.mechanism import MeanOperator  # noqa: E402
 from suffice.study.data_sets import Split, split  # noqa: E402
-from suffice.study.label_privacy import private_accuracy  # noqa: E402
+from suffice.study.patrini.label_privacy import private_accuracy  # noqa: E402
 
 PEER = HERE / "diffprivlib"
 RESULT = HERE.parent / "results" / "diffprivlib.json"

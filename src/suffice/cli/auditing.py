@@ -227,10 +227,10 @@ def audit(
             auditor.audit_case(case, seed=seed, effort=effort, alpha=alpha) for case in cases
         ]
     if output is not None:
+        from suffice.pages.audit import audit_page
         from suffice.release.files import write_whole
-        from suffice.study.audit_page import audit_page
 
-        write_whole(output, audit_page(findings, auditor.FAILURE).encode())
+        write_whole(output, audit_page(findings, auditor.COLUMNS, auditor.FAILURE).encode())
     if json:
         show_json({"results": [finding.to_json() for finding in findings]})
     else:

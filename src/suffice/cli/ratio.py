@@ -41,8 +41,8 @@ def ratio(
     """Estimate the share of each class in an unlabelled set: suffice ratio FILE... SET."""
     from suffice.errors import ParameterError
     from suffice.learner.ratio.estimator import ClassRatio
+    from suffice.pages.plots import check_plot
     from suffice.release.codec import load
-    from suffice.study.plots import check_plot
     from suffice.tables.sources import concatenated, open_table
 
     check_outputs(plot, reads=[*files, *rows])
@@ -96,7 +96,7 @@ def _draw(classes: Any, shares: Any, low: Any, high: Any, path: Path) -> None:
     """Draw the ratios with their intervals."""
     from matplotlib.figure import Figure
 
-    from suffice.study.plots import save_plot
+    from suffice.pages.plots import save_plot
 
     figure = Figure(figsize=(5, 0.6 + 0.45 * len(classes)), layout="constrained")
     axes = figure.subplots()

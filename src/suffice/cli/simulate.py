@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from suffice import options as parsing
-from suffice.cli import options
+from suffice.cli import options, parsing
 from suffice.cli.checks import check_outputs
 from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
@@ -61,7 +60,7 @@ def parties(
     json: options.Json = False,
 ) -> None:
     """Simulate many parties on a public table: accuracy of every method against 1/epsilon."""
-    from suffice.study import parties as study
+    from suffice.study.hamm import simulation as study
     from suffice.study.hamm.crowds import Shares
 
     check_outputs(output, reads=[table])
@@ -80,7 +79,7 @@ def parties(
             parties=count,
             classes=parsing.values(classes),
             shares=Shares(aux_share, test_share),
-            categories=parsing.lists_by_column("--categories")(categories),
+            categories=parsing.lists_by_column(categories, "--categories"),
             map=feature_map,
             missing=missing,
         )

@@ -39,7 +39,7 @@ def demo(
     for paragraph in story.paragraphs:
         say(paragraph, "")
     for number, chapter in enumerate(story.chapters, start=1):
-        say(f"{number}. {chapter.title}. {' '.join(chapter.told)}", "")
+        say(f"{number}. {chapter.title}. {' '.join(chapter.text)}", "")
     for table in story.tables:
         show_table(table.title, table.columns, table.rows)
     say("", f"The report with plots: {output}")

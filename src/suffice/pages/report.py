@@ -1,15 +1,14 @@
-"""Pages that studies write: one self-contained HTML file, figures drawn inside it."""
+"""Pages as one self-contained HTML file: paragraphs and tables; figures are SVG inside it."""
 
-import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from suffice.plain_text import markup
 
-__all__ = ["Table", "figure_svg", "page", "paragraphs", "prose", "spread", "table_html"]
-
-Draw = Callable[[Any], None]
+__all__ = [
+    "Table", "describe_repeats", "figure_html", "mean_and_range", "page", "paragraphs", "prose",
+    "table_html",
+]  # fmt: skip
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem;
@@ -26,13 +25,11 @@ blockquote { margin: 1rem 0; padding: .6rem 1rem; border-left: 4px solid #3b7dd8
 pre { background: #f6f7f9; padding: .8rem; font-size: .8rem; white-space: pre-wrap; }
 summary { cursor: pointer; font-size: .9rem; color: #3b5a80; }
 """
-_WIDTH, _ALONE, _PANEL = 7.2, 4.2, 2.6  # inches: a figure, the height of one panel, of many
-_ACROSS = 2
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under named columns: a study shows the same on a page and on a terminal."""
+    """Rows of text under named columns: the same on a page and on a terminal."""
 
     title: str
     columns: tuple[str, ...]
@@ -68,36 +65,18 @@ def table_html(table: Table) -> str:
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def spread(values: Sequence[float]) -> str:
+def figure_html(svg: str, caption: str = "") -> str:
+    """Return an SVG element as a figure, ``caption`` under it."""
+    below = f"<figcaption>{markup(caption)}</figcaption>" if caption else ""
+    return f"<figure>{svg}{below}</figure>"
+
+
+def mean_and_range(values: Sequence[float]) -> str:
     """Return the mean of several values with their range, or one value alone."""
     mean = f"{sum(values) / len(values):.3f}"
     return mean if len(values) == 1 else f"{mean} ({min(values):.2f}-{max(values):.2f})"
 
 
-def figure_svg(*draws: Draw) -> str:
-    """Return what each of ``draws`` put on its pair of axes, as one SVG element.
-
-    The legend of the first panel stands above all of them. Needs no display, and the same drawing
-    gives the same bytes.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    across = min(_ACROSS, len(draws))
-    down = -(-len(draws) // across)
-    height = _ALONE if len(draws) == 1 else 0.6 + _PANEL * down
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.1, w_pad=0.08)
-    panels = list(figure.subplots(down, across, squeeze=False).flat)
-    for axes, draw in zip(panels, draws, strict=False):
-        axes.grid(alpha=0.25)
-        draw(axes)
-    for unused in panels[len(draws) :]:
-        unused.set_axis_off()
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=4, frameon=False)
-    file = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "suffice"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    _, start, rest = file.getvalue().partition("<svg")
-    return start + rest
+def describe_repeats(count: int, unit: str) -> str:
+    """Return what `mean_and_range` shows: the value of one ``unit``, or of several."""
+    return f"one {unit}" if count == 1 else f"mean and range of {count} {unit}s"

@@ -16,7 +16,16 @@ import pyarrow.parquet as pq
 
 from suffice.errors import StorageError, TableError
 
-__all__ = ["SETS", "DataSet", "Split", "numbers", "require_files", "split"]
+__all__ = [
+    "SETS",
+    "DataSet",
+    "Split",
+    "files_of",
+    "numbers",
+    "real_numbers",
+    "require_files",
+    "split",
+]
 
 _NO_FEATURES = ("label", "split", "subject", "attack")
 
@@ -25,13 +34,13 @@ _NO_FEATURES = ("label", "split", "subject", "attack")
 class DataSet:
     """Where a data set is kept, and how two classes come from its labels.
 
-    ``positive`` says which labels are the second class; ``kept`` lists the labels whose rows are
+    ``positive`` says which labels are the second class; ``labels`` lists those whose rows are
     used, None for all.
     """
 
     file: str
     positive: Callable[[np.ndarray], np.ndarray] = lambda label: label == 1
-    kept: tuple[int, ...] | None = None
+    labels: tuple[int, ...] | None = None
 
 
 SETS: Mapping[str, DataSet] = {
@@ -41,7 +50,7 @@ SETS: Mapping[str, DataSet] = {
     "adult": DataSet("adult.parquet"),
     "ijcnn1": DataSet("ijcnn1.parquet"),
     "uci-har": DataSet("uci_har_train.parquet", lambda activity: activity >= 3),
-    "mnist-7v9": DataSet("mnist.parquet", lambda digit: digit == 9, kept=(7, 9)),
+    "mnist-7v9": DataSet("mnist.parquet", lambda digit: digit == 9, labels=(7, 9)),
     "banknote": DataSet("banknote.parquet"),
     "higgs": DataSet("higgs_11k.parquet"),
     "abalone": DataSet("abalone.parquet", lambda rings: rings > 9),  # the median
@@ -66,10 +75,21 @@ class Split:
     test_labels: np.ndarray
 
     @property
+    def whole(self) -> tuple[pa.Table, np.ndarray]:
+        """All rows, and all labels."""
+        rows = pa.concat_tables([self.rows, self.test_rows])
+        return rows, np.concatenate([self.labels, self.test_labels])
+
+    @property
     def majority(self) -> float:
         """The accuracy of always predicting the larger class of the training labels."""
         larger = int(self.labels.mean() > 0.5)
         return float((self.test_labels == larger).mean())
+
+
+def files_of(*names: str) -> dict[str, str]:
+    """Return the file of each named data set."""
+    return {name: SETS[name].file for name in names}
 
 
 def require_files(folder: Path, files: Iterable[str]) -> None:
@@ -86,12 +106,12 @@ def split(name: str, seed: int, folder: Path) -> Split:
 
     Rows are shuffled by ``seed``, so that every seed is another repetition.
     """
-    known = SETS[name]
-    table = _read(folder, known)
+    data_set = SETS[name]
+    table = _read(folder, data_set)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(table))
     held = _held_out(table, order, rng)
-    labels = known.positive(table["label"].to_numpy()).astype(int)
+    labels = data_set.positive(table["label"].to_numpy()).astype(int)
     features = _features(table)
     train, test = order[~held], order[held]
     return Split(features.take(train), labels[train], features.take(test), labels[test])
@@ -115,19 +135,19 @@ def numbers(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack(columns), labels
 
 
-def _read(folder: Path, known: DataSet) -> pa.Table:
-    require_files(folder, [known.file])
+def _read(folder: Path, data_set: DataSet) -> pa.Table:
+    require_files(folder, [data_set.file])
     try:
-        table = pq.read_table(folder / known.file)
+        table = pq.read_table(folder / data_set.file)
     except (pa.ArrowException, OSError) as error:
         raise TableError(
-            f"{folder / known.file} is not a readable table ({type(error).__name__})."
+            f"{folder / data_set.file} is not a readable table ({type(error).__name__})."
         ) from None
     if "label" not in table.column_names:
-        raise TableError(f"{folder / known.file} has no column 'label'.")
-    if known.kept is None:
+        raise TableError(f"{folder / data_set.file} has no column 'label'.")
+    if data_set.labels is None:
         return table
-    return table.filter(pc.is_in(table["label"], pa.array(known.kept, table["label"].type)))
+    return table.filter(pc.is_in(table["label"], pa.array(data_set.labels, table["label"].type)))
 
 
 def _held_out(table: pa.Table, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -141,10 +161,14 @@ def _held_out(table: pa.Table, order: np.ndarray, rng: np.random.Generator) -> n
 
 
 def _features(table: pa.Table) -> pa.Table:
-    """Return the feature columns; small integers, such as pixels, become real numbers."""
-    features = table.drop_columns([n for n in _NO_FEATURES if n in table.column_names])
-    plain = [
+    """Return the feature columns, small integers as real numbers."""
+    return real_numbers(table.drop_columns([n for n in _NO_FEATURES if n in table.column_names]))
+
+
+def real_numbers(table: pa.Table) -> pa.Table:
+    """Return the table with its small integers, such as pixels, as real numbers."""
+    fields = [
         field.with_type(pa.float32()) if field.type == pa.uint8() else field
-        for field in features.schema
+        for field in table.schema
     ]
-    return features.cast(pa.schema(plain)).combine_chunks()
+    return table.cast(pa.schema(fields)).combine_chunks()

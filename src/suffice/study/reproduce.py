@@ -12,41 +12,21 @@ from threadpoolctl import threadpool_limits
 
 from suffice._version import __version__
 from suffice.errors import ParameterError
-from suffice.pages.report import Table, page, prose, table_html
+from suffice.pages.report import Table, figure_html, page, prose, table_html
 from suffice.plain_text import markup
 from suffice.release.files import write_whole
-from suffice.study import (
-    mean_operator_figures,
-    party_figures,
-    proportion_figures,
-    rado_figures,
-    rado_private_figures,
-    ratio_figures,
-    ratio_private_figures,
-    spread_accuracy,
-    spread_figures,
-)
-from suffice.study.comparison import COLUMNS, comparison_values
+from suffice.study import barber, hamm, iyer, nock, patrini
 from suffice.study.data_sets import require_files
-from suffice.study.left_out import left_out_table
-from suffice.study.reproduction import Progress, Reproduction, Result, Setting
+from suffice.study.reproduction import Comparison, Progress, Reproduction, Result, Setting
 
-__all__ = ["REPRODUCTIONS", "document", "overview", "reproduce", "values_path", "write_report"]
+__all__ = [
+    "REPRODUCTIONS", "document", "left_out", "overview", "reproduce", "values_path", "write_report",
+]  # fmt: skip
+
+_PAPERS = (patrini, barber, nock, iyer, hamm)
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {
-    entry.name: entry
-    for figures in (
-        mean_operator_figures,
-        spread_figures,
-        spread_accuracy,
-        rado_figures,
-        rado_private_figures,
-        proportion_figures,
-        ratio_figures,
-        ratio_private_figures,
-        party_figures,
-    )
-    for entry in figures.ENTRIES
+    entry.name: entry for paper in _PAPERS for entry in paper.ENTRIES
 }
 
 
@@ -62,17 +42,17 @@ def reproduce(
 
     ``sets`` keeps some of the data sets; ``seeds`` is the number of repetitions.
     """
-    wanted = [_named(name) for name in names]
+    entries = [_entry(name) for name in names]
     if seeds is not None and seeds < 1:
         raise ParameterError("seeds must be at least 1.")
-    if seeds is not None and not any(entry.repeats for entry in wanted):
-        asked = ", ".join(entry.name for entry in wanted)
+    if seeds is not None and not any(entry.repeats for entry in entries):
+        asked = ", ".join(entry.name for entry in entries)
         raise ParameterError(f"seeds (--seeds) mean nothing to {asked}: leave them out.")
-    unknown = set(sets or ()) - {name for entry in wanted for name in entry.files}
+    unknown = set(sets or ()) - {name for entry in entries for name in entry.files}
     if unknown:
         raise ParameterError(f"no data set of these reproductions: {', '.join(sorted(unknown))}.")
-    settings = [_setting(entry, folder, sets, seeds, progress) for entry in wanted]
-    pairs = zip(wanted, settings, strict=True)
+    settings = [_setting(entry, folder, sets, seeds, progress) for entry in entries]
+    pairs = zip(entries, settings, strict=True)
     # Most products here are small: on a busy machine two BLAS threads that wait for each other took
     # ten times as long as one.
     with threadpool_limits(limits=1):
@@ -85,10 +65,10 @@ def _timed(entry: Reproduction, setting: Setting) -> Result:
     return replace(result, seconds=time.perf_counter() - start)
 
 
-def _named(name: str) -> Reproduction:
+def _entry(name: str) -> Reproduction:
     if name not in REPRODUCTIONS:
-        known = ", ".join(REPRODUCTIONS)
-        raise ParameterError(f"no reproduction is called {name!r}; there are {known}.")
+        names = ", ".join(REPRODUCTIONS)
+        raise ParameterError(f"no reproduction is called {name!r}; there are {names}.")
     return REPRODUCTIONS[name]
 
 
@@ -100,16 +80,16 @@ def _setting(
     progress: Progress,
 ) -> Setting:
     """Return what ``entry`` runs with, once its files are known to be there."""
-    kept = tuple(name for name in entry.files if sets is None or name in sets)
+    chosen = tuple(name for name in entry.files if sets is None or name in sets)
     if entry.files and folder is None:
         files = ", ".join(entry.files.values())
         raise ParameterError(f"{entry.name} needs data: --data, a folder with {files}.")
-    if entry.files and not kept:
+    if entry.files and not chosen:
         raise ParameterError(f"{entry.name} is left without a data set.")
     place = folder or Path()
-    if kept:
-        require_files(place, [entry.files[name] for name in kept])
-    return Setting(place, kept, entry.seeds if seeds is None else seeds, progress)
+    if chosen:
+        require_files(place, [entry.files[name] for name in chosen])
+    return Setting(place, chosen, entry.seeds if seeds is None else seeds, progress)
 
 
 def document(results: Mapping[str, Result]) -> dict[str, Any]:
@@ -122,7 +102,7 @@ def document(results: Mapping[str, Result]) -> dict[str, Any]:
                 "paper": REPRODUCTIONS[name].paper,
                 "seconds": round(result.seconds, 1),
                 "notes": list(result.notes),
-                "compared": comparison_values(result.compared),
+                "compared": [statement.to_json() for statement in result.compared],
                 "uncompared": "" if result.compared else REPRODUCTIONS[name].uncompared,
                 "values": dict(result.values),
             }
@@ -144,7 +124,7 @@ def write_report(results: Mapping[str, Result], output: Path) -> Path:
     beside = values_path(output)
     body = "".join(_section(REPRODUCTIONS[name], result) for name, result in results.items())
     if set(results) == set(REPRODUCTIONS):
-        body = f"{table_html(overview(results))}{table_html(left_out_table())}{body}"
+        body = f"{table_html(overview(results))}{table_html(left_out())}{body}"
     write_whole(output, page("suffice: the papers, computed anew", body).encode())
     values = json.dumps(document(results), indent=2, allow_nan=False)
     write_whole(beside, (values + "\n").encode())
@@ -156,11 +136,12 @@ def overview(results: Mapping[str, Result]) -> Table:
     rows = []
     for name, result in results.items():
         entry = REPRODUCTIONS[name]
+        where = _short(entry.paper)
         if not result.compared:
             nothing = ("nothing to compare", "see its tables", "none", entry.uncompared)
-            rows.append((_short(entry.paper), entry.title, *nothing))
-        rows += [(_short(entry.paper), one.what, *one.cells) for one in result.compared]
-    columns = ("paper", "what", *COLUMNS)
+            rows.append((where, entry.title, *nothing))
+        rows += [(where, statement.what, *statement.cells) for statement in result.compared]
+    columns = ("paper", "what", *Comparison.COLUMNS)
     return Table("All that was compared", columns, tuple(rows))
 
 
@@ -170,11 +151,21 @@ def _short(paper: str) -> str:
     return f"{re.split(r'[ ,]', authors)[0]} {year}, {place.strip()}"
 
 
+def left_out() -> Table:
+    """Return what of the papers is not computed anew, one reason each."""
+    rows = [(_et_al(paper.PAPER), what, why) for paper in _PAPERS for what, why in paper.LEFT_OUT]
+    return Table("Not computed anew", ("paper", "what", "why"), tuple(rows))
+
+
+def _et_al(paper: str) -> str:
+    """Return the first author and the year."""
+    authors, _, year = paper.rpartition(" ")
+    first, *others = re.split(r"[ ,]", authors)
+    return f"{first} et al. {year}" if others else paper
+
+
 def _section(entry: Reproduction, result: Result) -> str:
-    figures = "".join(
-        f"<figure>{figure.svg}<figcaption>{markup(figure.caption)}</figcaption></figure>"
-        for figure in result.figures
-    )
+    figures = "".join(figure_html(figure.svg, figure.caption) for figure in result.figures)
     return (
         f"<h2>{markup(entry.title)}</h2>{prose([f'After {entry.paper}.'])}{figures}"
         f"{''.join(map(table_html, result.shown))}"

@@ -1,14 +1,13 @@
 """What a reproduction is: one table or figure of a paper, and how it is computed anew."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from suffice.pages.report import Table
-from suffice.study.comparison import Comparison, comparison_table
 
-__all__ = ["Figure", "Progress", "Reproduction", "Result", "Setting", "Steps"]
+__all__ = ["Comparison", "Figure", "Progress", "Reproduction", "Result", "Setting", "Steps"]
 
 Progress = Callable[[int, int, str], None]  # steps done, steps in all, what is being done
 
@@ -21,6 +20,12 @@ class Setting:
     sets: tuple[str, ...]
     seeds: int
     progress: Progress
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A note for those who see one repetition, none for others."""
+        luck = "One seed shows luck as well as skill: ask for more with --seeds."
+        return (luck,) if self.seeds == 1 else ()
 
 
 @dataclass
@@ -46,6 +51,39 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """One statement of a paper (``printed``, None where it is words), our number, and a verdict."""
+
+    what: str
+    printed: float | None
+    ours: float
+    verdict: str
+    digits: int = 3
+
+    COLUMNS = ("printed", "ours", "difference", "verdict")
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """What stands under `COLUMNS`; a sentence has no number to differ from."""
+        printed = "in words" if self.printed is None else self._text(self.printed)
+        difference = "see verdict" if self.difference is None else self._text(self.difference, "+")
+        return printed, self._text(self.ours), difference, self.verdict
+
+    def _text(self, value: float, sign: str = "") -> str:
+        return f"{round(value, self.digits) + 0.0:{sign}.{self.digits}f}"
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the printed one."""
+        return None if self.printed is None else self.ours - self.printed
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        values = {key: value for key, value in asdict(self).items() if key != "digits"}
+        return values | {"difference": self.difference}
+
+
+@dataclass(frozen=True)
 class Result:
     """What came out: tables and figures for people, ``values`` for programs (plain JSON).
 
@@ -67,7 +105,8 @@ class Result:
         """All tables, the comparison last."""
         if not self.compared:
             return self.tables
-        return (*self.tables, comparison_table(self.compared_as, self.compared))
+        rows = tuple((statement.what, *statement.cells) for statement in self.compared)
+        return (*self.tables, Table(self.compared_as, ("what", *Comparison.COLUMNS), rows))
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,22 @@
 import shlex
 
 import pytest
-from suffice.study.demo.story.chapters import CHAPTERS
 from typer.testing import CliRunner
 
 from suffice.cli.main import app
+from suffice.study.demo.chapters import CHAPTERS
 from suffice.study.demo.story import Story, run_demo
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory) -> tuple[Story, str, object]:
+def demo(tmp_path_factory) -> tuple[Story, str, object]:
     folder = tmp_path_factory.mktemp("demo")
     story = run_demo(folder / "demo.html", files=folder / "clinic", repeats=1, smaller=3)
     return story, (folder / "demo.html").read_text(), folder / "clinic"
 
 
-def test_the_page_stands_alone_and_states_every_promise(told):
-    story, text, _ = told
+def test_the_page_stands_alone_and_states_every_promise(demo):
+    story, text, _ = demo
     assert text.count("<svg") == len(CHAPTERS) + 1
     assert "src=" not in text
     for unit in ("label", "attribute", "record", "party"):
@@ -26,26 +26,26 @@ def test_the_page_stands_alone_and_states_every_promise(told):
     assert len(story.tables[0].rows) == len(CHAPTERS)
 
 
-def test_the_auditor_finds_the_broken_one_and_no_other(told):
-    *sound, broken = told[0].tables[-1].rows
+def test_the_auditor_finds_the_broken_one_and_no_other(demo):
+    *sound, broken = demo[0].tables[-1].rows
     assert broken[-1] == "violated"
     assert all(row[-1].startswith("no evidence against") for row in sound)
 
 
-def test_every_release_taught_something(told):
+def test_every_release_taught_something(demo):
     """Noise is fresh: of 241 draws the least sure were .85 (deviation .09) and 1.03 (.13).
 
     A limit six deviations below them fails less than once in a million runs; nothing learnt is 0.
     """
-    for chapter in told[0].chapters:
+    for chapter in demo[0].chapters:
         measure = chapter.measure
-        way = measure.plain - measure.ignorant
-        assert (measure.found[0] - measure.ignorant) / way > 0.25, chapter.name
+        whole = measure.without_privacy - measure.without_release
+        assert (measure.values[0] - measure.without_release) / whole > 0.25, chapter.name
 
 
 @pytest.mark.parametrize("number", range(len(CHAPTERS)), ids=lambda n: CHAPTERS[n].__name__)
-def test_what_it_says_to_do_by_hand_can_be_done(told, monkeypatch, number):
-    story, _, folder = told
+def test_what_it_says_to_do_by_hand_can_be_done(demo, monkeypatch, number):
+    story, _, folder = demo
     monkeypatch.chdir(folder)
     commands = story.chapters[number].by_hand.replace("\\\n", " ").strip().splitlines()
     for command in commands:

@@ -4,6 +4,7 @@ What is drawn here is numpy's and can never end in a release: an owner draws in 
 """
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +12,19 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import TableError
+from suffice.learner.spread.posterior import Prior
+from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.release.spread import Flips
 from suffice.study.data_sets import split
 
-__all__ = ["STATES", "Digits", "Sample", "flipped", "read_digits"]
+__all__ = [
+    "LABEL_FLIP", "STATES", "Corrupt", "Corruption", "Digits", "Sample", "add_noise", "flip_pixels",
+    "flipped", "read_digits",
+]  # fmt: skip
 
 STATES = 256
+LABEL_FLIP = 0.2  # where pixels get Gaussian noise
+_WIDE = np.array([0.0, 10.0])  # mean and variance of the paper's prior of a pixel
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +74,8 @@ class Digits:
 
 def read_digits(folder: Path) -> Digits:
     """Return the sevens and nines of both parts of MNIST."""
-    data = split("mnist-7v9", 0, folder)
-    rows = pa.concat_tables([data.rows, data.test_rows])
+    rows, labels = split("mnist-7v9", 0, folder).whole
     pixels = np.column_stack([column.to_numpy() for column in rows.columns])
-    labels = np.concatenate([data.labels, data.test_labels])
     return Digits(tuple(rows.column_names), pixels.astype(np.int64), labels)
 
 
@@ -76,3 +83,47 @@ def flipped(codes: np.ndarray, p: float, rng: np.random.Generator, states: int) 
     """Return every code as it is, or with probability ``p`` as any of the other states."""
     moved = (codes + rng.integers(1, states, codes.shape)) % states
     return np.where(rng.random(codes.shape) < p, moved, codes)
+
+
+@dataclass(frozen=True, eq=False)
+class Corruption:
+    """One sample of digits on the scale of its mechanism, and what left of it."""
+
+    mechanism: RandomizedResponse
+    rows: np.ndarray  # clean, to learn from
+    cells: np.ndarray  # what left of them
+    test_rows: np.ndarray
+    codes: np.ndarray  # labels that left
+    channel: np.ndarray
+    priors: Mapping[str, Prior]
+
+
+Corrupt = Callable[[Sample, float, np.random.Generator], Corruption]
+
+
+def flip_pixels(sample: Sample, p: float, rng: np.random.Generator) -> Corruption:
+    """Send labels and pixels through flips of probability ``p`` (Section 6)."""
+    truth = [np.bincount(column, minlength=STATES) for column in sample.pixels.T]
+    return Corruption(
+        RandomizedResponse(label_flip=p, states=range(STATES), feature_flip=p),
+        sample.pixels,
+        flipped(sample.pixels, p, rng, STATES),
+        sample.test_pixels,
+        flipped(sample.labels, p, rng, 2),
+        Flips(2, keep=1 - p).matrix,
+        {"true": truth, "learned": "learned", "marginals": "marginals", "flat": "flat"},
+    )
+
+
+def add_noise(sample: Sample, variance: float, rng: np.random.Generator) -> Corruption:
+    """Add noise to pixels between 0 and 1, and flip labels (Section 6.1)."""
+    rows, test_rows = sample.pixels / (STATES - 1), sample.test_pixels / (STATES - 1)
+    return Corruption(
+        RandomizedResponse(label_flip=LABEL_FLIP, ranges=(0.0, 1.0), feature_noise=variance),
+        rows,
+        rows + rng.normal(scale=np.sqrt(variance), size=rows.shape),
+        test_rows,
+        flipped(sample.labels, LABEL_FLIP, rng, 2),
+        Flips(2, keep=1 - LABEL_FLIP).matrix,
+        {"learned": "learned", "marginals": "marginals", "flat": [_WIDE] * rows.shape[1]},
+    )

@@ -98,13 +98,15 @@ def clinic_network(seed: int = 0, *, smaller: int = 1) -> Network:
 
 def _measured(sick: np.ndarray, rng: np.random.Generator) -> pa.Table:
     """Return measurements of benign and malignant samples."""
-    known = load_breast_cancer()
-    logs = np.log(known.data[:, : len(MEASURED)] + 0.01)  # some concavities are zero
+    samples = load_breast_cancer()
+    logs = np.log(samples.data[:, : len(MEASURED)] + 0.01)  # some concavities are zero
     rows = np.empty((len(sick), len(MEASURED)))
     for malignant in (False, True):
-        of = logs[known.target == (0 if malignant else 1)]
+        group = logs[samples.target == (0 if malignant else 1)]
         here = sick == malignant
-        rows[here] = rng.multivariate_normal(of.mean(axis=0), np.cov(of.T), size=int(here.sum()))
+        rows[here] = rng.multivariate_normal(
+            group.mean(axis=0), np.cov(group.T), size=int(here.sum())
+        )
     return pa.table({name: np.exp(rows[:, j]).round(4) for j, name in enumerate(MEASURED)})
 
 

@@ -1,4 +1,4 @@
-"""The demo: a network of clinics, five releases of five kinds, and what became of them."""
+"""The demo: five releases of a network of clinics, what was learnt from them, and their page."""
 
 import tempfile
 from collections.abc import Sequence
@@ -10,12 +10,14 @@ import numpy as np
 
 from suffice.audit.auditor import audit
 from suffice.owner.ledger import Ledger
-from suffice.pages.report import Table, figure_svg, page, paragraphs, prose, table_html
+from suffice.pages.plots import Draw, figure_svg
+from suffice.pages.report import Table, figure_html, page, paragraphs, prose, table_html
 from suffice.plain_text import markup
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.files import write_whole
-from suffice.study.demo.story.chapters import CHAPTERS, Chapter, Measure
-from suffice.study.demo.story.network import clinic_network, write_tables
+from suffice.study.demo.chapter import Chapter, Measure
+from suffice.study.demo.chapters import CHAPTERS
+from suffice.study.demo.network import clinic_network, write_tables
 from suffice.study.reproduction import Progress, Steps
 
 __all__ = ["Story", "run_demo"]
@@ -82,9 +84,9 @@ def run_demo(
             chapters.append(chapter(network, ledger, repeats))
         spent = _spent(ledger)
     steps.begin("the auditor")
-    found = _found()
+    findings = _audit()
     steps.begin("the page")
-    story = Story(paragraphs(_OPENING), (_outcome(chapters), spent, found), tuple(chapters))
+    story = Story(paragraphs(_OPENING), (_outcome(chapters), spent, findings), tuple(chapters))
     write_whole(output, _report(story).encode())
     return story
 
@@ -100,9 +102,9 @@ def _outcome(chapters: Sequence[Chapter]) -> Table:
                 str(guarantee.unit),
                 f"{guarantee.epsilon:.3g}",
                 measure.what,
-                f"{np.mean(measure.found):.3f}",
-                f"{measure.plain:.3f}",
-                f"{measure.ignorant:.3f}",
+                f"{np.mean(measure.values):.3f}",
+                f"{measure.without_privacy:.3f}",
+                f"{measure.without_release:.3f}",
             )
         )
     columns = ("release", "protects", "epsilon", "measured", "learnt")
@@ -115,13 +117,12 @@ def _outcome(chapters: Sequence[Chapter]) -> Table:
 
 def _spent(ledger: Ledger) -> Table:
     rows = tuple(
-        (one.dataset, f"per {one.unit}", str(one.budget), f"{one.spent:.3f}")
-        for one in ledger.balances()
+        (b.dataset, f"per {b.unit}", str(b.budget), f"{b.spent:.3f}") for b in ledger.balances()
     )
     return Table("The ledger afterwards", ("data", "unit", "allowed", "epsilon spent"), rows)
 
 
-def _found() -> Table:
+def _audit() -> Table:
     """Return what a short audit says."""
     findings = audit(_AUDITED, effort=_EFFORT)
     rows = tuple((f.name, f"{f.claimed:.3g}", f"{f.lower_bound:.3g}", f.verdict) for f in findings)
@@ -132,32 +133,31 @@ def _report(story: Story) -> str:
     body = "".join(
         _section(number, chapter) for number, chapter in enumerate(story.chapters, start=1)
     )
-    outcome, spent, found = map(table_html, story.tables)
+    outcome, spent, findings = map(table_html, story.tables)
     return page(
         "suffice: learning from what clinics are willing to release",
         f"{prose(story.paragraphs)}{figure_svg(_ladder(story.chapters))}{outcome}{body}"
-        f"<h2>What it cost</h2>{spent}<h2>Is it true?</h2>{prose(paragraphs(_DOUBT))}{found}",
+        f"<h2>What it cost</h2>{spent}<h2>Is it true?</h2>{prose(paragraphs(_DOUBT))}{findings}",
     )
 
 
 def _section(number: int, chapter: Chapter) -> str:
-    promises = "<br><br>".join(markup(str(one)) for one in chapter.release.guarantees)
+    promises = "<br><br>".join(map(markup, map(str, chapter.release.guarantees)))
     return (
-        f"<h2>{number}. {markup(chapter.title)}</h2>{prose(chapter.told)}"
+        f"<h2>{number}. {markup(chapter.title)}</h2>{prose(chapter.text)}"
         f"<blockquote>{promises}</blockquote>"
-        f"<figure>{figure_svg(chapter.draw)}"
-        f"<figcaption>{markup(chapter.caption)}</figcaption></figure>"
+        f"{figure_html(figure_svg(chapter.draw), chapter.caption)}"
         f"<details><summary>The same by hand (suffice demo --files DIR writes the tables)</summary>"
         f"<pre>{markup(chapter.by_hand.strip())}</pre></details>"
     )
 
 
-def _ladder(chapters: Sequence[Chapter]) -> Any:
+def _ladder(chapters: Sequence[Chapter]) -> Draw:
     """Return how to draw where each release lies between knowing nothing and no privacy."""
 
     def reached(measure: Measure) -> list[float]:
-        way = measure.plain - measure.ignorant
-        return [(value - measure.ignorant) / way for value in measure.found]
+        whole = measure.without_privacy - measure.without_release
+        return [(value - measure.without_release) / whole for value in measure.values]
 
     def draw(axes: Any) -> None:
         places = np.arange(len(chapters))[::-1]

@@ -1,19 +1,28 @@
-"""Simulated crowds: who holds which records of a public table, and what everybody sees."""
+"""Crowds of parties: who holds which records of a table, what all of them see, what they send."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
-from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.parties.records import PartyTable
+from suffice.owner.parties.tally import VoteTally
+from suffice.release.artifact import Release
 from suffice.tables.columns import resolve_roles
 from suffice.tables.labels import Classes, check_classes, label_codes
 
-__all__ = ["Crowd", "Shares", "auxiliary_of_unit_norm", "crowd_of_parts", "crowd_of_table", "dealt"]
+__all__ = [
+    "Contributions", "Crowd", "Shares", "auxiliary_of_unit_norm", "crowd_of_parts",
+    "crowd_of_table", "deal",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +64,54 @@ class Crowd:
         scores = self.test_rows @ coefficients
         best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
         return float(np.mean(best == self.test_codes))
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What all parties of a table send at penalty ``lam``, computed once for many releases.
+
+    The table is public, and so are its parties: they may be counted.
+    """
+
+    parties: PartyTable
+    auxiliary: AuxiliaryRows
+    lam: float
+
+    @property
+    def enrolled(self) -> Enrolled:
+        """All of the parties."""
+        return Enrolled(len(self.parties.names))
+
+    @cached_property
+    def tally(self) -> VoteTally:
+        """The votes on the auxiliary rows."""
+        return self.parties.tally(self.auxiliary, self.lam, self.enrolled)
+
+    @cached_property
+    def models(self) -> np.ndarray:
+        """The parameters of every party's classifier."""
+        return self.parties.parameters(self.lam)
+
+    @cached_property
+    def parameters(self) -> list[PartyContribution]:
+        """The same, as parties send them."""
+        return list(self.parties.averaged(self.auxiliary, self.lam))
+
+    @cached_property
+    def soft_labels(self) -> np.ndarray:
+        """The exact share of parties that vote for each class, (N, K)."""
+        return self.tally.gathered("votes").total / (VOTE * self.enrolled.count)
+
+    def release(self, method: str, epsilon: float, delta: float, **payment: Any) -> Release:
+        """Return the release of one method, with fresh noise, paid for by ``payment``.
+
+        The one place of the studies in which all parties of one table are released.
+        """
+        sent = self.parameters if method == "average" else self.tally
+        ensemble = PrivateEnsemble(
+            epsilon, delta, method, classes=self.parties.classes, lam=self.lam
+        )
+        return ensemble.aggregate(sent, self.auxiliary, enrolled=self.enrolled, **payment).release
 
 
 @dataclass(frozen=True)
@@ -100,7 +157,7 @@ def crowd_of_table(
     if parties is not None:
         if not 1 <= parties <= len(records):
             raise ParameterError("there must be a party, and a record for each.")
-        records, party = dealt(records, parties)
+        records, party = deal(records, parties)
     return crowd_of_parts(
         auxiliary, records, table.take(for_test), label=label, classes=declared, party=party
     )
@@ -133,7 +190,7 @@ def crowd_of_parts(
     return Crowd(auxiliary, own, auxiliary.transform(held), codes)
 
 
-def dealt(records: pa.Table, parties: int) -> tuple[pa.Table, str]:
+def deal(records: pa.Table, parties: int) -> tuple[pa.Table, str]:
     """Return the records with a column that deals them out in turn, and the column's name."""
     name = "party"
     while name in records.column_names:

@@ -1,6 +1,6 @@
-"""Figures about many parties (Hamm, Cao & Belkin 2016): activity recognition, intrusions."""
+"""Accuracy against the privacy of a party (Hamm et al. 2016, Figures 2 and 3)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,35 +11,28 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.pages.report import Table, figure_svg, paragraphs
-from suffice.study.comparison import Comparison
-from suffice.study.hamm.crowds import Crowd, auxiliary_of_unit_norm, crowd_of_parts, dealt
-from suffice.study.hamm.simulation import (
-    LAM,
-    METHODS,
-    draw_crowd,
-    outcome_table,
-    simulate,
-    step_count,
-)
-from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
+from suffice.pages.plots import figure_svg
+from suffice.pages.report import Table, describe_repeats, paragraphs
+from suffice.study.data_sets import real_numbers
+from suffice.study.hamm.crowds import Crowd, auxiliary_of_unit_norm, crowd_of_parts, deal
+from suffice.study.hamm.simulation import LAM, draw_crowd, outcome_table, simulate, step_count
+from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 from suffice.tables.maps import FeatureMap
 from suffice.tables.pipeline import Column, Pipeline
 
-__all__ = ["ENTRIES", "activities", "intrusions"]
+__all__ = ["ACTIVITIES", "INTRUSIONS", "detect_intrusions", "recognise_activities"]
 
-_PAPER = "Hamm, Cao & Belkin 2016"
 _DELTA = 1e-5
 _EPSILONS = (10.0, 3.0, 1.0, 0.3, 0.1)
 
-_ACTIVITY = "uci_har_train.parquet"
+ACTIVITIES = "uci_har_train.parquet"
 _COMPONENTS = 50
 _PARTIES = 1000
 _AUXILIARY = 550
 # Section 6.1, in words: around .90, around .47, and at 1/epsilon = 0.
 _PRINTED = {"batch": 0.90, "indiv": 0.47, "vote": 0.79, "soft": 0.76, "average": 0.67}
 
-_INTRUSION = "kddcup99_10pct.parquet"
+INTRUSIONS = "kddcup99_10pct.parquet"
 _CROWDS = (5_000, 10_000, 20_000)
 _SAMPLES = 22
 _INTRUSION_AUXILIARY = 43_000
@@ -77,21 +70,21 @@ M = 20K.
 """
 
 
-def activities(setting: Setting) -> Result:
+def recognise_activities(setting: Setting) -> Result:
     """Return Figure 2: accuracies on UCI HAR with 1000 parties."""
     steps = Steps(setting.progress, step_count(setting.seeds, _EPSILONS))
-    table = pq.read_table(setting.folder / _ACTIVITY)
+    table = pq.read_table(setting.folder / ACTIVITIES)
     crowds = (_activity_crowd(table, seed) for seed in range(setting.seeds))
-    found = simulate(crowds, _EPSILONS, delta=_DELTA, steps=steps)
-    plain = found["without_noise"]
+    outcome = simulate(crowds, _EPSILONS, delta=_DELTA, steps=steps)
+    exact = outcome["without_noise"]
     compared = [
-        Comparison(f"{name}, no noise", value, float(np.mean(plain[name])), _nearness(name))
+        Comparison(f"{name}, no noise", value, float(np.mean(exact[name])), _nearness(name))
         for name, value in _PRINTED.items()
     ]
     title = f"UCI HAR, {_PARTIES:,} parties: test accuracy, {_repeats(setting)}"
-    tables = (outcome_table(title, found),)
-    values = {"crowds": {str(_PARTIES): found}}
-    return _result(tables, {"UCI HAR": found}, _ACTIVITY_NOTES, values, compared)
+    tables = (outcome_table(title, outcome),)
+    values = {"crowds": {str(_PARTIES): outcome}}
+    return _result(tables, {"UCI HAR": outcome}, _ACTIVITY_NOTES, values, compared)
 
 
 def _nearness(name: str) -> str:
@@ -109,7 +102,7 @@ def _activity_crowd(table: pa.Table, seed: int) -> Crowd:
     rows = table.drop_columns(["subject"])
     public = rows.take(order[:_AUXILIARY]).drop_columns(["label"])
     auxiliary = AuxiliaryRows.read(public, pipeline=_components(public))
-    records, party = dealt(rows.take(order[_AUXILIARY:]), _PARTIES)
+    records, party = deal(rows.take(order[_AUXILIARY:]), _PARTIES)
     tested = rows.take(np.flatnonzero(held))
     return crowd_of_parts(
         auxiliary, records, tested, label="label", classes=tuple(range(6)), party=party
@@ -125,77 +118,74 @@ def _components(public: pa.Table) -> Pipeline:
     matrix = np.column_stack([column.to_numpy() for column in public.columns]).astype(np.float64)
     centre = matrix.mean(axis=0)
     _, _, vectors = np.linalg.svd(matrix - centre, full_matrices=False)
-    kept = np.ascontiguousarray(vectors[:_COMPONENTS])
-    arrays = {"centre": centre, "spread": np.ones(len(names)), "components": kept}
-    longest = float(np.linalg.norm((matrix - centre) @ kept.T, axis=1).max())
+    components = np.ascontiguousarray(vectors[:_COMPONENTS])
+    arrays = {"centre": centre, "spread": np.ones(len(names)), "components": components}
+    longest = float(np.linalg.norm((matrix - centre) @ components.T, axis=1).max())
     return Pipeline(
         origin=AuxiliaryRows.read(public).pipeline.origin,
         columns=tuple(Column(name) for name in names),
         missing="error",
-        mean=np.zeros(len(kept)),
-        scale=np.full(len(kept), longest),
+        mean=np.zeros(len(components)),
+        scale=np.full(len(components), longest),
         bound=1.0,
         intercept=1.0,
-        map=FeatureMap("pca", len(kept), arrays),
+        map=FeatureMap("pca", len(components), arrays),
     )
 
 
-def intrusions(setting: Setting) -> Result:
+def detect_intrusions(setting: Setting) -> Result:
     """Return Figure 3: accuracies on KDD-99 with 5, 10 and 20 thousand parties."""
     each = step_count(setting.seeds, _EPSILONS)
     steps = Steps(setting.progress, each * len(_CROWDS))
     largest = [_intrusion_crowd(setting.folder, seed) for seed in range(setting.seeds)]
-    found = {
+    outcomes = {
         count: simulate(
-            _first(largest, count), _EPSILONS, delta=_DELTA, methods=METHODS, steps=steps
+            (crowd.first(count) for crowd in largest), _EPSILONS, delta=_DELTA, steps=steps
         )
         for count in _CROWDS
     }
     tables = tuple(
-        outcome_table(f"KDD-99, {count:,} parties: test accuracy, {_repeats(setting)}", one)
-        for count, one in found.items()
+        outcome_table(f"KDD-99, {count:,} parties: test accuracy, {_repeats(setting)}", outcome)
+        for count, outcome in outcomes.items()
     )
-    panels = {f"M = {count:,}": one for count, one in found.items()}
-    values = {"crowds": {str(count): one for count, one in found.items()}}
-    return _result(tables, panels, _INTRUSION_NOTES, values, _sentences(found[max(_CROWDS)]))
+    panels = {f"M = {count:,}": outcome for count, outcome in outcomes.items()}
+    values = {"crowds": {str(count): outcome for count, outcome in outcomes.items()}}
+    return _result(tables, panels, _INTRUSION_NOTES, values, _sentences(outcomes[max(_CROWDS)]))
 
 
-def _sentences(found: Mapping[str, Any]) -> list[Comparison]:
+def _sentences(outcome: Mapping[str, Any]) -> list[Comparison]:
     """Return what Section 6.2 says of the largest crowd, each with the number that decides it."""
-    batch, indiv = (float(np.mean(found["without_noise"][name])) for name in ("batch", "indiv"))
-    least = min(epsilon for epsilon in found["epsilons"] if epsilon >= _NEARLY_BATCH)
-    place = found["epsilons"].index(least)
+    batch, indiv = (float(np.mean(outcome["without_noise"][name])) for name in ("batch", "indiv"))
+    least = min(epsilon for epsilon in outcome["epsilons"] if epsilon >= _NEARLY_BATCH)
+    place = outcome["epsilons"].index(least)
     soft, average = (
-        float(np.mean(found["accuracies"][name][place])) for name in ("soft", "average")
+        float(np.mean(outcome["accuracies"][name][place])) for name in ("soft", "average")
     )
-    seen = {True: "as the text says", False: "against the text"}
+    verdicts = {True: "as the text says", False: "against the text"}
     return [
         Comparison(
             f"soft less batch, epsilon {least:g}: nearly as good",
             None,
             soft - batch,
-            seen[soft > batch - 0.02],
+            verdicts[soft > batch - 0.02],
         ),
         Comparison(
-            f"soft less avg, epsilon {least:g}: better", None, soft - average, seen[soft > average]
+            f"soft less avg, epsilon {least:g}: better",
+            None,
+            soft - average,
+            verdicts[soft > average],
         ),
         Comparison(
-            f"soft less indiv, epsilon {least:g}: better", None, soft - indiv, seen[soft > indiv]
+            f"soft less indiv, epsilon {least:g}: better",
+            None,
+            soft - indiv,
+            verdicts[soft > indiv],
         ),
     ]
-
-
-def _first(crowds: Sequence[Crowd], count: int) -> Iterator[Crowd]:
-    return (crowd.first(count) for crowd in crowds)
 
 
 def _intrusion_crowd(folder: Path, seed: int) -> Crowd:
-    table = pq.read_table(folder / _INTRUSION).drop_columns(["attack"])
-    whole = [
-        field.with_type(pa.float32()) if field.type == pa.uint8() else field
-        for field in table.schema
-    ]
-    table = table.cast(pa.schema(whole)).combine_chunks()
+    table = real_numbers(pq.read_table(folder / INTRUSIONS).drop_columns(["attack"]))
     parts = {
         name: table.filter(pc.equal(table["split"], name)).drop_columns(["split"])
         for name in ("train", "test")
@@ -209,14 +199,14 @@ def _intrusion_crowd(folder: Path, seed: int) -> Crowd:
     }
     auxiliary = auxiliary_of_unit_norm(public, categories=listed)
     own = order[_INTRUSION_AUXILIARY : _INTRUSION_AUXILIARY + _SAMPLES * max(_CROWDS)]
-    records, party = dealt(parts["train"].take(own), max(_CROWDS))
+    records, party = deal(parts["train"].take(own), max(_CROWDS))
     return crowd_of_parts(
         auxiliary, records, parts["test"], label="label", classes=(0, 1), party=party
     )
 
 
 def _repeats(setting: Setting) -> str:
-    return "one trial" if setting.seeds == 1 else f"mean and range of {setting.seeds} trials"
+    return describe_repeats(setting.seeds, "trial")
 
 
 def _result(
@@ -226,7 +216,7 @@ def _result(
     values: Mapping[str, Any],
     compared: Sequence[Comparison],
 ) -> Result:
-    figure = figure_svg(*(partial(_draw, name, found) for name, found in panels.items()))
+    figure = figure_svg(*(partial(_draw, name, outcome) for name, outcome in panels.items()))
     caption = (
         "Test accuracy against the privacy of a party. operator is one release, learnt from with"
         " everything chosen from it."
@@ -240,25 +230,6 @@ def _result(
     )
 
 
-def _draw(name: str, found: Mapping[str, Any], axes: Any) -> None:
-    draw_crowd(found, axes)
+def _draw(name: str, outcome: Mapping[str, Any], axes: Any) -> None:
+    draw_crowd(outcome, axes)
     axes.set(title=name)
-
-
-ENTRIES = (
-    Reproduction(
-        "parties-har",
-        "Activity recognition by many parties",
-        f"{_PAPER}, Figure 2",
-        activities,
-        files={"uci-har": _ACTIVITY},
-        seeds=3,
-    ),
-    Reproduction(
-        "parties-kdd99",
-        "Intrusion detection by many parties",
-        f"{_PAPER}, Figure 3",
-        intrusions,
-        files={"kddcup99": _INTRUSION},
-    ),
-)

@@ -1,4 +1,4 @@
-"""Figure 1 about private label proportions (Iyer, Nath & Sarawagi 2016): how far they move."""
+"""How far private label proportions move (Iyer, Nath & Sarawagi 2016, Figure 1)."""
 
 import math
 from collections.abc import Mapping
@@ -10,22 +10,21 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.pages.report import Table, figure_svg, paragraphs
-from suffice.study.comparison import Comparison
-from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
+from suffice.pages.plots import figure_svg
+from suffice.pages.report import Table, paragraphs
+from suffice.release.simplex import nearest_proportions
+from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
-__all__ = ["ENTRIES", "Point", "distortion"]
+__all__ = ["Point", "measure_distortion"]
 
-_PAPER = "Iyer, Nath & Sarawagi 2016"
 _SIZE = 1000
 _DELTA = 0.05
 _DRAWS = 20  # per repetition
 _MORE = 5  # times as many at the setting for which numbers are printed
 
 # What each curve is released by; sigma of Scaled Dirichlet by eq. (9), or by its exact delta.
-_WAYS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+_OPTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "Laplace": {"mechanism": "laplace"},
         "Laplace prior": {"mechanism": "laplace-prior"},
@@ -35,11 +34,12 @@ _WAYS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "Gaussian, analytic": {"mechanism": "gaussian"},
     }
 )
+_NOT_SAME = "not reproducible: see below"
 _CLASSICAL, _BEST = "Gaussian, classical", "Gaussian, analytic"
-_SURE = 3.5  # standard errors: one alarm in fifty runs, over a hundred points
-_SHOWN = (_CLASSICAL, *_WAYS)
+_STANDARD_ERRORS = 3.5  # one alarm in fifty runs, over a hundred points
+_SHOWN = (_CLASSICAL, *_OPTIONS)
 _MARKERS = dict(zip(_SHOWN, "v^PsDXo", strict=True))
-_UNSOUND = tuple(name for name in _WAYS if name.endswith(("eq. 9", "exact")))
+_UNSOUND = tuple(name for name in _OPTIONS if name.endswith(("eq. 9", "exact")))
 
 _NOTES = f"""
 The paper's own setting: sets of {_SIZE:,} labels, five classes, all but the last with a share of
@@ -100,19 +100,18 @@ _AXES = {
 }
 
 
-def distortion(setting: Setting) -> Result:
+def measure_distortion(setting: Setting) -> Result:
     """Return the L1 distance of released proportions from the true ones, mechanism by mechanism."""
     points = list(dict.fromkeys(point for line in _PANELS.values() for point in line))
     steps = Steps(setting.progress, len(points))
-    found = {}
+    runs = {}
     for point in points:
         steps.begin(f"{point.classes} classes, rho_1 {point.rare:g}, epsilon {point.epsilon:g}")
         more = _MORE if point == _DEFAULT else 1
-        found[point] = _measured(point, _DRAWS * setting.seeds * more)
-    compared = _compared(found)
-    tables = [_default_table(found[_DEFAULT])]
-    tables += [_panel_table(name, found) for name in _PANELS]
-    draws = [partial(_draw, name, found) for name in _PANELS]
+        runs[point] = _measure(point, _DRAWS * setting.seeds * more)
+    tables = [_default_table(runs[_DEFAULT])]
+    tables += [_panel_table(name, runs) for name in _PANELS]
+    draws = [partial(_draw, name, runs) for name in _PANELS]
     caption = (
         "Mean L1 distance of released proportions from the true ones, on a logarithmic scale, with"
         " the standard deviation of a draw as a bar. Dirichlet is the paper's Scaled Dirichlet: by"
@@ -126,24 +125,24 @@ def distortion(setting: Setting) -> Result:
             "draws": _DRAWS * setting.seeds,
             "panels": {
                 name: [
-                    {name: getattr(point, name), "distortion": _means(found[point])}
+                    {name: getattr(point, name), "distortion": _means(runs[point])}
                     for point in line
                 ]
                 for name, line in _PANELS.items()
             },
         },
-        compared=tuple(compared),
+        compared=_compare(runs),
     )
 
 
 Drawn = Mapping[str, np.ndarray | None]  # the distortion of every draw; None where it is refused
 
 
-def _measured(point: Point, draws: int) -> Drawn:
-    found: dict[str, np.ndarray | None] = {_CLASSICAL: _classical(point, draws)}
-    for name, options in _WAYS.items():
-        found[name] = _released(point, draws, options, unprotected=name in _UNSOUND)
-    return found
+def _measure(point: Point, draws: int) -> Drawn:
+    distortions: dict[str, np.ndarray | None] = {_CLASSICAL: _classical(point, draws)}
+    for name, options in _OPTIONS.items():
+        distortions[name] = _released(point, draws, options, unprotected=name in _UNSOUND)
+    return distortions
 
 
 def _released(
@@ -179,19 +178,19 @@ def _l1(proportions: np.ndarray, point: Point) -> np.ndarray:
 
 
 def _means(drawn: Drawn) -> dict[str, float | None]:
-    return {name: None if one is None else float(one.mean()) for name, one in drawn.items()}
+    return {name: None if draws is None else float(draws.mean()) for name, draws in drawn.items()}
 
 
-def _compared(found: Mapping[Point, Drawn]) -> list[Comparison]:
+def _compare(runs: Mapping[Point, Drawn]) -> tuple[Comparison, ...]:
     """Return the two printed numbers and three sentences, ours beside them."""
-    means = {point: _means(drawn) for point, drawn in found.items()}
+    means = {point: _means(drawn) for point, drawn in runs.items()}
     here = {name: value or math.nan for name, value in means[_DEFAULT].items()}
-    laplace = found[_DEFAULT]["Laplace"]
+    laplace = runs[_DEFAULT]["Laplace"]
     assert laplace is not None  # noqa: S101  # for the type checker: it always exists
     # The printed mean is itself one of twenty draws.
     doubt = float(laplace.std()) * math.sqrt(1 / 20 + 1 / len(laplace))
     near = abs(here["Laplace"] - 0.15) <= 2 * doubt
-    return [
+    return (
         Comparison("Scaled Dirichlet, eq. 9", 0.06, here["Dirichlet, eq. 9"], _NOT_SAME),
         Comparison("the same, exact delta", 0.06, here["Dirichlet, exact"], _NOT_SAME),
         Comparison(
@@ -207,82 +206,71 @@ def _compared(found: Mapping[Point, Drawn]) -> list[Comparison]:
             "no advantage, as the paper says" if here[_CLASSICAL] > here["Laplace"] else "better",
             2,
         ),
-        _best_everywhere(found),
-    ]
+        _best_everywhere(runs),
+    )
 
 
-def _best_everywhere(found: Mapping[Point, Drawn]) -> Comparison:
+def _best_everywhere(runs: Mapping[Point, Drawn]) -> Comparison:
     """Return by how many standard errors any other curve is below the analytic Gaussian's."""
     below = []
-    for drawn in found.values():
+    for drawn in runs.values():
         best = drawn[_BEST]
         assert best is not None  # noqa: S101  # for the type checker: it always exists
-        for one in (one for name, one in drawn.items() if name != _BEST and one is not None):
-            doubt = math.sqrt(best.var() / len(best) + one.var() / len(one))
-            below.append(float((best.mean() - one.mean()) / doubt))
-    verdict = "no curve is below it" if max(below) <= _SURE else "some curve is below it"
+        for name, draws in drawn.items():
+            if name != _BEST and draws is not None:
+                doubt = math.sqrt(best.var() / len(best) + draws.var() / len(draws))
+                below.append(float((best.mean() - draws.mean()) / doubt))
+    verdict = "no curve is below it" if max(below) <= _STANDARD_ERRORS else "some curve is below it"
     what = "most that a curve is below analytic Gaussian, in standard errors"
-    return Comparison(what, None, max(below), f"{verdict}, to {_SURE:g} standard errors", 1)
-
-
-_NOT_SAME = "not reproducible: see below"
+    return Comparison(
+        what, None, max(below), f"{verdict}, to {_STANDARD_ERRORS:g} standard errors", 1
+    )
 
 
 def _default_table(drawn: Drawn) -> Table:
     rows = []
     for name in _SHOWN:
-        one = drawn[name]
+        draws = drawn[name]
         promise = "data-dependent" if name in _UNSOUND else "global"
-        cells = ("refused",) * 3 if one is None else tuple(map(_number, _summary(one)))
+        cells = ("refused",) * 3 if draws is None else tuple(map(_number, _summary(draws)))
         rows.append((name, promise, *cells))
     title = f"m = {_SIZE:,}, c = 5, rho_1 = .05, epsilon = delta = .05: L1 distortion"
     columns = ("mechanism", "guarantee", "mean", "standard error", "deviation of a draw")
     return Table(title, columns, tuple(rows))
 
 
-def _summary(one: np.ndarray) -> tuple[float, float, float]:
-    deviation = float(one.std())
-    return float(one.mean()), deviation / math.sqrt(len(one)), deviation
+def _summary(draws: np.ndarray) -> tuple[float, float, float]:
+    deviation = float(draws.std())
+    return float(draws.mean()), deviation / math.sqrt(len(draws)), deviation
 
 
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
 
 
-def _panel_table(name: str, found: Mapping[Point, Drawn]) -> Table:
-    means = [_means(found[point]) for point in _PANELS[name]]
-    rows = tuple((way, *(_number(one[way]) for one in means)) for way in _SHOWN)
+def _panel_table(name: str, runs: Mapping[Point, Drawn]) -> Table:
+    means = [_means(runs[point]) for point in _PANELS[name]]
+    rows = tuple((curve, *(_number(mean[curve]) for mean in means)) for curve in _SHOWN)
     columns = ("mechanism", *(f"{getattr(point, name):g}" for point in _PANELS[name]))
     return Table(f"L1 distortion by {_AXES[name]}", columns, rows)
 
 
-def _draw(name: str, found: Mapping[Point, Drawn], axes: Any) -> None:
+def _draw(name: str, runs: Mapping[Point, Drawn], axes: Any) -> None:
     values = [getattr(point, name) for point in _PANELS[name]]
-    for way, marker in _MARKERS.items():
+    for curve, marker in _MARKERS.items():
         there = [
             (x, drawn.mean(), drawn.std())
             for x, point in zip(values, _PANELS[name], strict=True)
-            if (drawn := found[point][way]) is not None
+            if (drawn := runs[point][curve]) is not None
         ]
         x, mean, deviation = zip(*there, strict=True) if there else ((), (), ())
-        ours = way == _BEST
+        ours = curve == _BEST
         style = {"color": "black", "linewidth": 2.2, "zorder": 3} if ours else {"linewidth": 1.2}
         axes.errorbar(
-            x, mean, deviation, marker=marker, markersize=4, elinewidth=0.6, label=way, **style
+            x, mean, deviation, marker=marker, markersize=4, elinewidth=0.6, label=curve, **style
         )
     axes.set(xlabel=_AXES[name], ylabel="L1 distortion", yscale="log", ylim=(4e-3, 2))
     if name != "classes":
         axes.set(xscale="log")
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.set_xticks([], minor=True)
-
-
-ENTRIES = (
-    Reproduction(
-        "proportions-distortion",
-        "How far private label proportions move",
-        f"{_PAPER}, Figure 1",
-        distortion,
-        seeds=3,
-    ),
-)

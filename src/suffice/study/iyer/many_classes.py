@@ -1,4 +1,4 @@
-"""Figure 3 about class ratios (Iyer, Nath & Sarawagi 2016): learnt from private proportions."""
+"""Class ratios of many classes from private proportions (Iyer et al. 2016, Figure 3)."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,16 +15,15 @@ import pyarrow.parquet as pq
 from suffice.errors import ParameterError
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.pages.report import Table, figure_svg, paragraphs
-from suffice.study.comparison import Comparison
+from suffice.pages.plots import figure_svg
+from suffice.pages.report import Table, paragraphs
 from suffice.study.iyer.skewed_sets import SkewedSets, draw_sets, l1_errors, rare_but_last
-from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
+from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.provenance import DECLARED
 
-__all__ = ["ENTRIES", "multiclass"]
+__all__ = ["TASKS", "measure_errors"]
 
-_PAPER = "Iyer, Nath & Sarawagi 2016"
 _EPSILON = _DELTA = 0.05
 _NO_NOISE = 1e4  # an epsilon: noise of less than a thousandth of a count
 _EVENNESS = (0.15, 0.4, 0.7, 1.0)  # rho_1 of the test sets, times the number of classes
@@ -99,26 +98,26 @@ def _tweets(file: Path) -> tuple[pa.Table, np.ndarray]:
     table = pq.read_table(file)
     words = TfidfVectorizer(min_df=3, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106
     counted = words.fit_transform(table["text"].to_pylist())
-    found = TruncatedSVD(_COMPONENTS, random_state=0).fit_transform(counted)
-    columns = {f"f{j}": column for j, column in enumerate(found.T)}
+    components = TruncatedSVD(_COMPONENTS, random_state=0).fit_transform(counted)
+    columns = {f"f{j}": column for j, column in enumerate(components.T)}
     return pa.table(columns), table["label"].to_numpy()
 
 
-def _as_they_are(rows: pa.Table) -> Mapping[str, Any]:
+def _leave_columns_alone(rows: pa.Table) -> Mapping[str, Any]:
     """Return a pipeline that leaves every column alone: late components would grow to one."""
     columns = tuple(Column(name) for name in rows.column_names)
     width = len(columns)
-    plain = Pipeline(
+    pipeline = Pipeline(
         columns, "error", np.zeros(width), np.ones(width), 2.0**300, 0.0, origin=DECLARED
     )
-    return {"pipeline": plain}
+    return {"pipeline": pipeline}
 
 
-_TASKS: Mapping[str, _Task] = MappingProxyType(
+TASKS: Mapping[str, _Task] = MappingProxyType(
     {
         "mnist": _Task(_MNIST, _digits, 10, 3000, 0.05, 1, lambda _: {"map": "pca:50"}),
         "covertype": _Task(_COVERTYPE, _forests, 3, 900, 0.1, 3),
-        "twitter": _Task(_TWITTER, _tweets, 3, 900, 0.1, 3, _as_they_are),
+        "twitter": _Task(_TWITTER, _tweets, 3, 900, 0.1, 3, _leave_columns_alone),
     }
 )
 
@@ -145,21 +144,20 @@ _CURVES = (*(("MMD", feed) for feed in _FEEDS), ("ours", "Laplace"), ("ours", "a
 Runs = list[dict[str, Any]]
 
 
-def multiclass(setting: Setting) -> Result:
+def measure_errors(setting: Setting) -> Result:
     """Return the L1 error against the evenness of the test set, by learner and mechanism."""
-    total = sum(_TASKS[name].draws for name in setting.sets) * setting.seeds
+    total = sum(TASKS[name].draws for name in setting.sets) * setting.seeds
     steps = Steps(setting.progress, total * len(_FEEDS))
-    found = {name: _over_draws(name, setting, steps) for name in setting.sets}
-    tables = [_table(name, errors) for name, errors in found.items()]
-    compared = [one for name, errors in found.items() for one in _compared(name, errors)]
+    runs = {name: _over_draws(name, setting, steps) for name in setting.sets}
+    compared = [statement for name, errors in runs.items() for statement in _compare(name, errors)]
     caption = (
         "Mean L1 error of the estimated ratios against rho_1, the share of every class but the last"
         " in the test set: skewed on the left, even on the right."
     )
-    figure = figure_svg(*(partial(_draw, name, errors) for name, errors in found.items()))
-    values = {"epsilon": _EPSILON, "delta": _DELTA, "seeds": setting.seeds, "sets": found}
+    figure = figure_svg(*(partial(_draw, name, errors) for name, errors in runs.items()))
+    values = {"epsilon": _EPSILON, "delta": _DELTA, "seeds": setting.seeds, "sets": runs}
     return Result(
-        tuple(tables),
+        tuple(_table(name, errors) for name, errors in runs.items()),
         (Figure(caption, figure),),
         paragraphs(_NOTES),
         values,
@@ -173,28 +171,28 @@ def _rare_shares(classes: int) -> np.ndarray:
 
 
 def _over_draws(name: str, setting: Setting, steps: Steps) -> dict[str, Runs]:
-    task = _TASKS[name]
+    task = TASKS[name]
     rows, labels = task.read(setting.folder / task.file)
     shares = rare_but_last(task.classes, _rare_shares(task.classes))
-    errors: dict[str, Runs] = {_named(*curve): [] for curve in _CURVES}
+    errors: dict[str, Runs] = {_curve_name(*curve): [] for curve in _CURVES}
     for seed in range(setting.seeds * task.draws):
         rng = np.random.default_rng(seed)
         sets = draw_sets(rows, labels, size=task.size, rare=task.rare, shares=shares, rng=rng)
         for feed in _FEEDS:
             steps.begin(f"{name}, draw {seed + 1}, {feed}")
-            for curve, run in _learnt(sets, feed, task.owner(rows)).items():
+            for curve, run in _learn(sets, feed, task.owner(rows)).items():
                 errors[curve].append(run)
     return errors
 
 
-def _learnt(sets: SkewedSets, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _learn(sets: SkewedSets, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the errors of every learner that is fed by this mechanism."""
-    asked = {"epsilon": _EPSILON, "delta": _DELTA, **_FEEDS[feed]}
-    owner = LabelProportions(classes=sets.classes, **asked, **options)
+    request = {"epsilon": _EPSILON, "delta": _DELTA, **_FEEDS[feed]}
+    owner = LabelProportions(classes=sets.classes, **request, **options)
     release = owner.release(
         sets.rows, sets.labels, sets.bags, ledger=None, unprotected=feed == "Scaled Dirichlet"
     )
-    found = {}
+    runs = {}
     for learner in (learner for learner, fed in _CURVES if fed == feed):
         run: dict[str, Any] = {"errors": None, "method": "refused"}
         try:
@@ -204,21 +202,21 @@ def _learnt(sets: SkewedSets, feed: str, options: Mapping[str, Any]) -> dict[str
         else:
             answers = fitted.quantify(list(sets.tests))
             run = {"errors": l1_errors(answers, sets), "method": fitted.method_}
-        found[_named(learner, feed)] = run
-    return found
+        runs[_curve_name(learner, feed)] = run
+    return runs
 
 
-def _named(learner: str, feed: str) -> str:
+def _curve_name(learner: str, feed: str) -> str:
     return f"{learner}, {feed}"
 
 
 def _answered(runs: Runs) -> np.ndarray:
     """Return the errors (draws, test sets) of the draws in which the learner did not refuse."""
-    kept = [run["errors"] for run in runs if run["errors"] is not None]
-    return np.array(kept or [[np.nan] * len(_EVENNESS)])
+    errors = [run["errors"] for run in runs if run["errors"] is not None]
+    return np.array(errors or [[np.nan] * len(_EVENNESS)])
 
 
-def _compared(name: str, errors: dict[str, Runs]) -> list[Comparison]:
+def _compare(name: str, errors: dict[str, Runs]) -> list[Comparison]:
     """Return by which share the mean error is lower, and in how many draws it is."""
     pairs = (
         ("MMD, Scaled Dirichlet", "MMD, Laplace", 0.6 if name == "mnist" else None),
@@ -227,26 +225,28 @@ def _compared(name: str, errors: dict[str, Runs]) -> list[Comparison]:
         ("ours, auto", "MMD, Laplace", None),
     )
     compared = []
-    for one, other, printed in pairs:
+    for curve, other, printed in pairs:
         both = [
             (np.mean(a["errors"]), np.mean(b["errors"]))
-            for a, b in zip(errors[one], errors[other], strict=True)
+            for a, b in zip(errors[curve], errors[other], strict=True)
             if a["errors"] is not None and b["errors"] is not None
         ]
         if both:
             near, far = np.array(both).T
             verdict = f"lower in {np.sum(near < far)} of {len(both)} draws"
             less = 1 - float(near.mean() / far.mean())
-            compared.append(Comparison(f"{name}: {one} against {other}", printed, less, verdict, 2))
+            compared.append(
+                Comparison(f"{name}: {curve} against {other}", printed, less, verdict, 2)
+            )
     return compared
 
 
 def _table(name: str, errors: dict[str, Runs]) -> Table:
-    task = _TASKS[name]
+    task = TASKS[name]
     rows = []
     for curve, runs in errors.items():
-        kept = _answered(runs)
-        cells = (f"{e:.3f}" for e in (*kept.mean(axis=0), kept.mean()))
+        answers = _answered(runs)
+        cells = (f"{e:.3f}" for e in (*answers.mean(axis=0), answers.mean()))
         methods = Counter(run["method"] for run in runs)
         rows.append((curve, *cells, ", ".join(f"{m} {n}" for m, n in sorted(methods.items()))))
     draws = len(next(iter(errors.values())))
@@ -270,21 +270,9 @@ _LINES: Mapping[str, Mapping[str, Any]] = {
 
 
 def _draw(name: str, errors: dict[str, Runs], axes: Any) -> None:
-    rare = _rare_shares(_TASKS[name].classes)
+    rare = _rare_shares(TASKS[name].classes)
     for curve, line in _LINES.items():
         axes.plot(rare, _answered(errors[curve]).mean(axis=0), markersize=4, label=curve, **line)
     axes.set(title=name, xlabel="rho_1 of the test set", ylabel="L1 error")
     axes.set_xticks(rare, [f"{share:.3g}" for share in rare])
     axes.set_ylim(bottom=0)
-
-
-ENTRIES = (
-    Reproduction(
-        "ratio-multiclass",
-        "Class ratios of many classes from private proportions",
-        f"{_PAPER}, Figure 3",
-        multiclass,
-        files={name: task.file for name, task in _TASKS.items()},
-        seeds=2,
-    ),
-)

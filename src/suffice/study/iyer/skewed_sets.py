@@ -53,9 +53,9 @@ def draw_sets(
     lines of ``shares``, are drawn from the same remaining rows, each without replacement.
     """
     classes = shares.shape[1]
-    wanted = np.full((classes, classes), rare)
-    np.fill_diagonal(wanted, 1 - (classes - 1) * rare)
-    learnt = np.array([_counts(line, size) for line in wanted])
+    skewed = np.full((classes, classes), rare)
+    np.fill_diagonal(skewed, 1 - (classes - 1) * rare)
+    learnt = np.array([_counts(line, size) for line in skewed])
     tested = np.array([_counts(line, size) for line in shares])
     pools = [rng.permutation(np.flatnonzero(labels == k)) for k in range(classes)]
     ends = np.vstack([np.zeros(classes, dtype=int), np.cumsum(learnt, axis=0)])
@@ -75,7 +75,7 @@ def draw_sets(
         rows.take(picked),
         labels[picked],
         np.repeat(np.arange(classes), size),
-        tuple(rows.take(one) for one in tests),
+        tuple(rows.take(places) for places in tests),
         tested / size,
     )
 
@@ -97,6 +97,6 @@ def rare_but_last(classes: int, rare: np.ndarray) -> np.ndarray:
     return shares
 
 
-def l1_errors(found: np.ndarray, sets: SkewedSets) -> list[float]:
+def l1_errors(estimates: np.ndarray, sets: SkewedSets) -> list[float]:
     """Return the L1 distance of estimated ratios from the true ones, test set by test set."""
-    return [float(error) for error in np.abs(found - sets.truth).sum(axis=1)]
+    return [float(error) for error in np.abs(estimates - sets.truth).sum(axis=1)]

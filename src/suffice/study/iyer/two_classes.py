@@ -1,4 +1,4 @@
-"""Figure 2 about class ratios from set-labelled data (Iyer, Nath & Sarawagi 2016): two classes."""
+"""Class ratios of two classes from two labelled sets (Iyer, Nath & Sarawagi 2016, Figure 2)."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -6,26 +6,23 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from suffice.learner.ratio.baselines import ProportionSVM, classify_and_count, mean_map_classifier
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.rows import design_matrix
-from suffice.pages.report import Table, figure_svg, paragraphs
-from suffice.study.comparison import Comparison
-from suffice.study.data_sets import SETS, split
+from suffice.pages.plots import figure_svg
+from suffice.pages.report import Table, paragraphs
+from suffice.study.data_sets import split
 from suffice.study.iyer.skewed_sets import SkewedSets, draw_sets, l1_errors
-from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
+from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
-__all__ = ["ENTRIES", "binary"]
+__all__ = ["measure_errors"]
 
-_PAPER = "Iyer, Nath & Sarawagi 2016"
 _SIZE = 600
 _RARE = 0.1
 _RATIOS = tuple(k / 10 for k in range(1, 10))  # of class 1, in the test sets
 _SLOW_REPEATS = 4  # of the proportion SVM
 
-_NAMES = ("adult", "higgs", "spambase")
 _OURS, _MMD, _COUNT, _SVM = "ours", "MMD", "classify and count", "pSVM"
 
 _NOTES = f"""
@@ -50,25 +47,23 @@ It runs on the first {_SLOW_REPEATS} repetitions only.
 """
 
 
-def binary(setting: Setting) -> Result:
+def measure_errors(setting: Setting) -> Result:
     """Return the L1 error of every method against the share of class 1 in the test set."""
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds)
-    found = {name: _over_repeats(name, setting, steps) for name in setting.sets}
-    tables = [_table(name, one) for name, one in found.items()]
-    compared = _compared(found)
+    runs = {name: _over_repeats(name, setting, steps) for name in setting.sets}
     caption = (
         "L1 error of the estimated ratios against the true share of class 1: means, and for ours"
         " the range between quartiles of the repetitions. Counting what a classifier says is right"
         " only near the ratio where it learnt."
     )
-    figure = figure_svg(*(partial(_draw, name, one) for name, one in found.items()))
-    values = {"ratios": list(_RATIOS), "seeds": setting.seeds, "sets": found}
+    figure = figure_svg(*(partial(_draw, name, errors) for name, errors in runs.items()))
+    values = {"ratios": list(_RATIOS), "seeds": setting.seeds, "sets": runs}
     return Result(
-        tuple(tables),
+        tuple(_table(name, errors) for name, errors in runs.items()),
         (Figure(caption, figure),),
         paragraphs(_NOTES),
         values,
-        compared=tuple(compared),
+        compared=tuple(_compare(runs)),
     )
 
 
@@ -77,10 +72,8 @@ Errors = dict[str, list[list[float]]]  # by method and repetition, one per test 
 
 def _over_repeats(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
     errors: Errors = {method: [] for method in _METHODS}
-    taken = []
-    data = split(name, 0, setting.folder)
-    rows = pa.concat_tables([data.rows, data.test_rows])
-    labels = np.concatenate([data.labels, data.test_labels])
+    choices = []
+    rows, labels = split(name, 0, setting.folder).whole
     positive = np.array(_RATIOS)
     shares = np.column_stack([1 - positive, positive])
     for seed in range(setting.seeds):
@@ -90,11 +83,14 @@ def _over_repeats(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
         ours = ClassRatio().fit_proportions(
             sets.rows, sets.bags, sets.proportions, classes=sets.classes
         )
-        taken.append(ours.method_)
+        choices.append(ours.method_)
         for method, answer in _METHODS.items():
             if method != _SVM or seed < _SLOW_REPEATS:
                 errors[method].append(l1_errors(answer(sets, ours), sets))
-    return {"errors": errors, "ours_took": {one: taken.count(one) for one in sorted(set(taken))}}
+    return {
+        "errors": errors,
+        "ours_took": {choice: choices.count(choice) for choice in sorted(set(choices))},
+    }
 
 
 def _mmd(sets: SkewedSets, _: ClassRatio) -> np.ndarray:
@@ -110,9 +106,9 @@ def _counted(learn: Callable[..., Any], sets: SkewedSets, ours: ClassRatio) -> n
     return np.array(
         [
             classify_and_count(
-                classifier, design_matrix(one, ours.pipeline_, unknown="zero"), sets.classes
+                classifier, design_matrix(test, ours.pipeline_, unknown="zero"), sets.classes
             )
-            for one in sets.tests
+            for test in sets.tests
         ]
     )
 
@@ -122,18 +118,18 @@ _METHODS: Mapping[str, Callable[[SkewedSets, ClassRatio], np.ndarray]] = Mapping
         _OURS: lambda sets, ours: ours.quantify(list(sets.tests)),
         _MMD: _mmd,
         _COUNT: partial(_counted, partial(mean_map_classifier, classes=(0, 1))),
-        _SVM: partial(_counted, lambda *known: ProportionSVM().fit(*known)),
+        _SVM: partial(_counted, lambda *bags: ProportionSVM().fit(*bags)),
     }
 )
 
 
-def _compared(found: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+def _compare(runs: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
     """Return by how much counting errs more at the two skewed ends, set by set."""
     compared = []
-    for name, one in found.items():
+    for name, measured in runs.items():
         ends = {
-            method: np.mean(np.array(runs)[:, [0, -1]], axis=0)
-            for method, runs in one["errors"].items()
+            method: np.mean(np.array(errors)[:, [0, -1]], axis=0)
+            for method, errors in measured["errors"].items()
         }
         less = float((1 - ends[_MMD] / ends[_SVM]).max())
         says = "as much as printed" if less >= 0.7 else "less than printed"
@@ -145,16 +141,16 @@ def _compared(found: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
     return compared
 
 
-def _table(name: str, found: Mapping[str, Any]) -> Table:
-    means = np.array([np.mean(runs, axis=0) for runs in found["errors"].values()]).T
+def _table(name: str, measured: Mapping[str, Any]) -> Table:
+    means = np.array([np.mean(runs, axis=0) for runs in measured["errors"].values()]).T
     lines = zip(
         (*(f"{ratio:g}" for ratio in _RATIOS), "mean"), [*means, means.mean(axis=0)], strict=True
     )
     rows = tuple((share, *(f"{error:.3f}" for error in line)) for share, line in lines)
-    counts = ("repetitions", *(str(len(runs)) for runs in found["errors"].values()))
-    took = ", ".join(f"{method} in {times}" for method, times in found["ours_took"].items())
+    counts = ("repetitions", *(str(len(runs)) for runs in measured["errors"].values()))
+    took = ", ".join(f"{method} in {times}" for method, times in measured["ours_took"].items())
     title = f"{name}: mean L1 error (ours took {took})"
-    return Table(title, ("share of class 1", *found["errors"]), (*rows, counts))
+    return Table(title, ("share of class 1", *measured["errors"]), (*rows, counts))
 
 
 _LINES: Mapping[str, Mapping[str, Any]] = {
@@ -165,24 +161,12 @@ _LINES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _draw(name: str, found: Mapping[str, Any], axes: Any) -> None:
+def _draw(name: str, measured: Mapping[str, Any], axes: Any) -> None:
     for method, line in _LINES.items():
-        runs = np.array(found["errors"][method])
+        runs = np.array(measured["errors"][method])
         axes.plot(_RATIOS, runs.mean(axis=0), markersize=4, label=method, **line)
         if method == _OURS:
             low, high = np.quantile(runs, [0.25, 0.75], axis=0)
             axes.fill_between(_RATIOS, low, high, color="black", alpha=0.12, linewidth=0)
     axes.set(title=name, xlabel="share of class 1 in the test set", ylabel="L1 error")
     axes.set_ylim(bottom=0)
-
-
-ENTRIES = (
-    Reproduction(
-        "ratio-binary",
-        "Class ratios of two classes from two labelled sets",
-        f"{_PAPER}, Figure 2",
-        binary,
-        files={name: SETS[name].file for name in _NAMES},
-        seeds=20,
-    ),
-)

@@ -9,8 +9,12 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from suffice.study.data_sets import numbers
+from suffice.study.reproduction import Setting, Steps
 
-__all__ = ["Fold", "folds_of", "mean_and_deviation"]
+__all__ = ["FOLDS", "ROUNDS", "Fold", "folds_of", "mean_and_deviation", "repeated_folds"]
+
+FOLDS = 10  # of every table
+ROUNDS = 1000  # of boosting
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +37,12 @@ class Fold:
         """
         mean, scale = self.rows.mean(axis=0), self.rows.std(axis=0)
         scale[scale == 0] = 1.0
-        moved = [(rows - mean) / scale for rows in (self.rows, self.test_rows)]
+        scaled = [(rows - mean) / scale for rows in (self.rows, self.test_rows)]
         if coded is not None:
             middle = np.median(self.rows[:, coded])
-            for rows, plain in zip(moved, (self.rows, self.test_rows), strict=True):
-                rows[:, coded] = np.where(plain[:, coded] > middle, 1.0, -1.0)
-        return Fold(moved[0], self.labels, moved[1], self.test_labels)
+            for rows, unscaled in zip(scaled, (self.rows, self.test_rows), strict=True):
+                rows[:, coded] = np.where(unscaled[:, coded] > middle, 1.0, -1.0)
+        return Fold(scaled[0], self.labels, scaled[1], self.test_labels)
 
     def edges(self) -> np.ndarray:
         """Return y_i x_i of the rows to learn from, y_i = -1 or +1."""
@@ -46,8 +50,8 @@ class Fold:
 
     def error_of(self, parameters: np.ndarray) -> float:
         """Return the error of the linear classifier theta, in per cent."""
-        found = self.test_rows @ parameters > 0
-        return 100 * float(np.mean(found != self.test_labels))
+        predicted = self.test_rows @ parameters > 0
+        return 100 * float(np.mean(predicted != self.test_labels))
 
 
 def folds_of(name: str, folder: Path, count: int, seed: int) -> Iterator[Fold]:
@@ -56,6 +60,14 @@ def folds_of(name: str, folder: Path, count: int, seed: int) -> Iterator[Fold]:
     cuts = StratifiedKFold(count, shuffle=True, random_state=seed).split(rows, labels)
     for fit, held in cuts:
         yield Fold(rows[fit], labels[fit], rows[held], labels[held])
+
+
+def repeated_folds(name: str, setting: Setting, steps: Steps, count: int) -> Iterator[Fold]:
+    """Yield the folds of a data set for every seed, each as a step."""
+    for seed in range(setting.seeds):
+        for fold in folds_of(name, setting.folder, count, seed):
+            steps.begin(f"{name}, {len(fold.rows):,} rows")
+            yield fold
 
 
 def mean_and_deviation(values: list[float]) -> str:

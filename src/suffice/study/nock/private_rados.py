@@ -12,18 +12,22 @@ from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rados.simulated import rados_of_subsets, simulated_rados
 from suffice.owner.rados.mechanism import Rados
-from suffice.pages.report import Table, figure_svg, paragraphs
+from suffice.pages.plots import figure_svg
+from suffice.pages.report import Table, paragraphs
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon
-from suffice.study.data_sets import SETS
-from suffice.study.nock.folds import Fold, folds_of, mean_and_deviation
-from suffice.study.reproduction import Figure, Reproduction, Result, Setting, Steps
+from suffice.study.nock.folds import (
+    FOLDS,
+    ROUNDS,
+    Fold,
+    folds_of,
+    mean_and_deviation,
+    repeated_folds,
+)
+from suffice.study.reproduction import Figure, Result, Setting, Steps
 
-__all__ = ["ENTRIES", "paper_mechanisms", "units"]
+__all__ = ["measure_paper_mechanisms", "measure_units"]
 
-_PAPER = "Nock, Patrini & Friedman 2015"
-_FOLDS = 10
-_ROUNDS = 1000
 _DELTA = 1e-6
 
 _TRUNCATIONS = (0.1, 0.3, 1.0)  # the paper's epsilon, per rado
@@ -32,6 +36,7 @@ _SUPPORTS = (0.1, 0.5, 0.9)  # of the training rows
 _LABEL_EPSILONS = (0.1, 0.3, 1.0, 3.0)
 _RECORD_EPSILONS = (1.0, 3.0, 10.0)
 _RECORD_RADOS = 64  # noise grows with their number
+_LEARNERS = (RadoBoost.__name__, RadoRidge.__name__)
 
 _MECHANISM_NOTES = f"""
 Our copy of the paper is text alone: of Table 2 and its plots it has the captions. Data sets,
@@ -63,18 +68,18 @@ The learners see the release and no example. Without noise: the same rados as fo
 """
 
 
-def paper_mechanisms(setting: Setting) -> Result:
+def measure_paper_mechanisms(setting: Setting) -> Result:
     """Return errors with DP-Feat against its epsilon, and with noisy edges against their noise."""
-    steps = Steps(setting.progress, len(setting.sets) * setting.seeds * _FOLDS * 2)
+    steps = Steps(setting.progress, len(setting.sets) * setting.seeds * FOLDS * 2)
     feature = {name: _over_folds(name, setting, steps, _with_feature) for name in setting.sets}
     edges = {name: _over_folds(name, setting, steps, _with_noise) for name in setting.sets}
     caption = (
         "Test error against the noise on every edge. Rados of fixed support with a prudent oracle"
         " (median) against all examples (AdaBoost) and plain rados."
     )
-    figure = figure_svg(*(partial(_draw_noise, name, found) for name, found in edges.items()))
-    tables = [_feature_table(name, found, setting) for name, found in feature.items()]
-    tables += [_noise_table(name, found, setting) for name, found in edges.items()]
+    figure = figure_svg(*(partial(_draw_noise, name, errors) for name, errors in edges.items()))
+    tables = [_feature_table(name, errors, setting) for name, errors in feature.items()]
+    tables += [_noise_table(name, errors) for name, errors in edges.items()]
     values = {"truncations": list(_TRUNCATIONS), "noises": list(_NOISES), "seeds": setting.seeds}
     return Result(
         tuple(tables),
@@ -84,15 +89,15 @@ def paper_mechanisms(setting: Setting) -> Result:
     )
 
 
-def units(setting: Setting) -> Result:
+def measure_units(setting: Setting) -> Result:
     """Return errors against epsilon where labels, or records, are protected jointly."""
-    steps = Steps(setting.progress, len(setting.sets) * setting.seeds * _FOLDS)
-    found = {name: _over_folds(name, setting, steps, _with_units) for name in setting.sets}
+    steps = Steps(setting.progress, len(setting.sets) * setting.seeds * FOLDS)
+    runs = {name: _over_folds(name, setting, steps, _with_units) for name in setting.sets}
     tables = tuple(
-        Table(f"{name}: test error in per cent", ("protected", "RadoBoost", "RadoRidge"), rows)
-        for name, rows in ((name, _unit_rows(errors)) for name, errors in found.items())
+        Table(f"{name}: test error in per cent", ("protected", *_LEARNERS), _unit_rows(errors))
+        for name, errors in runs.items()
     )
-    values = {"delta": _DELTA, "seeds": setting.seeds, "sets": found}
+    values = {"delta": _DELTA, "seeds": setting.seeds, "sets": runs}
     return Result(tables, (), paragraphs(_UNIT_NOTES), values)
 
 
@@ -103,19 +108,17 @@ def _over_folds(
     measure: Callable[[Fold, np.random.Generator], Mapping[str, float]],
 ) -> dict[str, list[float]]:
     """Return what ``measure`` says of every fold, by its key."""
-    found: dict[str, list[float]] = {}
+    errors: dict[str, list[float]] = {}
     rng = np.random.default_rng(0)
-    for seed in range(setting.seeds):
-        for fold in folds_of(name, setting.folder, _FOLDS, seed):
-            steps.begin(f"{name}, {len(fold.rows):,} rows")
-            for key, value in measure(fold, rng).items():
-                found.setdefault(key, []).append(value)
-    return found
+    for fold in repeated_folds(name, setting, steps, FOLDS):
+        for key, value in measure(fold, rng).items():
+            errors.setdefault(key, []).append(value)
+    return errors
 
 
 def _boosting_error(fold: Fold, rows: np.ndarray, examples: np.ndarray, **options: Any) -> float:
     """Return the error of the round that is best on ``examples``, of boosting over ``rows``."""
-    path = boosted(rows, rounds=_ROUNDS, examples=examples, **options)
+    path = boosted(rows, rounds=ROUNDS, examples=examples, **options)
     return fold.error_of(path.parameters(path.best()))
 
 
@@ -126,14 +129,14 @@ def _with_feature(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
     scaled = fold.standardised(coded=column)
     edges = scaled.edges()
     count = default_count(len(edges))
-    found = {
+    errors = {
         "AdaBoost": _boosting_error(scaled, edges, edges, gentle=False),
         "plain rados": _boosting_error(scaled, simulated_rados(edges, count, rng), edges),
     }
     for epsilon in _TRUNCATIONS:
         rados = _truncated_rados(edges, column, truncation(len(edges), epsilon), count, rng)
-        found[f"epsilon {epsilon:g}"] = _boosting_error(scaled, rados, edges)
-    return found
+        errors[f"epsilon {epsilon:g}"] = _boosting_error(scaled, rados, edges)
+    return errors
 
 
 def _truncated_rados(
@@ -145,12 +148,12 @@ def _truncated_rados(
     keeps K in low..m - low.
     """
     negative = edges[:, column] < 0
-    kept: list[np.ndarray] = []
-    while len(kept) < count:
+    subsets: list[np.ndarray] = []
+    while len(subsets) < count:
         inside = rng.integers(0, 2, len(edges), dtype=np.int8) == 1
         if low <= np.count_nonzero(inside != negative) <= len(edges) - low:
-            kept.append(inside)
-    return rados_of_subsets(edges, np.array(kept))
+            subsets.append(inside)
+    return rados_of_subsets(edges, np.array(subsets))
 
 
 def _with_noise(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
@@ -159,19 +162,19 @@ def _with_noise(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
     clean = scaled.edges()
     count = default_count(len(clean))
     chosen = {share: _supports(len(clean), share, count, rng) for share in _SUPPORTS}
-    found = {}
+    errors = {}
     for noise in _NOISES:
         edges = clean + noise * rng.normal(size=clean.shape)
-        ways = {"AdaBoost": (edges, {"gentle": False})}
-        ways["plain rados"] = (simulated_rados(edges, count, rng), {})
+        inputs = {"AdaBoost": (edges, {"gentle": False})}
+        inputs["plain rados"] = (simulated_rados(edges, count, rng), {})
         for share in _SUPPORTS:
             rados = rados_of_subsets(edges, chosen[share])
-            ways[f"support {share:g} m, median"] = (rados, {"oracle": "median"})
-            ways[f"support {share:g} m, strong"] = (rados, {})
-        for way, (rows, options) in ways.items():
-            found[f"{way}|{noise:g}"] = _boosting_error(scaled, rows, edges, **options)
-    found["longest row"] = float(np.linalg.norm(clean, axis=1).max())
-    return found
+            inputs[f"support {share:g} m, median"] = (rados, {"oracle": "median"})
+            inputs[f"support {share:g} m, strong"] = (rados, {})
+        for method, (rows, options) in inputs.items():
+            errors[f"{method}|{noise:g}"] = _boosting_error(scaled, rows, edges, **options)
+    errors["longest row"] = float(np.linalg.norm(clean, axis=1).max())
+    return errors
 
 
 def _supports(rows: int, share: float, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -186,101 +189,79 @@ def _with_units(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
     """Return the errors of both learners, without noise and per unit and epsilon."""
     order = rng.permutation(len(fold.rows))
     public, rest = fold.rows[order[: len(order) // 10]], order[len(order) // 10 :]
-    asked: dict[str, dict[str, Any]] = {"nothing": {}}
+    requests: dict[str, dict[str, Any]] = {"nothing": {}}
     for epsilon in _LABEL_EPSILONS:
-        asked[f"labels, epsilon {epsilon:g}"] = {"epsilon": epsilon, "unit": "label"}
+        requests[f"labels, epsilon {epsilon:g}"] = {"epsilon": epsilon, "unit": "label"}
     for epsilon in _RECORD_EPSILONS:
         record = {"epsilon": epsilon, "unit": "record", "count": _RECORD_RADOS}
-        asked[f"records, epsilon {epsilon:g}"] = record
-    found = {}
+        requests[f"records, epsilon {epsilon:g}"] = record
+    errors = {}
     pipeline = Rados(epsilon=1.0, unit="label", standardize=public).private_rows(public).pipeline
-    for name, options in asked.items():
+    for name, options in requests.items():
         rados = Rados(delta=_DELTA, signs="hadamard", pipeline=pipeline, **options)
         release = rados.release(
             fold.rows[rest], fold.labels[rest], ledger=None, unprotected=not options
         )
-        for learner in (RadoBoost(_ROUNDS), RadoRidge()):
+        for learner in (RadoBoost(ROUNDS), RadoRidge()):
             key = f"{name}|{type(learner).__name__}"
-            found[key] = fold.error(learner.fit_release(release))
-    return found
+            errors[key] = fold.error(learner.fit_release(release))
+    return errors
 
 
 def _unit_rows(errors: Mapping[str, list[float]]) -> tuple[tuple[str, ...], ...]:
     names = dict.fromkeys(key.partition("|")[0] for key in errors)
-    return tuple(
-        (name, *(mean_and_deviation(errors[f"{name}|{way}"]) for way in ("RadoBoost", "RadoRidge")))
-        for name in names
-    )
+    runs = {name: [errors[f"{name}|{learner}"] for learner in _LEARNERS] for name in names}
+    return tuple((name, *map(mean_and_deviation, cells)) for name, cells in runs.items())
 
 
 def _rows_learnt(name: str, setting: Setting) -> int:
     """Return how many rows a fold learns from."""
-    return len(next(folds_of(name, setting.folder, _FOLDS, 0)).rows)
+    return len(next(folds_of(name, setting.folder, FOLDS, 0)).rows)
 
 
 def _feature_table(name: str, errors: Mapping[str, list[float]], setting: Setting) -> Table:
     """Return the errors with what DP-Feat really promises about its column alone."""
     rows = _rows_learnt(name, setting)
     count = default_count(rows)
-    plain = shift_epsilon(rows, count, _DELTA)
+    untruncated = shift_epsilon(rows, count, _DELTA)
     cells = []
-    for way, runs in errors.items():
-        cost = f"{plain:.3g}" if way == "plain rados" else "no promise"
+    for method, runs in errors.items():
+        cost = f"{untruncated:.3g}" if method == "plain rados" else "no promise"
         edge = "not truncated"
-        if way.startswith("epsilon"):
-            low = truncation(rows, float(way.split()[1]))
+        if method.startswith("epsilon"):
+            low = truncation(rows, float(method.split()[1]))
             chance = -np.expm1(count * np.log1p(-edge_mass(rows, low)))
             edge = f"{chance:.2g}"
             cost = f"{shift_epsilon(rows, count, _DELTA, low):.3g}" if chance < _DELTA else "none"
-        cells.append((way, mean_and_deviation(runs), edge, cost))
+        cells.append((method, mean_and_deviation(runs), edge, cost))
     columns = ("learnt from", "test error in per cent", "chance of an edge", "epsilon of all rados")
     return Table(f"{name}: DP-Feat, {count} rados of {rows:,} rows", columns, tuple(cells))
 
 
 def _by_noise(errors: Mapping[str, list[float]]) -> dict[str, list[list[float]]]:
-    """Return, per way, the errors of all folds at each noise."""
-    ways = dict.fromkeys(key.partition("|")[0] for key in errors if "|" in key)
-    return {way: [errors[f"{way}|{noise:g}"] for noise in _NOISES] for way in ways}
+    """Return, by method, the errors of all folds at each noise."""
+    curves = dict.fromkeys(key.partition("|")[0] for key in errors if "|" in key)
+    return {method: [errors[f"{method}|{noise:g}"] for noise in _NOISES] for method in curves}
 
 
-def _noise_table(name: str, errors: Mapping[str, list[float]], setting: Setting) -> Table:
-    del setting
+def _noise_table(name: str, errors: Mapping[str, list[float]]) -> Table:
     reach = float(np.mean(errors["longest row"]))
-    ways = _by_noise(errors)
+    curves = _by_noise(errors)
     cells = []
     for i, noise in enumerate(_NOISES):
         cost = (
             "no promise" if noise == 0 else f"{gaussian_epsilon(_DELTA, noise / (2 * reach)):.3g}"
         )
-        cells.append((f"{noise:g}", cost, *(mean_and_deviation(runs[i]) for runs in ways.values())))
-    return Table(f"{name}: noisy edges, test error", ("noise", "epsilon", *ways), tuple(cells))
+        cells.append(
+            (f"{noise:g}", cost, *(mean_and_deviation(runs[i]) for runs in curves.values()))
+        )
+    return Table(f"{name}: noisy edges, test error", ("noise", "epsilon", *curves), tuple(cells))
 
 
 def _draw_noise(name: str, errors: Mapping[str, list[float]], axes: Any) -> None:
-    for way, runs in _by_noise(errors).items():
-        if way.endswith("strong"):
+    for method, runs in _by_noise(errors).items():
+        if method.endswith("strong"):
             continue
-        style = "--" if way.startswith("support") else "-"
-        axes.plot(_NOISES, [np.mean(r) for r in runs], linestyle=style, marker="o", label=way)
+        style = "--" if method.startswith("support") else "-"
+        axes.plot(_NOISES, [np.mean(r) for r in runs], linestyle=style, marker="o", label=method)
     axes.set(title=name, xlabel="deviation of the noise", ylabel="test error in per cent")
-
-
-ENTRIES = (
-    Reproduction(
-        "rados-dp",
-        "DP-Feat, and rados of noisy edges",
-        f"{_PAPER}, Table 2 and its plots",
-        paper_mechanisms,
-        files={name: SETS[name].file for name in ("transfusion", "ionosphere", "abalone", "magic")},
-        uncompared="our copy of the paper holds the caption of Table 2, not its numbers; what its"
-        " text says of them is answered in the notes",
-    ),
-    Reproduction(
-        "rados-units",
-        "Rados that protect labels, or records",
-        f"{_PAPER}, Section 5 (no figure of the paper: this noise is ours)",
-        units,
-        files={name: SETS[name].file for name in ("magic", "spambase", "wine-white", "abalone")},
-        uncompared="the paper has no such figure",
-    ),
-)

@@ -1,0 +1,29 @@
+"""What a reproduction shows: numbers beside the printed ones, and how sure it is."""
+
+from pathlib import Path
+
+from suffice.study.reproduction import Comparison, Result, Setting
+
+
+def test_comparisons_show_both_numbers_and_their_difference():
+    share = Comparison("share", 0.3, 0.29999, "fine")
+    gap = Comparison("gap", None, 0.5, "holds", 1)
+    (table,) = Result((), (), ("none",), {}, (share, gap), "both").shown
+    assert table.title == "both"
+    assert table.rows == (
+        ("share", "0.300", "0.300", "+0.000", "fine"),
+        ("gap", "in words", "0.5", "see verdict", "holds"),
+    )
+    assert gap.to_json() == {
+        "what": "gap",
+        "printed": None,
+        "ours": 0.5,
+        "verdict": "holds",
+        "difference": None,
+    }
+
+
+def test_one_repetition_comes_with_a_warning():
+    once, twice = (Setting(Path(), (), seeds, lambda *_: None) for seeds in (1, 2))
+    assert len(once.warnings) == 1
+    assert twice.warnings == ()
