@@ -147,7 +147,7 @@ RULES = {
         ("learner/x.py", "from suffice import owner"),
     ],
     study_outside_cli: [("owner/x.py", "from suffice.study import demo")],
-    audit_reached_from_a_release: [("owner/x.py", "from suffice.audit.cases import half")],
+    audit_reached_from_a_release: [("owner/x.py", "from suffice.audit.case import half")],
     release_made_outside_owner: [
         ("learner/x.py", "artifact.Release(kind='model')"),
         ("cli/x.py", "from suffice.release.artifact import Release as R\nR(kind='model')"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audit.cases import CHEAP, FEW, SOME, Case, as_it_is, claim, half, repeated
+from suffice.audit.case import CHEAP, FEW, SOME, Case, as_it_is, claim, half, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.candidates import ADDITIVE
@@ -101,7 +101,9 @@ class _Operator:
 
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
-    yield from _noisy_sums()
+    yield from _laplace_sums()
+    yield from _gaussian_sums()
+    yield from _knorm_sums()
     yield from _whole_releases()
     yield from _seed_and_float()
     yield from _randomised_labels()
@@ -119,7 +121,7 @@ def at(epsilon: float) -> Iterator[Case]:
     yield _responses(2, epsilon)
 
 
-def _noisy_sums() -> Iterator[Case]:
+def _laplace_sums() -> Iterator[Case]:
     laplace = _Operator.of(_ROWS, epsilon=1.0, mechanism="laplace")
     case = laplace.case("mean-operator laplace", CHEAP)
     yield case
@@ -137,6 +139,8 @@ def _noisy_sums() -> Iterator[Case]:
     case = replace(case, samples=SOME // 2)
     yield many.twin(case, "one column only", "a changed label is said to move one column", half)
 
+
+def _gaussian_sums() -> Iterator[Case]:
     gaussian = {"epsilon": 4.0, "delta": 0.01, "mechanism": "gaussian"}
     even = _Operator.of(_ROWS, **gaussian)
     case = even.case("mean-operator gaussian", SOME)
@@ -158,6 +162,8 @@ def _noisy_sums() -> Iterator[Case]:
         lambda noise: replace(noise, scale=noise.scale / math.sqrt(2)),
     )
 
+
+def _knorm_sums() -> Iterator[Case]:
     knorm = _Operator.of(_ROWS, epsilon=1.0, mechanism="knorm")
     case = knorm.case("mean-operator knorm", FEW)
     yield case

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from suffice.audit.cases import FEW, SOME, Case, claim, repeated
+from suffice.audit.case import FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.parties.aggregate import PrivateEnsemble

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from suffice.audit.cases import CHEAP, FEW, SOME, Case, claim, repeated
+from suffice.audit.case import CHEAP, FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.rados.guarantees import label_sensitivity
