@@ -11,11 +11,10 @@ import numpy as np
 from suffice.audit.case import CHEAP, FEW, SOME, Case, as_it_is, claim, half, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
-from suffice.owner.candidates import ADDITIVE
 from suffice.owner.mean_operator import MeanOperator
 from suffice.owner.shaping import Shape, whitening
 from suffice.owner.statistics import ExactSums, labelled_batches
-from suffice.privacy.noise import LaplaceNoise, Noise
+from suffice.privacy.noise import LaplaceNoise, Noise, calibrated_noise
 from suffice.privacy.response import Response
 
 __all__ = ["at", "cases"]
@@ -62,9 +61,8 @@ class _Operator:
     @property
     def noise(self) -> Noise:
         """The noise of a release, calibrated on the public rows."""
-        asked = (self.mechanism.epsilon, self.mechanism.delta)
-        some = (0,) * len(self.X)
-        return ADDITIVE[self.mechanism.mechanism](self.exact(some).sensitivity, *asked)
+        reach, asked = self.exact((0,) * len(self.X)).sensitivity, self.mechanism
+        return calibrated_noise(asked.mechanism, reach, asked.epsilon, asked.delta)
 
     def distance(self, one: tuple[int, ...], two: tuple[int, ...]) -> float:
         """Return how far apart the two statistics are, in the norm of the noise."""

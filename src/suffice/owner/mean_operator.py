@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from suffice.owner.candidates import (
-    ADDITIVE,
     MECHANISMS,
     Candidate,
     candidates,
@@ -31,6 +30,7 @@ from suffice.owner.statistics import (
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
+from suffice.privacy.noise import calibrated_noise
 from suffice.privacy.response import Response
 from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.covariance import Covariance
@@ -277,7 +277,7 @@ class _NoisySums:
 
     def calibrated(self) -> Event:
         """Fit the noise to the sensitivity of the rows that were read; return what it costs."""
-        self._noise = ADDITIVE[self._mechanism](self.exact.sensitivity, *self._asked)
+        self._noise = calibrated_noise(self._mechanism, self.exact.sensitivity, *self._asked)
         return self._noise.event
 
     def deviation(self) -> float:
