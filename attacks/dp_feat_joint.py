@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from run import Rate
 
-from suffice.audit.rado_joint import joint_success
+from suffice.audit.rado_attacks import joint_success
 
 
 def rates(trials: int) -> Iterator[Rate]:

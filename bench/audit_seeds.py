@@ -21,7 +21,7 @@ CHEAP = (
 
 def main() -> None:
     from suffice.audit.auditor import FAILURE, audit
-    from suffice.audit.cases import selected
+    from suffice.audit.registry import selected
 
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     names = list(selected(tuple(sys.argv[2:])))

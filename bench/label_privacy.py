@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from harness import claim, machine
 
-from suffice.owner.operator.mechanism import MECHANISMS
+from suffice.owner.operator.candidates import MECHANISMS
 from suffice.study.data_sets import split
 from suffice.study.patrini.label_privacy import private_accuracy, without_noise
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from harness import claim, machine
 from sklearn.linear_model import LogisticRegression
-from suffice.learner.local import local_classifiers
 
+from suffice.models.local import local_classifiers
 from suffice.study.hamm.simulation import LAM
 from suffice.study.reproduce import reproduce
 

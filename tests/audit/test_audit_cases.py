@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from suffice.audit.auditor import Finding, audit, audit_case
-from suffice.audit.cases import all_cases, named, selected
-from suffice.audit.lower_bound import event_bound
+from suffice.audit.registry import all_cases, case_named, selected
+from suffice.audit.scores import event_bound
 from suffice.errors import ParameterError
 from suffice.owner.operator.candidates import MECHANISMS
 from suffice.owner.parties.mechanism import METHODS
@@ -19,7 +19,7 @@ ALPHA = 1e-7  # of each bound below: the chance that a sound mechanism is flagge
 
 def test_every_kind_of_release_is_audited_and_has_a_broken_twin():
     for kind in KINDS:
-        cases = [named(name) for name in selected((kind,))]
+        cases = [case_named(name) for name in selected((kind,))]
         assert {case.broken for case in cases} == {True, False}, kind
 
 
@@ -61,7 +61,7 @@ def test_every_mechanism_that_an_owner_can_name_is_there():
     ],
 )
 def test_sound_mechanisms_are_not_flagged_and_the_bound_comes_near(name, effort):
-    finding = audit_case(named(name), seed=1, effort=effort, alpha=ALPHA)
+    finding = audit_case(case_named(name), seed=1, effort=effort, alpha=ALPHA)
     assert not finding.violated
     assert finding.tightness > 0.6
 
@@ -86,7 +86,7 @@ def test_sound_mechanisms_are_not_flagged_and_the_bound_comes_near(name, effort)
     ],
 )
 def test_broken_twins_are_found_out(name, effort):
-    finding = audit_case(named(name), seed=1, effort=effort, alpha=ALPHA)
+    finding = audit_case(case_named(name), seed=1, effort=effort, alpha=ALPHA)
     assert finding.broken
     assert finding.violated
 
@@ -119,8 +119,8 @@ def test_what_may_fail_is_shared_by_directions_and_readings(name, monkeypatch):
         return event_bound(event, scored, measure, alpha)
 
     monkeypatch.setattr("suffice.audit.auditor.event_bound", spy)
-    audit_case(named(name), effort=0.02, alpha=1e-4)
-    assert len(told) == (2 if named(name).mu is None else 4)
+    audit_case(case_named(name), effort=0.02, alpha=1e-4)
+    assert len(told) == (2 if case_named(name).mu is None else 4)
     assert sum(told) == pytest.approx(1e-4)
 
 

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 
 from builders import slow_rados
 from suffice.audit.rado_attacks import (
+    _Binary,
     another_data_set,
     block_rows,
     examples_of,
     hausdorff,
     invert,
     invert_signatures,
+    joint_attack,
+    joint_success,
     labels_from_differences,
     lone_members,
 )
-from suffice.audit.rado_joint import _Binary, joint_attack, joint_success
 from suffice.errors import ParameterError
 from suffice.learner.rados.simulated import rados_of_subsets
 from suffice.owner.rados.mechanism import Rados

@@ -1,12 +1,17 @@
 """`suffice audit`: a table, JSON, a page, and an exit code that scripts can rely on."""
 
 import json
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from suffice.audit import cases, cases_proportions
+from suffice.audit import auditor, cases_proportions, registry
+from suffice.audit.case import Case
+from suffice.audit.search import Pair
 from suffice.cli.main import app
 from suffice.errors import ParameterError
 
@@ -20,9 +25,10 @@ def call(*words: str) -> tuple[int, str, str]:
 def few(monkeypatch):
     """Audit fewer outputs: what is shown is under test here, not what is found."""
     small = {
-        name: replace(case, samples=case.samples // 4) for name, case in cases.all_cases().items()
+        name: replace(case, samples=case.samples // 4)
+        for name, case in registry.all_cases().items()
     }
-    monkeypatch.setattr(cases, "all_cases", lambda: small)
+    monkeypatch.setattr(registry, "all_cases", lambda: small)
     return small
 
 
@@ -48,7 +54,7 @@ def test_a_mechanism_that_breaks_its_promise_and_a_twin_that_hides_fail_the_run(
     twin = few["label-responses, 2 classes / too few flips"]
     sound = few["label-responses, 2 classes"]
     for case in (replace(twin, broken=False), replace(sound, broken=True)):
-        monkeypatch.setattr(cases, "all_cases", lambda case=case: {case.name: case})
+        monkeypatch.setattr(registry, "all_cases", lambda case=case: {case.name: case})
         code, out, err = call("label-responses")
         assert code == 1
         assert "no proof of the claim" in out
@@ -80,3 +86,62 @@ def test_an_epsilon_of_ones_own_is_audited_without_twins(monkeypatch):
     assert all(one["claimed"] <= 0.7 * (1 + 1e-9) and not one["broken"] for one in results)
     with pytest.raises(ParameterError, match="not for 'rados'"):
         CliRunner().invoke(app, ["audit", "rados", "--epsilon", "1"], catch_exceptions=False)
+
+
+def coin_cases() -> Iterator[Case]:
+    """Yield a coin that shows one private bit with probability .6, and one that shows it always."""
+
+    def coin(keep: float) -> Callable[[tuple[int], int], np.ndarray]:
+        rng = np.random.default_rng(3)
+        return lambda bit, times: np.where(rng.random((times, 1)) < keep, bit[0], 1 - bit[0])
+
+    case = Case(
+        "coin", "coin-toss", claimed=math.log(0.6 / 0.4), delta=0.0, sample=coin(0.6), score=None,
+        pairs=lambda _: [Pair((0,), (1,))], samples=4000,
+    )  # fmt: skip
+    yield case
+    yield case.twin("shown", "the bit leaves as it is", sample=coin(1.0))
+
+
+def coin_at(epsilon: float) -> Iterator[Case]:
+    case = next(iter(coin_cases()))
+    yield replace(case, claimed=epsilon)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+    registry.register_cases("coin-toss", coin_cases, coin_at)
+    yield
+    registry.read_again()
+
+
+@pytest.mark.usefixtures("registered")
+def test_cases_registered_in_process_are_audited_like_all_others():
+    code, out, err = call("coin-toss", "--json")
+    assert code == 0, err
+    results = {one["name"]: one["violated"] for one in json.loads(out)["results"]}
+    assert results == {"coin": False, "coin / shown": True}
+    code, out, _ = call("coin-toss", "--epsilon", "0.5", "--json")
+    assert code == 0, out
+    assert [one["claimed"] for one in json.loads(out)["results"]] == [0.5]
+
+
+@pytest.mark.usefixtures("registered")
+def test_cases_registered_in_process_run_beside_those_of_other_processes(monkeypatch):
+    """Processes that are started anew lack them: they run here, and keep their place."""
+    monkeypatch.setattr(auditor, "_PER_WORKER", 1)
+    names = ["coin", "label-responses, 2 classes", "coin / shown", "label-responses, 3 classes"]
+    findings = auditor.audit(names, effort=0.05, workers=2)
+    assert [finding.name for finding in findings] == names
+    assert all(finding.expected for finding in findings)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_family_is_registered_once_and_its_names_are_its_own():
+    for kind in ("coin-toss", "rados"):
+        with pytest.raises(ParameterError, match="already"):
+            registry.register_cases(kind, coin_cases)
+    registry.register_cases("other-coins", coin_cases)
+    with pytest.raises(ParameterError, match="two audit cases are called 'coin'"):
+        registry.all_cases()

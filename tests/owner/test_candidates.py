@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.owner.operator.candidates import ADDITIVE, MOST_STATES, Candidate, candidates, choose
+from suffice.owner.operator.candidates import MOST_STATES, Candidate, candidates, choose
 from suffice.owner.operator.forecast import Utility
 from suffice.owner.operator.mechanism import MeanOperator
+from suffice.privacy.noise import NOISES
 from suffice.privacy.response import Response
 
 rng = np.random.default_rng(4)
@@ -40,7 +41,7 @@ def test_few_rows_and_many_columns_are_best_released_as_randomised_labels(delta)
 
 def test_many_rows_and_few_columns_are_best_released_as_sums():
     for delta in (0.0, 1e-6):
-        assert choose(found(SMALL, 1.0, delta)).mechanism in ADDITIVE
+        assert choose(found(SMALL, 1.0, delta)).mechanism in NOISES
 
 
 def test_in_many_dimensions_gaussian_noise_beats_laplace():

@@ -21,7 +21,8 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.owner.ledger import Ledger, Request
-from suffice.privacy.events import Composed, Gaussian, Laplace, Pure, Unbounded
+from suffice.privacy.accounting import Composed
+from suffice.privacy.events import Gaussian, Laplace, Pure, Unbounded
 from suffice.privacy.guarantee import Budget, Guarantee, Kind, Scope, Unit
 
 

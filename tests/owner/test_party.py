@@ -14,13 +14,17 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
-from suffice.owner.parties.files import encode_part
 
 import suffice
 from suffice.errors import CorruptFileError, ParameterError, TableError, UnsupportedFileError
 from suffice.owner.parties import auxiliary as auxiliary_module
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.parties.contribution import PartyContribution, parameter_radius, parameter_step
+from suffice.owner.parties.contribution import (
+    PartyContribution,
+    encode_part,
+    parameter_radius,
+    parameter_step,
+)
 from suffice.owner.parties.votes import from_codes, from_shares, operator_weights
 
 rng = np.random.default_rng(11)

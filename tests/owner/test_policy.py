@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from suffice.errors import CorruptFileError, ParameterError, StorageError
 from suffice.owner.ledger import policy as module
 from suffice.owner.ledger.policy import Policy, Terms, Verdict, Wanted, decide, grantable_mechanisms
-from suffice.owner.operator.mechanism import MECHANISMS, MeanOperator
+from suffice.owner.operator.candidates import MECHANISMS
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.privacy.guarantee import Budget
+from suffice.privacy.noise import needs_delta
 
 POLICY = Policy(largest_epsilon=1.0, largest_delta=1e-6, least_rows=50)
 PLENTY = Budget(100.0, 1e-5)
@@ -129,7 +131,7 @@ def test_the_mechanisms_that_need_delta_are_those_of_the_mean_operator():
     rows = np.random.default_rng(0).normal(size=(50, 2))
     for name in MECHANISMS:
         operator = MeanOperator(epsilon=1.0, mechanism=name)
-        if name in module._NEED_DELTA:
+        if needs_delta(name):
             with pytest.raises(ParameterError, match="delta"):
                 operator.forecast(rows)
         else:

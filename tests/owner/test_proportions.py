@@ -20,7 +20,7 @@ from suffice.errors import (
 from suffice.models.simplex import nearest_proportions
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator.exact import labelled_batches
-from suffice.owner.proportions.bags import assign_bags, plan_skew, skew_epsilon
+from suffice.owner.proportions.bags import assign_bags
 from suffice.owner.proportions.exact import ExactCounts
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.proportions.plan import (
@@ -30,6 +30,8 @@ from suffice.owner.proportions.plan import (
     best_count_noise,
     count_noise,
     plan_proportions,
+    plan_skew,
+    skew_epsilon,
 )
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta

@@ -23,8 +23,7 @@ from suffice.errors import ParameterError, PrivacyError, UnprotectedError
 from suffice.owner.ledger import Ledger
 from suffice.owner.overlap import SharedRowsWarning
 from suffice.owner.rados.guarantees import most_memberships
-from suffice.owner.rados.mechanism import Rados
-from suffice.owner.rados.plan import plan_rados
+from suffice.owner.rados.mechanism import Rados, plan_rados
 from suffice.owner.rados.procedures import procedure_for
 from suffice.owner.rados.signs import ChosenSubsets, binomials
 from suffice.privacy import randomness

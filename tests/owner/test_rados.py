@@ -21,8 +21,7 @@ from suffice.errors import (
     UnprotectedError,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.rados.mechanism import Rados
-from suffice.owner.rados.plan import plan_rados
+from suffice.owner.rados.mechanism import Rados, plan_rados
 from suffice.owner.rados.signs import FreeSubsets, HadamardSubsets
 from suffice.privacy.guarantee import Budget, Kind, Unit
 from suffice.release.codec import decode, encode

@@ -9,13 +9,11 @@ from suffice import participant
 from suffice.errors import BudgetError, ParameterError, UnprotectedError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.policy import Policy, Terms
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.operator.plan import plan_mean_operator
+from suffice.owner.operator.mechanism import MeanOperator, plan_mean_operator
 from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.parties.plan import plan_parties
-from suffice.owner.proportions.bags import plan_skew
 from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.owner.proportions.plan import plan_proportions
+from suffice.owner.proportions.plan import plan_proportions, plan_skew
 from suffice.owner.publish import publish
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.responses.mechanism import RandomizedResponse

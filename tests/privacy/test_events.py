@@ -10,16 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
-from suffice.privacy.accounting import compose_events, composed_epsilon, fits, loss_distribution
-from suffice.privacy.events import (
-    Approximate,
+from suffice.privacy.accounting import (
     Composed,
-    Gaussian,
-    Laplace,
-    Pure,
-    Unbounded,
+    compose_events,
+    composed_epsilon,
     event_from_json,
+    fits,
+    loss_distribution,
 )
+from suffice.privacy.events import Approximate, Gaussian, Laplace, Pure, Unbounded
 
 bounds = st.floats(1e-3, 10)
 events = st.one_of(

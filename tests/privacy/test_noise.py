@@ -16,7 +16,17 @@ from builders import assert_noise
 from suffice.errors import ParameterError
 from suffice.privacy import noise as noises
 from suffice.privacy.events import Laplace
-from suffice.privacy.noise import GaussianNoise, KNormNoise, LaplaceNoise, Noise, Sensitivity
+from suffice.privacy.noise import (
+    NOISES,
+    GaussianNoise,
+    KNormNoise,
+    LaplaceNoise,
+    Noise,
+    Sensitivity,
+    calibrated_noise,
+    needs_delta,
+    noise_name,
+)
 from suffice.privacy.randomness import _seeded_for_tests
 
 ALARM = 1e-6
@@ -259,3 +269,28 @@ def test_an_impossible_epsilon_is_refused(epsilon):
     for mechanism in (LaplaceNoise, KNormNoise):
         with pytest.raises(ParameterError, match="epsilon"):
             mechanism.calibrated(SMALL, epsilon)
+
+
+def test_the_table_of_noises_has_every_noise_that_an_owner_can_name():
+    subclasses = {LaplaceNoise, GaussianNoise, KNormNoise}
+    assert {law.sampler for law in NOISES.values()} == subclasses
+    expected = {
+        "laplace": LaplaceNoise.calibrated(SMALL, 0.5),
+        "gaussian": GaussianNoise.calibrated(SMALL, 0.5, 1e-6),
+        "knorm": KNormNoise.calibrated(SMALL, 0.5),
+    }
+    for name, noise in expected.items():
+        assert calibrated_noise(name, SMALL, 0.5, 1e-6) == noise
+        assert noise_name(noise) == name
+
+
+def test_noise_that_needs_a_delta_is_refused_without_one_and_no_other():
+    for name in NOISES:
+        if needs_delta(name):
+            with pytest.raises(ParameterError, match="delta above zero"):
+                calibrated_noise(name, SMALL, 1.0)
+        else:
+            assert calibrated_noise(name, SMALL, 1.0).event.pure
+    assert not needs_delta("response")
+    with pytest.raises(ParameterError, match="no noise; there are laplace, gaussian, knorm"):
+        calibrated_noise("response", SMALL, 1.0)

@@ -10,17 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audit.cases import Case, named
-from suffice.audit.lower_bound import (
+from suffice.audit.case import Case
+from suffice.audit.registry import case_named, in_this_process_only
+from suffice.audit.scores import (
     Event,
     Measure,
+    Score,
     Scored,
     choose_event,
     epsilon_measure,
     event_bound,
+    learnt_score,
     mu_measure,
+    off_grid,
 )
-from suffice.audit.scores import Score, learnt_score, off_grid
 from suffice.audit.search import Pair
 from suffice.privacy.calibrate import gaussian_epsilon
 
@@ -105,28 +108,31 @@ def audit(
     ``effort`` multiplies the number of outputs. ``seed`` decides where the search for neighbours
     starts and nothing about the noise, which is that of releases and cannot be repeated.
     """
-    one = partial(_one, seed=seed, effort=effort, alpha=failure / max(1, len(names)))
-    workers = min(workers or os.cpu_count() or 1, len(names) // _PER_WORKER)
-    found: list[Finding] = []
+    run_case = partial(_run_case, seed=seed, effort=effort, alpha=failure / max(1, len(names)))
+    shared = [name for name in names if not in_this_process_only(name)]
+    workers = min(workers or os.cpu_count() or 1, len(shared) // _PER_WORKER)
+    findings: list[Finding] = []
 
-    def told(finding: Finding) -> None:
-        found.append(finding)
+    def record_finding(finding: Finding) -> None:
+        findings.append(finding)
         if progress is not None:
-            progress(len(found), len(names), finding)
+            progress(len(findings), len(names), finding)
 
     if workers <= 1:
         for name in names:
-            told(one(name))
-        return found
-    # Processes that are forked would share locks with threads of the libraries that draw.
+            record_finding(run_case(name))
+        return findings
+    # Processes that are forked would share locks with threads of the libraries that draw; those
+    # that are started anew lack what was registered here, which runs here meanwhile.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for finding in pool.map(one, names):
-            told(finding)
-    return found
+        running = {name: pool.submit(run_case, name) for name in shared}
+        for name in names:
+            record_finding(running[name].result() if name in running else run_case(name))
+    return findings
 
 
-def _one(name: str, *, seed: int, effort: float, alpha: float) -> Finding:
-    return audit_case(named(name), seed=seed, effort=effort, alpha=alpha)
+def _run_case(name: str, *, seed: int, effort: float, alpha: float) -> Finding:
+    return audit_case(case_named(name), seed=seed, effort=effort, alpha=alpha)
 
 
 def audit_case(case: Case, *, seed: int = 0, effort: float = 1.0, alpha: float = 1e-5) -> Finding:

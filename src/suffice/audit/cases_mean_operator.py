@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audit.cases import CHEAP, FEW, SOME, Case, as_it_is, claim, half, repeated
+from suffice.audit.case import CHEAP, FEW, SOME, Case, as_it_is, claim, half, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
-from suffice.owner.operator.candidates import ADDITIVE
-from suffice.owner.operator.exact import ExactSums, labelled_batches
+from suffice.engines.local import fold
+from suffice.owner.operator.exact import ExactSums
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.shaping import Shape, whitening
-from suffice.privacy.noise import LaplaceNoise, Noise
+from suffice.owner.source import Source, labelled_batches
+from suffice.privacy.noise import LaplaceNoise, Noise, calibrated_noise
 from suffice.privacy.response import Response
 
 __all__ = ["at", "cases"]
@@ -56,19 +57,18 @@ class _Operator:
             values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
             shape = Shape.of(whitening(values, vectors, 0.1, 0.25))
         sums = ExactSums(public, classes, shape)
-        sums.read(labelled_batches(public, np.array(labels), classes), None)
-        return sums
+        source = Source(None, np.array(labels))
+        return fold(labelled_batches(public.table, public.roles, classes, source), sums)
 
     @property
     def noise(self) -> Noise:
         """The noise of a release, calibrated on the public rows."""
-        asked = (self.mechanism.epsilon, self.mechanism.delta)
-        some = (0,) * len(self.X)
-        return ADDITIVE[self.mechanism.mechanism](self.exact(some).sensitivity, *asked)
+        reach, asked = self.exact((0,) * len(self.X)).sensitivity, self.mechanism
+        return calibrated_noise(asked.mechanism, reach, asked.epsilon, asked.delta)
 
     def distance(self, one: tuple[int, ...], two: tuple[int, ...]) -> float:
         """Return how far apart the two statistics are, in the norm of the noise."""
-        moved = (self.exact(one).integers() - self.exact(two).integers()).ravel()
+        moved = (self.exact(one).result() - self.exact(two).result()).ravel()
         return float(np.linalg.norm(moved, 1 if isinstance(self.noise, LaplaceNoise) else 2))
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
@@ -78,11 +78,11 @@ class _Operator:
 
     def sample(self, labels: tuple[int, ...], times: int) -> np.ndarray:
         """Return noisy sums."""
-        return repeated(self.spoil(self.noise), self.exact(labels).integers(), times)
+        return repeated(self.spoil(self.noise), self.exact(labels).result(), times)
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss."""
-        sums = [self.exact(labels).integers() for labels in (pair.one, pair.two)]
+        sums = [self.exact(labels).result() for labels in (pair.one, pair.two)]
         return shift_score(self.spoil(self.noise), *sums)
 
     def case(self, name: str, samples: int) -> Case:
@@ -101,7 +101,9 @@ class _Operator:
 
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
-    yield from _noisy_sums()
+    yield from _laplace_sums()
+    yield from _gaussian_sums()
+    yield from _knorm_sums()
     yield from _whole_releases()
     yield from _seed_and_float()
     yield from _randomised_labels()
@@ -119,7 +121,7 @@ def at(epsilon: float) -> Iterator[Case]:
     yield _responses(2, epsilon)
 
 
-def _noisy_sums() -> Iterator[Case]:
+def _laplace_sums() -> Iterator[Case]:
     laplace = _Operator.of(_ROWS, epsilon=1.0, mechanism="laplace")
     case = laplace.case("mean-operator laplace", CHEAP)
     yield case
@@ -137,6 +139,8 @@ def _noisy_sums() -> Iterator[Case]:
     case = replace(case, samples=SOME // 2)
     yield many.twin(case, "one column only", "a changed label is said to move one column", half)
 
+
+def _gaussian_sums() -> Iterator[Case]:
     gaussian = {"epsilon": 4.0, "delta": 0.01, "mechanism": "gaussian"}
     even = _Operator.of(_ROWS, **gaussian)
     case = even.case("mean-operator gaussian", SOME)
@@ -158,6 +162,8 @@ def _noisy_sums() -> Iterator[Case]:
         lambda noise: replace(noise, scale=noise.scale / math.sqrt(2)),
     )
 
+
+def _knorm_sums() -> Iterator[Case]:
     knorm = _Operator.of(_ROWS, epsilon=1.0, mechanism="knorm")
     case = knorm.case("mean-operator knorm", FEW)
     yield case
@@ -196,11 +202,11 @@ def _seed_and_float() -> Iterator[Case]:
 
     def reused(labels: tuple[int, ...], times: int) -> np.ndarray:
         drawn = repeated(operator.noise, np.zeros(2, dtype=np.int64), times)
-        sums = [operator.exact(y).integers().ravel() for y in (labels, others)]
+        sums = [operator.exact(y).result().ravel() for y in (labels, others)]
         return np.hstack([drawn + sums[0], drawn + sums[1]])
 
     def difference(pair: Pair) -> Score:
-        one, two = (operator.exact(y).integers().ravel() for y in (pair.one, others))
+        one, two = (operator.exact(y).result().ravel() for y in (pair.one, others))
         return lambda outputs: -np.abs(outputs[:, :2] - outputs[:, 2:] - (one - two)).sum(axis=1)
 
     yield case.twin(
@@ -213,7 +219,7 @@ def _seed_and_float() -> Iterator[Case]:
     rng = np.random.default_rng(0)
 
     def in_floats(labels: tuple[int, ...], times: int) -> np.ndarray:
-        exact = poll.exact(labels).integers().ravel() * poll.exact(labels).unit
+        exact = poll.exact(labels).result().ravel() * poll.exact(labels).unit
         return np.asarray(exact + rng.laplace(size=(times, 1)) / poll.mechanism.epsilon)
 
     case = poll.case("mean-operator laplace", CHEAP)

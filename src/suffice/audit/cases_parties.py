@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from suffice.audit.cases import FEW, SOME, Case, claim, repeated
+from suffice.audit.case import FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.mechanism import PrivateEnsemble
-from suffice.owner.parties.procedures import Way
+from suffice.owner.parties.procedures import PartyProcedure
 from suffice.owner.parties.tally import VoteTally
 from suffice.privacy.noise import Noise
 
@@ -57,7 +57,7 @@ class _Ensemble:
     @property
     def rows(self) -> tuple[tuple[float, float], ...]:
         """The rows that are voted on: two for a table of votes, a number per row and class."""
-        return _SQUARE[1:3] if self.ensemble.method == "votes" else _SQUARE
+        return _SQUARE[1:3] if self.ensemble.method == "vote-table" else _SQUARE
 
     def auxiliary(self, data: tuple[Any, ...]) -> AuxiliaryRows:
         """Return the auxiliary rows, which are public: the same whatever the data."""
@@ -69,16 +69,18 @@ class _Ensemble:
         return data
 
     @lru_cache  # noqa: B019  # frozen, few, and as long-lived as the process
-    def way(self) -> Way:
-        """Return the way of a release, calibrated before anything is seen."""
-        return self.ensemble.way(_auxiliary(self.rows), Enrolled.of(_PARTIES))
+    def procedure(self) -> PartyProcedure:
+        """Return the procedure of a release, calibrated before anything is seen."""
+        return self.ensemble.procedure(_auxiliary(self.rows), Enrolled.of(_PARTIES))
 
     @lru_cache  # noqa: B019
     def integers(self, data: tuple[Any, ...]) -> np.ndarray:
         """Return what noise is added to."""
         auxiliary, enrolled = self.auxiliary(data), Enrolled.of(_PARTIES)
-        way = self.ensemble.way(auxiliary, enrolled)
-        return way.integers(self.ensemble.gathered(self.sent(data), auxiliary, enrolled).total)
+        procedure = self.ensemble.procedure(auxiliary, enrolled)
+        return procedure.integers(
+            self.ensemble.gathered(self.sent(data), auxiliary, enrolled).total
+        )
 
     def sent(self, data: tuple[Any, ...]) -> VoteTally | list[PartyContribution]:
         """Return what the parties send."""
@@ -116,7 +118,7 @@ class _Ensemble:
     @property
     def noise(self) -> Noise:
         """The noise of a release, or less of it."""
-        noise = self.way().noise
+        noise = self.procedure().noise
         return replace(noise, scale=noise.scale * self.factor)
 
     def sample(self, data: tuple[Any, ...], times: int) -> np.ndarray:
@@ -133,7 +135,7 @@ class _Ensemble:
         return Case(
             f"parties, {name}", kind, pairs=self.pairs, sample=self.sample, score=self.score,
             samples=samples,
-            **claim(self.way().noise.event, self.ensemble.delta),
+            **claim(self.procedure().noise.event, self.ensemble.delta),
         )  # fmt: skip
 
     def twin(self, case: Case, flaw: _Flaw) -> Case:
@@ -174,7 +176,7 @@ _GAUSSIAN = {"epsilon": 4.0, "delta": 0.01, "lam": _LAM}
 _PURE = {"epsilon": 1.0, "lam": _LAM}
 _THREE = {"classes": (0, 1, 2)}
 _ROWS = {"private_auxiliary": True}
-_KINDS = {"operator": "mean-operator", "votes": "votes"}  # of release; others are of models
+_KINDS = {"operator": "mean-operator", "vote-table": "votes"}  # of release; others are of models
 # A name, which begins with the method; how it is set up; outputs; the flaw of its twin.
 _CASES: tuple[tuple[str, dict[str, Any], int, _Flaw], ...] = (
     ("operator, gaussian", _GAUSSIAN, SOME,

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, gammaln, log_expit
 
-from suffice.audit.cases import CHEAP, FEW, SOME, Case, claim
+from suffice.audit.case import CHEAP, FEW, SOME, Case, claim
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.errors import ParameterError
-from suffice.owner.proportions.bags import assign_bags, skew_epsilon
+from suffice.owner.proportions.bags import assign_bags
+from suffice.owner.proportions.choosing import count_noise
 from suffice.owner.proportions.dirichlet import BoundedCounts, PriorCounts, ScaledCounts
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.proportions.noise import AdditiveCounts, BagSizes
-from suffice.owner.proportions.plan import count_noise
+from suffice.owner.proportions.plan import skew_epsilon
 from suffice.privacy.dirichlet import bounded_sigma, largest_sigma, pair_delta
 from suffice.privacy.urn import enough_balls
 
@@ -304,31 +305,11 @@ def _sigma(counts: Counts, epsilon: float, delta: float) -> float | None:
 def _printed() -> Iterator[Case]:
     """Yield Scaled Dirichlet as printed: a twin from birth, since sigma comes from the counts."""
     total, epsilon, delta = 50, 1.0, 0.01
-
-    def sample(data: tuple[Counts], times: int) -> np.ndarray:
-        way = _Printed(BagSizes(np.full(times, total), 2), epsilon, delta)
-        try:
-            return way.draw(np.tile(np.array(data[0]), (times, 1)))
-        except ParameterError:
-            return np.full((times, 2), -1.0)  # a refusal, which is seen
-
-    def weights(counts: Counts) -> np.ndarray:
-        return (_sigma(counts, epsilon, delta) or 0.0) * np.array(counts)
-
-    def lost(one: Counts, two: Counts) -> float:
-        """Return the exact delta at epsilon of two Beta distributions, of two sigmas."""
-        parts = weights(one), weights(two)
-        if min(p.min() for p in parts) == 0:
-            return 0.0
-        logits = np.linspace(-60, 60, 6001)
-        logs = [a * log_expit(logits) + b * log_expit(-logits) - betaln(a, b) for a, b in parts]
-        excess = np.exp(logs[0]) - np.exp(epsilon + logs[1])
-        return float(excess.clip(0).sum() * (logits[1] - logits[0]))
-
     rare = [(k, total - k) for k in range(16)]
-    drawn = _Drawn(sample, weights, lambda outputs: outputs / total)
+    drawn = _printed_draw(total, epsilon, delta)
     case = Case(
-        "proportions scaled-dirichlet", _KIND, pairs=_neighbours(lost, rare, total),
+        "proportions scaled-dirichlet", _KIND,
+        pairs=_neighbours(lambda *counts: _beta_delta(drawn, epsilon, *counts), rare, total),
         sample=drawn.sample, score=drawn.score, samples=FEW, claimed=epsilon, delta=delta,
     )  # fmt: skip
     yield case.twin(
@@ -346,6 +327,33 @@ def _printed() -> Iterator[Case]:
         score=lambda _: lambda outputs: (outputs[:, 0] < 0).astype(np.float64),
         samples=FEW // 4,
     )
+
+
+def _printed_draw(total: int, epsilon: float, delta: float) -> _Drawn:
+    """Return how Scaled Dirichlet as printed draws; a refusal is seen, as a count of -1."""
+
+    def sample(data: tuple[Counts], times: int) -> np.ndarray:
+        way = _Printed(BagSizes(np.full(times, total), 2), epsilon, delta)
+        try:
+            return way.draw(np.tile(np.array(data[0]), (times, 1)))
+        except ParameterError:
+            return np.full((times, 2), -1.0)
+
+    def weights(counts: Counts) -> np.ndarray:
+        return (_sigma(counts, epsilon, delta) or 0.0) * np.array(counts)
+
+    return _Drawn(sample, weights, lambda outputs: outputs / total)
+
+
+def _beta_delta(drawn: _Drawn, epsilon: float, one: Counts, two: Counts) -> float:
+    """Return the exact delta at epsilon of two Beta distributions, of two sigmas."""
+    parts = drawn.weights(one), drawn.weights(two)
+    if min(p.min() for p in parts) == 0:
+        return 0.0
+    logits = np.linspace(-60, 60, 6001)
+    logs = [a * log_expit(logits) + b * log_expit(-logits) - betaln(a, b) for a, b in parts]
+    excess = np.exp(logs[0]) - np.exp(epsilon + logs[1])
+    return float(excess.clip(0).sum() * (logits[1] - logits[0]))
 
 
 def _formed() -> Iterator[Case]:

@@ -14,14 +14,15 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from suffice.audit.cases import CHEAP, FEW, SOME, Case, claim, repeated
+from suffice.audit.case import CHEAP, FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.rados.guarantees import label_sensitivity
 from suffice.owner.rados.mechanism import Rados
-from suffice.owner.rados.procedures import Way, label_noise, procedure_for
+from suffice.owner.rados.procedures import RadoProcedure, label_noise, procedure_for
 from suffice.owner.rados.signs import ChosenSubsets
 from suffice.privacy.binomial import truncation
+from suffice.release.covariance import Covariance
 
 __all__ = ["cases"]
 
@@ -38,17 +39,23 @@ def _edge(example: Example) -> np.ndarray:
     return np.array(example[:2]) * (1 if example[2] else -1)
 
 
-def _take(way: Way, data: tuple[Example, ...], stretch: float = 1.0) -> None:
+def _released(
+    procedure: RadoProcedure, data: tuple[Example, ...], stretch: float = 1.0
+) -> tuple[np.ndarray, Covariance]:
+    """Return rados of these examples as they leave, and the covariance of their noise."""
     rows = np.array([example[:2] for example in data]).T * stretch
-    way.take(np.ascontiguousarray(rows), np.array([1.0 if e[2] else -1.0 for e in data]))
+    state = procedure.begin()
+    signs = np.array([1.0 if example[2] else -1.0 for example in data])
+    procedure.add_rows(state, np.ascontiguousarray(rows), signs)
+    return procedure.noisy(state)
 
 
 @dataclass(frozen=True)
 class _Noisy:
-    """Two rados of few examples, by the way of a release that is set up anew for every output.
+    """Two rados of few examples, by the procedure of a release, with sums that begin anew for every output.
 
     ``scored`` is given the pair, the deviation of the noise on a number and its exponent: 2 for
-    Gaussian noise, 1 for K-norm noise. A ``stretch`` feeds a way longer rows than it reckons with.
+    Gaussian noise, 1 for K-norm noise. A ``stretch`` feeds it longer rows than it reckons with.
     """
 
     mechanism: Rados
@@ -57,19 +64,15 @@ class _Noisy:
     examples: int = 1
     stretch: float = 1.0
 
-    def way(self) -> Way:
-        """Return a way that has drawn nothing yet."""
+    def procedure(self) -> RadoProcedure:
+        """Return the procedure of the release."""
         rows = self.mechanism.private_rows(np.zeros((self.examples, 2)))
-        return procedure_for(self.mechanism.task(rows, self.examples))
+        return procedure_for(self.mechanism.request(rows, self.examples))
 
     def sample(self, data: tuple[Example, ...], times: int) -> np.ndarray:
         """Return rados as they leave, all of one release in a row."""
-        task, drawn = self.way().task, []
-        for _ in range(times):
-            way = procedure_for(task)
-            _take(way, data, self.stretch)
-            drawn.append(way.draw()[0].ravel())
-        return np.array(drawn)
+        procedure = self.procedure()
+        return np.array([_released(procedure, data, self.stretch)[0].ravel() for _ in range(times)])
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return the examples whose edges are farthest apart."""
@@ -83,18 +86,17 @@ class _Noisy:
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss, for rows as long as they are."""
-        way = self.way()
-        _take(way, pair.one)
-        variance = way.draw()[1].variance
-        pure = way.guarantees[0].delta == 0
+        procedure = self.procedure()
+        variance = _released(procedure, pair.one)[1].variance
+        pure = procedure.promises[0].delta == 0
         long = Pair(*(tuple(_longer(e, self.stretch) for e in d) for d in (pair.one, pair.two)))
         return self.scored(long, math.sqrt(variance / (3 if pure else 1)), 1 if pure else 2)
 
     def cases(
         self, name: str, flaw: str, what: str, stretch: float = 2.0, samples: int = FEW // 2
     ) -> Iterator[Case]:
-        """Yield the way as it is, and with rows that are longer than it reckons with."""
-        (promise,) = self.way().guarantees
+        """Yield the procedure as it is, and with rows that are longer than it reckons with."""
+        (promise,) = self.procedure().promises
         case = Case(
             name, _KIND, pairs=self.pairs, sample=self.sample,
             score=self.score, samples=samples,
@@ -211,8 +213,8 @@ def _fixed_support(mechanism: Rados) -> Case:
     """Return the twin that `Rados` refuses: a fixed support and noise that all rados share."""
     count, (x, z, _) = 4, _LABELS[0]
     noisy = _Noisy(mechanism, _LABELS, _shared_score, examples=2)
-    way = noisy.way()
-    reach = label_sensitivity(way.task.rows.pipeline, way.step)
+    procedure = noisy.procedure()
+    reach = label_sensitivity(procedure.request.rows.pipeline, procedure.step)
     noise = label_noise(reach, mechanism.epsilon or 0.0, mechanism.delta)
 
     def sample(data: tuple[Example, ...], times: int) -> np.ndarray:
@@ -221,15 +223,15 @@ def _fixed_support(mechanism: Rados) -> Case:
         shared = repeated(noise, np.zeros(2, dtype=np.int64), times)
         drawn = []
         for vector in shared:
-            chosen = ChosenSubsets(2, np.ones(count, dtype=np.int64), way.step, 2)
+            chosen = ChosenSubsets(2, np.ones(count, dtype=np.int64), procedure.step, 2)
             chosen.update(rows, signs)
             drawn.append((chosen.result() - vector).ravel())
-        return np.array(drawn) * way.step
+        return np.array(drawn) * procedure.step
 
     def unequal(_: Pair) -> Score:
         return lambda outputs: np.ptp(outputs[:, ::2], axis=1)
 
-    (promise,) = way.guarantees
+    (promise,) = procedure.promises
     case = Case(
         "rados, a label, knorm", _KIND, pairs=noisy.pairs, sample=sample, score=unequal,
         samples=FEW, **claim(promise.event, promise.delta),
@@ -259,18 +261,19 @@ class _Feature:
             standardize="none", intercept=0.0,
         )  # fmt: skip
 
-    def way(self, times: int) -> Way:
-        """Return a way that has drawn nothing yet."""
+    def procedure(self, times: int) -> RadoProcedure:
+        """Return the procedure of the release, for as many outputs."""
         mechanism = self.mechanism(times)
-        return procedure_for(
-            mechanism.task(mechanism.private_rows(np.zeros((self.rows, 1))), self.rows)
-        )
+        rows = mechanism.private_rows(np.zeros((self.rows, 1)))
+        return procedure_for(mechanism.request(rows, self.rows))
 
     def sample(self, cells: tuple[int, ...], times: int) -> np.ndarray:
         """Return the column's coordinates, all of one release in a row."""
-        way = self.way(times)
-        way.take(2.0 * np.array([cells], dtype=np.float64) - 1, np.ones(self.rows))
-        return np.rint(way.draw()[0]).astype(np.int64).reshape(times, self.count)
+        procedure = self.procedure(times)
+        state = procedure.begin()
+        rows = 2.0 * np.array([cells], dtype=np.float64) - 1
+        procedure.add_rows(state, rows, np.ones(self.rows))
+        return np.rint(procedure.noisy(state)[0]).astype(np.int64).reshape(times, self.count)
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss: a coordinate is K - q, K binomial and q the number of zeros."""
@@ -292,7 +295,7 @@ class _Feature:
 
     def case(self, name: str, samples: int) -> Case:
         """Return the case of what is promised about the column."""
-        (promise,) = self.way(1).guarantees
+        (promise,) = self.procedure(1).promises
         return Case(
             name, _KIND, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
             **claim(promise.event, promise.delta),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.audit.cases import CHEAP, SOME, Case
+from suffice.audit.case import CHEAP, SOME, Case
 from suffice.audit.scores import Score, log_density
 from suffice.audit.search import Pair, Space, worst_pairs
 from suffice.owner.responses.channels import Lattice, channel_of, response_of
@@ -114,21 +114,27 @@ class _Records:
 
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
-    yield from _owners()
-    yield from _participants()
-
-
-def _owners() -> Iterator[Case]:
-    laplace = RandomizedResponse(
+    owner = RandomizedResponse(
         label_flip=0.3, states={"state": (0, 1, 2)}, ranges={"number": (0.0, 1.0)},
         feature_flip=0.5, feature_noise=2.0, kernel="laplace",
     )  # fmt: skip
+    yield from _labels(owner)
+    yield from _attributes(owner)
+    yield from _whole_records(owner)
+    yield from _gaussian_numbers(owner)
+    yield from _participant_choices()
+    yield from _participant_numbers()
+
+
+def _labels(laplace: RandomizedResponse) -> Iterator[Case]:
     label = _Records(laplace, Unit.LABEL, (0,))
     case = label.case("responses, a label", CHEAP)
     yield case
     case = replace(case, samples=SOME)
     yield label.twin(case, "too few flips", "half as many labels are flipped", label_flip=0.15)
 
+
+def _attributes(laplace: RandomizedResponse) -> Iterator[Case]:
     attribute = _Records(laplace, Unit.ATTRIBUTE, (1, 2))
     case = attribute.case("responses, an attribute, laplace", CHEAP)
     yield case
@@ -148,16 +154,20 @@ def _owners() -> Iterator[Case]:
         score=far.score,
     )
 
+
+def _whole_records(laplace: RandomizedResponse) -> Iterator[Case]:
     record = _Records(laplace, Unit.RECORD)
     case = record.case("responses, a record", CHEAP)
     yield case
-    dearest = attribute.case("", SOME).claimed
+    dearest = _Records(laplace, Unit.ATTRIBUTE, (1, 2)).case("", SOME).claimed
     yield replace(
         case.twin("dearest cell only", "a record is said to cost what its dearest cell costs"),
         claimed=dearest,
         samples=SOME,
     )
 
+
+def _gaussian_numbers(laplace: RandomizedResponse) -> Iterator[Case]:
     gaussian = replace(laplace, feature_flip=0.6, feature_noise=0.5, kernel="gaussian", delta=0.01)
     number = _Records(gaussian, Unit.ATTRIBUTE, (2,))
     event = channel_of(Added(0.0, 1.0, "gaussian", 0.5)).event
@@ -172,17 +182,17 @@ def _owners() -> Iterator[Case]:
     )
 
 
-def _participants() -> Iterator[Case]:
+def _participant_choices() -> Iterator[Case]:
     states = ("never", "once", "often")
     choice = Choice(states, 0.6)
     codes = {state: code for code, state in enumerate(states)}
 
-    def answer(one: Choice, times: int = 1) -> Callable[[Any, int], np.ndarray]:
+    def answer(question: Choice, times: int = 1) -> Callable[[Any, int], np.ndarray]:
         """Return what draws answers, each question asked ``times`` times."""
 
         def sample(truth: tuple[str], count: int) -> np.ndarray:
-            place = one.place(truth[0])
-            drawn = [codes[one.draw(place)] for _ in range(count * times)]
+            place = question.place(truth[0])
+            drawn = [codes[question.draw(place)] for _ in range(count * times)]
             return np.array(drawn).reshape(count, times)
 
         return sample
@@ -205,6 +215,9 @@ def _participants() -> Iterator[Case]:
     yield case.twin(
         "memory lost", "the same question is answered afresh, three times", sample=answer(choice, 3)
     )
+
+
+def _participant_numbers() -> Iterator[Case]:
     for kernel, variance, delta in (("laplace", 2.0, 0.0), ("gaussian", 0.5, 0.01)):
         number = Number(0.0, 1.0, kernel, variance)
         case = _number_case(number, delta)

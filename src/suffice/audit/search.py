@@ -95,16 +95,16 @@ def _neighbourhoods(space: Space) -> list[Callable[[_State], list[_State]]]:
     """Return the coordinates of the ascent, each as a function from a state to its variants."""
 
     def elsewhere(s: _State) -> list[_State]:
-        found = []
+        states: list[_State] = []
         for at in space.positions:
             others = space.choices[at]
             small = len(others) ** 2 <= _ALL  # then both ends of the change are tried together
-            found += [
+            states += [
                 _State(at, _with(s.units, at, own), other)
                 for own in (others if small else (s.units[at],))
                 for other in others
             ]
-        return found
+        return states
 
     def unit(j: int) -> Callable[[_State], list[_State]]:
         return lambda s: [_State(s.at, _with(s.units, j, c), s.other) for c in space.choices[j]]

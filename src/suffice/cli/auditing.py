@@ -207,19 +207,19 @@ def audit(
     Exit code 1 if a mechanism is found to break its promise, or if a twin is not found out.
     """
     from suffice.audit import auditor
-    from suffice.audit.cases import cases_at, selected
+    from suffice.audit.registry import cases_at, selected
 
     check_outputs(output)
     if bool(kinds) == everything:
         raise ParameterError("say what to audit: kinds of release, or --all.")
     chosen, effort = tuple(kinds or ()), 5.0 if thorough else 1.0
 
-    def told(done: int, total: int, finding: Any) -> None:
+    def report_progress(done: int, total: int, finding: Any) -> None:
         say(f"{done}/{total} {finding.name}: {finding.verdict}", error=True)
 
     if epsilon is None:
         names = list(selected(chosen))
-        findings = auditor.audit(names, seed=seed, effort=effort, progress=told)
+        findings = auditor.audit(names, seed=seed, effort=effort, progress=report_progress)
     else:
         cases = cases_at(epsilon, chosen)
         alpha = auditor.FAILURE / len(cases)

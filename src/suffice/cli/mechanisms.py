@@ -140,12 +140,12 @@ class _Shown:
     def show(self, make: Callable[[], Any]) -> None:
         """Make a plan; draw it, and print it."""
         if self.plot is not None:
-            from suffice.study.plots import check_plot
+            from suffice.pages.plots import check_plot
 
             check_plot(self.plot)
         plan = make()
         if self.plot is not None:
-            from suffice.study.plan_figure import draw_plan
+            from suffice.pages.plots import draw_plan
 
             draw_plan(plan.curves(), self.plot)
         if self.json:

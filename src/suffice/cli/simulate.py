@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from suffice.cli import options, parsing
+from suffice import options as parsing
+from suffice.cli import options
 from suffice.cli.checks import check_outputs
 from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
@@ -79,7 +80,7 @@ def parties(
             parties=count,
             classes=parsing.values(classes),
             shares=Shares(aux_share, test_share),
-            categories=parsing.lists_by_column(categories, "--categories"),
+            categories=parsing.lists_by_column("--categories")(categories),
             map=feature_map,
             missing=missing,
         )

@@ -116,30 +116,22 @@ def draw_shares(
     axes.set(xlabel="share", xlim=(0, 1))
 
 
-def draw_plan(plan: Mapping[str, Any], path: Path) -> None:
-    """Draw accuracy against epsilon, mechanism by mechanism, to a file.
-
-    ``plan`` is the JSON of an owner's plan: lines are for the usual problem, and a band from hard
-    to easy for what auto takes.
-    """
+def draw_plan(curves: Any, path: Path) -> None:
+    """Draw a plan to a file: a quantity against epsilon, curve by curve (`PlanCurves`)."""
     from matplotlib.figure import Figure
 
     check_plot(path)
     figure = Figure(figsize=(_WIDTH, _ALONE), layout="constrained")
     axes = figure.subplots()
     axes.grid(alpha=0.25)
-    for name in dict.fromkeys(row["mechanism"] for row in plan["rows"]):
-        rows = [row for row in plan["rows"] if row["mechanism"] == name]
-        values = [row["accuracy"]["usual"] for row in rows]
-        axes.plot([row["epsilon"] for row in rows], values, marker="o", label=name)
-    chosen = [row for row in plan["rows"] if row["chosen"]]
-    epsilons = [row["epsilon"] for row in chosen]
-    ends = ([row["accuracy"][end] for row in chosen] for end in ("hard", "easy"))
-    axes.fill_between(epsilons, *ends, alpha=0.12, label="auto, from hard to easy problems")
-    exact = plan["without_noise"]["usual"]
-    axes.axhline(exact, color="black", linestyle="--", linewidth=1, label="without noise")
-    axes.set(xscale="log", xlabel="epsilon (privacy loss per label)", ylabel="predicted accuracy")
-    axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+    for name, points in curves.series.items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    low, high = zip(*curves.band, strict=True)
+    axes.fill_between(curves.epsilons, low, high, alpha=0.12, label=curves.band_name)
+    level = {"color": "black", "linestyle": "--", "linewidth": 1}
+    axes.axhline(curves.without_noise, label="without noise", **level)
+    axes.set(xscale="log", xlabel="epsilon (privacy loss per label)", ylabel=curves.y_label)
+    axes.set_xticks(curves.epsilons, [f"{epsilon:g}" for epsilon in curves.epsilons])
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
     save_plot(figure, path)

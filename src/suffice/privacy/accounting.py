@@ -1,4 +1,4 @@
-"""The cost of several events together, by dp-accounting's privacy-loss distributions.
+"""Several events together, and what they cost, by dp-accounting's privacy-loss distributions.
 
 Composition rounds against us: distributions are discretised pessimistically, and the answer is the
 smaller of two valid bounds, the distribution's and the plain sum of the parts. Distributions are
@@ -8,20 +8,30 @@ not asked where their floats cannot answer: for a tiny delta or an enormous loss
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.privacy.calibrate import gaussian_delta
-from suffice.privacy.events import Approximate, Composed, Event, Gaussian, Laplace, Pure, Unbounded
+from suffice.privacy.events import (
+    Approximate,
+    Event,
+    Gaussian,
+    Laplace,
+    Pure,
+    Unbounded,
+    single_event,
+)
 
 __all__ = [
     "CONVOLUTION_ERROR",
     "LEAST_DELTA",
+    "Composed",
     "as_stated",
     "compose_events",
     "composed_epsilon",
+    "event_from_json",
     "fits",
     "loss_distribution",
 ]
@@ -34,6 +44,51 @@ _MOST_EPSILON = 200.0  # above this nothing is protected, and a distribution wou
 _AGREES = 1e-9  # relative: two computations of one epsilon differ by less
 _MOST_POINTS = 50_000  # of distributions that are computed for a stranger: a fraction of a second
 _FINE_EVENTS = 100  # with more events than this the interval shrinks in proportion
+_MOST_PARTS = 256  # a stranger's file must not keep us convolving
+
+
+@dataclass(frozen=True)
+class Composed(Event):
+    """Several events on the same unit, one after the other, possibly adaptively.
+
+    ``stated`` is a point (delta, epsilon) of theirs that a file states and that was checked
+    (`as_stated`): there it is not computed anew.
+    """
+
+    events: tuple[Event, ...]
+    stated: tuple[float, float] | None = field(default=None, compare=False, repr=False)
+    name: ClassVar[str] = "composed"
+
+    def __post_init__(self) -> None:
+        if not self.events:
+            raise ParameterError("a composed event has at least one part.")
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon of the composition, by privacy-loss distributions."""
+        if self.stated is not None and self.stated[0] == delta:
+            return self.stated[1]
+        return composed_epsilon(self.events, delta)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event and its parts as plain JSON values."""
+        return {"event": self.name, "events": [event.to_json() for event in self.events]}
+
+
+def event_from_json(data: object) -> Event:
+    """Return the event that `Event.to_json` wrote; anything else is an error of the library."""
+    if not isinstance(data, dict):
+        raise CorruptFileError("a privacy event must be a JSON object.")
+    if data.get("event") != Composed.name:
+        return single_event(data)
+    parts = data.get("events")
+    flat = isinstance(parts, list) and 1 <= len(parts) <= _MOST_PARTS
+    if set(data) != {"event", "events"} or not flat or any(map(_is_composed, parts or ())):
+        raise CorruptFileError("a composed privacy event must hold a flat list of events.")
+    return Composed(tuple(event_from_json(part) for part in parts or ()))
+
+
+def _is_composed(part: object) -> bool:
+    return isinstance(part, dict) and part.get("event") == Composed.name
 
 
 def compose_events(events: Iterable[Event]) -> Event:

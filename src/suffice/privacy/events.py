@@ -1,7 +1,8 @@
-"""What happened, as frozen values; what it costs is computed from them, never the other way round.
+"""What happened once, as frozen values; the cost is computed from them, never the other way round.
 
 A law for this file: an event is never removed, a parameter is added only with a default that keeps
-the old meaning, and no meaning ever changes. Ledgers and release files hold these for years.
+the old meaning, and no meaning ever changes. Ledgers and release files hold these for years. What
+happened several times is a `suffice.privacy.accounting.Composed`, under the same law.
 
 Each event stands for a pair of distributions that *dominates* its mechanism: no neighbouring data
 sets are easier to tell apart than that pair. ``privacy/proofs/`` holds the arguments.
@@ -9,7 +10,7 @@ sets are easier to tell apart than that pair. ``privacy/proofs/`` holds the argu
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
@@ -17,13 +18,12 @@ from suffice.privacy import calibrate
 
 __all__ = [
     "Approximate",
-    "Composed",
     "Event",
     "Gaussian",
     "Laplace",
     "Pure",
     "Unbounded",
-    "event_from_json",
+    "single_event",
 ]
 
 
@@ -140,63 +140,21 @@ class Unbounded(Event):
         return math.inf
 
 
-@dataclass(frozen=True)
-class Composed(Event):
-    """Several events on the same unit, one after the other, possibly adaptively.
-
-    ``stated`` is a point (delta, epsilon) of theirs that a file states and that was checked
-    (`accounting.as_stated`): there it is not computed anew.
-    """
-
-    events: tuple[Event, ...]
-    stated: tuple[float, float] | None = field(default=None, compare=False, repr=False)
-    name: ClassVar[str] = "composed"
-
-    def __post_init__(self) -> None:
-        if not self.events:
-            raise ParameterError("a composed event has at least one part.")
-
-    def epsilon(self, delta: float) -> float:
-        """Return the epsilon of the composition, by privacy-loss distributions."""
-        if self.stated is not None and self.stated[0] == delta:
-            return self.stated[1]
-        from suffice.privacy.accounting import composed_epsilon
-
-        return composed_epsilon(self.events, delta)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the event and its parts as plain JSON values."""
-        return {"event": self.name, "events": [event.to_json() for event in self.events]}
-
-
 _KINDS: dict[str, type[Event]] = {
     kind.name: kind for kind in (Pure, Laplace, Gaussian, Approximate, Unbounded)
 }
-_MOST_PARTS = 256  # a stranger's file must not keep us convolving
 
 
-def event_from_json(data: object) -> Event:
-    """Return the event that `Event.to_json` wrote; anything else is an error of the library."""
-    if not isinstance(data, dict):
-        raise CorruptFileError("a privacy event must be a JSON object.")
-    fields = dict(data)
-    name = fields.pop("event", None)
-    if name == Composed.name:
-        parts = fields.pop("events", None)
-        flat = isinstance(parts, list) and 1 <= len(parts) <= _MOST_PARTS
-        if fields or not flat or any(_is_composed(part) for part in parts or ()):
-            raise CorruptFileError("a composed privacy event must hold a flat list of events.")
-        return Composed(tuple(event_from_json(part) for part in parts))
+def single_event(fields: dict[str, Any]) -> Event:
+    """Return the event, not a composed one, of which `Event.to_json` wrote these ``fields``."""
+    parameters = dict(fields)
+    name = parameters.pop("event", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise UnsupportedFileError("the file states a privacy event that this version cannot cost.")
-    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in fields.values()):
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in parameters.values()):
         raise CorruptFileError(f"the parameters of a {kind.name} event must be numbers.")
     try:
-        return kind(**{key: float(value) for key, value in fields.items()})
+        return kind(**{key: float(value) for key, value in parameters.items()})
     except (TypeError, OverflowError, ParameterError) as error:
         raise CorruptFileError(f"the parameters of a {kind.name} event are not valid.") from error
-
-
-def _is_composed(part: object) -> bool:
-    return isinstance(part, dict) and part.get("event") == Composed.name

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from suffice import plain_text
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnitError
 from suffice.privacy import calibrate
-from suffice.privacy.accounting import as_stated, compose_events
-from suffice.privacy.events import Composed, Event, Pure, Unbounded, event_from_json
+from suffice.privacy.accounting import Composed, as_stated, compose_events, event_from_json
+from suffice.privacy.events import Event, Pure, Unbounded
 from suffice.strict_json import number, text
 
 __all__ = ["Assumption", "Budget", "Guarantee", "Kind", "Scope", "Unit", "compose"]

@@ -2,14 +2,16 @@
 
 Every real statistic is first put on a lattice (`suffice.engines` sums integers), so what reaches
 this module has an exact integer sensitivity and nothing is ever rounded after noise was added.
-Each class adds noise to integers and has the event that states what one call costs; ``owner/`` and
-``audit/`` use them, and nobody else. The proofs are in ``privacy/proofs/``, one page per mechanism.
+Each class adds noise to integers and has the event that states what one call costs; `NOISES` has
+them by name. ``owner/`` and ``audit/`` use them, and nobody else. The proofs are in
+``privacy/proofs/``, one page per mechanism.
 """
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,12 +22,17 @@ from suffice.privacy.events import Event, Gaussian, Laplace, Pure
 
 __all__ = [
     "LARGEST_SUM",
+    "NOISES",
     "CellNoise",
     "GaussianNoise",
     "KNormNoise",
     "LaplaceNoise",
     "Noise",
+    "NoiseLaw",
     "Sensitivity",
+    "calibrated_noise",
+    "needs_delta",
+    "noise_name",
 ]
 
 Integers = NDArray[np.int64]
@@ -229,3 +236,54 @@ class KNormNoise(Noise):
 
     def _add(self, values: Integers) -> Integers:
         return values + knorm.sample(values.size, self.scale)
+
+
+class NoiseLaw(NamedTuple):
+    """One law of noise: what draws it, how it is calibrated, whether it needs a delta above 0.
+
+    ``calibrate(sensitivity, epsilon, delta)`` returns the least noise that costs no more.
+    """
+
+    sampler: type[Noise]
+    calibrate: Callable[[Sensitivity, float, float], Noise]
+    needs_delta: bool
+
+
+NOISES: Mapping[str, NoiseLaw] = {
+    "laplace": NoiseLaw(
+        LaplaceNoise,
+        lambda reach, epsilon, _: LaplaceNoise.calibrated(reach, epsilon),
+        needs_delta=False,
+    ),
+    "gaussian": NoiseLaw(GaussianNoise, GaussianNoise.calibrated, needs_delta=True),
+    "knorm": NoiseLaw(
+        KNormNoise,
+        lambda reach, epsilon, _: KNormNoise.calibrated(reach, epsilon),
+        needs_delta=False,
+    ),
+}
+
+
+def calibrated_noise(
+    name: str, sensitivity: Sensitivity, epsilon: float, delta: float = 0.0
+) -> Noise:
+    """Return the least noise of this name that costs at most ``epsilon`` at ``delta``.
+
+    Pure noise keeps its promise at any delta, and does without it.
+    """
+    if name not in NOISES:
+        raise ParameterError(f"{name!r} is no noise; there are {', '.join(NOISES)}.")
+    return NOISES[name].calibrate(sensitivity, epsilon, delta)
+
+
+def needs_delta(name: str) -> bool:
+    """Say whether a mechanism of this name adds noise that needs a delta above 0.
+
+    Names that are not in the table (``response``, or a choice such as ``auto``) do not.
+    """
+    return name in NOISES and NOISES[name].needs_delta
+
+
+def noise_name(noise: Noise) -> str:
+    """Return the name of some noise."""
+    return next(name for name, law in NOISES.items() if type(noise) is law.sampler)

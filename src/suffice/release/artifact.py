@@ -1,5 +1,6 @@
 """What crosses the wall between owner and learner: a frozen value, one file, its promise inside."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,16 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from suffice import strict_json
 from suffice._version import __version__
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.privacy.guarantee import Guarantee
+from suffice.release.container import joined, payload_of
 from suffice.release.covariance import Covariance
+from suffice.release.files import write_whole
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
 from suffice.release.spread import SpreadColumn, declared_pipeline, discrete_sizes
-from suffice.strict_json import is_digest
 from suffice.tables.pipeline import Pipeline
 
-__all__ = ["Part", "Release", "RowSet", "Signature"]
+__all__ = [
+    "Part",
+    "Release",
+    "RowSet",
+    "Signature",
+    "encode",
+    "manifest_bytes",
+    "manifest_of",
+]
 
 Array = NDArray[Any]
 
@@ -33,7 +44,7 @@ class RowSet:
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ParameterError("a row count must be a positive integer.")
-        if not is_digest(self.hash):
+        if not strict_json.is_digest(self.hash):
             raise ParameterError("a row hash must be written as sha256: and 64 hexadecimal digits.")
 
 
@@ -101,19 +112,56 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
-        from suffice.release.codec import encode
-        from suffice.release.files import write_whole
-
         write_whole(Path(path), encode(self))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Release):
             return NotImplemented
-        from suffice.release.codec import encode
-
         return encode(self) == encode(other)
 
     __hash__ = None  # type: ignore[assignment]  # holds arrays
+
+
+def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any]:
+    """Return the manifest as plain JSON values: what `suffice inspect --json` shows."""
+    payload = _payload(release) if payload is None else payload
+    return {
+        "kind": release.kind,
+        "kind_version": kind_named(release.kind).stating(release.details).version,
+        "library": release.library,
+        "parts": [
+            {
+                "rows": {
+                    "count": part.rows.count,
+                    "hash": part.rows.hash,
+                    "found_at": part.rows.found_at,
+                },
+                "guarantees": [guarantee.to_json() for guarantee in part.guarantees],
+            }
+            for part in release.parts
+        ],
+        "pipeline": release.pipeline.to_json(),
+        "noise": release.noise.to_json(),
+        "details": dict(release.details),
+        "payload": {"sha256": hashlib.sha256(payload).hexdigest()},
+    }
+
+
+def _payload(release: Release) -> bytes:
+    return payload_of({**release.arrays, **release.pipeline.arrays(), **release.noise.arrays()})
+
+
+def manifest_bytes(release: Release) -> bytes:
+    """Return what a signature signs."""
+    return strict_json.canonical(manifest_of(release))
+
+
+def encode(release: Release) -> bytes:
+    """Return the file's bytes: the same release always gives the same."""
+    payload = _payload(release)
+    manifest = strict_json.canonical(manifest_of(release, payload))
+    signed = release.signature
+    return joined(manifest, payload, b"" if signed is None else signed.key + signed.value)
 
 
 def _dimensions(release: Release) -> dict[str, int]:

@@ -10,7 +10,6 @@ one of them moves a sum) cannot be checked; that an owner computed honestly is t
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +17,8 @@ from suffice.errors import CorruptFileError
 from suffice.privacy import calibrate
 from suffice.privacy.events import Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Guarantee, Kind, Scope, Unit
+from suffice.release.artifact import Release
 from suffice.release.cell_claims import Cells
-
-if TYPE_CHECKING:
-    from suffice.release.artifact import Release
 
 __all__ = ["check_claims"]
 
@@ -30,7 +27,7 @@ _LOST_IN_SHAPE = 1e-3  # where integer matrices shaped the noise
 _LEAST_MULTIPLIER = 1e-6  # below this a Gaussian hides nothing
 
 
-def check_claims(release: "Release") -> None:
+def check_claims(release: Release) -> None:
     """Raise if a guarantee of the release claims more than the release itself can keep."""
     holds = _CHECKS.get(release.kind)
     if holds is None:
@@ -86,15 +83,15 @@ def _gaussian_allows(deviation: float, reach: float, claimed: Guarantee) -> bool
 _MOST_USEFUL = 1e12  # multipliers beyond this cost nothing
 
 
-def _of_labels(release: "Release") -> Check:
+def _of_labels(release: Release) -> Check:
     return Cells(release.arrays["channel"], ()).allow
 
 
-def _of_records(release: "Release") -> Check:
+def _of_records(release: Release) -> Check:
     return Cells(release.arrays["channel"], release.details["columns"]).allow
 
 
-def _of_operator(release: "Release") -> Check:
+def _of_operator(release: Release) -> Check:
     """One label moves the intercept's coordinate, if no other, by twice its weight over m rows."""
     if not _has_noise(release):
         return _never
@@ -118,7 +115,7 @@ def _of_operator(release: "Release") -> Check:
     return check
 
 
-def _of_votes(release: "Release") -> Check:
+def _of_votes(release: Release) -> Check:
     """One party moves N rows of votes by sqrt(2 N) and 2 N, over the number of parties."""
     rows, parties = release.rows, release.details["enrolled"]
     size = rows * len(release.classes)
@@ -128,7 +125,7 @@ def _of_votes(release: "Release") -> Check:
     return lambda claimed: not _impure(release, claimed) and noise.allows(claimed)
 
 
-def _of_proportions(release: "Release") -> Check:
+def _of_proportions(release: Release) -> Check:
     """One label moves a unit from one count to another, in one set or in more."""
     mechanism = release.details["mechanism"]
     if mechanism not in ("laplace", "gaussian"):  # others state no variance
@@ -152,7 +149,7 @@ _RADO_UNITS: Mapping[str, tuple[Unit, ...]] = {
 }
 
 
-def _of_rados(release: "Release") -> Check:
+def _of_rados(release: Release) -> Check:
     """One label moves a shared vector by its row; one record moves rados by two rows each."""
     mechanism = release.details["mechanism"]
     units = _RADO_UNITS[mechanism]
@@ -167,7 +164,7 @@ def _of_rados(release: "Release") -> Check:
     return lambda claimed: claimed.unit in units and _independent_allows(release, claimed)
 
 
-def _independent_allows(release: "Release", claimed: Guarantee) -> bool:
+def _independent_allows(release: Release, claimed: Guarantee) -> bool:
     """Say whether Gaussian noise on each rado, or on each edge, keeps the claim."""
     if not isinstance(claimed.event, Gaussian):
         return False
@@ -184,13 +181,13 @@ def _independent_allows(release: "Release", claimed: Guarantee) -> bool:
     return not alone or _gaussian_allows(math.sqrt(variance / support), reach, claimed)
 
 
-def _memberships(release: "Release") -> int:
+def _memberships(release: Release) -> int:
     """Return in how many rados one record is, at least: half of a power of two if structured."""
     count = int(release.details["count"])
     return count if release.details["signs"] == "iid" else max(1, count // 2)
 
 
-def _moved_alone(release: "Release", names: Sequence[str]) -> bool:
+def _moved_alone(release: Release, names: Sequence[str]) -> bool:
     """Say whether every coordinate of the named columns has noise."""
     pipeline = release.pipeline
     if pipeline.map is not None or not names:
@@ -207,14 +204,14 @@ def _moved_alone(release: "Release", names: Sequence[str]) -> bool:
     return found == set(names)
 
 
-def _has_noise(release: "Release") -> bool:
+def _has_noise(release: Release) -> bool:
     """Say whether the release states noise at all."""
     noise = release.noise
     some = noise.array is None or bool(np.any(noise.array))
     return noise.form != "none" and noise.variance > 0 and some
 
 
-def _impure(release: "Release", claimed: Guarantee) -> bool:
+def _impure(release: Release, claimed: Guarantee) -> bool:
     """Say whether a claim at delta = 0 rests on Gaussian noise, which has none."""
     return release.details["mechanism"] == "gaussian" and claimed.event.pure
 
@@ -223,7 +220,7 @@ def _never(_: Guarantee) -> bool:
     return False
 
 
-_CHECKS: Mapping[str, Callable[["Release"], Check]] = {
+_CHECKS: Mapping[str, Callable[[Release], Check]] = {
     "label-responses": _of_labels,
     "responses": _of_records,
     "mean-operator": _of_operator,

@@ -1,27 +1,15 @@
-r"""The ``*.suffice`` file, byte by byte.
+"""Reading a ``*.suffice`` file: nothing in it is trusted before it was checked.
 
-====================  ======================================================================
-8 bytes               ``suffice\x01``: the container and its version
-8 + 8 + 8 bytes       lengths of manifest, payload and signature block, little endian
-manifest              canonical JSON (RFC 8785), with the payload's SHA-256
-payload               safetensors: the kind's arrays, the pipeline's vectors, the noise's array
-signature block       empty, or public key (32) and Ed25519 signature of the manifest (64)
-32 bytes              SHA-256 of everything before
-====================  ======================================================================
-
-The checksum covers every byte, so an altered file is noticed even when it is not signed. Nothing is
-compressed, so a file never needs more memory than a small multiple of its own size. Every field of
-the manifest is critical: one that this version does not know is an error.
+Every field of the manifest is critical: one that this version does not know is an error. How a
+release is written is its own (`suffice.release.artifact`), the bytes are `container`'s.
 """
 
 import hashlib
 import re
-import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from suffice import strict_json
@@ -33,12 +21,20 @@ from suffice.errors import (
     UnsupportedFileError,
 )
 from suffice.privacy.guarantee import Guarantee
-from suffice.release.artifact import Part, Release, RowSet, Signature
+from suffice.release.artifact import (
+    Part,
+    Release,
+    RowSet,
+    Signature,
+    encode,
+    manifest_bytes,
+    manifest_of,
+)
 from suffice.release.claims import check_claims
+from suffice.release.container import MOST_BYTES, PART_MAGIC, arrays_of, split
 from suffice.release.covariance import Covariance
 from suffice.release.files import read_bounded
 from suffice.release.kinds import Kind, kind_named
-from suffice.release.payload import arrays_of
 from suffice.tables.pipeline import Pipeline
 
 __all__ = [
@@ -51,64 +47,10 @@ __all__ = [
     "manifest_of",
 ]
 
-MOST_BYTES = 2**33
-_MOST_MANIFEST = 2**24
-_MAGIC = b"suffice\x01"
-PART_MAGIC = b"suffpart"  # how a party's contribution begins, which is no release
-_LENGTHS = struct.Struct("<QQQ")
-_HEAD = len(_MAGIC) + _LENGTHS.size
-_SIGNATURE_BYTES = 96
 _MOST_GUARANTEES = 2048  # of a file: each is computed anew, and read by people
 _FIELDS = {
     "kind", "kind_version", "library", "parts", "pipeline", "noise", "details", "payload"
 }  # fmt: skip
-
-
-def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any]:
-    """Return the manifest as plain JSON values: what `suffice inspect --json` shows."""
-    payload = _payload_of(release) if payload is None else payload
-    return {
-        "kind": release.kind,
-        "kind_version": kind_named(release.kind).stating(release.details).version,
-        "library": release.library,
-        "parts": [
-            {
-                "rows": {
-                    "count": part.rows.count,
-                    "hash": part.rows.hash,
-                    "found_at": part.rows.found_at,
-                },
-                "guarantees": [guarantee.to_json() for guarantee in part.guarantees],
-            }
-            for part in release.parts
-        ],
-        "pipeline": release.pipeline.to_json(),
-        "noise": release.noise.to_json(),
-        "details": dict(release.details),
-        "payload": {"sha256": hashlib.sha256(payload).hexdigest()},
-    }
-
-
-def _payload_of(release: Release) -> bytes:
-    arrays = {**release.arrays, **release.pipeline.arrays(), **release.noise.arrays()}
-    return safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
-
-
-def manifest_bytes(release: Release) -> bytes:
-    """Return what a signature signs."""
-    return strict_json.canonical(manifest_of(release))
-
-
-def encode(release: Release) -> bytes:
-    """Return the file's bytes: the same release always gives the same."""
-    payload = _payload_of(release)
-    manifest = strict_json.canonical(manifest_of(release, payload))
-    signature = (
-        b"" if release.signature is None else release.signature.key + release.signature.value
-    )
-    lengths = _LENGTHS.pack(len(manifest), len(payload), len(signature))
-    body = _MAGIC + lengths + manifest + payload + signature
-    return body + hashlib.sha256(body).digest()
 
 
 def load(source: str | Path | bytes) -> Release:
@@ -126,7 +68,8 @@ def load(source: str | Path | bytes) -> Release:
 
 def decode(data: bytes) -> Release:
     """Return the release that `encode` wrote; every other byte string is a `ReleaseError`."""
-    manifest, payload, signature = _split(data)
+    manifest, payload, block = split(data)
+    signature = Signature(block[:32], block[32:]) if block else None
     fields = strict_json.parse_canonical(manifest)
     if not isinstance(fields, dict) or not fields.keys() >= _FIELDS:
         raise CorruptFileError("the manifest lacks a field.")
@@ -148,32 +91,6 @@ def decode(data: bytes) -> Release:
 
         check_signature(signature, manifest)
     return release
-
-
-def _split(data: bytes) -> tuple[bytes, bytes, Signature | None]:
-    """Return manifest, payload and signature after the checks that need no parsing."""
-    if data[: len(PART_MAGIC)] == PART_MAGIC:
-        raise UnsupportedFileError(
-            "this is a party's contribution: not private, for the aggregator only. Make a release"
-            " of it and the others' with suffice aggregate."
-        )
-    if data[: len(_MAGIC) - 1] != _MAGIC[:-1]:
-        raise CorruptFileError("this is not a suffice release file.")
-    if len(data) < _HEAD + 32:
-        raise CorruptFileError("the file is cut off.")
-    if data[: len(_MAGIC)] != _MAGIC:
-        raise UnsupportedFileError("the container's version is not one that this version reads.")
-    manifest, payload, signature = _LENGTHS.unpack_from(data, len(_MAGIC))
-    if _HEAD + manifest + payload + signature + 32 != len(data):
-        raise CorruptFileError("the file is cut off, or longer than it says.")
-    if manifest > _MOST_MANIFEST or signature not in (0, _SIGNATURE_BYTES):
-        raise CorruptFileError("the manifest or the signature block has an impossible length.")
-    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise CorruptFileError("the checksum does not match: the file was altered or damaged.")
-    middle, end = _HEAD + manifest, _HEAD + manifest + payload
-    block = data[end:-32]
-    signed = Signature(block[:32], block[32:]) if block else None
-    return data[_HEAD:middle], data[middle:end], signed
 
 
 def _assemble(

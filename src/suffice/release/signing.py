@@ -8,8 +8,7 @@ from cryptography.hazmat.primitives import serialization as ser
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from suffice.errors import SignatureError, StorageError
-from suffice.release.artifact import Release, Signature
-from suffice.release.codec import manifest_bytes
+from suffice.release.artifact import Release, Signature, manifest_bytes
 from suffice.release.files import read_bounded, write_whole
 
 __all__ = ["check_signature", "fingerprint", "generate_keys", "sign", "verify"]

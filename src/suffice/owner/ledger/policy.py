@@ -16,6 +16,7 @@ from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Budget
+from suffice.privacy.noise import NOISES, needs_delta
 from suffice.release.files import read_bounded
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
 
 _MOST_BYTES = 2**20
 _GRANTABLE = ("mean-operator",)
-_NEED_DELTA = frozenset({"gaussian"})  # as MeanOperator has it; a test compares
 _STEPS = 10**6  # per unit of epsilon: a counter is readable, and never more than is left
 
 
@@ -41,9 +41,7 @@ def grantable_mechanisms() -> tuple[str, ...]:
     "response" is not among them: it speaks of rows one by one, and a proposal names them without
     their order.
     """
-    from suffice.owner.operator.candidates import ADDITIVE  # heavy, and messages need it rarely
-
-    return ("auto", *ADDITIVE)
+    return ("auto", *NOISES)
 
 
 @dataclass(frozen=True)
@@ -244,7 +242,7 @@ def _nearest(asked: Terms, policy: Policy, left: Budget) -> Terms | None:
         epsilon = _rounded_down(left.epsilon)
     delta = min(asked.delta, policy.largest_delta, left.delta)
     accepted = grantable_mechanisms() if "auto" in policy.mechanisms else policy.mechanisms
-    usable = [name for name in accepted if delta > 0 or name not in _NEED_DELTA]
+    usable = [name for name in accepted if delta > 0 or not needs_delta(name)]
     if not usable:
         return None
     return Terms(epsilon, delta, asked.mechanism if asked.mechanism in usable else usable[0])

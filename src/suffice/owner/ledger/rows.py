@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from suffice.owner.ledger.charging import DatasetCharge
-from suffice.privacy.events import Event, event_from_json
+from suffice.privacy.accounting import event_from_json
+from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = [

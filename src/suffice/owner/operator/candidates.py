@@ -4,7 +4,7 @@ Everything here is computed from public rows: choosing costs no privacy.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,17 +16,10 @@ from suffice.owner.operator.forecast import PublicMoments, Utility
 from suffice.owner.operator.form import label_change, operator_columns
 from suffice.owner.operator.shaping import MOST_SHAPED, Shape, whitening
 from suffice.owner.public_rows import PublicRows
-from suffice.privacy.noise import (
-    GaussianNoise,
-    KNormNoise,
-    LaplaceNoise,
-    Noise,
-    Sensitivity,
-)
+from suffice.privacy.noise import NOISES, Sensitivity, calibrated_noise, needs_delta
 from suffice.privacy.response import Response
 
 __all__ = [
-    "ADDITIVE",
     "GROUPS",
     "MECHANISMS",
     "MOST_STATES",
@@ -38,12 +31,7 @@ __all__ = [
     "mechanisms_at",
 ]
 
-ADDITIVE: Mapping[str, Callable[[Sensitivity, float, float], Noise]] = {
-    "laplace": lambda reach, epsilon, _: LaplaceNoise.calibrated(reach, epsilon),
-    "gaussian": GaussianNoise.calibrated,
-    "knorm": lambda reach, epsilon, _: KNormNoise.calibrated(reach, epsilon),
-}
-MECHANISMS = (*ADDITIVE, "response")
+MECHANISMS = (*NOISES, "response")
 
 
 class OperatorMechanism(StrEnum):
@@ -58,7 +46,7 @@ class OperatorMechanism(StrEnum):
 
 
 # Names for a choice that public rows make: any mechanism, or any that adds noise to sums.
-GROUPS: Mapping[str, tuple[str, ...]] = {"auto": MECHANISMS, "sums": tuple(ADDITIVE)}
+GROUPS: Mapping[str, tuple[str, ...]] = {"auto": MECHANISMS, "sums": tuple(NOISES)}
 MOST_STATES = 256  # classes of randomised labels: an answer is one byte
 _PENALTIES = (1.0, 0.1)  # at which whitened noise is tried
 _MOST_UNEVEN = 2.0**20  # largest over least variance: beyond, an integer matrix is too coarse
@@ -91,7 +79,7 @@ def choose(found: Sequence[Candidate]) -> Candidate:
         raise ParameterError(
             f"response takes at most {MOST_STATES} classes; use another mechanism."
         )
-    plain = [c for c in found if c.whitened is None and c.mechanism in ADDITIVE] or found
+    plain = [c for c in found if c.whitened is None and c.mechanism in NOISES] or found
     best = max(plain, key=lambda c: c.utility.correlation)
     other = max(found, key=lambda c: c.utility.correlation)
     return other if other.utility.correlation > _CLEARLY * best.utility.correlation else best
@@ -148,7 +136,7 @@ class Candidates:
         columns, factor = operator_columns(moments.classes), label_change(moments.classes)
         for penalty, (one, two, spread, _) in self._shapes.items():
             reach = Sensitivity(math.ceil(2 * one), factor * two, len(spread) * columns)
-            noise = ADDITIVE[name](reach, epsilon, delta)
+            noise = calibrated_noise(name, reach, epsilon, delta)
             variances = noise.variance * self._unit**2 * spread
             yield self._candidate(name, epsilon, penalty, variances)
 
@@ -171,7 +159,7 @@ def mechanisms_at(mechanism: str, delta: float) -> list[str]:
         raise ParameterError(f"mechanism must be one of {', '.join((*GROUPS, *MECHANISMS))}.")
     if mechanism not in GROUPS:
         return [mechanism]
-    return [name for name in GROUPS[mechanism] if name != "gaussian" or delta > 0]
+    return [name for name in GROUPS[mechanism] if delta > 0 or not needs_delta(name)]
 
 
 def _response_variance(moments: PublicMoments, epsilon: float) -> float:

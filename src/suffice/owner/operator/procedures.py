@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from suffice.owner.mechanism import Procedure
-from suffice.owner.operator.candidates import ADDITIVE, Candidate
+from suffice.owner.operator.candidates import Candidate
 from suffice.owner.operator.exact import ExactLabels, ExactSums, LabelledPass
 from suffice.owner.operator.form import operator_columns
 from suffice.owner.public_rows import PublicTable
@@ -19,7 +19,7 @@ from suffice.owner.scaling import as_scaled
 from suffice.owner.source import OwnerReport
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
-from suffice.privacy.noise import Noise
+from suffice.privacy.noise import Noise, calibrated_noise
 from suffice.privacy.response import Response
 from suffice.release.artifact import Part, Release
 from suffice.release.covariance import Covariance
@@ -131,7 +131,7 @@ class NoisySums(_LabelProcedure[ExactSums]):
 
     def noise(self, exact: ExactSums) -> Noise:
         """Return the noise, fitted to the reach of the rows that were read: a public number."""
-        return ADDITIVE[self.best.mechanism](exact.sensitivity, *self.asked[:2])
+        return calibrated_noise(self.best.mechanism, exact.sensitivity, *self.asked[:2])
 
     def event(self, exact: ExactSums) -> Event:
         """Return what one label costs."""

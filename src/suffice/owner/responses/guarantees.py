@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from suffice.errors import ParameterError
-from suffice.privacy.events import Approximate, Composed, Event, Gaussian, Laplace, Pure
+from suffice.privacy.accounting import Composed
+from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Assumption, Guarantee, Unit
 
 __all__ = ["cell_guarantees"]

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
-from suffice.learner.frequencies import estimate_frequencies
+from suffice.learner.spread.frequencies import estimate_frequencies
 from suffice.pages.plots import figure_svg
 from suffice.pages.report import paragraphs
 from suffice.release.spread import Flips

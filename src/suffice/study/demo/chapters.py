@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.learner.factored import FactoredClassifier
-from suffice.learner.frequencies import release_frequencies
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.ratio.baselines import classify_and_count
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.spread.classifier import SpreadClassifier
+from suffice.learner.spread.frequencies import release_frequencies
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.parties.auxiliary import AuxiliaryRows

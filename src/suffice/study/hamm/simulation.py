@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
-from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.votes import VoteClassifier
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
 from suffice.owner.parties.records import predicted
 from suffice.pages.plots import figure_svg
 from suffice.pages.report import (

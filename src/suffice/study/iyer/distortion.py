@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.pages.plots import figure_svg
 from suffice.pages.report import Table, paragraphs
-from suffice.release.simplex import nearest_proportions
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
 __all__ = ["Point", "measure_distortion"]

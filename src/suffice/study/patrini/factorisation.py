@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from suffice.learner.losses import LOSSES, Function, odd_line, rho_loss
+from suffice.models.losses import LOSSES, Function, odd_line, rho_loss
 from suffice.pages.plots import figure_svg
 from suffice.pages.report import Table, paragraphs
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from suffice.learner.factored import FactoredClassifier
-from suffice.learner.losses import LOSSES
-from suffice.learner.problem import FactoredProblem
+from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
-from suffice.owner.operator.mechanism import MECHANISMS, MeanOperator
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
+from suffice.owner.operator.candidates import MECHANISMS
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.pages.plots import draw_utility, figure_svg
 from suffice.pages.report import Table, describe_repeats, mean_and_range, paragraphs
 from suffice.study.data_sets import Split, split

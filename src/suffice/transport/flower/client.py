@@ -33,8 +33,7 @@ def client_app() -> Any:
 
 def answer(node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
     """Return the bytes of the party's contribution: of its file, or computed from its records."""
-    from suffice.owner.parties.contribution import PartyContribution
-    from suffice.owner.parties.files import encode_part
+    from suffice.owner.parties.contribution import PartyContribution, encode_part
 
     if "part" in node:
         # Read before it is sent: a file that is no contribution does not leave.

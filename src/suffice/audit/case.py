@@ -1,30 +1,17 @@
-"""What is audited, as data: one case per mechanism and per broken twin, one loop for all."""
+"""A case of the audit: one mechanism, or one broken copy of it, and what all cases share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from suffice.audit.scores import Score
 from suffice.audit.search import Pair
-from suffice.errors import ParameterError
-from suffice.privacy.calibrate import check_epsilon
 from suffice.privacy.events import Event, Gaussian
 from suffice.privacy.noise import CellNoise, Noise
 
-__all__ = [
-    "Case",
-    "all_cases",
-    "as_it_is",
-    "cases_at",
-    "claim",
-    "half",
-    "named",
-    "repeated",
-    "selected",
-]
+__all__ = ["CHEAP", "FEW", "SOME", "Case", "as_it_is", "claim", "half", "repeated"]
 
 CHEAP, SOME, FEW = 100_000, 20_000, 4_000  # outputs per data set, by what one costs
 
@@ -84,55 +71,3 @@ def as_it_is(noise: Noise) -> Noise:
 def half(noise: Noise) -> Noise:
     """Return half of the noise under the claim of the whole."""
     return replace(noise, scale=noise.scale / 2)
-
-
-@lru_cache(maxsize=1)
-def all_cases() -> dict[str, Case]:
-    """Return every case by its name, a twin after what it is a twin of."""
-    from suffice.audit import (
-        cases_mean_operator,
-        cases_parties,
-        cases_proportions,
-        cases_rados,
-        cases_responses,
-    )
-
-    families = (
-        cases_mean_operator,
-        cases_responses,
-        cases_rados,
-        cases_proportions,
-        cases_parties,
-    )
-    return {case.name: case for family in families for case in family.cases()}
-
-
-def cases_at(epsilon: float, kinds: tuple[str, ...]) -> list[Case]:
-    """Return mechanisms of these kinds at an epsilon of one's own, without twins."""
-    from suffice.audit import cases_mean_operator, cases_parties, cases_proportions
-
-    families = (cases_mean_operator, cases_proportions, cases_parties)
-    found = [case for family in families for case in family.at(check_epsilon(epsilon))]
-    known = {case.kind for case in found}
-    strange = [kind for kind in kinds if kind not in known]
-    if strange:
-        raise ParameterError(
-            f"--epsilon is for kinds {', '.join(sorted(known))}; not for {strange[0]!r}."
-        )
-    return [case for case in found if not kinds or case.kind in kinds]
-
-
-def named(name: str) -> Case:
-    """Return one case."""
-    return all_cases()[name]
-
-
-def selected(kinds: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names of the cases of some kinds of release, of all kinds if none are given."""
-    known = {case.kind for case in all_cases().values()}
-    strange = [kind for kind in kinds if kind not in known]
-    if strange:
-        raise ParameterError(f"there is no kind {strange[0]!r}; kinds: {', '.join(sorted(known))}.")
-    for name, case in all_cases().items():
-        if not kinds or case.kind in kinds:
-            yield name

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from suffice.audit.lower_bound import (
+from suffice.audit.scores import (
     choose_event,
     epsilon_measure,
     event_bound,
+    learnt_score,
     limits,
     mu_measure,
+    off_grid,
 )
-from suffice.audit.scores import learnt_score, off_grid
 from suffice.audit.search import Space, worst_pairs
 from suffice.privacy.calibrate import gaussian_epsilon
 
