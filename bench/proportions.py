@@ -19,8 +19,8 @@ import numpy as np
 from harness import claim, machine
 
 from suffice.models.simplex import nearest_proportions
-from suffice.owner.proportions.noise import Way
-from suffice.owner.proportions.plan import MECHANISMS, bag_sizes, best_count_noise, count_noise
+from suffice.owner.proportions.choosing import MECHANISMS, bag_sizes, best_count_noise, count_noise
+from suffice.owner.proportions.noise import CountNoise
 from suffice.privacy.dirichlet import largest_sigma
 from suffice.privacy.guarantee import Kind
 
@@ -50,7 +50,7 @@ def library_distortion(name: str, counts: np.ndarray, price: tuple, draws: int) 
     return l1(count_noise(name, sets, *price).draw(np.tile(counts, (draws, 1))), counts)
 
 
-def simulated(name: str, way: Way, counts: np.ndarray, price: tuple, draws: int) -> float:
+def simulated(name: str, way: CountNoise, counts: np.ndarray, price: tuple, draws: int) -> float:
     """Return the mean distortion of simulated draws of the same law; infinite where none exists."""
     rng = np.random.default_rng(0)
     size, classes = counts.sum(), len(counts)

@@ -23,16 +23,12 @@ ROWS, COLUMNS, MAPPED = 3_000_000, 28, 100_000
 
 WORK = """
 import json, resource, sys, time
-from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.public_rows import read_public_rows
+from suffice import MeanOperator
 
 what, big, small = sys.argv[1:]
 
 def public_pass():
-    read_public_rows(
-        big, label="y", features=None, categories=None, missing="error", clip=None,
-        intercept=None, pipeline=None, map_spec=None,
-    )
+    MeanOperator(epsilon=1.0).public_rows(big, "y")
 
 def release(path, **options):
     MeanOperator(epsilon=1.0, mechanism="laplace", **options).release(path, label="y", ledger=None)

@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
+from suffice.engines.local import fold
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
+from suffice.owner.source import Source, labelled_batches
 from suffice.release.artifact import Release
 
 _ALARM = 1e-7  # how often correct noise fails `assert_noise`
@@ -128,3 +130,9 @@ def random_shares(rng: np.random.Generator, classes: int, form: str, rows: int =
     if form == "hard":
         return np.eye(classes)[rng.integers(0, classes, rows)]
     return rng.dirichlet(np.full(classes, 0.3), rows)
+
+
+def read_labels(exact, public, labels, classes):
+    """Return an accumulator that has taken in public rows under these labels."""
+    source = Source(None, np.asarray(labels))
+    return fold(labelled_batches(public.table, public.roles, classes, source), exact)

@@ -11,7 +11,7 @@ from suffice.audit.scores import event_bound
 from suffice.errors import ParameterError
 from suffice.owner.operator.candidates import MECHANISMS
 from suffice.owner.parties.mechanism import METHODS
-from suffice.owner.proportions.plan import MECHANISMS as OF_COUNTS
+from suffice.owner.proportions.choosing import MECHANISMS as OF_COUNTS
 from suffice.release.kinds import KINDS
 
 ALPHA = 1e-7  # of each bound below: the chance that a sound mechanism is flagged here

@@ -142,11 +142,11 @@ def test_whitened_noise_is_never_more_than_even_noise():
 def operator_noise(ensemble: PrivateEnsemble, draws: int) -> np.ndarray:
     """Return the noise of many releases, in coordinates where it should be standard."""
     total = sum(p.array for p in contributions(4, AUX, len(ensemble.classes)))
-    way = ensemble.way(AUX, Enrolled(8))
+    way = ensemble.procedure(AUX, Enrolled(8))
     stated = ensemble.guarantees(AUX, enrolled=8)
     exact = total.T * AUX.step / (VOTE * 30 * 8)
     root = np.linalg.cholesky(way.covariance().dense(4))
-    drawn = [way.draw(total, stated, None).arrays["mean_operator"] for _ in range(draws)]
+    drawn = [way.released(total, stated).arrays["mean_operator"] for _ in range(draws)]
     errors = [(operator.reshape(exact.shape) - exact) for operator in drawn]
     return np.array([np.linalg.solve(root, error).ravel() for error in errors])
 
@@ -154,9 +154,9 @@ def operator_noise(ensemble: PrivateEnsemble, draws: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("options", "classes", "draws"),
     [
-        ({"noise": "whitened"}, 2, 1000),
-        ({"noise": "whitened"}, 3, 400),
-        ({"noise": "even"}, 3, 400),
+        ({"noise_shape": "whitened"}, 2, 1000),
+        ({"noise_shape": "whitened"}, 3, 400),
+        ({"noise_shape": "even"}, 3, 400),
     ],
 )
 def test_the_noise_has_the_stated_covariance_and_no_less(options, classes, draws):
@@ -320,7 +320,7 @@ def test_parameters_that_make_no_sense_are_refused():
         ({"method": "magic"}, "method"),
         ({"mechanism": "laplace"}, "mechanism"),
         ({"mechanism": "gaussian"}, "delta"),
-        ({"noise": "pink"}, "whitened or even"),
+        ({"noise_shape": "pink"}, "whitened, even"),
         ({"method": "soft", "lam": 0.0}, "lam"),
         ({"method": "average", "lam": -1.0}, "lam"),
     ):

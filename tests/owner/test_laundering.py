@@ -20,7 +20,7 @@ from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.owner.publish import publish
+from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.owner.rados.mechanism import Rados
 from suffice.privacy.guarantee import Budget, Kind
 from suffice.release.artifact import Release
@@ -231,11 +231,9 @@ def test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from
         publish(
             lambda: shown,
             left.guarantees,
-            ledger=None,
-            dataset=None,
-            request=None,
+            Payment(None),
             parameters={},
-            fingerprint=b"",
+            identity=PrivateIdentity(),
         )
 
 

@@ -18,7 +18,7 @@ from suffice.errors import BudgetError, DataChangedError, LedgerError, RequestCo
 from suffice.owner.fingerprint import LabelFingerprint
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.publish import publish
+from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.release.codec import decode
@@ -70,23 +70,22 @@ def test_a_ledger_of_version_1_is_migrated_in_place_and_says_what_it_said(old):
     assert contents(old) == (HELD["balances"], HELD["history"])
 
 
-def first_request(path: Path, classes=(0, 1), **options):
+def first_request(path: Path, classes=(0, 1), dataset="d", parameters=None):
     """Ask for the request "first" of the fixture again, with the labels that it was made from."""
-    ((parameters, data),) = stored(
+    ((stored_parameters, data),) = stored(
         path, "SELECT parameters, bytes FROM debits WHERE request = 'first'"
     )
     labels = pyarrow.csv.read_csv(OLD / "clinic.csv").column("sick").combine_chunks()
     fingerprint = LabelFingerprint(classes)
     fingerprint.update(label_codes(labels, (0, 1)))
-    asked = {
-        "ledger": Ledger(path),
-        "dataset": "d",
-        "request": "first",
-        "parameters": json.loads(parameters),
-        "fingerprint": fingerprint.result(),
-        **options,
-    }
-    return publish(lambda: pytest.fail("it was drawn again"), [PROMISE], **asked), decode(data)
+    again = publish(
+        lambda: pytest.fail("it was drawn again"),
+        [PROMISE],
+        Payment(Ledger(path), dataset, "first"),
+        parameters=parameters or json.loads(stored_parameters),
+        identity=PrivateIdentity(fingerprint.result()),
+    )
+    return again, decode(data)
 
 
 def test_a_finished_request_of_version_1_returns_its_bytes_and_the_new_name_is_kept_beside(old):

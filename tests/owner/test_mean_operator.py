@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import assert_noise
+from builders import assert_noise, read_labels
 from suffice.engines.sums import MappedSums, label_weights
 from suffice.errors import (
     BudgetError,
@@ -21,9 +21,10 @@ from suffice.errors import (
     UnprotectedError,
 )
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.exact import ExactSums, labelled_batches
-from suffice.owner.operator.mechanism import MECHANISMS, MeanOperator
-from suffice.owner.publish import publish
+from suffice.owner.operator.candidates import MECHANISMS
+from suffice.owner.operator.exact import ExactSums
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.privacy.events import Unbounded
 from suffice.privacy.guarantee import Budget, Guarantee, Kind, Unit
 from suffice.release.covariance import Covariance
@@ -34,13 +35,7 @@ y = (X[:, 0] + 0.1 * X[:, 1] > 0).astype(int)
 three = rng.integers(0, 3, len(X))
 WIDE = np.hstack([X, rng.normal(size=(200, 75))])
 NUMBERS = {"laplace": 8000, "gaussian": 4000, "knorm": 8000}  # by how many 10 % are noticed
-NO_LEDGER = {
-    "ledger": None,
-    "dataset": None,
-    "request": None,
-    "parameters": {},
-    "fingerprint": b"",
-}
+NO_LEDGER = {"payment": Payment(None), "parameters": {}, "identity": PrivateIdentity()}
 
 
 def exact(release, labels: np.ndarray, classes: int, rows: np.ndarray = X) -> np.ndarray:
@@ -109,9 +104,8 @@ def test_replacing_one_label_never_moves_the_sums_by_more_than_the_sensitivity(r
     public = MeanOperator(epsilon=1.0).public_rows(X)
 
     def sums(codes: np.ndarray) -> ExactSums:
-        result = ExactSums(public, tuple(range(classes)), None)
-        result.read(labelled_batches(public, codes, tuple(range(classes))), None)
-        return result
+        names = tuple(range(classes))
+        return read_labels(ExactSums(public, names, None), public, codes, names)
 
     before = sums(labels)
     changed = labels.copy()
@@ -202,11 +196,9 @@ def test_an_output_lost_in_drawing_is_burnt(tmp_path):
         raise MemoryError
 
     options = {
-        "ledger": ledger,
-        "dataset": "d",
-        "request": "r",
+        "payment": Payment(ledger, "d", "r"),
         "parameters": {"kind": "test"},
-        "fingerprint": b"f",
+        "identity": PrivateIdentity({"contents-1": b"f"}),
     }
     with pytest.raises(MemoryError):
         publish(draw, [guarantee], **options)

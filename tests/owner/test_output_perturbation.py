@@ -30,7 +30,9 @@ def distilled(method: str, classes: int, lam: float, enrolled: int, **options):
     public = Round(
         options.pop("auxiliary", AUX), tuple(range(classes)), Enrolled(enrolled), "auto", 1.0, 1e-5
     )
-    return output_perturbation.Distilled(method, public, lam, private=options.pop("private", False))
+    private = options.pop("private", False)
+    majority = method == "vote"
+    return output_perturbation.Distilled(public, lam, majority=majority, private=private)
 
 
 def stated(way) -> float:
@@ -182,12 +184,12 @@ def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, cl
     """
     ensemble = PrivateEnsemble(150.0, 1e-5, method=method, classes=range(classes), lam=0.5)
     parties = Enrolled.of(4)
-    way = ensemble.way(AUX, parties)
+    way = ensemble.procedure(AUX, parties)
     sent = _sent(method, classes)
     total = ensemble.gathered(sent, AUX, parties).total
     stated = ensemble.guarantees(AUX, enrolled=parties)
     exact = way.integers(total) * math.sqrt(way.covariance().variance / way.noise.variance)
-    models = np.array([way.draw(total, stated, None).arrays["coefficients"] for _ in range(800)])
+    models = np.array([way.released(total, stated).arrays["coefficients"] for _ in range(800)])
     if method == "average":
         exact = exact[0] if classes == 2 else exact.T
     assert np.abs(exact).max() > math.sqrt(way.covariance().variance)  # half of it would be seen
@@ -201,7 +203,7 @@ def _sent(method: str, classes: int) -> list[PartyContribution]:
     told = {"classes": tuple(range(classes))}
     if method != "average":
         votes = np.argsort(np.argsort(AUX.rows[:, 0])) * classes // AUX.count
-        told["statistic"] = METHODS[method]
+        told["statistic"] = METHODS[PrivateEnsemble(1.0, method=method).method]
         return [PartyContribution.of(f"p{i}", votes, AUX, **told) for i in range(4)]
     shape, told = (4,) if classes == 2 else (4, classes), {**told, "lam": 0.5}
     return [

@@ -62,7 +62,7 @@ def test_more_parties_and_more_epsilon_predict_more():
 def test_a_plan_is_a_table_and_words():
     plan = plan_parties(20, [0.5, 1.0], 1e-5, rows=300, features=10)
     assert len(plan.cells()) == 9
-    assert all(len(line) == len(plan.COLUMNS) for line in plan.cells())
+    assert all(len(line) == len(plan.columns) for line in plan.cells())
     assert str(plan).count("out of reach") == 2
     assert plan.to_json()["in_reach"] == [False, False]
     assert plan.needed[0] > plan.needed[1]

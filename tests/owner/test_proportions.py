@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from builders import assert_noise
+from suffice.engines.local import fold
 from suffice.errors import (
     BudgetError,
     ForeignRowsError,
@@ -19,20 +20,16 @@ from suffice.errors import (
 )
 from suffice.models.simplex import nearest_proportions
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.exact import labelled_batches
 from suffice.owner.proportions.bags import assign_bags
-from suffice.owner.proportions.exact import ExactCounts
-from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.owner.proportions.plan import (
+from suffice.owner.proportions.choosing import (
     MECHANISMS,
-    Settings,
+    DirichletSettings,
     bag_sizes,
     best_count_noise,
     count_noise,
-    plan_proportions,
-    plan_skew,
-    skew_epsilon,
 )
+from suffice.owner.proportions.mechanism import BagSource, LabelProportions
+from suffice.owner.proportions.plan import plan_proportions, plan_skew, skew_epsilon
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta
 from suffice.privacy.events import Approximate, Gaussian, Laplace
@@ -64,11 +61,15 @@ def many_draws(name: str, classes: int, sets: int, price: tuple, overlap: int = 
 
 def exact_counts(labels: np.ndarray, sets: list) -> np.ndarray:
     """Return the integers that noise is added to: rows of nothing, under these labels."""
-    table = open_table(np.zeros((len(labels), 1)))
-    public = mechanism()._public_rows(table, sets, None, None, None)
-    exact = ExactCounts(public, read_bags(table, sets), (0, 1, 2))
-    exact.read(labelled_batches(public, labels, (0, 1, 2)), None)
-    return exact.counts
+    return counted(mechanism(epsilon=100.0), np.zeros((len(labels), 1)), labels, sets)
+
+
+def counted(
+    asked: LabelProportions, rows: np.ndarray, labels: np.ndarray, sets: list
+) -> np.ndarray:
+    public = asked.public(BagSource(rows, labels, sets))
+    procedure = asked.choose(public)
+    return fold(public.batches(), procedure.accumulator(identified=False)).result()
 
 
 # --- what leaves
@@ -322,7 +323,7 @@ def test_the_bounded_dirichlet_has_its_spread_and_ten_per_cent_less_is_noticed()
     """Seeded: the share of one class against its Beta law; the urn alone is in test_dirichlet."""
     sets, classes, size = 1500, 3, 300
     about = bag_sizes([size] * sets, classes)
-    way = count_noise("scaled-dirichlet-bounded", about, 1.0, 0.05, Settings(kappa=8))
+    way = count_noise("scaled-dirichlet-bounded", about, 1.0, 0.05, DirichletSettings(kappa=8))
     counts = np.tile([30, 70, 200], (sets, 1))
     total = size + classes * way.kappa
     shares = (way.draw(counts)[:, 0] + way.kappa) / total
@@ -369,7 +370,7 @@ def test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger(tmp_pa
 def test_predictions_for_many_sizes_are_those_for_each():
     sizes = list(range(60, 600, 3))
     for name in ("laplace-prior", "scaled-dirichlet", "scaled-dirichlet-bounded"):
-        told = Settings(kappa=64)
+        told = DirichletSettings(kappa=64)
         together = count_noise(name, bag_sizes(sizes, 3), 0.3, 0.01, told).distortion()
         for k in (0, 7, 100, len(sizes) - 1):
             alone = count_noise(name, bag_sizes([sizes[k]], 3), 0.3, 0.01, told).distortion()
@@ -452,15 +453,15 @@ def test_a_set_is_neither_a_feature_nor_the_label():
 @pytest.mark.parametrize(
     ("options", "arguments", "says"),
     [
-        ({}, {"bags": None}, "which set each row is in"),
+        ({}, {"bags": None}, "which bag each row is in"),
         ({}, {"y": None}, "labels once"),
         ({"names": ["north", "south", "west", "east"]}, {}, "'east' among them"),
         ({"names": ["north", "north"]}, {}, "same name"),
-        ({"epsilon": 0.001}, {}, "too small.*Join sets, or raise epsilon"),
+        ({"epsilon": 0.001}, {}, "too small.*Join bags, or raise epsilon"),
         ({"mechanism": "magic"}, {}, "must be one of auto, laplace"),
         ({"mechanism": "gaussian"}, {}, "delta above zero"),
         ({"epsilon": -1.0}, {}, "epsilon must be a positive"),
-        ({"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.05}, {}, "rule for sigma"),
+        ({"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.05}, {}, "sigma_rule must be one of"),
     ],
 )
 def test_what_cannot_be_released_is_refused_with_what_to_change(options, arguments, says):
@@ -536,7 +537,7 @@ def test_the_trade_between_skew_and_noise_has_a_middle():
     assert plan.chosen not in (plan.rows[0], plan.rows[-1])
     with pytest.raises(ParameterError, match="no skew"):
         plan_skew(6000, 2, 0.1)
-    with pytest.raises(ParameterError, match="a row for every set"):
+    with pytest.raises(ParameterError, match="a row for every bag"):
         plan_skew(1, 2, 1.0)
 
 
@@ -545,9 +546,4 @@ def test_counts_over_several_batches_are_those_of_one(monkeypatch):
     from suffice.tables import sources
 
     monkeypatch.setattr(sources, "BATCH_ROWS", 128)
-    asked = mechanism()
-    table = open_table(X)
-    public = asked._public_rows(table, BAGS, None, None, None)
-    exact = ExactCounts(public, read_bags(table, BAGS), (0, 1, 2))
-    exact.read(labelled_batches(public, Y, (0, 1, 2)), None)
-    np.testing.assert_array_equal(exact.counts, EXACT)
+    np.testing.assert_array_equal(counted(mechanism(), X, Y, BAGS), EXACT)

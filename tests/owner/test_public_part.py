@@ -10,14 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from neighbours import WAYS, differences
+from suffice.engines.local import fold
 from suffice.errors import TableError
-from suffice.owner.operator.exact import ExactSums, unlabelled_batches
 from suffice.owner.operator.mechanism import MeanOperator
-from suffice.owner.public_rows import read_public_rows
+from suffice.owner.source import PublicSource, unlabelled_batches
 from suffice.tables import sources
 
 MAPS = (None, "rff:24", "nystroem:20", "polynomial:2", "pca:3", "whiten:3")
-READ = {"features": None, "categories": None, "clip": None, "intercept": None}
 
 
 # --- neighbours
@@ -70,22 +69,21 @@ def table() -> pa.Table:
 
 
 def fitted(path, map_spec):
-    return read_public_rows(
-        path, label="label", missing="error", pipeline=None, map_spec=map_spec, **READ
-    )
+    return MeanOperator(1.0, map=map_spec).public_rows(path, "label")
 
 
 def public_numbers(path, pipeline=None, map_spec=None) -> tuple:
     """Return every public number of a release of this file: pipeline, reach, sensitivity, rows."""
-    options = {**READ, "missing": "error", "map_spec": None if pipeline else map_spec}
-    public = read_public_rows(path, label="label", pipeline=pipeline, **options)
     shown = []
     for mechanism in ("laplace", "gaussian"):
-        operator = MeanOperator(1.0, 1e-6, mechanism)
-        exact = ExactSums(public, (0, 1), operator._best(public, (0, 1)).shape)
-        exact.read(unlabelled_batches(public), None)
+        options = {"pipeline": pipeline} if pipeline else {"map": map_spec}
+        operator = MeanOperator(1.0, 1e-6, mechanism, **options)
+        public = operator.public(PublicSource(path, label="label"))
+        exact = operator.choose(public).accumulator(identified=False)
+        fold(unlabelled_batches(public.rows.table, public.shown), exact)
         shown += [repr(exact.sensitivity), exact.row_set(None).hash]
-    return public.pipeline.digest(), *shown
+        shown.append(public.rows.pipeline.digest())
+    return tuple(shown)
 
 
 def write(table: pa.Table, path, kind: str, parts: int, rng) -> None:

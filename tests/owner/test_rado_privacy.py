@@ -8,6 +8,7 @@ import math
 import warnings
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -24,7 +25,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.overlap import SharedRowsWarning
 from suffice.owner.rados.guarantees import most_memberships
 from suffice.owner.rados.mechanism import Rados, plan_rados
-from suffice.owner.rados.procedures import procedure_for
+from suffice.owner.rados.procedures import RadoProcedure, procedure_for
 from suffice.owner.rados.signs import ChosenSubsets, binomials
 from suffice.privacy import randomness
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
@@ -38,22 +39,35 @@ NAMES = ["x0", "x1", "x2"]
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "ranges": (-1, 1), "bound": 1.0}
 
 
-def way_for(X, y, seed, **options):
-    """Return the way of a release with its rows taken, under the signs of this seed."""
+@dataclass
+class Summed:
+    """A procedure, and the exact sums that it has made."""
+
+    procedure: RadoProcedure
+    state: tuple
+
+    @property
+    def noise(self):
+        return self.procedure._noise
+
+
+def sums_of(X, y, seed, **options) -> Summed:
+    """Return the procedure of a release and its rows summed, under the signs of this seed."""
     mechanism = Rados(**{**ASKED, **options})
     rows = mechanism.private_rows(np.asarray(X, dtype=float))
-    way = procedure_for(mechanism.task(rows, len(X)))
+    procedure = procedure_for(mechanism.request(rows, len(X)))
+    summed = Summed(procedure, procedure.begin())
     batch = pa.record_batch(list(np.asarray(X, dtype=float).T), NAMES)
     with randomness._seeded_for_tests(seed):
         vectors = rows.pipeline.finished(rows.encoded(batch)).T
-        way.take(vectors, np.where(np.asarray(y) == 1, 1.0, -1.0))
-        exact(way)  # the last block is drawn here
-    return way
+        procedure.add_rows(summed.state, vectors, np.where(np.asarray(y) == 1, 1.0, -1.0))
+        exact(summed)  # the last block is drawn here
+    return summed
 
 
-def exact(way) -> np.ndarray:
+def exact(summed: Summed) -> np.ndarray:
     """Return the integers that noise would be added to."""
-    return way._subsets.result()
+    return summed.state[0].result()
 
 
 def moved(one, other) -> float:
@@ -70,7 +84,7 @@ def data(seed: int, rows: int = 40):
 
 def test_labels_are_in_the_shared_vector_only():
     X, y = data(0)
-    one, other = (way_for(X, labels, 1, unit="label", count=8) for labels in (y, 1 - y))
+    one, other = (sums_of(X, labels, 1, unit="label", count=8) for labels in (y, 1 - y))
     np.testing.assert_array_equal(exact(one), exact(other))
 
 
@@ -80,10 +94,10 @@ def test_one_label_moves_the_shared_vector_by_its_row_at_most(seed, place):
     X, y = data(seed)
     y2 = y.copy()
     y2[place] = 1 - y[place]
-    one, other = (way_for(X, labels, 1, unit="label", count=4) for labels in (y, y2))
-    step = one._negative.result() - other._negative.result()
-    assert np.linalg.norm(step) <= one._noise.sensitivity.l2
-    assert np.abs(step).sum() <= one._noise.sensitivity.l1
+    one, other = (sums_of(X, labels, 1, unit="label", count=4) for labels in (y, y2))
+    step = one.state[1].result() - other.state[1].result()
+    assert np.linalg.norm(step) <= one.noise.sensitivity.l2
+    assert np.abs(step).sum() <= one.noise.sensitivity.l1
 
 
 def test_a_row_at_the_bound_moves_it_as_far_as_is_paid_for():
@@ -91,9 +105,9 @@ def test_a_row_at_the_bound_moves_it_as_far_as_is_paid_for():
     X[5] = (1.0, 1.0, 1.0)  # longer than the bound: clipped to it
     y2 = y.copy()
     y2[5] = 1 - y[5]
-    one, other = (way_for(X, labels, 1, unit="label", count=4) for labels in (y, y2))
-    step = np.linalg.norm(one._negative.result() - other._negative.result())
-    assert step == pytest.approx(one._noise.sensitivity.l2, rel=1e-8)
+    one, other = (sums_of(X, labels, 1, unit="label", count=4) for labels in (y, y2))
+    step = np.linalg.norm(one.state[1].result() - other.state[1].result())
+    assert step == pytest.approx(one.noise.sensitivity.l2, rel=1e-8)
 
 
 def test_all_rados_carry_the_same_noise():
@@ -101,8 +115,8 @@ def test_all_rados_carry_the_same_noise():
     options = {**ASKED, "unit": "label", "count": 16, "signs": "iid"}
     with randomness._seeded_for_tests(9):
         noisy = Rados(**options).release(X, y, ledger=None)
-    plain = way_for(X, y, 9, unit="label", count=16, signs="iid")
-    true = (exact(plain) - plain._negative.result()) * plain.step
+    plain = sums_of(X, y, 9, unit="label", count=16, signs="iid")
+    true = (exact(plain) - plain.state[1].result()) * plain.procedure.step
     noise = noisy.arrays["rados"] - true
     assert np.ptp(noise, axis=0).max() < 1e-9
     assert (np.abs(noise[0]) > 0).all()
@@ -138,7 +152,7 @@ def test_under_a_fixed_support_shared_noise_would_tell_labels():
     shared = sum(min(one[d], other[d]) for d in one)
     assert shared / 4 == 0.5  # only "both rados are the same" has a chance under either
     with pytest.raises(ParameterError, match="does not protect labels"):
-        way_for(*data(0), 0, unit="label", support=5)
+        sums_of(*data(0), 0, unit="label", support=5)
 
 
 # ------------------------------------------------------------------ records: the whole matrix
@@ -157,8 +171,8 @@ def test_one_record_never_moves_the_matrix_further_than_is_paid_for(seed, place,
     X2[place], y2[place] = np.random.default_rng(seed + 1).normal(size=3) * 9, seed % 2
     options = {"unit": "record", "signs": signs, "count": count}
     # The label may change: memberships are coupled, which is what weighting by labels does.
-    one, other = way_for(X, y, 7, **options), way_for(X2, y2, 7, **options)
-    assert moved(one, other) <= one._noise.sensitivity.l2
+    one, other = sums_of(X, y, 7, **options), sums_of(X2, y2, 7, **options)
+    assert moved(one, other) <= one.noise.sensitivity.l2
 
 
 @pytest.mark.parametrize("count", [8, 32])
@@ -173,10 +187,10 @@ def test_balanced_signs_attain_sqrt_two_n(count, turned):
     else:
         X2[11] = -X[11]
     options = {"unit": "record", "count": count, "intercept": 0.0}
-    one, other = way_for(X, y, 5, **options), way_for(X2, y2, 5, **options)
-    reach = one._noise.sensitivity.l2
+    one, other = sums_of(X, y, 5, **options), sums_of(X2, y2, 5, **options)
+    reach = one.noise.sensitivity.l2
     assert moved(one, other) == pytest.approx(reach, rel=1e-8)
-    assert reach * one.step == pytest.approx(math.sqrt(2 * count) * 1.0, rel=1e-8)
+    assert reach * one.procedure.step == pytest.approx(math.sqrt(2 * count) * 1.0, rel=1e-8)
 
 
 def test_free_signs_come_near_their_bound():
@@ -188,8 +202,8 @@ def test_free_signs_come_near_their_bound():
     for place in range(0, 200, 5):
         X2 = X.copy()
         X2[place] = -X[place]
-        one, other = way_for(X, y, 5, **options), way_for(X2, y, 5, **options)
-        reach, largest = one._noise.sensitivity.l2, max(largest, moved(one, other))
+        one, other = sums_of(X, y, 5, **options), sums_of(X2, y, 5, **options)
+        reach, largest = one.noise.sensitivity.l2, max(largest, moved(one, other))
     assert largest == pytest.approx(reach, rel=1e-8)
 
 
@@ -315,14 +329,14 @@ def test_one_value_moves_its_own_coordinates_by_its_range(signs):
     X2 = X.copy()
     X[4, 1], X2[4, 1] = -5.0, 5.0  # held to -1 and 1
     options = {"unit": "attribute", "attributes": ["x1"], "bound": None, "signs": signs}
-    one, other = (way_for(rows, y, 3, count=8, **options) for rows in (X, X2))
+    one, other = (sums_of(rows, y, 3, count=8, **options) for rows in (X, X2))
     difference = exact(one) - exact(other)
     assert not difference[:, [0, 2, 3]].any()
-    reach = one._noises["x1"].sensitivity.l2
+    reach = one.procedure._noises["x1"].sensitivity.l2
     assert np.linalg.norm(difference.astype(float)) <= reach
     if signs == "hadamard":
         assert np.linalg.norm(difference.astype(float)) == pytest.approx(reach, rel=1e-8)
-        assert reach * one.step == pytest.approx(2 * math.sqrt(4), rel=1e-8)
+        assert reach * one.procedure.step == pytest.approx(2 * math.sqrt(4), rel=1e-8)
 
 
 def test_attributes_have_noise_on_their_coordinates_and_a_promise_each():
@@ -357,7 +371,7 @@ def test_a_record_may_be_replaced_but_not_its_box():
     """Rows are never clipped where an attribute is protected: one value would move the others."""
     X, y = data(6)
     options = {"unit": "attribute", "attributes": ["x1"], "bound": None, "count": 4}
-    pipeline = way_for(X, y, 3, **options).task.rows.pipeline
+    pipeline = sums_of(X, y, 3, **options).procedure.request.rows.pipeline
     corners = np.array(list(product((-9, 9), repeat=3)), dtype=float)
     batch = pa.record_batch(list(np.clip(corners, -1, 1).T), NAMES)
     np.testing.assert_array_equal(np.abs(pipeline.transform(batch)[:, :3]), 1.0)

@@ -348,12 +348,12 @@ def test_an_earlier_pipeline_can_be_used_again():
         ({"epsilon": 1.0}, "say what epsilon protects"),
         ({"unit": "label"}, "needs an epsilon"),
         ({"noise_on": "records"}, "needs an epsilon"),
-        ({"noise": "local"}, "joint or edges"),
+        ({"noise_on": "local"}, "sums, records"),
         ({**LABEL, "noise_on": "records"}, "must be 'record'"),
         ({**LABEL, "support": 5}, "does not protect labels"),
         ({"epsilon": 1.0, "unit": "record"}, "delta > 0"),
-        ({"epsilon": 1.0, "unit": "party"}, "label, record or attribute"),
-        ({"epsilon": 1.0, "unit": "person"}, "is no unit"),
+        ({"epsilon": 1.0, "unit": "party"}, "label, record, attribute"),
+        ({"epsilon": 1.0, "unit": "person"}, "label, record, attribute"),
         ({**RECORD, "unit": "attribute"}, "name the protected columns"),
         ({**RECORD, "attributes": ["age"]}, "name the protected columns"),
         ({**RECORD, "unit": "attribute", "attributes": ["nose"]}, "no column 'nose'"),
@@ -416,7 +416,7 @@ def test_a_ledger_pays_once_for_the_same_request(tmp_path):
 def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(0.5, 1e-5)}})
     drawn = []
-    monkeypatch.setattr("suffice.owner.rados.procedures._Edges.take", lambda *_: drawn.append(1))
+    monkeypatch.setattr("suffice.owner.rados.procedures._Edges.add_rows", lambda *_: drawn.append(1))
     with pytest.raises(BudgetError):
         of_table(ledger=ledger, dataset="d", noise_on="records", **RECORD)
     assert drawn == []

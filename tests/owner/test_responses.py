@@ -176,7 +176,7 @@ def test_promises_need_no_data_and_are_those_of_the_release():
         ({"feature_noise": "much"}, "'size': .* number"),
         ({"feature_noise": 1e-9}, "hides nothing"),
         ({"feature_noise": 1e12}, "leaves nothing"),
-        ({"kernel": "uniform"}, "Fourier"),
+        ({"kernel": "uniform"}, "must be one of gaussian, laplace"),
         ({"delta": 0.0}, "needs delta > 0"),
         ({"ranges": {"size": (3, -1)}}, "low < high"),
         ({"ranges": {"size": (1e17, 1e17 + 64)}}, "too far from zero"),

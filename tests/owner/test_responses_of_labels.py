@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from suffice.engines.local import fold
 from suffice.errors import (
     BudgetError,
     DataChangedError,
@@ -21,8 +22,8 @@ from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.exact import ExactLabels, labelled_batches
-from suffice.owner.operator.mechanism import MeanOperator, _RandomisedLabels
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.source import PublicSource
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.privacy.response import Response
@@ -45,14 +46,15 @@ def operator(epsilon: float = 1.0, classes: int = 2, **options) -> MeanOperator:
 
 def estimates(classes: int, draws: int) -> tuple[np.ndarray, np.ndarray, list]:
     """Return the mapped rows, the exact operator and what each of many releases says of it."""
-    mechanism, names = operator(classes=classes), tuple(range(classes))
-    public = mechanism.public_rows(X)
-    way = _RandomisedLabels(ExactLabels(public, names), mechanism.epsilon)
-    way.exact.read(labelled_batches(public, LABELS[classes], names), None)
-    guarantee = mechanism._guarantee(way.calibrated())
-    rows, name = design_matrix(X, public.pipeline), way.exact.row_set(None)
+    mechanism = operator(classes=classes)
+    public = mechanism.public(PublicSource(X, LABELS[classes]))
+    procedure = mechanism.choose(public)
+    labels = fold(public.batches(), procedure.accumulator(identified=False))
+    promised = procedure.guarantees(labels)
+    rows = design_matrix(X, public.rows.pipeline)
     found = [
-        estimate_mean_operator(rows, Released(way.draw(name, guarantee))) for _ in range(draws)
+        estimate_mean_operator(rows, Released(procedure.draw(labels, promised)))
+        for _ in range(draws)
     ]
     signs = 2 * TWO - 1 if classes == 2 else np.eye(3)[THREE]
     return rows, rows.T @ signs / len(rows), found

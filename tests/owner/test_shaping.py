@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from builders import read_labels
 from suffice.errors import ParameterError
-from suffice.owner.operator.exact import ExactSums, labelled_batches
-from suffice.owner.operator.mechanism import MeanOperator, _NoisySums
+from suffice.owner.operator.exact import ExactSums
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.operator.procedures import NoisySums
 from suffice.owner.operator.shaping import Shape, whitening
+from suffice.owner.source import PublicSource
 from suffice.privacy.noise import Sensitivity
 from suffice.release.artifact import Release
 
@@ -41,9 +44,7 @@ SHAPES = {"fine": FINE, "coarse": COARSE, "large": LARGE}
 
 def read(labels: np.ndarray, classes: int, shape: Shape | None) -> ExactSums:
     names = tuple(range(classes))
-    exact = ExactSums(PUBLIC, names, shape)
-    exact.read(labelled_batches(PUBLIC, labels, names), None)
-    return exact
+    return read_labels(ExactSums(PUBLIC, names, shape), PUBLIC, labels, names)
 
 
 def shaped(labels: np.ndarray, classes: int, shape: Shape) -> np.ndarray:
@@ -198,14 +199,19 @@ def drawn(request) -> tuple[Release, np.ndarray]:
     """Return a shaped release, and the noise of many such, one column of the operator a row."""
     classes = request.param
     exact = read(LABELS[classes], classes, FINE)
-    way = _NoisySums(exact, "gaussian", 1.0, 1e-6)
-    event = way.calibrated()
+    procedure = procedure_of(classes)
+    noise = procedure.noise(exact)
     truth = read(LABELS[classes], classes, None)._sums.result() * exact.unit
-    gaps = [
-        exact.noisy(way._noise).reshape(WIDTH + 1, -1).T - truth for _ in range(2400 // classes**2)
-    ]
-    guarantee = MeanOperator(epsilon=1.0, delta=1e-6, mechanism="gaussian")._guarantee(event)
-    return way.draw(exact.row_set(None), guarantee), np.vstack(gaps)
+    gaps = [exact.noisy(noise).reshape(WIDTH + 1, -1).T - truth for _ in range(2400 // classes**2)]
+    return procedure.draw(exact, procedure.guarantees(exact)), np.vstack(gaps)
+
+
+def procedure_of(classes: int) -> NoisySums:
+    """Return the Gaussian procedure of these rows; its shape is that of what it is given."""
+    operator = MeanOperator(1.0, 1e-6, "gaussian", tuple(range(classes)), clip=1.0)
+    procedure = operator.choose(operator.public(PublicSource(X, LABELS[classes])))
+    assert isinstance(procedure, NoisySums)
+    return procedure
 
 
 def spread_p(values: np.ndarray) -> float:

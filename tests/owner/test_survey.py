@@ -99,7 +99,7 @@ def test_noise_by_epsilon_spends_it_and_no_more(count, epsilon):
         ({"noise": None}, "needs noise"),
         ({"noise": {}}, "needs noise"),
         ({"noise": -1.0}, "positive"),
-        ({"kernel": "uniform"}, "Fourier"),
+        ({"kernel": "uniform"}, "must be one of gaussian, laplace"),
         ({"kernel": "gaussian", "delta": 0.0}, "delta"),
         ({"label": "age"}, "the label"),
         ({"label": "nobody"}, "the label"),

@@ -14,7 +14,7 @@ from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.parties.plan import plan_parties
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.proportions.plan import plan_proportions, plan_skew
-from suffice.owner.publish import publish
+from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.owner.responses.survey import new_survey
@@ -84,9 +84,12 @@ def test_a_file_that_states_such_a_delta_loads_and_is_called_no_protection(delta
     assert not read.protected
     with pytest.raises(UnprotectedError):
         publish(
-            lambda: pytest.fail("nothing is drawn"), [read], ledger=None, dataset=None,
-            request=None, parameters={}, fingerprint=b"",
-        )  # fmt: skip
+            lambda: pytest.fail("nothing is drawn"),
+            [read],
+            Payment(None),
+            parameters={},
+            identity=PrivateIdentity(),
+        )
 
 
 def test_a_large_delta_is_explained_before_any_epsilon():

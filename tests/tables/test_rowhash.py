@@ -264,6 +264,16 @@ def test_an_ordered_hash_is_no_unordered_one_but_knows_it():
     assert digest_of(table).unordered() == hash_of(table)
 
 
-def test_ordered_rows_cannot_be_merged_from_parts():
-    with pytest.raises(TableError, match="one batch after the other"):
-        ordered_of(clinic_table(10)).merge(ordered_of(clinic_table(10, seed=1)))
+def test_ordered_rows_merge_in_their_order_until_a_part_has_let_go_of_them(monkeypatch):
+    table = clinic_table(20)
+    first, second = ordered_of(table.slice(0, 8)), ordered_of(table.slice(8))
+    first.merge(second)
+    assert first.result() == ordered_of(table).result()
+    swapped = ordered_of(table.slice(8))
+    swapped.merge(ordered_of(table.slice(0, 8)))
+    assert swapped.result() != first.result()
+    monkeypatch.setattr("suffice.tables.rowhash._MOST_HELD", 64)
+    large = ordered_of(table.slice(8))
+    with pytest.raises(TableError, match="too large for a hash of rows in order"):
+        ordered_of(table.slice(0, 8)).merge(large)
+    large.merge(ordered_of(table.slice(0, 2)))  # as the first of several it still goes on

@@ -53,7 +53,7 @@ def _release_command(name: str) -> TyperCommand:
     def run(asked: Asked) -> None:
         table: Path = asked.values["table"]["table"]
         written = Written(**asked.values["written"])
-        check_outputs(written.output, *asked.writes, reads=(table, *asked.reads, *written.reads))
+        check_outputs(*asked.writes, reads=(table, *asked.reads))
         source = asked.fields("source", mechanism.source)
         fields = asked.values["mechanism"]
         payment = paid_by(asked.values["payment"], written)

@@ -56,7 +56,7 @@ def _contribute_command() -> TyperCommand:
 
     def run(asked: Asked) -> None:
         given = _Contributed(**asked.values["given"])
-        check_outputs(given.output, reads=(given.table, *asked.reads))
+        check_outputs(*asked.writes, reads=(given.table, *asked.reads))
         ensemble = PrivateEnsemble(epsilon=1.0, **asked.values["ensemble"])
         rows = asked.make("agreed", AgreedRows).rows
         statistic, classes = METHODS[ensemble.method], ensemble.declared_classes()
@@ -116,7 +116,7 @@ def _aggregate_command() -> TyperCommand:
     def run(asked: Asked) -> None:
         sent = _files(asked.values["sent"]["parts"])
         written = Written(**asked.values["written"])
-        check_outputs(written.output, reads=(*sent, *asked.reads, *written.reads))
+        check_outputs(*asked.writes, reads=(*sent, *asked.reads))
         payment = paid_by(asked.values["payment"], written)
         reports: list[Any] = []
         source = asked.fields("source", RoundSource)

@@ -41,11 +41,6 @@ class Written:
     )
     json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
 
-    @property
-    def reads(self) -> tuple[Path | None, ...]:
-        """What is read on the way out, and must not be written over."""
-        return (self.sign,)
-
 
 def paid_by(payment: Mapping[str, Any], written: Written) -> dict[str, Any]:
     """Return who pays, as a mechanism wants to know it; that nobody does must be said aloud."""

@@ -165,8 +165,11 @@ class Averaged(_ReleasedModel):
     over M, whatever it sends.
     """
 
+    statistic = "parameters"
+
     def __init__(self, public: Round, lam: float) -> None:
-        self.public, self._lam, classes = public, lam, len(public.classes)
+        super().__init__(public)
+        self._lam, classes = lam, len(public.classes)
         self._step = parameter_step(parameter_radius(public.auxiliary, classes, lam))
         two = 2 * largest_parameters(public.auxiliary, classes, lam)
         most = math.ceil(math.sqrt(public.dimension) * two)

@@ -1,9 +1,9 @@
 """What people write after an option."""
 
 import pytest
-from suffice.cli.parsing import lists_by_column, names, one_or_named, values
 
 from suffice.errors import ParameterError
+from suffice.options import ByColumn, lists_by_column, names, value_or_by_column, values
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from suffice.errors import ParameterError
 )
 def test_values_stand_between_commas_and_may_be_quoted(text, meant):
     assert values(text) == meant
-    assert lists_by_column([f"city={text}"], "--categories") == {"city": meant}
+    assert lists_by_column("--categories")([f"city={text}"]) == {"city": meant}
 
 
 def test_names_may_come_in_several_pieces():
@@ -27,10 +27,13 @@ def test_names_may_come_in_several_pieces():
 
 
 def test_one_value_for_all_others_stands_beside_named_ones():
-    assert one_or_named(["1", "a=2", "b=3"], float, "--flip") == (1.0, {"a": 2.0, "b": 3.0})
-    assert one_or_named(["a=2"], float, "--flip") == (None, {"a": 2.0})
-    assert one_or_named(None, float, "--flip") == (None, {})
+    parse = value_or_by_column(float, "--flip")
+    assert parse(["1", "a=2", "b=3"]) == ByColumn({"a": 2.0, "b": 3.0}, 1.0)
+    assert parse(["a=2"]) == ByColumn({"a": 2.0})
+    assert parse(None) is None
+    assert parse(["1", "a=2"])["a"] == 2.0
+    assert parse(["1", "a=2"])["z"] == 1.0
     with pytest.raises(ParameterError, match="--flip is given twice"):
-        one_or_named(["1", "2"], float, "--flip")
+        parse(["1", "2"])
     with pytest.raises(ParameterError, match="--flip names a column twice"):
-        one_or_named(["a=1", "a=2"], float, "--flip")
+        parse(["a=1", "a=2"])
