@@ -147,9 +147,9 @@ def write_release(
     json: bool,
 ) -> None:
     """Sign a release with ``key`` if there is one, save it, and say what it promises."""
-    from suffice.release.signing import sign
-
     if key is not None:
+        from suffice.release.signing import sign
+
         release = sign(release, key)
     release.save(output)
     if json:
