@@ -54,7 +54,7 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
         inspect = ("-m", "suffice", "inspect", file)
         commands = {"release": (*release, *options), "inspect": inspect}
         imports = python(HERE, *IMPORTS)
-        limits = {"release": 1.4, "inspect": 0.35}
+        limits = {"release": 1.4, "inspect": 0.3}
         for name, limit in limits.items():
             command = python(HERE, *commands[name])
             ratio_of(command, imports, 1)
