@@ -461,7 +461,11 @@ def test_a_set_is_neither_a_feature_nor_the_label():
         ({"mechanism": "magic"}, {}, "must be one of auto, laplace"),
         ({"mechanism": "gaussian"}, {}, "delta above zero"),
         ({"epsilon": -1.0}, {}, "epsilon must be a positive"),
-        ({"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.05}, {}, "sigma_rule must be one of"),
+        (
+            {"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.05},
+            {},
+            "sigma_rule must be one of",
+        ),
     ],
 )
 def test_what_cannot_be_released_is_refused_with_what_to_change(options, arguments, says):

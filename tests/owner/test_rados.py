@@ -416,7 +416,9 @@ def test_a_ledger_pays_once_for_the_same_request(tmp_path):
 def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(0.5, 1e-5)}})
     drawn = []
-    monkeypatch.setattr("suffice.owner.rados.procedures._Edges.add_rows", lambda *_: drawn.append(1))
+    monkeypatch.setattr(
+        "suffice.owner.rados.procedures._Edges.add_rows", lambda *_: drawn.append(1)
+    )
     with pytest.raises(BudgetError):
         of_table(ledger=ledger, dataset="d", noise_on="records", **RECORD)
     assert drawn == []

@@ -30,6 +30,16 @@ def test_delta_is_exact_to_nine_digits(epsilon, multiplier):
         assert gaussian_delta(epsilon, multiplier) == pytest.approx(exact, rel=1e-9)
 
 
+@given(st.floats(-2, 9), st.floats(-1, 30))
+def test_delta_keeps_twelve_digits_whatever_the_multiplier(size, shift):
+    """Also where the two terms are nearly the same, in the tail and on either side of it."""
+    multiplier = 10.0**size
+    epsilon = max(0.0, shift + min(0.5 / multiplier, 2.0)) / multiplier
+    exact = exact_delta(epsilon, multiplier)
+    if exact > 1e-300:
+        assert gaussian_delta(epsilon, multiplier) == pytest.approx(exact, rel=2e-12)
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_multiplier_is_enough_and_a_billionth_less_is_not(epsilon, delta):
     z = gaussian_multiplier(epsilon, delta)
@@ -51,6 +61,15 @@ def test_epsilon_inverts_the_multiplier_and_rounds_up(epsilon, delta):
     found = gaussian_epsilon(delta, z)
     assert found == pytest.approx(epsilon, rel=1e-9, abs=1e-10)
     assert exact_delta(found, z) <= delta
+
+
+@given(st.floats(-15, -0.7), st.floats(-2, 6))
+def test_epsilon_is_enough_and_a_billionth_less_is_not(size, scale):
+    delta, multiplier = 10.0**size, 10.0**scale
+    epsilon = gaussian_epsilon(delta, multiplier)
+    assert exact_delta(epsilon, multiplier) <= delta
+    if epsilon > 1e-5:
+        assert exact_delta(epsilon * (1 - 1e-9), multiplier) > delta
 
 
 def test_epsilon_is_zero_where_delta_alone_covers_the_difference():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -175,3 +176,18 @@ def test_an_impossible_budget_is_refused(epsilon, delta):
 
 def test_the_smallest_delta_can_be_shown():
     assert str(Budget(1.0, 1e-310)) == "epsilon 1, delta 1e-310"
+
+
+def test_the_epsilon_that_a_file_states_keeps_its_last_digit():
+    """Else another machine, or version, would change the bytes that were signed."""
+    guarantee = Guarantee(Unit.LABEL, Gaussian(3.0), 1e-6)
+    moved = {**guarantee.to_json(), "epsilon": guarantee.epsilon * (1 + 1e-12)}
+    read = Guarantee.from_json(moved)
+    assert read.to_json() == moved
+    assert read == guarantee
+    assert read.narrowed("label").epsilon == moved["epsilon"]
+    assert replace(read, delta=1e-5).epsilon == replace(guarantee, delta=1e-5).epsilon
+    other = Gaussian(4.0)
+    assert replace(read, event=other).epsilon == other.epsilon(1e-6)
+    with pytest.raises(CorruptFileError, match="epsilon stated"):
+        Guarantee.from_json({**moved, "epsilon": guarantee.epsilon * (1 - 1e-8)})

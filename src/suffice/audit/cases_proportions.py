@@ -243,7 +243,7 @@ def _drawn() -> Iterator[Case]:
         sample=sound.sample, score=sound.score, samples=FEW, claimed=epsilon, delta=delta,
     )  # fmt: skip
     yield case
-    bare = of(_Unpadded(bounded.sets, epsilon, delta, 3))
+    bare = of(_Unpadded(bounded.bags, epsilon, delta, 3))
     yield case.twin(
         "kappa left out", "sigma is that of counts plus kappa, and the draw is from the counts",
         sample=bare.sample, score=lambda _: lambda outputs: outputs[:, 0], samples=FEW // 4,

@@ -55,7 +55,6 @@ def inspect(
 
 def _description(release: Any) -> list[tuple[str, str]]:
     from suffice.release.kinds import kind_named
-    from suffice.release.signing import fingerprint
 
     lines = [("holds", kind_named(release.kind).title), *_part_lines(release)]
     lines.append(("classes", listed(release.classes)))
@@ -69,6 +68,8 @@ def _description(release: Any) -> list[tuple[str, str]]:
     lines.append(("written by", name(release.library)))
     signed = "no"
     if release.signature is not None:
+        from suffice.release.signing import fingerprint
+
         signed = f"by key {fingerprint(release.signature)}; check whose it is with suffice verify"
     lines.append(("signed", signed))
     return lines

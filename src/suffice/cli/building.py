@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from suffice.cli.checks import check_outputs
 from suffice.errors import ParameterError, SufficeError
 from suffice.options import Group, Option, options_of
 
@@ -52,15 +53,9 @@ def selected_fields(kind: type, select: Callable[[str, Option], Option | None]) 
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for on the command line.
-
-    ``values`` are the fields of each part that were given, ``reads`` and ``writes`` the files that
-    the options name.
-    """
+    """What was asked for on the command line: the fields of each part that were given."""
 
     values: Mapping[str, dict[str, Any]]
-    reads: tuple[Path, ...]
-    writes: tuple[Path, ...]
 
     def make(self, part: str, kind: type, **more: Any) -> Any:
         """Return the value of a part; dataclasses in it are made from their own fields."""
@@ -101,6 +96,7 @@ def make_command(
     slots.sort(key=lambda slot: not slot.option.argument)
 
     def called(**given: Any) -> None:
+        _check_files(slots, given)
         run(_asked(slots, given))
 
     called.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -118,6 +114,7 @@ def make_command(
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name, cls=_Grouped, help=help, epilog=example or None)(called)
     made: Any = typer.main.get_command(app)
+    made.slots = slots  # for those who want to know what it takes
     return made
 
 
@@ -217,26 +214,35 @@ def _chooser(option: Option) -> Callable[[str], str]:
     return chosen
 
 
+def _check_files(slots: Sequence[_Slot], given: Mapping[str, Any]) -> None:
+    """Raise before any work if a file would be written over that is read, or cannot be written."""
+    files: dict[bool, list[Path | None]] = {True: [], False: []}
+    for slot in slots:
+        value, option = given[slot.key], slot.option
+        for text in value if isinstance(value, list) else [value]:
+            if option.path is not None and text is not None:
+                files[option.writes].append(option.path(str(text)))
+    check_outputs(*files[True], reads=files[False])
+
+
 def _asked(slots: Sequence[_Slot], given: Mapping[str, Any]) -> Asked:
     """Return the fields that were given, parsed; one that was given in two ways is an error."""
     values: dict[str, dict[str, Any]] = {slot.part: {} for slot in slots}
-    files: dict[bool, list[Path]] = {True: [], False: []}
-    used: dict[tuple[str, str], _Slot] = {}
+    used: dict[tuple[str, str], tuple[_Slot, Any]] = {}
     for slot in slots:
         value = given[slot.key]
         if value is None or value == []:
             continue
         place = (slot.part, slot.field)
         if place in used:
-            names = f"{used[place].option.name} or {slot.option.name}"
-            raise ParameterError(f"say it once: {names}.")
-        used[place] = slot
-        for text in value if isinstance(value, list) else [value]:
-            path = slot.option.path(str(text)) if slot.option.path is not None else None
-            if path is not None:
-                files[slot.option.writes].append(path)
+            before, former = used[place]
+            if not (slot.option.many and slot.option.hidden):
+                names = f"{before.option.name}, or {slot.option.name}"
+                raise ParameterError(f"say it once: {names}.")
+            value = [*former, *value]  # an old name that could stand beside the new one
+        used[place] = (slot, value)
         values[slot.part][slot.field] = _parsed(slot.option, value)
-    return Asked(values, tuple(files[False]), tuple(files[True]))
+    return Asked(values)
 
 
 def _parsed(option: Option, value: Any) -> Any:

@@ -9,7 +9,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from suffice.cli.building import Asked, Parts, make_command, selected_fields
-from suffice.cli.checks import check_outputs
 from suffice.cli.output import progress, say, show_json, show_table
 from suffice.cli.releasing import Written, paid_by, with_ledger_classes, write_release
 from suffice.cli.warned import owner_warnings
@@ -53,7 +52,6 @@ def _release_command(name: str) -> TyperCommand:
     def run(asked: Asked) -> None:
         table: Path = asked.values["table"]["table"]
         written = Written(**asked.values["written"])
-        check_outputs(*asked.writes, reads=(table, *asked.reads))
         source = asked.fields("source", mechanism.source)
         fields = asked.values["mechanism"]
         payment = paid_by(asked.values["payment"], written)
@@ -78,8 +76,7 @@ def _plan_command(name: str) -> TyperCommand:
 
         def run(asked: Asked) -> None:
             shown = _Shown(**asked.values["shown"])
-            check_outputs(*asked.writes, reads=asked.reads)
-            shown.show(lambda: planner(**asked.values["planner"]).plan())
+                shown.show(lambda: planner(**asked.values["planner"]).plan())
 
         return make_command(name, parts, run, help=_plan_summary(name))
     parts = {
@@ -91,7 +88,6 @@ def _plan_command(name: str) -> TyperCommand:
 
     def run_on_table(asked: Asked) -> None:
         table = asked.values["table"]["table"]
-        check_outputs(*asked.writes, reads=(table, *asked.reads))
         fields = dict(asked.values["mechanism"])
         epsilons = fields.pop("epsilon")
         request = mechanism(epsilon=epsilons[0], **fields)
@@ -119,6 +115,7 @@ class _Table:
     table: Path = option(
         help="Parquet, CSV or Feather file, or a folder of them.",
         group=Group.DATA,
+        path=Path,
         argument=True,
     )
 

@@ -7,7 +7,6 @@ from typing import Any
 from typer.core import TyperCommand
 
 from suffice.cli.building import Asked, make_command, selected_fields
-from suffice.cli.checks import check_outputs
 from suffice.cli.output import progress, show_json, show_pairs
 from suffice.cli.releasing import Written, paid_by, write_release
 from suffice.cli.warned import owner_warnings
@@ -21,7 +20,9 @@ __all__ = ["COMMANDS"]
 class _Contributed:
     """What a party gives, and where its contribution goes."""
 
-    table: Path = option(help="The party's private records.", group=Group.DATA, argument=True)
+    table: Path = option(
+        help="The party's private records.", group=Group.DATA, argument=True, path=Path
+    )
     label: str | None = option(None, help="Column of their labels.", group=Group.DATA)
     cast: str | None = option(
         None,
@@ -56,7 +57,6 @@ def _contribute_command() -> TyperCommand:
 
     def run(asked: Asked) -> None:
         given = _Contributed(**asked.values["given"])
-        check_outputs(*asked.writes, reads=(given.table, *asked.reads))
         ensemble = PrivateEnsemble(epsilon=1.0, **asked.values["ensemble"])
         rows = asked.make("agreed", AgreedRows).rows
         statistic, classes = METHODS[ensemble.method], ensemble.declared_classes()
@@ -103,6 +103,7 @@ class _Sent:
         group=Group.DATA,
         argument=True,
         many=True,
+        path=Path,
         parse=lambda texts: [Path(text) for text in texts],
     )
 
@@ -116,7 +117,6 @@ def _aggregate_command() -> TyperCommand:
     def run(asked: Asked) -> None:
         sent = _files(asked.values["sent"]["parts"])
         written = Written(**asked.values["written"])
-        check_outputs(*asked.writes, reads=(*sent, *asked.reads))
         payment = paid_by(asked.values["payment"], written)
         reports: list[Any] = []
         source = asked.fields("source", RoundSource)

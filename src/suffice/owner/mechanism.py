@@ -35,6 +35,7 @@ __all__ = [
     "CLASSES",
     "DELTA",
     "EPSILON",
+    "Exact",
     "Mechanism",
     "Procedure",
     "Public",

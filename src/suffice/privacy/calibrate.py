@@ -7,15 +7,18 @@ multiplier z = sigma / sensitivity,
 
 Written a and b for the two arguments, e^epsilon phi(b) = phi(a), so the difference is
 phi(a) (R(-a) - R(-b)) with R the Mills ratio: no overflow, and relative accuracy in the far tail.
+Where z is large, -a and -b are near each other, and the difference of R is the integral over
+1 - t R(t) = -R'(t) between them, which loses no digits.
+
+This is the standard library's mathematics. scipy has R and roots of functions as well; importing it
+takes longer than all else that reading a release needs, and its differences lose digits.
 """
 
 import math
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
-
-from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr
 
 from suffice.errors import ParameterError
 
@@ -35,8 +38,20 @@ __all__ = [
 NO_PROTECTION_DELTA = 0.1  # from here on that is one unit in ten or more: refused, in one place
 EXPLAINED_DELTA = 1e-3  # above this, a guarantee says so before it says anything else
 
-# A root is moved this far (relative) to the safe side: wide of brentq's tolerance, short of 1e-9.
+# A root is moved this far (relative) to the safe side: wide of its tolerance, short of 1e-9.
 _SAFETY = 1e-11
+_TOLERANCE = 1e-14  # of a root, relative
+_LEAST_ROOT = 1e-16
+_FAR = 25.0  # from here on the series of erfc has 17 digits, and e^(x^2) will soon overflow
+_NARROW = 0.25  # below this 1/(2z) counts as small
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+# Gauss and Legendre's eight points between -1 and 1, with their weights; and the same below zero.
+_POINTS = (
+    (0.18343464249564980, 0.36268378337836198),
+    (0.52553240991632899, 0.31370664587788729),
+    (0.79666647741362674, 0.22238103445337447),
+    (0.96028985649753623, 0.10122853629037626),
+)
 _own = threading.local()  # each thread's numbers of many digits, which are slow to set up
 
 
@@ -91,14 +106,78 @@ def _float(value: Any) -> float:
         return math.nan
 
 
+def _scaled_tail(x: float) -> float:
+    """Return e^(x^2) erfc(x), to a few units of the last digit."""
+    if x < 0:
+        return 2 * math.exp(x * x) - _scaled_tail(-x)
+    if x < _FAR:
+        near = round(x * 2**20) / 2**20  # its square is exact, so that no digit of x^2 is lost
+        return math.exp(near * near) * math.exp((x - near) * (x + near)) * math.erfc(x)
+    term = total = 1.0
+    for k in range(1, 16, 2):
+        term *= -k / (2 * x * x)
+        total += term
+    return total / (x * math.sqrt(math.pi))
+
+
+def _mills(t: float) -> float:
+    """Return R(t) = (1 - Phi(t)) / phi(t)."""
+    return math.sqrt(math.pi / 2) * _scaled_tail(t / math.sqrt(2))
+
+
+def _log_normal(x: float) -> float:
+    """Return ln Phi(x)."""
+    if x > 0:
+        return math.log1p(-0.5 * math.erfc(x / math.sqrt(2)))
+    return math.log(0.5 * _scaled_tail(-x / math.sqrt(2))) - 0.5 * x * x
+
+
 def _log_delta(epsilon: float, multiplier: float) -> float:
     half, shift = 0.5 / multiplier, epsilon * multiplier
     upper, lower = half - shift, -half - shift
-    if upper > 0:  # here delta is large and the plain difference is accurate
-        log_upper, log_lower = float(log_ndtr(upper)), float(log_ndtr(lower))
+    if half < _NARROW:
+        gap = half * math.fsum(
+            weight * (1 - t * _mills(t))
+            for point, weight in _POINTS
+            for t in (shift + half * point, shift - half * point)
+        )
+    elif upper > 0:  # here delta is large and the plain difference is accurate
+        log_upper, log_lower = _log_normal(upper), _log_normal(lower)
         return math.log(-math.expm1(epsilon + log_lower - log_upper)) + log_upper
-    mills = float(erfcx(-upper / math.sqrt(2)) - erfcx(-lower / math.sqrt(2)))
-    return -0.5 * upper * upper - math.log(2) + math.log(mills) if mills > 0 else -math.inf
+    else:
+        gap = _mills(-upper) - _mills(-lower)
+    return -0.5 * upper * upper - _LOG_ROOT_TWO_PI + math.log(gap) if gap > 0 else -math.inf
+
+
+def _root(falling: Callable[[float], float]) -> float:
+    """Return where a falling function of positive numbers crosses zero, to 1e-14 and from above.
+
+    Between powers of two, by false position with Dowell & Jarratt's halving (1971).
+    """
+    high = 1.0
+    while (above := falling(high)) > 0:
+        high *= 2
+    low = high / 2
+    while (below := falling(low)) <= 0:
+        if low < _LEAST_ROOT:
+            return low
+        high, above, low = low, below, low / 2
+    last = 0
+    while high - low > _TOLERANCE * high:
+        middle = (low * above - high * below) / (above - below)
+        if not low < middle < high:  # also if ``above`` is infinite
+            middle = (low + high) / 2
+            if middle in (low, high):
+                break
+        value = falling(middle)
+        if value > 0:
+            low, below = middle, value
+            above /= 2 if last > 0 else 1
+        else:
+            high, above = middle, value
+            below /= 2 if last < 0 else 1
+        last = 1 if value > 0 else -1
+    return high
 
 
 def gaussian_delta(epsilon: float, multiplier: float) -> float:
@@ -112,11 +191,8 @@ def gaussian_epsilon(delta: float, multiplier: float) -> float:
     target = math.log(read_delta(delta, positive=True))
     if _log_delta(0.0, multiplier) <= target:
         return 0.0
-    high = 1.0
-    while _log_delta(high, multiplier) > target:
-        high *= 2
-    root = brentq(lambda e: _log_delta(e, multiplier) - target, 0.0, high, xtol=1e-15, rtol=1e-14)
-    return float(root) * (1 + _SAFETY) + 1e-15
+    root = _root(lambda epsilon: _log_delta(epsilon, multiplier) - target)
+    return root * (1 + _SAFETY) + 1e-15
 
 
 @lru_cache(maxsize=256)
@@ -124,14 +200,8 @@ def gaussian_multiplier(epsilon: float, delta: float) -> float:
     """Return the smallest noise multiplier that gives (epsilon, delta), to 1e-9 and rounded up."""
     check_epsilon(epsilon)
     target = math.log(read_delta(delta, positive=True))
-    low = high = 1.0
-    while _log_delta(epsilon, high) > target:
-        high *= 2
-    while _log_delta(epsilon, low) < target:
-        low /= 2
-    root = brentq(lambda z: _log_delta(epsilon, z) - target, low, high, xtol=1e-15, rtol=1e-14)
-    multiplier = float(root) * (1 + _SAFETY)
-    while _exact_delta(epsilon, multiplier) > delta:  # floats lose digits where epsilon is tiny
+    multiplier = _root(lambda z: _log_delta(epsilon, z) - target) * (1 + _SAFETY)
+    while _exact_delta(epsilon, multiplier) > delta:  # floats may lose more digits than we know
         multiplier *= 1 + _SAFETY
     return multiplier
 

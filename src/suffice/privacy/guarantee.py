@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NoReturn
 
@@ -120,6 +120,9 @@ class Guarantee:
     everybody; ``assumptions`` what it rests on. ``of`` names the attributes or coordinates meant,
     where the unit is an attribute or the scope is marginal, and the table meant, where the unit is
     a record of one of several.
+
+    ``stated`` holds (event, delta, epsilon) as a file states them, once they were found to agree:
+    read from there, an epsilon keeps its last digit, and the file its bytes, on any machine.
     """
 
     unit: Unit
@@ -131,6 +134,7 @@ class Guarantee:
     public: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
     of: tuple[str, ...] = ()
+    stated: tuple[Event, float, float] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, kind in (("unit", Unit), ("scope", Scope), ("kind", Kind)):
@@ -148,6 +152,8 @@ class Guarantee:
         """The epsilon that holds with ``delta``, derived from the event; None if there is none."""
         if self.kind is Kind.NONE:
             return None
+        if self.stated is not None and self.stated[:2] == (self.event, self.delta):
+            return self.stated[2]
         return self.event.epsilon(self.delta)
 
     @property
@@ -207,7 +213,10 @@ class Guarantee:
         except (ValueError, TypeError, ArithmeticError) as error:
             raise CorruptFileError("a guarantee in the file is not valid.") from error
         _check_stated(guarantee, data["epsilon"])
-        return guarantee
+        if guarantee.epsilon is None:
+            return guarantee
+        stated = (guarantee.event, guarantee.delta, number(data["epsilon"]))
+        return replace(guarantee, stated=stated)
 
 
 _FIELDS = {

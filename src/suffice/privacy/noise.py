@@ -110,11 +110,32 @@ def _opendp(values: Integers, measurement: Any) -> Integers:
     return np.asarray(measurement(values.tolist()), dtype=np.int64)
 
 
-def _integer_vectors(dimension: int) -> tuple[Any, Any]:
-    import opendp.prelude as dp
+def _integer_vectors(dimension: int) -> Any:
+    """Return opendp's domain of integer vectors; its own modules, since its prelude takes a second.
 
-    dp.enable_features("contrib")  # opendp's flag for constructors whose proof is not yet vetted
-    return dp, dp.vector_domain(dp.atom_domain(T=dp.i64), size=dimension)
+    (The prelude imports scikit-learn, polars and pandas where they are installed.)
+    """
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.mod import enable_features
+
+    enable_features("contrib")  # opendp's flag for constructors whose proof is not yet vetted
+    return vector_domain(atom_domain(T="i64"), size=dimension)
+
+
+def _laplace(dimension: int, scale: float) -> Any:
+    """Return opendp's discrete Laplace mechanism of this scale."""
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+
+    return make_laplace(_integer_vectors(dimension), l1_distance(T="i64"), scale)
+
+
+def _gaussian(dimension: int, scale: float) -> Any:
+    """Return opendp's discrete Gaussian mechanism of this scale."""
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+
+    return make_gaussian(_integer_vectors(dimension), l2_distance(T="f64"), scale)
 
 
 @dataclass(frozen=True)
@@ -150,13 +171,11 @@ class LaplaceNoise(CellNoise):
         return 1 / (2 * math.sinh(0.5 / self.scale) ** 2)
 
     def _add(self, values: Integers) -> Integers:
-        dp, domain = _integer_vectors(values.size)
-        return _opendp(values, dp.m.make_laplace(domain, dp.l1_distance(T=dp.i64), self.scale))
+        return _opendp(values, _laplace(values.size, self.scale))
 
 
 def _laplace_epsilon(dimension: int, scale: float, reach: int) -> float:
-    dp, domain = _integer_vectors(dimension)
-    return float(dp.m.make_laplace(domain, dp.l1_distance(T=dp.i64), scale).map(reach))
+    return float(_laplace(dimension, scale).map(reach))
 
 
 # Outside this many standard deviations a Gaussian coordinate is counted as a failure: 2 e^(-98).
@@ -210,8 +229,7 @@ class GaussianNoise(CellNoise):
         return self.scale**2
 
     def _add(self, values: Integers) -> Integers:
-        dp, domain = _integer_vectors(values.size)
-        return _opendp(values, dp.m.make_gaussian(domain, dp.l2_distance(T=float), self.scale))
+        return _opendp(values, _gaussian(values.size, self.scale))
 
 
 @dataclass(frozen=True)

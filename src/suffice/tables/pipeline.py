@@ -11,16 +11,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
-import pyarrow as pa
 
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.strict_json import number, text
-from suffice.tables.columns import category_codes, is_categorical, numeric_columns
 from suffice.tables.maps import FeatureMap
 from suffice.tables.provenance import UNKNOWN, Provenance
+
+if TYPE_CHECKING:  # whoever reads a release needs no Arrow: it is imported with the first batch
+    import pyarrow as pa
 
 __all__ = ["Column", "Missing", "MissingRule", "Pipeline", "encode"]
 
@@ -52,11 +53,13 @@ class Column:
         return tuple(f"{self.name}={category}" for category in self.categories)
 
 
-def encode(batch: pa.RecordBatch, columns: Sequence[Column], *, unknown: str) -> np.ndarray:
+def encode(batch: "pa.RecordBatch", columns: Sequence[Column], *, unknown: str) -> np.ndarray:
     """Return numbers and one-hot categories (width, rows), C-ordered; NaN where one is missing.
 
     ``unknown`` says what a category outside the list is: "error", or "zero" for no category.
     """
+    from suffice.tables.columns import numeric_columns
+
     cells = [_cells(batch, column) for column in columns]
     if all(column.categories is None for column in columns):
         return numeric_columns(batch, [column.name for column in columns])
@@ -72,7 +75,9 @@ def encode(batch: pa.RecordBatch, columns: Sequence[Column], *, unknown: str) ->
     return out
 
 
-def _one_hot(cells: pa.Array, column: Column, out: np.ndarray, unknown: str) -> None:
+def _one_hot(cells: "pa.Array", column: Column, out: np.ndarray, unknown: str) -> None:
+    from suffice.tables.columns import category_codes
+
     codes = category_codes(cells, column.categories or ())
     strange = int(np.count_nonzero(codes == -2))
     if strange and unknown != "zero":
@@ -84,7 +89,9 @@ def _one_hot(cells: pa.Array, column: Column, out: np.ndarray, unknown: str) -> 
     out[:, codes == -1] = np.nan
 
 
-def _cells(batch: pa.RecordBatch, column: Column) -> pa.Array:
+def _cells(batch: "pa.RecordBatch", column: Column) -> "pa.Array":
+    from suffice.tables.columns import is_categorical
+
     position = batch.schema.get_field_index(column.name)
     if position < 0:
         raise TableError(f"the table has no column {column.name!r}, which the pipeline needs.")
@@ -153,7 +160,7 @@ class Pipeline:
         """The largest 2-norm that an output row can have."""
         return math.hypot(self.bound, self.intercept)
 
-    def encoded(self, batch: pa.RecordBatch, *, unknown: str = "error") -> np.ndarray:
+    def encoded(self, batch: "pa.RecordBatch", *, unknown: str = "error") -> np.ndarray:
         """Return the columns before the affine end: encoded, filled and mapped, (width, rows)."""
         columns = encode(batch, self.columns, unknown=unknown)
         if self.fill is not None:
@@ -166,7 +173,7 @@ class Pipeline:
             self._explain_holes(columns)
         return self.map.apply(columns)
 
-    def transform(self, batch: pa.RecordBatch, *, unknown: str = "error") -> np.ndarray:
+    def transform(self, batch: "pa.RecordBatch", *, unknown: str = "error") -> np.ndarray:
         """Return the rows of ``batch`` as a float64 matrix (rows, coordinates)."""
         return self.finished(self.encoded(batch, unknown=unknown))
 

@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
 __all__ = ["SIGNALS", "PublicMoments", "Utility"]
 
@@ -69,7 +68,7 @@ class PublicMoments:
         """Return the prediction for noise of these variances along the eigenvectors of S."""
         rho = {name: self._correlations(variances, r2) for name, r2 in SIGNALS.items()}
         best = [float(values.max()) for values in rho.values()]
-        accuracy = tuple(float(ndtr(r / math.sqrt(max(1 - r * r, 1e-12)))) for r in best)
+        accuracy = tuple(0.5 * math.erfc(-r / math.sqrt(2 * max(1 - r * r, 1e-12))) for r in best)
         exact = self._correlations(np.zeros_like(variances), SIGNALS["usual"])
         weight = 0.5 if self.classes == 2 else 1.0  # a/2
         margin = weight**2 * float(self._noise(variances)[np.argmax(exact)])

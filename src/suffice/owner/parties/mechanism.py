@@ -30,7 +30,16 @@ from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.tables.labels import Classes, check_classes
 
-__all__ = ["METHODS", "Aggregation", "PartySource", "PrivateEnsemble", "RoundSource"]
+__all__ = [
+    "METHODS",
+    "Aggregation",
+    "NoiseShape",
+    "PartyMechanism",
+    "PartyMethod",
+    "PartySource",
+    "PrivateEnsemble",
+    "RoundSource",
+]
 
 
 class PartyMethod(StrEnum):

@@ -159,8 +159,9 @@ class PartyPlanner:
 
     def plan(self) -> PartyPlan:
         """Return the plan."""
-        if self.auxiliary is not None and (self.rows, self.features) != (None, None):
-            raise ParameterError("--rows and --features mean nothing with --aux: leave them out.")
+        for name, value in (("--rows", self.rows), ("--features", self.features)):
+            if self.auxiliary is not None and value is not None:
+                raise ParameterError(f"{name} means nothing with --aux: leave it out.")
         auxiliary = None if self.auxiliary is None else AuxiliaryRows.read(self.auxiliary)
         return plan_parties(
             self.parties,

@@ -39,7 +39,14 @@ from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import Table, open_table
 from suffice.tables.writing import check_ending, write_table
 
-__all__ = ["SkewedBags", "assign_bags", "assigned_bags", "check_bags_paid", "formed_by_response"]
+__all__ = [
+    "SkewedBags",
+    "SkewedSource",
+    "assign_bags",
+    "assigned_bags",
+    "check_bags_paid",
+    "formed_by_response",
+]
 
 _COLUMN = "bag"  # of the rows that are written beside
 

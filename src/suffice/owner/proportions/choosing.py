@@ -114,12 +114,14 @@ def every_count_noise(
 def check_settings(mechanism: str, delta: float, kappa: int | None, sigma_rule: str | None) -> None:
     """Raise if a mechanism is told what it has no use for; auto knows kappa, if it has a delta."""
     if kappa is not None and mechanism == "auto" and not delta:
-        raise ParameterError("kappa (--kappa) means nothing without delta: leave it out.")
+        raise ParameterError(
+            "--kappa means nothing without --delta (Python: kappa, delta): leave it out."
+        )
     unused = []
     if kappa is not None and mechanism not in {"auto", "scaled-dirichlet-bounded"}:
-        unused.append("kappa (--kappa)")
+        unused.append("--kappa")
     if sigma_rule is not None and mechanism != "scaled-dirichlet":
-        unused.append("sigma_rule (--sigma-rule)")
+        unused.append("--sigma-rule")
     if unused:
         raise ParameterError(f"{unused[0]} means nothing to mechanism {mechanism}: leave it out.")
 

@@ -41,7 +41,7 @@ from suffice.tables.columns import feature_names, resolve_roles
 from suffice.tables.labels import Classes, check_classes
 from suffice.tables.sources import Table
 
-__all__ = ["BagSource", "LabelProportions", "ProportionForecast"]
+__all__ = ["BagSource", "LabelProportions", "ProportionForecast", "SigmaRule"]
 
 _UNSEEN = Assumption(
     "which bag a row is in was not decided by looking at its label", "declared by the owner"
@@ -90,7 +90,9 @@ class BagSource(PublicSource):
         """Raise unless labels and bags are given once."""
         super().check()
         if self.bags is None:
-            raise ParameterError("say which bag each row is in (bags=..., --bag).")
+            raise ParameterError(
+                "say which bag each row is in: --bag COLUMN, or --bags-file FILE (Python: bags=...)."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +232,7 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         if isinstance(bags, Release):
             if self.names is not None:
                 raise ParameterError(
-                    "bags that were released have names already: leave names (--bag-names) out."
+                    "--bag-names means nothing with --bags-file: those bags have names. Leave it out."
                 )
             return assigned_bags(bags, table, classes)
         return read_bags(table, bags, self.names)

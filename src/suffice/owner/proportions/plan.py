@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError
@@ -284,6 +285,7 @@ class SkewPlanner:
         None,
         help="The rows: Parquet, CSV or Feather. Instead: --sizes.",
         group=Group.DATA,
+        path=Path,
         argument=True,
     )
     epsilon: Sequence[float] = option(
@@ -342,6 +344,9 @@ class ProportionPlanner(SkewPlanner):
     def plan(self) -> Plan:
         """Return the distortion of every mechanism."""
         if self.skew:
+            for name, value in (("--bag", self.bags), ("--kappa", self.kappa)):
+                if value is not None:
+                    raise ParameterError(f"{name} means nothing with --skew: leave it out.")
             return super().plan()
         check_settings("auto", self.delta, self.kappa, None)
         sizes, overlap = self._bags()

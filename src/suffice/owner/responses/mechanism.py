@@ -29,7 +29,7 @@ from suffice.tables.columns import Roles, feature_names, resolve_roles
 from suffice.tables.labels import Classes, check_classes
 from suffice.tables.sources import Table, column_names, open_table
 
-__all__ = ["RandomizedResponse"]
+__all__ = ["NoiseType", "RandomisedRecords", "RandomizedResponse"]
 
 _T = TypeVar("_T")
 
@@ -196,22 +196,13 @@ class RandomizedResponse(Mechanism[_PrivateTable]):
 
     def _check_used(self, columns: Sequence[SpreadColumn]) -> None:
         """Raise if noise was declared for a sort of column that there is none of."""
-        discrete = {column.states is not None for column in columns}
-        unused = {
-            ("feature_flip", "--feature-flip", "states (states, --states)"): (
-                True,
-                self.feature_flip,
-            ),
-            ("feature_noise", "--feature-noise-variance", "numbers (ranges, --range)"): (
-                False,
-                self.feature_noise,
-            ),
-        }
-        for (field, name, what), (sort, given) in unused.items():
-            if given is not None and columns and sort not in discrete and ByColumn.of(given):
-                raise ParameterError(
-                    f"{field} ({name}) means nothing without {what}: leave it out."
-                )
+        sorts = {column.states is not None for column in columns}
+        for given, sort, name, what in (
+            (self.feature_flip, True, "--feature-flip", "states (--states)"),
+            (self.feature_noise, False, "--feature-noise-variance", "numbers (--range)"),
+        ):
+            if ByColumn.of(given) and columns and sort not in sorts:
+                raise ParameterError(f"{name} means nothing without {what}: leave it out.")
 
     def guarantees(self, features: Sequence[str] | None = None) -> tuple[Guarantee, ...]:
         """Return what is promised per label, per attribute and per record, before any data."""
