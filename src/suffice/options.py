@@ -23,6 +23,7 @@ __all__ = [
     "check_choices",
     "lists_by_column",
     "names",
+    "numbers",
     "option",
     "options_of",
     "pair",
@@ -190,6 +191,15 @@ def pair(text: str) -> tuple[float, float]:
     except ValueError:
         raise ParameterError(f"a range is two numbers, LO,HI; got {text!r}.") from None
     return low, high
+
+
+def numbers(text: str | Sequence[str]) -> list[float]:
+    """Return comma-separated numbers, of an option that may be repeated."""
+    items = names(text) or []
+    try:
+        return [float(item) for item in items]
+    except ValueError:
+        raise ParameterError(f"these must be numbers, with commas; got {text!r}.") from None
 
 
 def by_column(declared: list[str] | None, parse: Callable[[str], _T], option: str) -> dict[str, _T]:

@@ -81,7 +81,7 @@ def test_sound_mechanisms_are_not_flagged_and_the_bound_comes_near(name, effort)
         ("proportions laplace, 2 classes / noise in floating point", 0.2),
         ("proportions scaled-dirichlet / refusal", 0.3),
         ("sets by response / sets by label", 0.1),
-        ("parties, vote, gaussian / averaged over parties", 0.5),
+        ("parties, majority-model, gaussian / averaged over parties", 0.5),
         ("rados, a column alone, truncated / Theorem 6", 1.0),
     ],
 )
@@ -109,7 +109,7 @@ def test_the_failure_probability_is_shared_by_all_cases():
     assert [finding.name for finding in found] == names
 
 
-@pytest.mark.parametrize("name", ["mean-operator laplace", "parties, votes, gaussian"])
+@pytest.mark.parametrize("name", ["mean-operator laplace", "parties, vote-table, gaussian"])
 def test_what_may_fail_is_shared_by_directions_and_readings(name, monkeypatch):
     """Every bound that is looked at has its share of alpha: four of a Gaussian claim, or two."""
     told = []

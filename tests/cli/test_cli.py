@@ -116,8 +116,8 @@ def test_two_owners_releases_are_fitted_together(desk):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ((*RELEASE, "-o", "x"), 2, "say who pays"),
-        ((*RELEASE, "--ledger", "l", "--no-ledger", "-o", "x"), 2, "say who pays"),
+        ((*RELEASE, "-o", "x"), 2, "Choose a ledger"),
+        ((*RELEASE, "--ledger", "l", "--no-ledger", "-o", "x"), 2, "Choose a ledger"),
         ((*RELEASE, "--ledger", "l", "-o", "x"), 2, "--dataset"),
         ((*RELEASE[:-1], 0, "--no-ledger", "-o", "x"), 2, "epsilon must be"),
         ((*RELEASE[:-1], "inf", "--no-ledger", "-o", "x"), 2, "epsilon must be"),

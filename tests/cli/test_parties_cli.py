@@ -226,7 +226,7 @@ def test_the_ledger_pays_per_party(suffice):
     more = ("aggregate", "p0.part", "p1.part", *paid[2:])
     err = suffice(*more, "-o", "c.suffice", code=4)
     assert "does not fit" in err
-    assert suffice(*words, "-o", "d.suffice", code=2).startswith("suffice: say who pays")
+    assert suffice(*words, "-o", "d.suffice", code=2).startswith("suffice: Choose a ledger")
 
 
 @pytest.mark.usefixtures("desk")
@@ -261,7 +261,7 @@ def test_many_parties_are_within_reach_and_bounds_are_void(suffice):
     assert told["in_reach"] == [True]
     rows = {row["method"]: row for row in told["rows"]}
     assert rows["operator"]["accuracy"]["usual"] > told["without_noise"]["usual"] - 0.01
-    assert rows["vote"]["risk_bound"] > 1e6 * rows["soft"]["risk_bound"] > 1
+    assert rows["majority-model"]["risk_bound"] > 1e6 * rows["soft"]["risk_bound"] > 1
 
 
 def test_the_parties_that_are_needed_are_enough(suffice):

@@ -117,9 +117,9 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ((*RELEASE, "--epsilon", "1", "--no-ledger"), 2, "--bag COLUMN, or --sets FILE"),
+        ((*RELEASE, "--epsilon", "1", "--no-ledger"), 2, "--bag COLUMN, or --bags-file FILE"),
         ((*RELEASE, "--bag", "street", "--epsilon", "1", "--no-ledger"), 2, "no column 'street'"),
-        ((*RELEASE, "--bag", "ward", "--epsilon", "1"), 2, "say who pays"),
+        ((*RELEASE, "--bag", "ward", "--epsilon", "1"), 2, "Choose a ledger"),
         (
             (*RELEASE, "--bag", "ward", "--names", "north,south,west,east", "--epsilon", "1",
              "--no-ledger"),
@@ -130,7 +130,7 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
         ((*RELEASE, "--bag", "ward", "--epsilon", "0.001", "--no-ledger"), 2, "too small"),
         ((*FORM, "--no-ledger"), 2, "say once how skewed"),
         ((*FORM, "--skew", "0.2", "--no-ledger"), 2, "between 1/3 and 1"),
-        (("plan", "proportions", "--epsilon", "1"), 2, "give the sets once"),
+        (("plan", "proportions", "--epsilon", "1"), 2, "give the rows once"),
         (("plan", "proportions", "rows.parquet", "--epsilon", "1"), 2, "--bag COLUMN"),
         (("plan", "proportions", "--sizes", "ten", "--epsilon", "1"), 2, "--sizes takes"),
         (

@@ -119,8 +119,11 @@ def test_two_owners_share_a_pipeline(suffice):
     [
         (("--epsilon", "1", "--unit", "label"), "'ward' has no declared categories"),
         (("--epsilon", "1", *DECLARED), "say what epsilon protects"),
-        (("--unit", "person", *DECLARED), "'person' is no unit"),
-        (("--unit", "party", "--epsilon", "1", *DECLARED), "the unit must be"),
+        (("--unit", "person", *DECLARED), "must be one of label, record, attribute; got 'person'"),
+        (
+            ("--unit", "party", "--epsilon", "1", *DECLARED),
+            "must be one of label, record, attribute; got 'party'",
+        ),
         (("--range", "0,1", "--range", "0,2"), "say once"),
         (("--range", "size=1"), "two numbers, LO,HI"),
         (("--signs", "hadamard", "--support", "5"), "uniform rados only"),

@@ -85,15 +85,15 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--all-states", "0..2"), "cells are missing or none of the declared states"),
-        (("--range", "0,1"), "say once"),
+        (("--all-states", "0..2"), "--states is given twice"),
+        (("--range", "0,1"), "give it both"),
         (("--range", "a=0"), "two numbers, LO,HI"),
-        (("--states", "ward"), "--states takes COLUMN=VALUE"),
+        (("--states", "ward="), "--states takes COLUMN=VALUE"),
         (("--states", "ward=x,y"), "names a column twice"),
         (("--states", "nose=x,y"), "'nose' is declared, but it is no feature"),
         (("--label-flip", "0.5"), "1/states"),
         (("--epsilon", "1"), "label_flip, or label_epsilon"),
-        (("--kernel", "uniform"), "Fourier"),
+        (("--kernel", "uniform"), "must be one of gaussian, laplace; got 'uniform'"),
     ],
 )
 def test_a_wrong_call_is_one_line(suffice, words, reason):
@@ -107,7 +107,7 @@ def test_a_wrong_call_is_one_line(suffice, words, reason):
 def test_noise_on_numbers_is_refused_where_there_are_none(suffice):
     told = ("--features", "ward", "--states", "ward=x,y", "--feature-flip", "0.1")
     words = (*FIRST, "--label-flip", "0.2", *told, "--feature-noise", "1", "--no-ledger")
-    assert "--feature-noise means nothing without numbers" in suffice(*words, code=2)
+    assert "--feature-noise-variance means nothing without numbers" in suffice(*words, code=2)
 
 
 @pytest.mark.usefixtures("desk")

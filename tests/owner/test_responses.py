@@ -185,11 +185,10 @@ def test_promises_need_no_data_and_are_those_of_the_release():
     ],
 )
 def test_what_cannot_be_declared_is_refused_before_data_are_read(changes, reason):
-    made = mechanism(**changes)
     with pytest.raises(ParameterError, match=reason):
-        made.guarantees(["ward", "size", "grade"])
+        mechanism(**changes).guarantees(["ward", "size", "grade"])
     with pytest.raises(ParameterError, match=reason):
-        made.release(table(), label="sick", ledger=None)
+        mechanism(**changes).release(table(), label="sick", ledger=None)
 
 
 def test_columns_must_be_named_somewhere():

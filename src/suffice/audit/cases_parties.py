@@ -181,21 +181,21 @@ _KINDS = {"operator": "mean-operator", "vote-table": "votes"}  # of release; oth
 _CASES: tuple[tuple[str, dict[str, Any], int, _Flaw], ...] = (
     ("operator, gaussian", _GAUSSIAN, SOME,
      _Flaw("norm for diameter", "two votes are said to be one vote apart, not two", 1 / 2)),
-    ("operator, gaussian, 3 classes", {**_GAUSSIAN, **_THREE, "noise": "even"}, SOME // 2,
+    ("operator, gaussian, 3 classes", {**_GAUSSIAN, **_THREE, "noise_shape": "even"}, SOME // 2,
      _Flaw("factor 1 for sqrt 2", "two votes are said to be one apart, not sqrt 2", 0.5**0.5)),
     ("operator, knorm", _PURE, FEW // 2, _HALF),
-    ("votes, gaussian", _GAUSSIAN, SOME // 2,
+    ("vote-table, gaussian", _GAUSSIAN, SOME // 2,
      _Flaw("sqrt(N) for sqrt(2 N)", "a changed vote is said to move one count", 0.5**0.5)),
-    ("votes, knorm", {**_PURE, "epsilon": 2.0}, FEW // 2, _THIRD),
+    ("vote-table, knorm", {**_PURE, "epsilon": 2.0}, FEW // 2, _THIRD),
     ("soft, gaussian", _GAUSSIAN, SOME, _HALF),
     ("soft, knorm", _PURE, FEW // 2, _HALF),
     ("soft, gaussian, 3 classes", {**_GAUSSIAN, **_THREE}, SOME // 2, _HALF),
     ("soft, private rows", {**_GAUSSIAN, **_ROWS}, SOME,
      _Flaw("rows held public", "only a party is said to change, and no row", 2 / 5)),
-    ("vote, gaussian", _GAUSSIAN, SOME,
+    ("majority-model, gaussian", _GAUSSIAN, SOME,
      _Flaw("averaged over parties", "a majority is said to move by 1/M of what it does", 1 / 2)),
-    ("vote, knorm", _PURE, FEW // 2, _THIRD),
-    ("vote, private rows", {**_GAUSSIAN, **_ROWS}, SOME, _HALF),
+    ("majority-model, knorm", _PURE, FEW // 2, _THIRD),
+    ("majority-model, private rows", {**_GAUSSIAN, **_ROWS}, SOME, _HALF),
     ("average, gaussian", _GAUSSIAN, SOME,
      _Flaw("radius for diameter", "parameters are said to be one radius apart, not two", 1 / 2)),
     ("average, knorm", _PURE, FEW // 2, _HALF),
@@ -215,7 +215,7 @@ def cases() -> Iterator[Case]:
 def at(epsilon: float) -> Iterator[Case]:
     """Yield the mechanisms of this family at another epsilon; Gaussian noise at delta = .01."""
     for name, options, samples, _ in _CASES:
-        if name in ("operator, gaussian", "operator, knorm", "votes, gaussian"):
+        if name in ("operator, gaussian", "operator, knorm", "vote-table, gaussian"):
             yield _ensemble(name, {**options, "epsilon": epsilon}).case(name, samples)
 
 
@@ -226,7 +226,7 @@ def _ensemble(name: str, options: dict[str, Any]) -> _Ensemble:
 
 def _whole() -> Iterator[Case]:
     """Yield aggregations from end to end, as floats, about which the auditor is told nothing."""
-    for method in ("operator", "votes", "soft", "vote", "average"):
+    for method in ("operator", "vote-table", "soft", "majority-model", "average"):
         stated = _ensemble(method, {**_GAUSSIAN, "epsilon": 8.0})
         case = stated.case(f"{method}, whole releases", FEW // 4)
         case = replace(case, sample=_through(stated, stated.ensemble), score=None)

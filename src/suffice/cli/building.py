@@ -162,8 +162,7 @@ def _slot(key: str, part: str, item: Any, option: Option, hint: Any, *, first: b
     more["metavar"] = _metavar(option, kind)
     if option.choices is not None:
         choices = [str(choice) for choice in option.choices]
-        more |= {"parser": _chooser(option), "metavar": f"[{'|'.join(choices)}]"}
-        more["autocompletion"] = lambda: choices
+        more |= {"metavar": f"[{'|'.join(choices)}]", "autocompletion": lambda: choices}
     if option.argument:
         shown = Annotated[kind | None, typer.Argument(help=option.help, metavar=item.name.upper())]
     else:
@@ -201,17 +200,13 @@ def _type_of(option: Option, hint: Any) -> Any:
     return next((kind for kind in _PLAIN if kind in plain), str)
 
 
-def _chooser(option: Option) -> Callable[[str], str]:
-    """Return a parser of one of an enumeration; a word of an earlier version counts as the new."""
+def _chosen(option: Option, word: str) -> str:
+    """Return one of an enumeration; a word of an earlier version counts as the new one."""
     choices = [str(choice) for choice in option.choices or ()]
-
-    def chosen(word: str) -> str:
-        now = option.former.get(word, word)
-        if now not in choices:
-            raise typer.BadParameter(f"{word!r} is not one of {', '.join(choices)}.")
-        return now
-
-    return chosen
+    now = option.former.get(word, word)
+    if now not in choices:
+        raise ParameterError(f"{option.name} must be one of {', '.join(choices)}; got {word!r}.")
+    return now
 
 
 def _check_files(slots: Sequence[_Slot], given: Mapping[str, Any]) -> None:
@@ -246,6 +241,9 @@ def _asked(slots: Sequence[_Slot], given: Mapping[str, Any]) -> Asked:
 
 
 def _parsed(option: Option, value: Any) -> Any:
+    """Return the value of a field from the text of its option."""
+    if option.choices is not None:
+        return _chosen(option, value)
     if option.parse is None:
         return value
     try:

@@ -16,7 +16,7 @@ __all__ = ["app", "run"]
 
 app = typer.Typer(
     name="suffice",
-    cls=group_with(parties.COMMANDS),
+    cls=group_with(parties.COMMANDS | protocol.COMMANDS),
     help="Release just enough to learn: private statistics out, classifiers in.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

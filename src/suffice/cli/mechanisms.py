@@ -12,7 +12,7 @@ from suffice.cli.building import Asked, Parts, make_command, selected_fields
 from suffice.cli.output import progress, say, show_json, show_table
 from suffice.cli.releasing import Written, paid_by, with_ledger_classes, write_release
 from suffice.cli.warned import owner_warnings
-from suffice.options import Group, Option, option
+from suffice.options import Group, Option, numbers, option
 
 __all__ = ["PlanGroup", "ReleaseGroup"]
 
@@ -76,7 +76,7 @@ def _plan_command(name: str) -> TyperCommand:
 
         def run(asked: Asked) -> None:
             shown = _Shown(**asked.values["shown"])
-                shown.show(lambda: planner(**asked.values["planner"]).plan())
+            shown.show(lambda: planner(**asked.values["planner"]).plan())
 
         return make_command(name, parts, run, help=_plan_summary(name))
     parts = {
@@ -162,7 +162,7 @@ def _planned(name: str, declared: Option) -> Option | None:
     return replace(
         declared,
         help="Epsilon, for example 1; repeat it, or see a range around one.",
-        parse=lambda texts: [float(text) for text in texts],
+        parse=numbers,
         many=True,
         required=True,
     )

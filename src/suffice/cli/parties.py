@@ -7,6 +7,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from suffice.cli.building import Asked, make_command, selected_fields
+from suffice.cli.checks import check_outputs
 from suffice.cli.output import progress, show_json, show_pairs
 from suffice.cli.releasing import Written, paid_by, write_release
 from suffice.cli.warned import owner_warnings
@@ -103,7 +104,6 @@ class _Sent:
         group=Group.DATA,
         argument=True,
         many=True,
-        path=Path,
         parse=lambda texts: [Path(text) for text in texts],
     )
 
@@ -117,6 +117,7 @@ def _aggregate_command() -> TyperCommand:
     def run(asked: Asked) -> None:
         sent = _files(asked.values["sent"]["parts"])
         written = Written(**asked.values["written"])
+        check_outputs(written.output, reads=sent)  # of a folder the contributions alone are read
         payment = paid_by(asked.values["payment"], written)
         reports: list[Any] = []
         source = asked.fields("source", RoundSource)

@@ -1,65 +1,89 @@
 """Commands of the two-agent protocol: propose (the learner), grant (the owner)."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from suffice import options as parsing
 from suffice.cli import options
+from suffice.cli.building import Asked, make_command, selected_fields
 from suffice.cli.checks import check_outputs
 from suffice.cli.output import progress, say, show_json, show_pairs
-from suffice.options import values
+from suffice.options import Group, Option, names, option
 from suffice.plain_text import name, phrase
 from suffice.strict_json import is_digest
 
-__all__ = ["register", "show_message"]
+__all__ = ["COMMANDS", "register", "show_message"]
 
 _SHOWN = 8  # of many columns, or reasons
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of both agents."""
-    app.command()(propose)
+    """Add the owner's command; that of the learner is made when it is asked for."""
     app.command()(grant)
 
 
-def propose(
-    rows: Annotated[Path, typer.Argument(help="The public rows, which both sides hold.")],
-    epsilon: Annotated[float, typer.Option(help="What the release may cost each label.")],
-    output: options.Output,
-    delta: options.Delta = 0.0,
-    mechanism: options.Mechanism = "auto",
-    features: Annotated[
-        list[str] | None,
-        typer.Option(help="Feature columns, with commas (repeatable); default: all."),
-    ] = None,
-    classes: options.Classes = "0,1",
-    feature_map: options.FeatureMap = None,
-    missing: options.Missing = "error",
-    like: options.Like = None,
-    purpose: Annotated[str, typer.Option(help="What it is for, in words, for the owner.")] = "",
-    json: options.Json = False,
-) -> None:
-    """Ask an owner for the mean operator of public rows, at a price; writes a proposal."""
-    from suffice.release.codec import load
-    from suffice.transport import protocol
+@dataclass(frozen=True, kw_only=True)
+class _Proposed:
+    """What a proposal needs beside the fields of the release that it asks for."""
 
-    check_outputs(output, reads=(rows, like))
-    proposal = protocol.propose(
-        rows,
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        features=parsing.names(features),
-        classes=values(classes),
-        map=feature_map,
-        missing=missing,  # type: ignore[arg-type]  # checked where it is used
-        pipeline=load(like).pipeline if like else None,
-        purpose=purpose,
+    rows: Path = option(
+        help="The public rows, which both sides hold.",
+        group=Group.DATA,
+        path=Path,
+        argument=True,
     )
-    proposal.save(output)
-    _show(proposal, {"written": [str(output)]}, json=json)
+    features: list[str] | None = option(
+        None,
+        help="Feature columns, with commas (repeatable). Default: all columns.",
+        group=Group.DATA,
+        parse=names,
+        many=True,
+    )
+    purpose: str = option("", help="What it is for, in words, for the owner.", group=Group.OUTPUT)
+    output: Path = option(
+        name="--output",
+        short="-o",
+        help="The file to write.",
+        group=Group.OUTPUT,
+        parse=Path,
+        path=Path,
+        writes=True,
+    )
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+
+
+def _propose_command() -> TyperCommand:
+    """Return ``suffice propose``."""
+    from suffice.owner.operator.mechanism import MeanOperator
+
+    asked_for = ("epsilon", "delta", "mechanism", "classes", "map", "missing", "pipeline")
+
+    def shared(name: str, declared: Option) -> Option | None:
+        required = replace(declared, required=name == "epsilon")
+        return required if name in asked_for else None
+
+    def run(asked: Asked) -> None:
+        from suffice.transport import protocol
+
+        given = _Proposed(**asked.values["given"])
+        proposal = protocol.propose(
+            given.rows,
+            features=given.features,
+            purpose=given.purpose,
+            **asked.values["operator"],
+        )
+        proposal.save(given.output)
+        _show(proposal, {"written": [str(given.output)]}, json=given.json)
+
+    parts = {"given": _Proposed, "operator": selected_fields(MeanOperator, shared)}
+    summary = "Ask an owner for the mean operator of public rows, at a price; writes a proposal."
+    return make_command("propose", parts, run, help=summary)
+
+
+COMMANDS = {"propose": _propose_command}
 
 
 def grant(
@@ -73,9 +97,10 @@ def grant(
     answer: Annotated[
         Path | None, typer.Option(help="The answer to write; default: OUTPUT with .answer.json.")
     ] = None,
-    like: Annotated[
+    pipeline_from: Annotated[
         Path | None, typer.Option(help="The release whose pipeline the proposal names.")
     ] = None,
+    like: Annotated[Path | None, typer.Option(hidden=True)] = None,
     sign: options.SigningKey = None,
     json: options.Json = False,
 ) -> None:
@@ -86,7 +111,8 @@ def grant(
     from suffice.transport import protocol
     from suffice.transport.messages import Proposal
 
-    given = (proposal, table, policy, ledger, like, sign)
+    named = pipeline_from or like  # its former name
+    given = (proposal, table, policy, ledger, named, sign)
     check_outputs(output, answer, reads=given)
     reply_path = answer or output.with_suffix(".answer.json")
     check_outputs(reply_path, reads=given)
@@ -99,7 +125,7 @@ def grant(
             ledger=Ledger(ledger),
             dataset=dataset,
             label=label,
-            pipeline=load(like).pipeline if like else None,
+            pipeline=load(named).pipeline if named else None,
             key=sign,
             tell=_tell_owner,
             progress=tell,

@@ -38,7 +38,7 @@ def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 def _row(parameter: Any) -> str:
     names = ", ".join(f"`{name}`" for name in parameter.opts)
     if parameter.param_type_name == "argument":
-        names = f"`{parameter.name.upper()}`"
+        names = f"`{parameter.metavar or parameter.name.upper()}`"
     default = parameter.default
     plain = isinstance(default, str | int | float) and not isinstance(default, bool)
     shown = "required" if parameter.required else f"`{default}`" if plain and default != "" else ""

@@ -1,19 +1,128 @@
 """Commands that play a whole protocol on data that are public."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
-from suffice import options as parsing
-from suffice.cli import options
-from suffice.cli.checks import check_outputs
+from suffice.cli.building import Asked, group_with, make_command, selected_fields
 from suffice.cli.output import say, show_json, show_table, steps
-from suffice.errors import ParameterError
+from suffice.options import Group, Option, names, numbers, option
 
 __all__ = ["register"]
 
-simulate_app = typer.Typer(help="Play a protocol many times on a public table.")
+
+@dataclass(frozen=True, kw_only=True)
+class _Simulated:
+    """A public table, how it is cut into parties, and what is compared."""
+
+    table: Path = option(
+        help="Parquet, CSV or Feather file, or a folder of them.",
+        group=Group.DATA,
+        path=Path,
+        argument=True,
+    )
+    label: str = option(help="Column of labels; all of the table is public here.", group=Group.DATA)
+    party: str | None = option(None, help="Column that says whose a record is.", group=Group.DATA)
+    count: int | None = option(
+        None,
+        name="--parties",
+        help="Number of parties that records are dealt to at random, instead of --party.",
+        group=Group.DATA,
+    )
+    epsilons: list[float] = option(
+        (10.0, 3.0, 1.0, 0.3, 0.1),
+        help="Epsilons of each party, with commas. Default: 10,3,1,0.3,0.1.",
+        group=Group.PRIVACY,
+        parse=numbers,
+    )
+    delta: float = option(
+        1e-5,
+        help="Delta. With 0 the noise is K-norm noise. Default: 1e-5.",
+        group=Group.PRIVACY,
+    )
+    methods: list[str] | None = option(
+        None,
+        help="Methods to compare, with commas. Default: all.",
+        group=Group.PRIVACY,
+        parse=names,
+    )
+    trials: int = option(
+        3, help="Number of times that the table is cut and dealt anew.", group=Group.DATA
+    )
+    seed: int = option(
+        0, help="Seed of the cuts, 0 or more; noise is never seeded.", group=Group.DATA
+    )
+    aux_share: float = option(
+        0.1, help="Share of the rows that all parties vote on.", group=Group.DATA
+    )
+    test_share: float = option(0.25, help="Share of the rows held out to test.", group=Group.DATA)
+    output: Path = option(
+        Path("suffice-parties.html"),
+        name="--output",
+        short="-o",
+        help="The HTML page with the plot. Default: suffice-parties.html.",
+        group=Group.OUTPUT,
+        parse=Path,
+        path=Path,
+        writes=True,
+    )
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+
+
+def _parties_command() -> TyperCommand:
+    """Return ``suffice simulate parties``."""
+    from suffice.owner.parties.mechanism import PrivateEnsemble
+    from suffice.owner.public_rows import Preprocessing
+
+    def of_ensemble(name: str, declared: Option) -> Option | None:
+        return declared if name in ("classes", "lam") else None
+
+    def of_rows(name: str, declared: Option) -> Option | None:
+        return declared if name in ("categories", "map", "missing") else None
+
+    def run(asked: Asked) -> None:
+        from suffice.study.hamm import simulation
+        from suffice.study.hamm.crowds import Shares
+
+        given = _Simulated(**asked.values["given"])
+        with steps() as tell:
+            found = simulation.simulate_table(
+                given.table,
+                given.epsilons,
+                delta=given.delta,
+                label=given.label,
+                trials=given.trials,
+                seed=given.seed,
+                methods=given.methods or simulation.METHODS,
+                progress=tell,
+                party=given.party,
+                parties=given.count,
+                shares=Shares(given.aux_share, given.test_share),
+                **{"lam": 1e-4, "classes": (0, 1), **asked.values["ensemble"]},
+                **asked.values["mapped"],
+            )
+        drawn = simulation.write_simulation(found, given.output)
+        if given.json:
+            show_json(found)
+            return
+        show_table(drawn.title, drawn.columns, drawn.rows)
+        say(f"The page with the plot: {given.output}")
+
+    parts = {
+        "given": _Simulated,
+        "ensemble": selected_fields(PrivateEnsemble, of_ensemble),
+        "mapped": selected_fields(Preprocessing, of_rows),
+    }
+    summary = "Simulate many parties on a public table: accuracy of every method against 1/epsilon."
+    return make_command("parties", parts, run, help=summary)
+
+
+simulate_app = typer.Typer(
+    cls=group_with({"parties": _parties_command}),
+    help="Play a protocol many times on a public table.",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -24,76 +133,3 @@ def register(app: typer.Typer) -> None:
 @simulate_app.callback()
 def _simulate() -> None:
     """Keep ``parties`` a command of its own, though it is the only one."""
-
-
-@simulate_app.command("parties")
-def parties(
-    table: options.TablePath,
-    label: Annotated[str, typer.Option(help="The column of labels; all of it is public here.")],
-    party: Annotated[
-        str | None, typer.Option(help="The column that says whose a record is.")
-    ] = None,
-    count: Annotated[
-        int | None, typer.Option("--parties", help="Or: deal the records to so many, at random.")
-    ] = None,
-    epsilons: Annotated[
-        str, typer.Option(help="What a release costs each party, with commas.")
-    ] = "10,3,1,0.3,0.1",
-    delta: Annotated[float, typer.Option(help="0: noise of the K-norm.")] = 1e-5,
-    methods: Annotated[
-        str | None,
-        typer.Option(help="operator, votes, pate, soft, vote, average, with commas; default: all."),
-    ] = None,
-    trials: Annotated[int, typer.Option(help="How often the table is cut and dealt anew.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Of the cuts; noise is never seeded.")] = 0,
-    aux_share: Annotated[float, typer.Option(help="Share of rows that all parties vote on.")] = 0.1,
-    test_share: Annotated[float, typer.Option(help="Share of rows held out to test.")] = 0.25,
-    lam: Annotated[
-        float, typer.Option(help="Penalty of the parties' own classifiers, and of the paper's.")
-    ] = 1e-4,
-    classes: options.Classes = "0,1",
-    categories: options.Categories = None,
-    feature_map: options.FeatureMap = None,
-    missing: options.Missing = "error",
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The HTML page with the plot.")
-    ] = Path("suffice-parties.html"),
-    json: options.Json = False,
-) -> None:
-    """Simulate many parties on a public table: accuracy of every method against 1/epsilon."""
-    from suffice.study.hamm import simulation as study
-    from suffice.study.hamm.crowds import Shares
-
-    check_outputs(output, reads=[table])
-    with steps() as tell:
-        found = study.simulate_table(
-            table,
-            _numbers(epsilons),
-            delta=delta,
-            label=label,
-            trials=trials,
-            seed=seed,
-            methods=parsing.names(methods) or study.METHODS,
-            lam=lam,
-            progress=tell,
-            party=party,
-            parties=count,
-            classes=parsing.values(classes),
-            shares=Shares(aux_share, test_share),
-            categories=parsing.lists_by_column("--categories")(categories),
-            map=feature_map,
-            missing=missing,
-        )
-    drawn = study.write_simulation(found, output)
-    if json:
-        show_json(found)
-        return
-    show_table(drawn.title, drawn.columns, drawn.rows)
-    say(f"The page with the plot: {output}")
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(item) for item in text.split(",")]
-    except ValueError:
-        raise ParameterError(f"--epsilons takes numbers with commas; got {text!r}.") from None

@@ -1,106 +1,204 @@
 """Commands of a survey: new and collect (who runs it), respond (who answers it)."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from suffice import options as parsing
 from suffice.cli import options
+from suffice.cli.building import Asked, group_with, make_command
 from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.output import show_json, show_pairs
 from suffice.cli.releasing import Written, write_release
 from suffice.errors import CorruptFileError, ParameterError, StorageError
+from suffice.options import (
+    ByColumn,
+    Group,
+    by_column,
+    option,
+    pair,
+    states,
+    value_or_by_column,
+)
 
 __all__ = ["register"]
 
-survey_app = typer.Typer(help="Ask people, who randomise their answers themselves.")
-
 SurveyPath = Annotated[Path, typer.Argument(help="A survey's file.")]
+
+
+def _number(option_name: str) -> Callable[[str], float]:
+    def convert(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ParameterError(f"{option_name} takes a number, or NAME=NUMBER.") from None
+
+    return convert
+
+
+def _by_question(option_name: str) -> dict[str, Any]:
+    """Return how an option for all questions, or for one, is declared."""
+    return {
+        "group": Group.PRIVACY,
+        "parse": value_or_by_column(_number(option_name), option_name),
+        "many": True,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _New:
+    """The questions of a survey, and their noise."""
+
+    states: dict[str, Any] = option(
+        help="NAME=A,B,C or NAME=0..10: the answers that can be given to a question (repeatable).",
+        group=Group.DATA,
+        parse=lambda texts: by_column(texts, states, "--states"),
+        many=True,
+    )
+    ranges: dict[str, tuple[float, float]] = option(
+        (),
+        name="--range",
+        help="NAME=LO,HI: a question for a number (repeatable).",
+        group=Group.DATA,
+        parse=lambda texts: by_column(texts, pair, "--range"),
+        many=True,
+    )
+    texts: dict[str, str] = option(
+        (),
+        name="--text",
+        help="NAME=WORDS: what is asked (repeatable).",
+        group=Group.DATA,
+        parse=lambda given: by_column(given, str, "--text"),
+        many=True,
+    )
+    flip: ByColumn | None = option(
+        None,
+        help="Probability that an answer becomes another one, for example 0.25; NAME=0.1: of one"
+        " question.",
+        **_by_question("--flip"),
+    )
+    epsilon: ByColumn | None = option(
+        None,
+        help="Epsilon of an answer, for example 1, instead of --flip; NAME=2: of one question.",
+        **_by_question("--epsilon"),
+    )
+    matrix: dict[str, str] = option(
+        (),
+        help="NAME=FILE: probabilities P as JSON rows, P_ij = P[answer i | truth j] (repeatable).",
+        group=Group.PRIVACY,
+        parse=lambda given: by_column(given, str, "--matrix"),
+        path=lambda text: Path(text.partition("=")[2]),
+        many=True,
+    )
+    noise: ByColumn | None = option(
+        None,
+        name="--noise-variance",
+        old=("--noise",),
+        help="Variance of the noise on numbers, for example 4; NAME=9: of one question.",
+        **_by_question("--noise-variance"),
+    )
+    kernel: str | None = option(
+        None,
+        name="--noise-type",
+        old=("--kernel",),
+        help="Type of noise on numbers: laplace (the default), or gaussian (uses --delta).",
+        group=Group.PRIVACY,
+    )
+    delta: float | None = option(
+        None,
+        help="Delta at which the epsilon of Gaussian noise is read. Default: 1e-6.",
+        group=Group.PRIVACY,
+    )
+    label: str | None = option(
+        None,
+        help="Question to predict from the others. Default: the first with states.",
+        group=Group.DATA,
+    )
+    title: str = option("A survey", help="What the survey is about.", group=Group.DATA)
+    output: Path = option(
+        name="--output",
+        short="-o",
+        help="The file to write.",
+        group=Group.OUTPUT,
+        parse=Path,
+        path=Path,
+        writes=True,
+    )
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+
+    def flips(self) -> dict[str, dict[str, Any]]:
+        """Return flip and epsilon by question; what is given for all others goes to the rest."""
+        tables = {name: _table(path) for name, path in dict(self.matrix).items()}
+        chances, costs = ByColumn.of(self.flip), ByColumn.of(self.epsilon)
+        named = {**chances.named, **costs.named, **tables}
+        if len(named) < len(chances.named) + len(costs.named) + len(tables):
+            raise ParameterError(
+                "give the noise of a question once: --flip, --epsilon or --matrix."
+            )
+        rest = [name for name in self.states if name not in named]
+        return {
+            "flip": {**_all(rest, chances.others), **chances.named, **tables},
+            "epsilon": {**_all(rest, costs.others), **costs.named},
+        }
+
+    def check_noise(self) -> None:
+        """Raise if noise on numbers is described where there is none, or none reads a delta."""
+        if not self.ranges:
+            described = {
+                "--noise-variance": self.noise,
+                "--noise-type": self.kernel,
+                "--delta": self.delta,
+            }
+            refuse_unused("without a question for a number (--range)", described)
+        elif self.kernel != "gaussian":
+            refuse_unused("without --noise-type gaussian", {"--delta": self.delta})
+
+
+def _new_command() -> TyperCommand:
+    """Return ``suffice survey new``."""
+
+    def run(asked: Asked) -> None:
+        from suffice.owner.responses.survey import new_survey
+        from suffice.release.files import write_whole
+
+        given = _New(**asked.values["given"])
+        given.check_noise()
+        numbers, variances = dict(given.ranges), ByColumn.of(given.noise)
+        survey = new_survey(
+            given.title,
+            states=given.states,
+            ranges=numbers,
+            **given.flips(),
+            noise={**_all(numbers, variances.others), **variances.named},
+            kernel=given.kernel or "laplace",
+            texts=dict(given.texts),
+            label=given.label,
+            delta=1e-6 if given.delta is None else given.delta,
+        )
+        write_whole(given.output, survey.data)
+        if given.json:
+            show_json({"written": str(given.output), **survey.content})
+            return
+        promises = [(q["name"], q["guarantee"]) for q in survey.content["questions"]]
+        whole = ("sheet", survey.content["guarantee"])
+        show_pairs([("written", str(given.output)), ("survey", survey.id), *promises, whole])
+
+    summary = "Write a survey: its questions, their noise, and what they promise in words."
+    return make_command("new", {"given": _New}, run, help=summary)
+
+
+survey_app = typer.Typer(
+    cls=group_with({"new": _new_command}),
+    help="Ask people, who randomise their answers themselves.",
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(survey_app, name="survey", no_args_is_help=True)
-
-
-@survey_app.command("new")
-def new(
-    states: Annotated[
-        list[str],
-        typer.Option(help="NAME=A,B,C or NAME=0..10: the answers that can be given (repeatable)."),
-    ],
-    output: options.Output,
-    limits: Annotated[
-        list[str] | None,
-        typer.Option("--range", help="NAME=LO,HI: a question for a number (repeatable)."),
-    ] = None,
-    text: Annotated[
-        list[str] | None, typer.Option(help="NAME=WORDS: what is asked (repeatable).")
-    ] = None,
-    flip: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The chance that an answer becomes another one; NAME=CHANCE: of one question."
-        ),
-    ] = None,
-    epsilon: Annotated[
-        list[str] | None,
-        typer.Option(help="In its place: what an answer may cost; NAME=EPSILON: of one question."),
-    ] = None,
-    matrix: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=FILE: P as JSON rows, P_ij = P[answer i | truth j] (repeatable)."),
-    ] = None,
-    noise: Annotated[
-        list[str] | None,
-        typer.Option(help="The variance of the noise on numbers; NAME=VARIANCE: of one question."),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            help="That noise: laplace (the default), or gaussian (its epsilon is read at delta)."
-        ),
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(help="Where the epsilon of Gaussian noise is read; default: 1e-6."),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(help="The question to predict from others; default: the first with states."),
-    ] = None,
-    title: Annotated[str, typer.Option(help="What the survey is about.")] = "A survey",
-    json: options.Json = False,
-) -> None:
-    """Write a survey: its questions, their noise, and what they promise in words."""
-    from suffice.owner.responses.survey import new_survey
-    from suffice.release.files import write_whole
-
-    check_outputs(output, reads=parsing.by_column(matrix, Path, "--matrix").values())
-    choices = parsing.by_column(states, parsing.states, "--states")
-    numbers = parsing.by_column(limits, parsing.pair, "--range")
-    _refuse_noise(numbers, noise, kernel, delta)
-    variances = _by_name(noise, "--noise")
-    survey = new_survey(
-        title,
-        states=choices,
-        ranges=numbers,
-        **_flips(choices, flip, epsilon, matrix),
-        noise={**_all(numbers, variances.others), **variances.named},
-        kernel=kernel or "laplace",
-        texts=parsing.by_column(text, str, "--text"),
-        label=label,
-        delta=1e-6 if delta is None else delta,
-    )
-    write_whole(output, survey.data)
-    if json:
-        show_json({"written": str(output), **survey.content})
-        return
-    promises = [(q["name"], q["guarantee"]) for q in survey.content["questions"]]
-    whole = ("sheet", survey.content["guarantee"])
-    show_pairs([("written", str(output)), ("survey", survey.id), *promises, whole])
 
 
 @survey_app.command("respond")
@@ -152,56 +250,11 @@ def collect(
     write_release(gather(load_survey(survey), answers), written)
 
 
-def _refuse_noise(
-    numbers: dict[str, Any], noise: list[str] | None, kernel: str | None, delta: float | None
-) -> None:
-    """Raise if noise on numbers is described where there is none, or none that reads a delta."""
-    if not numbers:
-        described = {"--noise": noise or None, "--kernel": kernel, "--delta": delta}
-        refuse_unused("without a question for a number (--range)", described)
-    elif kernel != "gaussian":
-        refuse_unused("without --kernel gaussian", {"--delta": delta})
-
-
-def _flips(
-    choices: Iterable[str],
-    flip: list[str] | None,
-    epsilon: list[str] | None,
-    matrix: list[str] | None,
-) -> dict[str, dict[str, Any]]:
-    """Return flip and epsilon by question; what is given for all others goes to the rest."""
-    tables = parsing.by_column(matrix, _table, "--matrix")
-    chances, costs = _by_name(flip, "--flip"), _by_name(epsilon, "--epsilon")
-    named = {**chances.named, **costs.named, **tables}
-    if len(named) < len(chances.named) + len(costs.named) + len(tables):
-        raise ParameterError("give the noise of a question once: --flip, --epsilon or --matrix.")
-    rest = [name for name in choices if name not in named]
-    return {
-        "flip": {**_all(rest, chances.others), **chances.named, **tables},
-        "epsilon": {**_all(rest, costs.others), **costs.named},
-    }
-
-
-def _by_name(given: list[str] | None, option: str) -> parsing.ByColumn:
-    """Return numbers by question, and one for all others."""
-    return parsing.value_or_by_column(_number(option), option)(given) or parsing.ByColumn({})
-
-
 def _table(path: str) -> Any:
     from suffice.release.files import read_bounded
     from suffice.strict_json import parse
 
     return parse(read_bounded(Path(path), 2**20))
-
-
-def _number(option: str) -> Callable[[str], float]:
-    def convert(text: str) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            raise ParameterError(f"{option} takes a number, or NAME=NUMBER.") from None
-
-    return convert
 
 
 def _all(names: Iterable[str], value: float | None) -> dict[str, float]:

@@ -296,7 +296,7 @@ def _check_pipeline(proposal: Proposal, pipeline: Pipeline | None) -> None:
     if given != proposal.pipeline:
         raise ParameterError(
             "the proposal names another pipeline than the one given: pass that of the release that"
-            " the learner used (pipeline=..., --like), or none if the proposal names none."
+            " the learner used (pipeline=..., --pipeline-from), or none if the proposal names none."
         )
 
 

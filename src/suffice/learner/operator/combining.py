@@ -68,7 +68,7 @@ def _check(releases: Sequence[Release]) -> None:
     for release in releases:
         if release.pipeline != first.pipeline:
             raise ParameterError(
-                "the owners' pipelines differ; let them agree on one (pipeline=..., --like FILE)"
+                "the owners' pipelines differ; let them agree on one (pipeline=..., --pipeline-from FILE)"
                 " first."
             )
         if release.classes != first.classes:

@@ -70,7 +70,7 @@ class Distilled(_ReleasedModel):
         if private and public.auxiliary.fitted:
             raise ParameterError(
                 "the pipeline was fitted on the auxiliary rows, which shows them: give one that was"
-                " declared or fitted on public rows (pipeline=..., --like FILE)."
+                " declared or fitted on public rows (pipeline=..., --pipeline-from FILE)."
             )
         super().__init__(public)
         self._majority, self._lam, self._private = majority, lam, private

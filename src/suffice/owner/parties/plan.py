@@ -21,7 +21,7 @@ import numpy as np
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.options import Group, option
+from suffice.options import Group, numbers, option
 from suffice.owner.operator.forecast import SIGNALS, PublicMoments, Utility
 from suffice.owner.operator.form import gradient_change, label_change, operator_columns
 from suffice.owner.parties.auxiliary import AuxiliaryRows
@@ -130,7 +130,7 @@ class PartyPlanner:
     epsilon: Sequence[float] = option(
         help="Epsilon of each party, for example 1; repeat it for several.",
         group=Group.PRIVACY,
-        parse=lambda texts: [float(text) for text in texts],
+        parse=numbers,
         many=True,
     )
     delta: float = option(
@@ -364,6 +364,6 @@ def _verdict(
     return (
         f"{text} Merged label-private releases are the better way, if each party's rows may be"
         " public and only labels are private: a mean operator from each (suffice release"
-        " mean-operator --like FILE), one model of all (suffice fit); predicted accuracy"
+        " mean-operator --pipeline-from FILE), one model of all (suffice fit); predicted accuracy"
         f" {labels.accuracy[_USUAL]:.2f} with {situation.samples:,} records each."
     )

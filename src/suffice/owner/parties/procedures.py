@@ -14,7 +14,7 @@ from suffice.owner.mechanism import Procedure
 from suffice.owner.operator.form import operator_columns
 from suffice.owner.overlap import warn_of_same_rows
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
-from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.enrolled import STRANGER, Enrolled
 from suffice.owner.parties.gathering import Gathered
 from suffice.owner.parties.noise import (
     mechanism_name,
@@ -34,8 +34,7 @@ from suffice.tables.labels import Classes
 __all__ = ["NoisyOperator", "NoisyVotes", "PartyExact", "PartyProcedure", "Round"]
 
 _VOTE_STEPS = 2**16  # steps of noise per step of a vote: the lattice must be fine
-_SHOWN = 8  # of many parties that are missing
-_MOST_LINES = 100  # of many contributions that count as zero
+_SHOWN = 8  # of many parties
 _OWN_DATA = Assumption(
     "each party's contribution depends on its own data alone", "declared by the parties"
 )
@@ -227,10 +226,12 @@ class PartyProcedure(Procedure[PartyExact]):
 
 def _report_lines(gathered: Gathered) -> Iterable[str]:
     """Yield whose contribution counted as zero, and why, as sentences for the owner."""
-    for rejected in gathered.rejected[:_MOST_LINES]:
+    strangers = [item for item in gathered.rejected if item.reason == STRANGER]
+    others = [item for item in gathered.rejected if item.reason != STRANGER]
+    for rejected in [*strangers[:_SHOWN], *others]:
         yield f"counted as zero: {rejected}"
-    if len(gathered.rejected) > _MOST_LINES:
-        yield f"counted as zero: {len(gathered.rejected) - _MOST_LINES:,} more"
+    if len(strangers) > _SHOWN:
+        yield f"counted as zero: {len(strangers) - _SHOWN:,} more that are not enrolled"
     if gathered.absent:
         names = f": {', '.join(gathered.missing[:_SHOWN])}" if gathered.missing else ""
         more = ", ..." if len(gathered.missing) > _SHOWN else ""

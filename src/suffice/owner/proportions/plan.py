@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError
-from suffice.options import Group, option, values
+from suffice.options import Group, numbers, option, values
 from suffice.owner.mechanism import DELTA
 from suffice.owner.plans import Plan, asked_epsilons
 from suffice.owner.proportions.choosing import (
@@ -292,7 +292,7 @@ class SkewPlanner:
         (),
         help="Epsilon, for example 1; of bags, that of bags and proportions together.",
         group=Group.PRIVACY,
-        parse=lambda texts: [float(text) for text in texts],
+        parse=numbers,
         many=True,
     )
     sizes: Sequence[int] | None = option(

@@ -65,7 +65,7 @@ def new_survey(
                 " or a range, or leave its text out."
             )
     if isinstance(noise, Mapping | None) and not (noise or {}).keys() >= (ranges or {}).keys():
-        raise ParameterError("every question for a number needs noise (noise, --noise).")
+        raise ParameterError("every question for a number needs noise (noise, --noise-variance).")
     for given in (flip, epsilon):
         if isinstance(given, Mapping) and not given.keys() <= states.keys():
             unknown = sorted(given.keys() - states.keys())
