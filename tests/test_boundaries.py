@@ -158,6 +158,13 @@ def code_in_data(path: str, tree: ast.Module) -> list[str]:
     return imports_any(tree, PERILOUS) + [n for n in names_used(tree) if n in ("eval", "exec")]
 
 
+def private_names_of_scikit_learn(path: str, tree: ast.Module) -> list[str]:
+    if path == "learner/sklearn_names.py":
+        return []
+    theirs = within(imports(tree), ("sklearn",))
+    return [name for name in theirs if any(part.startswith("_") for part in name.split("."))]
+
+
 def participant_alone(path: str, tree: ast.Module) -> list[str]:
     if path != "participant.py":
         return []
@@ -219,6 +226,10 @@ RULES = {
         ("kernels/x.py", "from pathlib import Path"),
     ],
     code_in_data: [("release/x.py", "from pickle import loads"), ("cli/x.py", "eval('1')")],
+    private_names_of_scikit_learn: [
+        ("learner/x.py", "from sklearn.base import BaseEstimator, _fit_context"),
+        ("learner/x.py", "from sklearn.utils._param_validation import Interval"),
+    ],
     participant_alone: [("participant.py", "import numpy")],
 }
 

@@ -34,3 +34,14 @@ def test_branches_have_their_own_exit_code_and_leaves_inherit_it():
 def test_usage_errors_are_value_errors_so_that_scikit_learn_understands_them():
     assert issubclass(errors.ParameterError, ValueError)
     assert issubclass(errors.TableError, ValueError)
+
+
+def test_an_estimators_bad_parameter_is_drawn_below_ours_and_is_scikit_learns_too():
+    from sklearn.utils._param_validation import InvalidParameterError as TheirError
+
+    from suffice.learner.sklearn_names import InvalidParameterError
+
+    assert issubclass(InvalidParameterError, errors.ParameterError)
+    assert issubclass(InvalidParameterError, TheirError)
+    assert "InvalidParameterError " in errors.__doc__
+    assert InvalidParameterError.__doc__

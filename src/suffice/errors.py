@@ -5,6 +5,7 @@
     SufficeError                      exit 1   500
     ├── UsageError                    exit 2   400   the call itself is wrong (also a ValueError)
     │   ├── ParameterError                           a parameter outside its domain
+    │   │   └── InvalidParameterError                of an estimator (learner/sklearn_names.py)
     │   └── TableError                               rows that cannot be used as asked
     ├── ReleaseError                  exit 3   422   a file that must not be trusted
     │   ├── CorruptFileError                         bytes altered, cut off or malformed

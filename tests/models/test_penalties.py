@@ -9,9 +9,10 @@ from suffice.models.losses import LOSSES
 from suffice.models.penalties import PENALTIES, Penalty, penalty_named
 from suffice.models.problem import FactoredProblem
 
-rng = np.random.default_rng(5)
-X = np.hstack([rng.normal(size=(300, 8)), np.ones((300, 1))])
-codes = (X @ [2.0, -1.0, 0.5, 0, 0, 0, 0, 0, 1.5] + rng.normal(size=300) > 0).astype(int)
+_rng = np.random.default_rng(5)
+X = np.hstack([_rng.normal(size=(300, 8)), np.ones((300, 1))])
+codes = (X @ [2.0, -1.0, 0.5, 0, 0, 0, 0, 0, 1.5] + _rng.normal(size=300) > 0).astype(int)
+del _rng  # tests draw from the fixture
 MU = X.T @ (2.0 * codes - 1) / 300
 three = np.digitize(X[:, 0], [-0.5, 0.5])
 M = X.T @ np.eye(3)[three] / 300
@@ -27,7 +28,7 @@ def residual(problem: FactoredProblem, theta: np.ndarray, lam: float) -> float:
 
 @pytest.mark.parametrize("mixing", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("operator", [MU, M], ids=["two", "three"])
-def test_a_1norm_problem_is_solved_to_its_certificate_and_sets_zeros(mixing, operator):
+def test_a_1norm_problem_is_solved_to_its_certificate_and_sets_zeros(mixing, operator, rng):
     loss = LOSSES["logistic"] if operator.ndim == 1 else None
     problem = FactoredProblem(X, operator, loss, penalty=Penalty("elastic-net", mixing))
     found = problem.solve(0.1, tol=1e-7, max_iter=2000)

@@ -10,11 +10,12 @@ from suffice.models.losses import LOSSES
 from suffice.models.penalties import PENALTIES
 from suffice.models.problem import FactoredProblem
 
-rng = np.random.default_rng(11)
-X = rng.normal(size=(250, 6)) * 3.0 ** -np.arange(6)
-signs = np.where(X[:, 0] + 0.5 * rng.normal(size=250) > 0, 1.0, -1.0)
+_rng = np.random.default_rng(11)
+X = _rng.normal(size=(250, 6)) * 3.0 ** -np.arange(6)
+signs = np.where(X[:, 0] + 0.5 * _rng.normal(size=250) > 0, 1.0, -1.0)
 codes = np.digitize(X[:, 0], [-0.7, 0.7])
-WEIGHTS = rng.dirichlet(np.ones(250))
+WEIGHTS = _rng.dirichlet(np.ones(250))
+del _rng  # tests draw from the fixture
 
 
 def problem(name: str, weights: np.ndarray | None = None, **options) -> FactoredProblem:
@@ -32,7 +33,7 @@ weighted = pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["even", "wei
 
 
 @names
-def test_integer_weights_mean_repeated_rows(name):
+def test_integer_weights_mean_repeated_rows(name, rng):
     counts = rng.integers(0, 4, 250)
     ours = problem(name, counts / counts.sum())
     again = FactoredProblem(np.repeat(X, counts, axis=0), ours.operator, ours.loss)
@@ -45,7 +46,7 @@ def test_integer_weights_mean_repeated_rows(name):
 
 @names
 @weighted
-def test_gradient_hessian_and_product_agree_with_differences(name, weights):
+def test_gradient_hessian_and_product_agree_with_differences(name, weights, rng):
     ours = problem(name, weights)
     theta, step = rng.normal(size=(2, *ours.operator.shape))
     near = [ours.risk(theta + s * 1e-5 * step, 0.3) for s in (1, -1)]
@@ -90,7 +91,7 @@ def test_the_metric_saves_steps_and_changes_nothing_else(name, monkeypatch):
     assert np.allclose(with_metric.parameters, without.parameters, rtol=1e-2)
 
 
-def test_a_noisy_softmax_operator_is_no_harder_than_a_true_one():
+def test_a_noisy_softmax_operator_is_no_harder_than_a_true_one(rng):
     """Its columns do not sum to mean x: what all classes share is huge, and in closed form."""
     ours = problem("softmax")
     noisy = ours.with_operator(ours.operator + rng.normal(size=(6, 3)))

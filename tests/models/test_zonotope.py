@@ -9,11 +9,12 @@ from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.models.zonotope import _nearest_labels, project, why_no_minimiser
 
-rng = np.random.default_rng(3)
-X = rng.normal(size=(60, 3)) * [1.0, 2.0, 0.5]
-WEIGHTS = rng.dirichlet(np.ones(60))
+_rng = np.random.default_rng(3)
+X = _rng.normal(size=(60, 3)) * [1.0, 2.0, 0.5]
+WEIGHTS = _rng.dirichlet(np.ones(60))
 FAR = np.array([1.0, -1.5, 0.4])
-FAR_3 = X.T @ np.eye(3)[rng.integers(0, 3, 60)] / 60 + 0.5 * rng.normal(size=(3, 3))
+FAR_3 = X.T @ np.eye(3)[_rng.integers(0, 3, 60)] / 60 + 0.5 * _rng.normal(size=(3, 3))
+del _rng  # tests draw from the fixture
 
 
 def boundary_scale(rows: np.ndarray, mu: np.ndarray) -> float:
@@ -58,7 +59,7 @@ def test_the_certificate_holds_at_every_tolerance(far):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_true_operators_stay_and_noisy_ones_come_nearer_to_the_truth(classes):
+def test_true_operators_stay_and_noisy_ones_come_nearer_to_the_truth(classes, rng):
     codes = np.digitize(X[:, 1], [0.0] if classes == 2 else [-1.0, 1.0])
     labels = 2.0 * codes - 1 if classes == 2 else np.eye(3)[codes]
     truth = X.T @ labels / 60
@@ -73,7 +74,7 @@ def test_true_operators_stay_and_noisy_ones_come_nearer_to_the_truth(classes):
             assert np.allclose(found.operator.sum(axis=1), X.mean(axis=0))
 
 
-def test_the_metric_of_the_noise_is_that_of_whitened_coordinates():
+def test_the_metric_of_the_noise_is_that_of_whitened_coordinates(rng):
     root = np.tril(rng.normal(size=(3, 3))) + 2 * np.eye(3)
     scale = np.array([1.0, 4.0, 9.0])
     for metric, whitening in (
@@ -95,7 +96,7 @@ def test_a_projection_that_stops_short_says_so():
         project(X, FAR, tol=1e-9, max_iter=20)
 
 
-def test_the_nearest_point_of_a_simplex_is_the_one_of_a_general_solver():
+def test_the_nearest_point_of_a_simplex_is_the_one_of_a_general_solver(rng):
     for point in rng.normal(size=(5, 4)):
         ours = _nearest_labels(point[None, :])[0]
         others = rng.dirichlet(np.ones(4), size=2000)

@@ -75,7 +75,7 @@ def decode(data: bytes) -> Release:
         raise CorruptFileError("the manifest lacks a field.")
     if fields.keys() != _FIELDS:
         raise UnsupportedFileError("the manifest has a field that this version does not know.")
-    kind = kind_named(fields["kind"], fields["kind_version"])
+    kind = kind_named(fields["kind"]).at(fields["kind_version"])
     if fields["payload"] != {"sha256": hashlib.sha256(payload).hexdigest()}:
         raise CorruptFileError("the payload is not the one that the manifest describes.")
     try:

@@ -181,8 +181,13 @@ class Kind:
         """The versions that are read."""
         return range(self.version if self.oldest is None else self.oldest, self.version + 1)
 
-    def at(self, version: int) -> "Kind":
-        """Return the kind as this version of it was."""
+    def at(self, version: object) -> "Kind":
+        """Return the kind as this version of it was, or raise if that is not read."""
+        if type(version) is not int or version not in self.versions:
+            known = " or ".join(map(str, self.versions))
+            raise UnsupportedFileError(
+                f"this version reads {self.name} releases of version {known} only."
+            )
         stated = {name: rule for name, rule in self.details.items() if rule.since <= version}
         return replace(self, version=version, oldest=None, details=stated)
 
@@ -303,16 +308,9 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def kind_named(name: object, version: object = None) -> Kind:
-    """Return the kind of this name, at this version if one is given."""
+def kind_named(name: object) -> Kind:
+    """Return the newest version of the kind of this name."""
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise UnsupportedFileError(f"this version reads releases of kind {', '.join(KINDS)} only.")
-    if version is None:
-        return kind
-    if not isinstance(version, int) or isinstance(version, bool) or version not in kind.versions:
-        read = " or ".join(map(str, kind.versions))
-        raise UnsupportedFileError(
-            f"this version reads {kind.name} releases of version {read} only."
-        )
-    return kind.at(version)
+    return kind

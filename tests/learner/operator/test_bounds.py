@@ -13,21 +13,22 @@ from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
-rng = np.random.default_rng(8)
-X = rng.normal(size=(200, 5))
+_rng = np.random.default_rng(8)
+X = _rng.normal(size=(200, 5))
 MU = X.T @ np.where(X[:, 0] > 0, 1.0, -1.0) / 200
-FACTOR = rng.normal(size=(5, 7))
+FACTOR = _rng.normal(size=(5, 7))
+del _rng  # tests draw from the fixture
 DRAWS = 20_000
 
 # Each: the mechanism, its covariance, and a way to draw (n, 5) from it.
 NOISES = {
-    "gaussian": (Covariance("identity", 0.25), lambda n: 0.5 * rng.normal(size=(n, 5))),
-    "laplace": (Covariance("identity", 0.5), lambda n: rng.laplace(scale=0.5, size=(n, 5))),
-    "knorm": (Covariance("identity", 6 * 0.25), lambda n: 0.5 * gamma_radius(n, 5)),
+    "gaussian": (Covariance("identity", 0.25), lambda rng, n: 0.5 * rng.normal(size=(n, 5))),
+    "laplace": (Covariance("identity", 0.5), lambda rng, n: rng.laplace(scale=0.5, size=(n, 5))),
+    "knorm": (Covariance("identity", 6 * 0.25), lambda rng, n: 0.5 * gamma_radius(rng, n, 5)),
 }
 
 
-def gamma_radius(count: int, dimension: int) -> np.ndarray:
+def gamma_radius(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
     direction = rng.normal(size=(count, dimension))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return rng.gamma(dimension, size=(count, 1)) * direction
@@ -39,17 +40,17 @@ def exceeded(noise: np.ndarray, radius: float) -> int:
 
 @pytest.mark.parametrize("delta", [0.5, 0.05])
 @pytest.mark.parametrize("mechanism", NOISES)
-def test_the_norm_of_the_noise_is_exceeded_just_as_often_as_stated(mechanism, delta):
+def test_the_norm_of_the_noise_is_exceeded_just_as_often_as_stated(mechanism, delta, rng):
     """Exact quantiles: a radius 5 % off is rejected as well (false alarms: one in 10^6 each)."""
     covariance, draw = NOISES[mechanism]
     radius = bounds.noise_norm(covariance, mechanism, (5,), delta)
-    noise = draw(DRAWS)
+    noise = draw(rng, DRAWS)
     assert binomtest(exceeded(noise, radius), DRAWS, delta).pvalue > 1e-6
     for wrong in (0.95, 1.05):
         assert binomtest(exceeded(noise, wrong * radius), DRAWS, delta).pvalue < 1e-6
 
 
-def test_shaped_gaussian_noise_has_its_exact_quantile():
+def test_shaped_gaussian_noise_has_its_exact_quantile(rng):
     for covariance, root in (
         (Covariance("factor", 0.5, FACTOR), np.sqrt(0.5) * FACTOR),
         (Covariance("diagonal", 2.0, np.arange(1.0, 6)), np.diag(np.sqrt(2 * np.arange(1.0, 6)))),
@@ -61,11 +62,11 @@ def test_shaped_gaussian_noise_has_its_exact_quantile():
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "knorm", "response"])
-def test_other_shaped_noise_is_bounded_from_above(mechanism):
+def test_other_shaped_noise_is_bounded_from_above(mechanism, rng):
     radius = bounds.noise_norm(Covariance("factor", 1.0, FACTOR), mechanism, (5,), 0.05)
     draws = rng.laplace(scale=np.sqrt(0.5), size=(DRAWS, 7))
     if mechanism == "knorm":
-        draws = gamma_radius(DRAWS, 7) / np.sqrt(8)
+        draws = gamma_radius(rng, DRAWS, 7) / np.sqrt(8)
     assert exceeded(draws @ FACTOR.T, radius) <= 0.05 * DRAWS
 
 
@@ -87,7 +88,7 @@ def test_a_matrix_counts_all_its_entries():
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("lam", [0.01, 1.0])
-def test_every_bound_holds_for_the_noise_that_was_drawn(name, lam):
+def test_every_bound_holds_for_the_noise_that_was_drawn(name, lam, rng):
     """Deterministic given ||b||: they must hold each time; for the linear loss they are tight."""
     loss = LOSSES[name]
     exact = FactoredProblem(X, MU, loss)
@@ -113,7 +114,7 @@ def test_every_bound_holds_for_the_noise_that_was_drawn(name, lam):
             assert pairs[1][0] == pytest.approx(pairs[1][1], rel=1e-3)
 
 
-def test_softmax_counts_as_a_loss_with_a_of_two():
+def test_softmax_counts_as_a_loss_with_a_of_two(rng):
     M = X.T @ np.eye(3)[np.digitize(X[:, 0], [-0.5, 0.5])] / 200
     exact = FactoredProblem(X, M, None)
     b = 0.1 * rng.normal(size=(5, 3))
@@ -153,7 +154,7 @@ def printed_radius(dimension: int, delta: float) -> float:
 
 
 @pytest.mark.parametrize(("dimension", "share"), [(5, 0.90), (20, 0.50), (100, 0.00)])
-def test_the_printed_bound_fails_and_ours_holds(dimension, share):
+def test_the_printed_bound_fails_and_ours_holds(dimension, share, rng):
     noise = rng.laplace(size=(DRAWS, dimension))
     printed = 1 - exceeded(noise, printed_radius(dimension, 0.05)) / DRAWS
     ours = 1 - exceeded(noise, bounds._laplace_norm(dimension, 0.05)) / DRAWS

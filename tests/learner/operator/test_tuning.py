@@ -24,11 +24,12 @@ EQUAL = 4.9
 X, y = load_breast_cancer(return_X_y=True)
 TRAIN, TEST, LABELS, TRUTH = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
 
-rng = np.random.default_rng(0)
-ROWS = rng.normal(size=(200, 6)) * [1, 1, 1, 0.5, 0.5, 2]
+_rng = np.random.default_rng(0)
+ROWS = _rng.normal(size=(200, 6)) * [1, 1, 1, 0.5, 0.5, 2]
 SIGNAL = np.tanh(ROWS @ [1.0, -1.0, 0.0, 0.0, 0.0, 0.5])
 MU = ROWS.T @ SIGNAL / 200
-FACTOR = rng.normal(size=(6, 4))
+FACTOR = _rng.normal(size=(6, 4))
+del _rng  # tests draw from the fixture
 NOISES = {
     "even": Covariance("identity", 0.05),
     "shaped": Covariance("factor", 0.01, FACTOR),

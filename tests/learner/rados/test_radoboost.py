@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
@@ -168,11 +167,6 @@ def test_the_first_best_round_is_kept_and_none_where_none_helps():
 
 
 # --- the estimators
-
-
-@parametrize_with_checks([RadoBoost(rounds=40), AdaBoostLinear(rounds=40), RadoRidge()])
-def test_scikit_learn_finds_nothing_wrong(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("signs", ["iid", "hadamard"])

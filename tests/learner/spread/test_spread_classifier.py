@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
@@ -352,8 +351,3 @@ def test_a_prior_is_about_the_columns(prior, says, rng):
     held = Corrupted(columns, (rng.integers(0, 5, 40), rng.normal(size=40)))
     with pytest.raises(ParameterError, match=says):
         SpreadClassifier(prior=prior).fit_corrupted(held, np.arange(40) % 2, np.eye(2), (0, 1))
-
-
-@parametrize_with_checks([SpreadClassifier()])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)

@@ -6,12 +6,13 @@ import pytest
 from suffice.errors import ParameterError
 from suffice.learner.weak import PlainLabels, SoftVotes, estimate_mean_operator
 
-rng = np.random.default_rng(2)
-ROWS = rng.normal(size=(40, 3)) * [3.0, 1.0, 0.2]
+_rng = np.random.default_rng(2)
+ROWS = _rng.normal(size=(40, 3)) * [3.0, 1.0, 0.2]
+del _rng  # tests draw from the fixture
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_votes_that_are_sure_are_labels(classes):
+def test_votes_that_are_sure_are_labels(classes, rng):
     labels = rng.integers(0, classes, 40)
     exact = estimate_mean_operator(ROWS, PlainLabels(labels, range(classes)))
     votes = estimate_mean_operator(ROWS, SoftVotes(np.eye(classes)[labels], range(classes)))
@@ -20,7 +21,7 @@ def test_votes_that_are_sure_are_labels(classes):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_covariance_is_that_of_independent_noise(classes):
+def test_the_covariance_is_that_of_independent_noise(classes, rng):
     """2,000 draws with a fixed seed; each entry may be six of its standard deviations away."""
     stated = SoftVotes(np.zeros((40, classes)), range(classes), 0.25).estimate(ROWS).noise.dense(3)
     drawn = [

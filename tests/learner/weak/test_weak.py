@@ -20,6 +20,7 @@ _rng = np.random.default_rng(11)
 ROWS = np.column_stack([_rng.normal(size=(600, 3)) * [1.0, 2.0, 0.5], np.ones(600)])
 SIGNS = np.where(ROWS @ [1.0, -0.5, 0.0, 0.3] + _rng.normal(size=600) > 0, 1, -1)
 THREE = np.digitize(ROWS[:, 0] + 0.5 * _rng.normal(size=600), [-0.5, 0.5])
+del _rng  # tests draw from the fixture
 MU = ROWS.T @ SIGNS / 600
 M = ROWS.T @ np.eye(3)[THREE] / 600
 

@@ -1,0 +1,84 @@
+"""Every estimator of the library goes through scikit-learn's checks; a new one is one entry."""
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import suffice.learner
+from suffice import errors
+from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.rados.adaboost import AdaBoostLinear
+from suffice.learner.rados.radoboost import RadoBoost
+from suffice.learner.rados.ridge import RadoRidge
+from suffice.learner.ratio.estimator import ClassRatio
+from suffice.learner.ratio.quapy_adapter import QuaPyClassRatio
+from suffice.learner.sklearn_names import InvalidParameterError
+from suffice.learner.spread.classifier import SpreadClassifier
+from suffice.learner.votes import VoteClassifier
+
+ESTIMATORS = [
+    AdaBoostLinear(rounds=40),
+    ClassRatio(),
+    FactoredClassifier(),
+    RadoBoost(rounds=40),
+    RadoRidge(),
+    SpreadClassifier(),
+    VoteClassifier(),
+]
+# Its predict is QuaPy's and not scikit-learn's: one set of rows in, its class ratios out.
+ADAPTERS = {QuaPyClassRatio}
+WRONG = {  # a parameter of each that is outside its domain
+    AdaBoostLinear: {"rounds": 0},
+    ClassRatio: {"kernel": "round"},
+    FactoredClassifier: {"lam": -1.0},
+    RadoBoost: {"kappa": 0.5},
+    RadoRidge: {"lam": "much"},
+    SpreadClassifier: {"solver": "guess"},
+    VoteClassifier: {"labels": "smallest"},
+}
+
+
+def estimators_of_the_library() -> set[type]:
+    """Return every class below suffice.learner that can be fitted to plain rows."""
+    found = set()
+    for info in pkgutil.walk_packages(suffice.learner.__path__, "suffice.learner."):
+        for _, value in inspect.getmembers(importlib.import_module(info.name), inspect.isclass):
+            ours = value.__module__ == info.name and issubclass(value, BaseEstimator)
+            if ours and not value.__name__.startswith("_") and hasattr(value, "fit"):
+                found.add(value)
+    return found
+
+
+def test_every_estimator_is_checked():
+    checked = {type(one) for one in ESTIMATORS}
+    assert checked | ADAPTERS == estimators_of_the_library()
+    assert checked == set(WRONG)
+
+
+@pytest.mark.filterwarnings("ignore:the rows do not tell classes:UserWarning")  # random labels
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_finds_nothing_wrong(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("learner", WRONG, ids=lambda one: one.__name__)
+def test_a_bad_parameter_is_an_error_of_ours_and_of_scikit_learn(learner, rng):
+    from sklearn.utils._param_validation import InvalidParameterError as TheirError
+
+    with pytest.raises(errors.ParameterError, match=next(iter(WRONG[learner]))) as caught:
+        learner(**WRONG[learner]).fit(rng.normal(size=(20, 2)), [0, 1] * 10)
+    assert caught.type is InvalidParameterError
+    assert isinstance(caught.value, TheirError)
+    assert caught.value.exit_code == errors.UsageError.exit_code
+
+
+@pytest.mark.parametrize("one", ESTIMATORS, ids=lambda one: type(one).__name__)
+def test_what_was_not_fitted_says_so(one, rng):
+    ask = one.quantify if isinstance(one, ClassRatio) else one.predict
+    with pytest.raises(NotFittedError):
+        ask(rng.normal(size=(4, 2)))

@@ -1,0 +1,233 @@
+"""One table from kinds to learners: what each entry fits, refuses, reports and stores."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from builders import clinic_table
+from crafted_files import Container
+from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
+from suffice.learner import fit as learners
+from suffice.learner.base import LinearModel
+from suffice.learner.fit import Learning, Report, fit, learning_from, model_of, release_of
+from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.rados.radoboost import RadoBoost
+from suffice.learner.rados.ridge import RadoRidge
+from suffice.learner.spread.classifier import SpreadClassifier
+from suffice.learner.votes import VoteClassifier
+from suffice.owner.mean_operator import MeanOperator
+from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.tally import VoteTally
+from suffice.release.artifact import Release
+from suffice.release.codec import decode, encode, load, manifest_of
+from suffice.release.kinds import KINDS
+
+OLD = Path(__file__).parents[1] / "fixtures" / "version1"
+ROWS = clinic_table(200).drop_columns("sick")
+LEARNT = [  # the release, its options, and the learner that they mean
+    ("gaussian", {"rows": ROWS}, FactoredClassifier),
+    ("laplace", {"rows": ROWS, "loss": "square", "lam": 0.1}, FactoredClassifier),
+    ("response", {"rows": ROWS, "penalty": "l2"}, FactoredClassifier),
+    ("responses", {}, SpreadClassifier),
+    ("rados", {}, RadoRidge),
+    ("rados", {"loss": "square", "lam": 0.1}, RadoRidge),
+    ("rados", {"loss": "logistic"}, RadoBoost),
+]
+
+
+def old(name: str) -> Release:
+    return load(OLD / f"{name}.suffice")
+
+
+def released(name: str) -> Release:
+    """Return the release of an old file, or what this mechanism makes of the rows' labels."""
+    if name not in {"gaussian", "laplace", "response"}:
+        return old(name)
+    owner = MeanOperator(epsilon=1.0, delta=1e-6 * (name == "gaussian"), mechanism=name)
+    return owner.release(clinic_table(200), label="sick", ledger=None)
+
+
+def altered(file: bytes, version=None, **details) -> bytes:
+    """Return a file that is sealed again, with another version of its kind or other details."""
+    whole = Container.read(file)
+    whole.manifest["kind_version"] = version
+    whole.manifest["details"] |= details
+    return whole.sealed()
+
+
+def votes(rows: np.ndarray) -> Release:
+    """Return the noisy votes of two parties for three classes."""
+    auxiliary = AuxiliaryRows.read(rows)
+    tally = VoteTally(auxiliary, (0, 1, 2), Enrolled(3))
+    codes = np.arange(len(rows)) % 3
+    tally.add(["north", "south"], np.stack([codes, codes[::-1]]))
+    ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=(0, 1, 2))
+    return ensemble.aggregate(tally, auxiliary, enrolled=3, ledger=None).release
+
+
+@pytest.fixture
+def table(monkeypatch):
+    """Keep what a test registers out of the other tests."""
+    monkeypatch.setattr(learners, "_LEARNING", dict(learners._LEARNING))
+
+
+def test_every_kind_has_an_entry_that_fits_or_says_what_to_use_instead():
+    assert set(KINDS) == set(learners._LEARNING)
+    for kind in KINDS:
+        learning = learning_from(kind)
+        assert (learning.estimator is None) == bool(learning.instead)
+    with pytest.raises(ParameterError, match="suffice ratio"):
+        fit(old("proportions"))
+    with pytest.raises(ParameterError, match="suffice predict"):
+        fit(old("model"))
+    with pytest.raises(ParameterError, match="no learner is known for releases of kind poll"):
+        learning_from("poll")
+    with pytest.raises(ParameterError, match="no release"):
+        fit([])
+
+
+def test_every_learner_that_a_file_may_name_can_be_loaded_and_reported():
+    assert set(KINDS["model"].details["learner"].among) == set(learners._MODELS)
+    for name, home in learners._MODELS.items():
+        assert home().stored_as == home().__name__ == name
+        assert name in learners._REPORTS
+
+
+@pytest.mark.parametrize(("name", "options", "learner"), LEARNT)
+def test_a_model_file_of_any_learner_loads_as_that_learner(name, options, learner, tmp_path):
+    release = released(name)
+    model = fit(release, **options)
+    assert type(model) is learner
+    report = learning_from(release.kind).report(model)
+    assert report.lines[0][0] == "classes"
+    assert report.values["classes"] == model.classes_.tolist()
+    release_of(model).save(tmp_path / "m.suffice")
+    again = model_of(load(tmp_path / "m.suffice"))
+    assert type(again) is learner
+    rows = OLD / "clinic.csv"
+    assert np.array_equal(again.predict(rows), model.predict(rows))
+    assert np.allclose(again.predict_proba(rows), model.predict_proba(rows), rtol=1e-12)
+    assert release_of(again) == load(tmp_path / "m.suffice")  # written again as it was read
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "unused"),
+    [
+        ("mean-operator", {"rows": ROWS, "estimator": DecisionTreeClassifier()}, "estimator"),
+        ("responses", {"penalty": "l1"}, "penalty"),
+        ("responses", {"rows": ROWS}, "rows"),
+        ("rados", {"rows": ROWS}, "rows"),
+        ("rados", {"loss": "logistic", "lam": 1.0}, "lam"),
+    ],
+)
+def test_an_option_without_meaning_is_refused(name, options, unused):
+    with pytest.raises(ParameterError, match=f"^{unused} means nothing"):
+        fit(old(name), **options)
+    kept = dict.fromkeys(options)
+    assert learning_from(old(name).kind).unused(None, kept) == []
+
+
+def test_rows_that_are_missing_are_asked_for():
+    for name in ("mean-operator", "label-responses", "votes"):
+        with pytest.raises(ParameterError, match="public rows"):
+            fit(old(name))
+
+
+def test_votes_train_what_the_caller_gives_which_has_no_file(rng):
+    rows = rng.normal(size=(60, 4))
+    release = votes(rows)
+    plain = fit(release, rows, lam=0.1)
+    assert type(plain) is FactoredClassifier
+    model = fit([release], rows, estimator=DecisionTreeClassifier(max_depth=2), labels="shares")
+    assert type(model) is VoteClassifier
+    report = learning_from("votes").report(model)
+    assert report.values == {"classes": [0, 1, 2], "estimator": "DecisionTreeClassifier"}
+    with pytest.raises(ParameterError, match="cannot be stored in a file"):
+        release_of(model)
+    with pytest.raises(ParameterError, match=r"^lam means nothing"):
+        fit(release, rows, estimator=DecisionTreeClassifier(), lam=0.1)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_new_kind_registers_its_learner():
+    class Constant:
+        def __init__(self, lam: float = 1.0) -> None:
+            self.lam = lam
+
+        def fit_release(self, releases):
+            self.classes_ = releases[0].classes
+            return self
+
+    counts = Learning(
+        lambda options: Constant(**options),
+        lambda _: ("lam",),
+        report=lambda model: Report([("penalty", str(model.lam))], {"lam": model.lam}),
+    )
+    learners.register_learner("counts", counts)
+    learners.register_learner("counts", counts)  # the same again changes nothing
+    with pytest.raises(ParameterError, match="already"):
+        learners.register_learner("rados", counts)
+    model = learning_from("counts").fit([old("rados")], None, {"lam": 3.0})
+    assert model.classes_ == old("rados").classes
+    assert counts.report(model).values == {"lam": 3.0}
+    with pytest.raises(ParameterError, match="Constant cannot be stored"):
+        release_of(model)
+
+
+def test_a_model_of_version_2_is_a_factored_classifier_and_stays_of_version_2():
+    file = (OLD / "model.suffice").read_bytes()
+    release = decode(file)
+    assert manifest_of(release)["kind_version"] == 2
+    model = model_of(release)
+    assert type(model) is FactoredClassifier
+    assert encode(release_of(model)) == file
+
+
+def test_version_and_details_of_a_model_file_belong_together():
+    new = encode(fit(old("rados")).to_release())
+    assert manifest_of(decode(new))["kind_version"] == 3
+    for file, version in ((new, 2), ((OLD / "model.suffice").read_bytes(), 3)):
+        with pytest.raises(CorruptFileError, match="version that the file names"):
+            decode(altered(file, version))
+    for version in (1, 4, 2.5, True, "3", None):
+        with pytest.raises(UnsupportedFileError, match="version 2 or 3 only"):
+            decode(altered(new, version))
+    for name in ("Nobody", "VoteClassifier", "", None):
+        with pytest.raises(CorruptFileError, match="learner"):
+            decode(altered(new, 3, learner=name))
+
+
+def test_a_model_is_loaded_by_its_own_learner_alone():
+    model = fit(old("rados")).to_release()
+    with pytest.raises(ParameterError, match="learnt by RadoRidge"):
+        FactoredClassifier.from_release(model)
+    with pytest.raises(ParameterError, match="no model"):
+        model_of(old("rados"))
+
+
+def test_a_forged_model_of_rados_has_two_classes_or_is_refused():
+    three = {"classes": [0, 1, 2], "learner": "RadoRidge"}
+    model = fit(released("laplace"), ROWS).to_release()
+    wide = np.repeat(model.arrays["coefficients"][:, None], 3, axis=1)
+    forged = replace(model, details={**model.details, **three}, arrays={"coefficients": wide})
+    with pytest.raises(CorruptFileError, match="two classes"):
+        model_of(decode(encode(forged)))
+
+
+@pytest.mark.parametrize("loss", ["square", "logistic"])
+def test_what_only_a_fit_knows_is_missing_after_a_file(loss):
+    again = model_of(decode(encode(fit(old("rados"), loss=loss).to_release())))
+    assert isinstance(again, LinearModel)
+    if loss == "square":
+        assert np.isfinite(again.risk_)
+        return
+    with pytest.raises(AttributeError, match="not from a file"):
+        next(again.staged_predict(OLD / "clinic.csv"))
+    with pytest.raises(AttributeError, match="not from a file"):
+        again.sampling_term()
+    assert not hasattr(again, "feature_importances_")
