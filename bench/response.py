@@ -1,6 +1,5 @@
 """Randomised response over 10M cells against drawing the bits it uses (claim: <= 4 times)."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np

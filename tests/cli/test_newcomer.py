@@ -134,8 +134,14 @@ SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
         (f"{PARTIES} --features 5", "--features means nothing with --aux"),
         (f"{SURVEY} --noise 3", "--noise-variance means nothing without a question for a number"),
         (f"{SURVEY} --delta 5", "--delta means nothing without a question for a number"),
-        (f"{SURVEY} --kernel laplace", "--noise-type means nothing without a question for a number"),
-        (f"{SURVEY} --range a=0,9 --noise 99 --delta 0.1", "--delta means nothing without --noise-type"),
+        (
+            f"{SURVEY} --kernel laplace",
+            "--noise-type means nothing without a question for a number",
+        ),
+        (
+            f"{SURVEY} --range a=0,9 --noise 99 --delta 0.1",
+            "--delta means nothing without --noise-type",
+        ),
         ("reproduce voting factorisation --seeds 5", "mean nothing to voting, factorisation"),
     ],
 )

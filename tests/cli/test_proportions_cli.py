@@ -48,7 +48,7 @@ def test_a_column_of_sets_leaves_as_proportions(suffice):
     }
     assert [c.name for c in release.pipeline.columns] == ["age", "size", "year"]
     told = suffice("inspect", "p.suffice")
-    assert "set south" in told
+    assert "bag south" in told
     assert "not decided by looking at its label" in told
     assert "on each count" in told
     assert json.loads(suffice("inspect", "p.suffice", "--json"))["kind"] == "proportions"

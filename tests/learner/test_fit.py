@@ -18,10 +18,10 @@ from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.votes import VoteClassifier
-from suffice.owner.mean_operator import MeanOperator
-from suffice.owner.parties.aggregate import PrivateEnsemble
+from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.enrolled import Enrolled
+from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.parties.tally import VoteTally
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode, load, manifest_of

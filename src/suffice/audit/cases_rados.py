@@ -52,7 +52,7 @@ def _released(
 
 @dataclass(frozen=True)
 class _Noisy:
-    """Two rados of few examples, by the procedure of a release, with sums that begin anew for every output.
+    """Two rados of few examples, by the procedure of a release; every output has sums of its own.
 
     ``scored`` is given the pair, the deviation of the noise on a number and its exponent: 2 for
     Gaussian noise, 1 for K-norm noise. A ``stretch`` feeds it longer rows than it reckons with.

@@ -56,13 +56,14 @@ def inspect(
 def _description(release: Any) -> list[tuple[str, str]]:
     from suffice.release.kinds import kind_named
 
-    lines = [("holds", kind_named(release.kind).title), *_part_lines(release)]
+    kind = kind_named(release.kind)
+    lines = [("holds", kind.title), *_part_lines(release)]
     lines.append(("classes", listed(release.classes)))
-    lines += _model_lines(release) if release.kind == "model" else _detail_lines(release)
+    lines += kind.words(release)
     lines.append(("coordinates", _coordinates(release.pipeline.outputs)))
     lines.append(("scaling from", str(release.pipeline.origin)))
     if release.noise.form != "none":
-        lines.append(("noise", _noise(release)))
+        lines.append(("noise", kind.noise_words(release)))
     if release.pipeline.norm_bound < _NO_CLIP:
         lines.append(("clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"))
     lines.append(("written by", name(release.library)))
@@ -88,68 +89,6 @@ def _part_lines(release: Any) -> list[tuple[str, str]]:
     left_out = len(release.guarantees) - sum(head.split(": ")[-1] != "rows" for head, _ in lines)
     more = f"{left_out:,} more guarantees are in the file. Read all of them with --json."
     return [*lines, ("warning", more)] if left_out else lines
-
-
-def _noise(release: Any) -> str:
-    if release.kind == "proportions":
-        # The noise is stated along directions that keep a set's total; a count has less.
-        along = release.noise.diagonal(len(release.details["bags"])).mean()
-        spread = (along * (1 - 1 / len(release.classes))) ** 0.5
-        return f"{spread:.4g} on each count"
-    spread = release.noise.diagonal(len(release.pipeline.outputs)).mean() ** 0.5
-    if release.noise.form == "identity":
-        return f"{spread:.4g} on each coordinate"
-    return f"{spread:.4g} on a coordinate on average, more along directions where rows vary more"
-
-
-def _detail_lines(release: Any) -> list[tuple[str, str]]:
-    hidden = ("classes", "columns", "bags")
-    told = {key: value for key, value in release.details.items() if key not in hidden}
-    lines = [(key, _plain(value)) for key, value in told.items() if value not in (None, [], 0)]
-    lines += _bag_lines(release) if release.kind == "proportions" else []
-    return [*lines, *_column_lines(release.details.get("columns", ()))]
-
-
-def _plain(value: Any) -> str:
-    return listed(value) if isinstance(value, list) else name(value)
-
-
-def _bag_lines(release: Any) -> list[tuple[str, str]]:
-    """Return the released proportions of the first few sets."""
-    arrays, names = release.arrays, release.details["bags"]
-    lines = [("sets", f"{len(names)}, of {arrays['sizes'].min()} to {arrays['sizes'].max()} rows")]
-    for bag, size, shares in zip(
-        names[:_SHOWN], arrays["sizes"], arrays["proportions"], strict=False
-    ):
-        shown = ", ".join(f"{share:.3f}" for share in shares[:_SHOWN])
-        more = ", ..." if len(shares) > _SHOWN else ""
-        lines.append((f"set {name(bag)}", f"{shown}{more} of {size} rows"))
-    return [*lines, *([("", f"and {len(names) - _SHOWN} more")] if len(names) > _SHOWN else [])]
-
-
-def _column_lines(columns: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return what randomised columns hold and how they were randomised, the first few of them."""
-    from suffice.release.spread import SpreadColumn
-
-    some = [SpreadColumn.from_json(item) for item in columns[:_SHOWN]]
-    shown = [f"{name(column.name)}: {column.noise}" for column in some]
-    more = [f"and {len(columns) - _SHOWN} more"] if len(columns) > _SHOWN else []
-    return [("columns", "; ".join([*shown, *more]))] if shown else []
-
-
-def _model_lines(release: Any) -> list[tuple[str, str]]:
-    """Return what is known of a model's quality, in words."""
-    known = release.details
-    lines = [("loss", name(known["loss"])), ("penalty", f"{known['lam']:.3g}")]
-    if known["risk"] is not None:
-        within = ""
-        if known["risk_low"] is not None:  # of rados no interval is known
-            within = f" ({known['risk_low']:.4g} to {known['risk_high']:.4g} at 95 %)"
-        lines.append(("risk", f"{known['risk']:.4g}{within}, estimated without labels"))
-    if known["parameter_bound"] is not None:
-        moved = "by the noise of the release, with probability 95 %"
-        lines.append(("parameters", f"moved by at most {known['parameter_bound']:.4g} {moved}"))
-    return lines
 
 
 def _coordinates(names: tuple[str, ...]) -> str:

@@ -88,8 +88,8 @@ def make_command(
     parts: Parts,
     run: Callable[[Asked], None],
     *,
-    help: str,
-    example: str = "",  # noqa: A002
+    help: str,  # noqa: A002  # as command lines call it
+    example: str = "",
 ) -> TyperCommand:
     """Return a command whose options are the fields of ``parts``."""
     slots = [slot for part, kind in parts.items() for slot in _slots(part, kind)]

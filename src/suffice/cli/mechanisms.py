@@ -132,7 +132,7 @@ class _Shown:
         path=Path,
         writes=True,
     )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
 
     def show(self, make: Callable[[], Any]) -> None:
         """Make a plan; draw it, and print it."""

@@ -45,7 +45,7 @@ class _Contributed:
         path=Path,
         writes=True,
     )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
 
 
 def _contribute_command() -> TyperCommand:
@@ -89,7 +89,7 @@ def _contribution(given: _Contributed, rows: Any, classes: Any, statistic: str, 
         )
     name = given.party or given.output.stem
     if given.cast is not None:
-        return cast_votes(given.table, given.cast, name, rows, classes, statistic)
+        return cast_votes(given.table, given.cast, name, rows, classes=classes, statistic=statistic)
     with progress("reading") as tell:
         records = PartyTable.read(
             given.table, rows, label=given.label or "", classes=classes, party=None, progress=tell

@@ -52,7 +52,7 @@ class _Proposed:
         path=Path,
         writes=True,
     )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
 
 
 def _propose_command() -> TyperCommand:

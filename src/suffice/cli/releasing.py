@@ -28,7 +28,7 @@ class Written:
         short="-o",
     )
     no_ledger: bool = option(
-        False,  # noqa: FBT003  # a default
+        False,  # a default
         help="Release without a ledger: nothing will limit the total.",
         group=Group.BUDGET,
     )
@@ -39,7 +39,7 @@ class Written:
         parse=Path,
         path=Path,
     )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
 
 
 def paid_by(payment: Mapping[str, Any], written: Written) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class _Simulated:
         path=Path,
         writes=True,
     )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
 
 
 def _parties_command() -> TyperCommand:

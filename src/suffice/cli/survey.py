@@ -127,7 +127,7 @@ class _New:
         path=Path,
         writes=True,
     )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)  # noqa: FBT003
+    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
 
     def flips(self) -> dict[str, dict[str, Any]]:
         """Return flip and epsilon by question; what is given for all others goes to the rest."""

@@ -122,7 +122,7 @@ class LinearModel(ClassifierMixin, Learner):
         if not self.releases_:
             raise ParameterError("a model learnt from plain data has no guarantee to travel with.")
         first = self.releases_[0].unsigned()
-        if first.kind == "model":  # it was loaded, and is written as it was
+        if "coefficients" in first.arrays:  # it was loaded, and is written as it was
             return first
         return replace(
             first,
@@ -190,6 +190,6 @@ class TwoClasses(LinearModel):
 
 def learner_name(model: Release) -> str:
     """Return the name of the learner whose model a file holds."""
-    if model.kind != "model":
+    if "coefficients" not in model.arrays:
         raise ParameterError(f"a {model.kind} release is no model; fit one with suffice fit.")
     return str(model.details.get("learner", _UNNAMED))

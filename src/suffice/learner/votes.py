@@ -8,7 +8,6 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
-from suffice.errors import ParameterError
 from suffice.learner.base import Learner
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
@@ -65,9 +64,8 @@ class VoteClassifier(ClassifierMixin, Learner):
     def fit_release(self, release: Release | Sequence[Release], X: Any) -> "VoteClassifier":
         """Learn from a release of votes and the public rows that they were cast on, in order."""
         whole = merge(release)
-        if whole.kind != "votes":
-            raise ParameterError(f"a {whole.kind} release holds no votes.")
-        rows, votes = matching_rows(X, [whole])[0], whole.arrays["votes"]
+        votes = whole.array("votes", "votes")
+        rows = matching_rows(X, [whole])[0]
         self._learn_from((whole,))
         weights = None
         if self.labels == "shares":

@@ -39,8 +39,8 @@ class LabelFingerprint:
     def merge(self, other: "LabelFingerprint") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
         for name, digest in self._digests.items():
-            digest.merge(other._digests[name])  # noqa: SLF001  # one of us
-        self._outside += other._outside  # noqa: SLF001
+            digest.merge(other._digests[name])  # one of us
+        self._outside += other._outside
 
     @property
     def outside(self) -> int:
@@ -71,7 +71,7 @@ class CellFingerprint:
 
     def merge(self, other: "CellFingerprint") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
-        self._rows.merge(other._rows)  # noqa: SLF001  # one of us
+        self._rows.merge(other._rows)  # one of us
 
     def unordered(self) -> str:
         """Return the hash that the same rows have in any order."""

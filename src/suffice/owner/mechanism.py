@@ -136,8 +136,8 @@ class Mechanism(ABC, Generic[P]):
     """What an owner asks for. A subclass is a frozen dataclass whose fields are its options.
 
     ``name`` is its name in commands (``suffice release NAME``), ``source`` the kind of input that
-    it takes. ``planner`` is what ``suffice plan NAME`` is made from, where that is not this value and
-    its source: a dataclass with options and a method ``plan``.
+    it takes. ``planner`` is what ``suffice plan NAME`` is made from, where that is not this value
+    and its source: a dataclass with options and a method ``plan``.
     """
 
     name: ClassVar[str]

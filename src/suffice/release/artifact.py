@@ -106,6 +106,15 @@ class Release:
         """The declared classes."""
         return tuple(self.details["classes"])
 
+    def array(self, name: str, what: str) -> Array:
+        """Return an array of the release; one that its kind does not have is an error.
+
+        ``what`` says in words what it would hold: "votes", "a mean operator".
+        """
+        if name not in self.arrays:
+            raise ParameterError(f"a {self.kind} release holds no {what}.")
+        return self.arrays[name]
+
     def unsigned(self) -> "Release":
         """Return the same release without its signature."""
         return replace(self, signature=None)

@@ -10,38 +10,64 @@ one of them moves a sum) cannot be checked; that an owner computed honestly is t
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from suffice.errors import CorruptFileError
 from suffice.privacy import calibrate
 from suffice.privacy.events import Gaussian, Laplace, Pure
-from suffice.privacy.guarantee import Guarantee, Kind, Scope, Unit
-from suffice.release.artifact import Release
+from suffice.privacy.guarantee import Guarantee, Scope, Unit
 from suffice.release.cell_claims import Cells
 
-__all__ = ["check_claims"]
+__all__ = [
+    "Check",
+    "Stated",
+    "claims_of_labels",
+    "claims_of_operator",
+    "claims_of_proportions",
+    "claims_of_rados",
+    "claims_of_records",
+    "claims_of_votes",
+]
 
 _LOST = 1e-6  # of a scale: more than lattices and floats move it, in the claim's favour
 _LOST_IN_SHAPE = 1e-3  # where integer matrices shaped the noise
 _LEAST_MULTIPLIER = 1e-6  # below this a Gaussian hides nothing
 
 
-def check_claims(release: Release) -> None:
-    """Raise if a guarantee of the release claims more than the release itself can keep."""
-    holds = _CHECKS.get(release.kind)
-    if holds is None:
-        return
-    check = holds(release)
-    for guarantee in release.guarantees:
-        if guarantee.kind is not Kind.NONE and not check(guarantee):
-            raise CorruptFileError(
-                "a guarantee in the file claims more protection than the file's own numbers give."
-                " Do not rely on this file."
-            )
-
-
 Check = Callable[[Guarantee], bool]
+
+
+class Stated(Protocol):
+    """What a release states: as much of it as a claim can be checked by."""
+
+    @property
+    def arrays(self) -> Mapping[str, Any]:
+        """The arrays of its kind."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The public parameters of its kind."""
+
+    @property
+    def pipeline(self) -> Any:
+        """How its rows are mapped."""
+
+    @property
+    def noise(self) -> Any:
+        """The covariance of its noise."""
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """Its owners."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all owners together."""
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The declared classes."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +109,17 @@ def _gaussian_allows(deviation: float, reach: float, claimed: Guarantee) -> bool
 _MOST_USEFUL = 1e12  # multipliers beyond this cost nothing
 
 
-def _of_labels(release: Release) -> Check:
+def claims_of_labels(release: Stated) -> Check:
+    """A channel has a least epsilon per label."""
     return Cells(release.arrays["channel"], ()).allow
 
 
-def _of_records(release: Release) -> Check:
+def claims_of_records(release: Stated) -> Check:
+    """Channels and noise of all columns have least epsilons per label, attribute and record."""
     return Cells(release.arrays["channel"], release.details["columns"]).allow
 
 
-def _of_operator(release: Release) -> Check:
+def claims_of_operator(release: Stated) -> Check:
     """One label moves the intercept's coordinate, if no other, by twice its weight over m rows."""
     if not _has_noise(release):
         return _never
@@ -115,7 +143,7 @@ def _of_operator(release: Release) -> Check:
     return check
 
 
-def _of_votes(release: Release) -> Check:
+def claims_of_votes(release: Stated) -> Check:
     """One party moves N rows of votes by sqrt(2 N) and 2 N, over the number of parties."""
     rows, parties = release.rows, release.details["enrolled"]
     size = rows * len(release.classes)
@@ -125,7 +153,7 @@ def _of_votes(release: Release) -> Check:
     return lambda claimed: not _impure(release, claimed) and noise.allows(claimed)
 
 
-def _of_proportions(release: Release) -> Check:
+def claims_of_proportions(release: Stated) -> Check:
     """One label moves a unit from one count to another, in one set or in more."""
     mechanism = release.details["mechanism"]
     if mechanism not in ("laplace", "gaussian"):  # others state no variance
@@ -149,7 +177,7 @@ _RADO_UNITS: Mapping[str, tuple[Unit, ...]] = {
 }
 
 
-def _of_rados(release: Release) -> Check:
+def claims_of_rados(release: Stated) -> Check:
     """One label moves a shared vector by its row; one record moves rados by two rows each."""
     mechanism = release.details["mechanism"]
     units = _RADO_UNITS[mechanism]
@@ -164,7 +192,7 @@ def _of_rados(release: Release) -> Check:
     return lambda claimed: claimed.unit in units and _independent_allows(release, claimed)
 
 
-def _independent_allows(release: Release, claimed: Guarantee) -> bool:
+def _independent_allows(release: Stated, claimed: Guarantee) -> bool:
     """Say whether Gaussian noise on each rado, or on each edge, keeps the claim."""
     if not isinstance(claimed.event, Gaussian):
         return False
@@ -181,13 +209,13 @@ def _independent_allows(release: Release, claimed: Guarantee) -> bool:
     return not alone or _gaussian_allows(math.sqrt(variance / support), reach, claimed)
 
 
-def _memberships(release: Release) -> int:
+def _memberships(release: Stated) -> int:
     """Return in how many rados one record is, at least: half of a power of two if structured."""
     count = int(release.details["count"])
     return count if release.details["signs"] == "iid" else max(1, count // 2)
 
 
-def _moved_alone(release: Release, names: Sequence[str]) -> bool:
+def _moved_alone(release: Stated, names: Sequence[str]) -> bool:
     """Say whether every coordinate of the named columns has noise."""
     pipeline = release.pipeline
     if pipeline.map is not None or not names:
@@ -204,27 +232,17 @@ def _moved_alone(release: Release, names: Sequence[str]) -> bool:
     return found == set(names)
 
 
-def _has_noise(release: Release) -> bool:
+def _has_noise(release: Stated) -> bool:
     """Say whether the release states noise at all."""
     noise = release.noise
     some = noise.array is None or bool(np.any(noise.array))
     return noise.form != "none" and noise.variance > 0 and some
 
 
-def _impure(release: Release, claimed: Guarantee) -> bool:
+def _impure(release: Stated, claimed: Guarantee) -> bool:
     """Say whether a claim at delta = 0 rests on Gaussian noise, which has none."""
     return release.details["mechanism"] == "gaussian" and claimed.event.pure
 
 
 def _never(_: Guarantee) -> bool:
     return False
-
-
-_CHECKS: Mapping[str, Callable[[Release], Check]] = {
-    "label-responses": _of_labels,
-    "responses": _of_records,
-    "mean-operator": _of_operator,
-    "votes": _of_votes,
-    "proportions": _of_proportions,
-    "rados": _of_rados,
-}

@@ -21,6 +21,7 @@ from suffice.errors import (
     UnsupportedFileError,
 )
 from suffice.privacy.guarantee import Guarantee
+from suffice.privacy.guarantee import Kind as Protection
 from suffice.release.artifact import (
     Part,
     Release,
@@ -30,7 +31,6 @@ from suffice.release.artifact import (
     manifest_bytes,
     manifest_of,
 )
-from suffice.release.claims import check_claims
 from suffice.release.container import MOST_BYTES, PART_MAGIC, arrays_of, split
 from suffice.release.covariance import Covariance
 from suffice.release.files import read_bounded
@@ -154,3 +154,14 @@ def _part(item: dict[str, Any]) -> Part:
         RowSet(rows["count"], strict_json.text(rows["hash"]), found_at),
         tuple(Guarantee.from_json(guarantee) for guarantee in item["guarantees"]),
     )
+
+
+def check_claims(release: Release) -> None:
+    """Raise if a guarantee of the release claims more than the release itself can keep."""
+    keeps = kind_named(release.kind).claims(release)
+    for guarantee in release.guarantees:
+        if guarantee.kind is not Protection.NONE and not keeps(guarantee):
+            raise CorruptFileError(
+                "a guarantee in the file claims more protection than the file's own numbers give."
+                " Do not rely on this file."
+            )

@@ -12,10 +12,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suffice.errors import CorruptFileError, UnsupportedFileError
+from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
+from suffice.release.claims import (
+    Check,
+    claims_of_labels,
+    claims_of_operator,
+    claims_of_proportions,
+    claims_of_rados,
+    claims_of_records,
+    claims_of_votes,
+)
 from suffice.release.spread import SpreadColumn, discrete_sizes, number_limits
+from suffice.release.words import (
+    Lines,
+    bag_words,
+    column_words,
+    count_noise_words,
+    detail_words,
+    model_words,
+    noise_words,
+)
 
-__all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named"]
+__all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named", "register_kind"]
 
 Array = NDArray[Any]
 _LONGEST_WORD = 60
@@ -157,6 +175,11 @@ class DetailRule:
     since: int = 1
 
 
+def no_claims(_: Any) -> Check:
+    """Return that nothing in a release contradicts its guarantees."""
+    return lambda _: True
+
+
 @dataclass(frozen=True)
 class Kind:
     """What a release of this kind and version holds.
@@ -164,6 +187,9 @@ class Kind:
     Versions from ``oldest`` on are read; they differ in the details that they state.
     ``ordered``: it says something about each row, so that its row hash depends on their order.
     ``noise_along`` names the axis whose coordinates have the noise that the release states.
+    ``claims`` returns, for a release, what says of a guarantee whether the release's own numbers
+    can keep it. ``words`` are the lines that `suffice inspect` shows, ``noise_words`` those on
+    noise.
     """
 
     name: str
@@ -175,6 +201,9 @@ class Kind:
     ordered: bool = False
     noise_along: str = "d"
     oldest: int | None = None
+    claims: Callable[[Any], Check] = no_claims
+    words: Callable[[Any], Lines] = detail_words
+    noise_words: Callable[[Any], str] = noise_words
 
     @property
     def versions(self) -> range:
@@ -197,7 +226,7 @@ class Kind:
         return next((kind for kind in found if set(kind.details) == set(details)), self)
 
 
-KINDS: Mapping[str, Kind] = {
+KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind(
@@ -210,6 +239,7 @@ KINDS: Mapping[str, Kind] = {
                 "mechanism": DetailRule("text", merge="any", among=_SUMS),
                 "step": DetailRule("positive", merge="largest"),
             },
+            claims=claims_of_operator,
         ),
         Kind(
             name="label-responses",
@@ -224,6 +254,7 @@ KINDS: Mapping[str, Kind] = {
                 "mechanism": DetailRule("text", among=("response",)),
             },
             ordered=True,
+            claims=claims_of_labels,
         ),
         Kind(
             name="responses",
@@ -241,6 +272,8 @@ KINDS: Mapping[str, Kind] = {
                 "mechanism": DetailRule("text", among=("response",)),
             },
             ordered=True,
+            claims=claims_of_records,
+            words=column_words,
         ),
         Kind(
             name="rados",
@@ -256,11 +289,12 @@ KINDS: Mapping[str, Kind] = {
                 "protect": DetailRule("names"),
                 "step": DetailRule("non-negative", merge="largest"),
             },
+            claims=claims_of_rados,
         ),
         Kind(
             name="proportions",
             version=1,
-            title="noisy label proportions of sets of public rows",
+            title="noisy label proportions of bags of public rows",
             arrays={
                 "proportions": ArrayRule("float64", ("bags", "K"), check="shares", merge="in turn"),
                 "counts": ArrayRule("float64", ("bags", "K"), merge="in turn"),
@@ -272,6 +306,9 @@ KINDS: Mapping[str, Kind] = {
                 "mechanism": DetailRule("text", merge="any", among=_COUNTS),
             },
             noise_along="bags",
+            claims=claims_of_proportions,
+            words=bag_words,
+            noise_words=count_noise_words,
         ),
         Kind(
             name="votes",
@@ -285,6 +322,7 @@ KINDS: Mapping[str, Kind] = {
             },
             merges=False,
             ordered=True,
+            claims=claims_of_votes,
         ),
         Kind(
             name="model",
@@ -303,6 +341,7 @@ KINDS: Mapping[str, Kind] = {
                 "parameter_bound": DetailRule("maybe a number"),
             },
             merges=False,
+            words=model_words,
         ),
     )
 }
@@ -314,3 +353,10 @@ def kind_named(name: object) -> Kind:
     if kind is None:
         raise UnsupportedFileError(f"this version reads releases of kind {', '.join(KINDS)} only.")
     return kind
+
+
+def register_kind(kind: Kind) -> None:
+    """Add a kind, so that files of it can be written, read, checked, merged and inspected."""
+    if kind.name in KINDS:
+        raise ParameterError(f"there is a kind {kind.name!r} already.")
+    KINDS[kind.name] = kind

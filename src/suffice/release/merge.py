@@ -108,7 +108,8 @@ def _checked(releases: Sequence[Release]) -> Release:
         raise ParameterError(f"releases of kind {first.kind} cannot be merged.")
     if any(release.pipeline != first.pipeline for release in releases):
         raise ParameterError(
-            "the owners' pipelines differ; let them agree on one (pipeline=..., --pipeline-from FILE) first."
+            "the owners' pipelines differ; let them agree on one first (pipeline=...,"
+            " --pipeline-from FILE)."
         )
     hashes = [part.rows.hash for release in releases for part in release.parts]
     if len(set(hashes)) < len(hashes):

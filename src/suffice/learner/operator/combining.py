@@ -68,8 +68,8 @@ def _check(releases: Sequence[Release]) -> None:
     for release in releases:
         if release.pipeline != first.pipeline:
             raise ParameterError(
-                "the owners' pipelines differ; let them agree on one (pipeline=..., --pipeline-from FILE)"
-                " first."
+                "the owners' pipelines differ; let them agree on one first (pipeline=...,"
+                " --pipeline-from FILE)."
             )
         if release.classes != first.classes:
             raise ParameterError("the owners declared different classes, or in another order.")

@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 
-from suffice.errors import ParameterError
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 
@@ -33,9 +32,7 @@ class RadoMoments:
 
 def rados_of(release: Release) -> np.ndarray:
     """Return the rados of a release, or say that it holds none."""
-    if release.kind != "rados":
-        raise ParameterError(f"a {release.kind} release holds no rados.")
-    return release.arrays["rados"]
+    return release.array("rados", "rados")
 
 
 def moments_of(release: Release) -> RadoMoments:

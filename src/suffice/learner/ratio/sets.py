@@ -112,8 +112,7 @@ def named_classes(classes: Sequence[Any], direction: np.ndarray) -> str:
 
 def released_sets(release: Release) -> KnownSets:
     """Return the sets of a release of proportions, of one owner or merged."""
-    if release.kind != "proportions":
-        raise ParameterError(f"a {release.kind} release holds no label proportions of sets.")
+    proportions = release.array("proportions", "label proportions of sets")
     sizes = release.arrays["sizes"].astype(np.float64)
     variances = None
     if release.noise.form != "none":
@@ -121,7 +120,7 @@ def released_sets(release: Release) -> KnownSets:
     return KnownSets(
         release.classes,
         tuple(release.details["bags"]),
-        release.arrays["proportions"],
+        proportions,
         sizes,
         variances,
     )

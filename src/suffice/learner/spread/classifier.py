@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 
-from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
@@ -113,12 +112,9 @@ class SpreadClassifier(LinearModel):
         Several owners' releases are learnt from as one.
         """
         whole = merge(release)
-        channel = whole.arrays.get("channel")
-        if channel is None:
-            raise ParameterError(f"a {whole.kind} release holds no randomised labels.")
-        codes = whole.arrays["answers"]
+        channel, codes = (whole.array(name, "randomised labels") for name in ("channel", "answers"))
         self._learn_from((whole,))
-        if whole.kind == "label-responses":
+        if "codes" not in whole.arrays:  # labels alone: their rows are public
             (rows,) = matching_rows(X, [whole])
             return self._fit_rows(rows, codes, channel)
         return self.fit_corrupted(corrupted_records(whole), codes, channel, whole.classes)

@@ -111,14 +111,12 @@ class Released:
                 f" {len(rows)} rows of {rows.shape[1]} were given. Map the release's own rows with"
                 " its pipeline."
             )
-        if release.kind == "label-responses":
+        if {*release.arrays} == {"answers", "channel"}:  # labels, each randomised
             labels = np.array(release.classes)[release.arrays["answers"]]
             return FlippedLabels(labels, release.classes, release.arrays["channel"]).estimate(rows)
-        if release.kind == "votes":
+        if "votes" in release.arrays:
             votes = SoftVotes(release.arrays["votes"], release.classes, release.noise.variance)
             return votes.estimate(rows)
-        if release.kind != "mean-operator":
-            raise ParameterError(f"a {release.kind} release holds no mean operator.")
+        operator = release.array("mean_operator", "mean operator")
         note = "The covariance is that of the mechanism's noise."
-        operator = release.arrays["mean_operator"]
         return OperatorEstimate(operator, release.noise, release.classes, note)

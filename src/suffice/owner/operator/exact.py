@@ -63,8 +63,8 @@ class LabelledPass(ABC):
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen."""
-        self._rows.merge(other._rows)  # noqa: SLF001  # one of us
-        self._labels.merge(other._labels)  # noqa: SLF001
+        self._rows.merge(other._rows)  # one of us
+        self._labels.merge(other._labels)
 
     def result(self) -> np.ndarray:
         """Return the exact numbers that noise is added to: private."""

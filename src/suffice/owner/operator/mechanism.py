@@ -125,7 +125,8 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
     ) -> Forecast:
         """Return the promise and the noise of a release, from public rows alone."""
         public = self.public(PublicSource(data, label=label, features=features))
-        procedure, rows = self.choose(public), public.rows
+        procedure: Any = self.choose(public)
+        rows = public.rows
         exact = procedure.accumulator(identified=False)
         fold(unlabelled_batches(rows.table, rows.roles.features), exact)
         (guarantee,) = procedure.guarantees(exact)

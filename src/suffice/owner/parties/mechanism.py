@@ -459,7 +459,7 @@ class _TableSum:
 
     def merge(self, other: "_TableSum") -> None:
         """Take in everything that ``other`` has seen: the records that follow."""
-        self._records.merge(other._records)  # noqa: SLF001  # one of us
+        self._records.merge(other._records)  # one of us
 
     def check(self) -> None:
         """Nothing: whether an enrolled party has records is private."""

@@ -48,7 +48,7 @@ class _ReleasedModel(PartyProcedure):
 
 
 class Distilled(_ReleasedModel):
-    """The classifier of least risk under soft labels ("soft") or, of the ``majority``, under theirs ("majority-model").
+    """The classifier of least risk under soft labels, or under labels of the ``majority``.
 
     With the logistic loss l(z) - l(-z) = -z, so that the gradient moves by half of what the mean
     operator does, and with softmax by all of it:
@@ -58,8 +58,8 @@ class Distilled(_ReleasedModel):
     R = min(mean ||x_i||, sqrt(lambda_max(X^T X / N))). The paper has R = 1 for ||x|| <= 1, and
     twice the logistic constants (Theorems 1 and 3). With ``private`` auxiliary rows one of them may
     change too: R is the pipeline's norm bound B, and soft's constant becomes
-    (N + 2M - 1)/(N lam M) B, that of the majority the same with M = 1 (the paper's factor (N + M - 1)/N is right
-    for its own base only).
+    (N + 2M - 1)/(N lam M) B, that of the majority the same with M = 1 (the paper's factor
+    (N + M - 1)/N is right for its own base only).
     """
 
     def __init__(

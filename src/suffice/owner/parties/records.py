@@ -236,6 +236,7 @@ def cast_votes(
     column: str,
     party: str,
     auxiliary: AuxiliaryRows,
+    *,
     classes: Classes,
     statistic: str,
 ) -> PartyContribution:

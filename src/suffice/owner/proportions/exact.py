@@ -38,9 +38,9 @@ class ExactCounts:
 
     def merge(self, other: "ExactCounts") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
-        self._counts += other._counts  # noqa: SLF001  # one of us
-        self._rows.merge(other._rows)  # noqa: SLF001
-        self._labels.merge(other._labels)  # noqa: SLF001
+        self._counts += other._counts  # one of us
+        self._rows.merge(other._rows)
+        self._labels.merge(other._labels)
         self.count += other.count
 
     def result(self) -> np.ndarray:

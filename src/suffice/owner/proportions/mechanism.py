@@ -91,7 +91,8 @@ class BagSource(PublicSource):
         super().check()
         if self.bags is None:
             raise ParameterError(
-                "say which bag each row is in: --bag COLUMN, or --bags-file FILE (Python: bags=...)."
+                "say which bag each row is in: --bag COLUMN, or --bags-file FILE (Python:"
+                " bags=...)."
             )
 
 
@@ -232,7 +233,7 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         if isinstance(bags, Release):
             if self.names is not None:
                 raise ParameterError(
-                    "--bag-names means nothing with --bags-file: those bags have names. Leave it out."
+                    "--bag-names means nothing with --bags-file: its bags have names. Leave it out."
                 )
             return assigned_bags(bags, table, classes)
         return read_bags(table, bags, self.names)

@@ -1,4 +1,4 @@
-"""One pass over private rows: identifies them, and adds them to secret subsets. Owner's side only."""
+"""One pass over private rows: names them, and adds them to secret subsets. Owner's side only."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn

@@ -201,11 +201,11 @@ class PrivateScaling:
         table = self._private_table(source.data, label, features, promised=promised)
         roles = resolve_roles(table.schema, label=label, features=features)
         ranges = self._ranges(table.schema, roles, protect)
-        pipeline, source = self._pipeline(
+        pipeline, scaled_by = self._pipeline(
             table, roles, ranges, promised=promised, progress=source.progress
         )
-        public = self._public_table() if source == "public" else None
-        made = PrivateRows(table, roles, pipeline, source, ranges, tuple(protect), public)
+        public = self._public_table() if scaled_by == "public" else None
+        made = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
         if protect:
             coded = _with_codes(made, self.intercept)
             if self.pipeline is not None and coded != self.pipeline:

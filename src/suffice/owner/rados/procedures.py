@@ -1,7 +1,7 @@
 """How rados leave: plain, DP-Feat, noise on records, on a shared vector, or on the matrix.
 
-Each procedure knows its guarantees before it sees a row. Its secret subsets are drawn while rows are
-added, on the owner's own machine; what comes out of them leaves after the debit only.
+Each procedure knows its guarantees before it sees a row. Its secret subsets are drawn while rows
+are added, on the owner's own machine; what comes out of them leaves after the debit only.
 """
 
 import hashlib

@@ -57,10 +57,10 @@ class PrivateCells:
 
     def merge(self, other: "PrivateCells") -> None:
         """Take in everything that ``other`` has seen: the records that follow."""
-        self._labels.merge(other._labels)  # noqa: SLF001  # one of us
-        if self._cells is not None and other._cells is not None:  # noqa: SLF001
-            self._cells.merge(other._cells)  # noqa: SLF001
-        self._parts += other._parts  # noqa: SLF001
+        self._labels.merge(other._labels)  # one of us
+        if self._cells is not None and other._cells is not None:
+            self._cells.merge(other._cells)
+        self._parts += other._parts
 
     def result(self) -> Cells:
         """Return labels, codes and lattice integers of all records: private."""
