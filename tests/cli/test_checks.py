@@ -100,8 +100,11 @@ def call_made(command: Any, given: dict[str, Any]) -> None:
     for slot in command.slots:
         needed = slot.default is inspect.Parameter.empty
         text = given.get(slot.key, "1" if needed else None)
+        if slot.option.name == "--matrix" and text is not None:
+            text = f"name={text}"
         if text is not None:
-            words += [str(text)] if slot.option.argument else [slot.option.name, str(text)]
+            text = "name=a,b" if slot.option.name == "--states" else str(text)
+            words += [text] if slot.option.argument else [slot.option.name, text]
     command.main(words, standalone_mode=False)
 
 

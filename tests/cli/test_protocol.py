@@ -259,20 +259,20 @@ def test_maps_are_granted_where_the_policy_says_so(suffice):
     Path("policy.json").write_text(json.dumps({**POLICY, "maps": True}))
     suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", "--answer", "a")
     assert load("o").pipeline.map is not None
-    suffice("propose", "public.parquet", "--epsilon", 3, "--like", "o", "-o", "p2")
+    suffice("propose", "public.parquet", "--epsilon", 3, "--pipeline-from", "o", "-o", "p2")
     words = ("grant", "p2", "clinic.parquet", *GRANT, "-o", "o2", "--answer", "a2")
-    assert "--like" in suffice(*words, code=2)
+    assert "--pipeline-from" in suffice(*words, code=2)
     Path("policy.json").write_text(json.dumps(POLICY))
-    suffice(*words, "--like", "o", code=9)
+    suffice(*words, "--pipeline-from", "o", code=9)
     Path("policy.json").write_text(json.dumps({**POLICY, "maps": True}))
-    suffice(*words, "--like", "o")
+    suffice(*words, "--pipeline-from", "o")
     assert load("o2").pipeline == load("o").pipeline
     suffice(
         "propose",
         "public.parquet",
         "--epsilon",
         3,
-        "--like",
+        "--pipeline-from",
         "o",
         "--map",
         "pca:2",

@@ -1,5 +1,7 @@
 """Figures show their panels and no others, and go to files of known kinds."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from suffice.errors import ParameterError
@@ -22,13 +24,15 @@ def test_a_plot_goes_to_a_file_whose_ending_says_how(tmp_path):
 
 
 def test_a_plan_is_drawn_with_every_mechanism_and_a_band(tmp_path):
-    def row(mechanism: str, epsilon: float, accuracy: float, *, chosen: bool) -> dict:
-        accuracies = {"hard": accuracy - 0.1, "usual": accuracy, "easy": accuracy + 0.1}
-        values = {"mechanism": mechanism, "epsilon": epsilon, "accuracy": accuracies}
-        return {**values, "chosen": chosen}
-
-    rows = [row(name, e, 0.7, chosen=name == "b") for e in (0.5, 1.0) for name in ("a", "b")]
-    draw_plan({"rows": rows, "without_noise": {"usual": 0.8}}, tmp_path / "plan.svg")
+    curves = SimpleNamespace(
+        epsilons=[0.5, 1.0],
+        series={name: [(0.5, 0.7), (1.0, 0.75)] for name in ("a", "b")},
+        band_name="auto, from hard to easy problems",
+        band=[(0.6, 0.8), (0.65, 0.85)],
+        without_noise=0.8,
+        y_label="predicted accuracy",
+    )
+    draw_plan(curves, tmp_path / "plan.svg")
     text = (tmp_path / "plan.svg").read_text()
     for label in ("<!-- a -->", "<!-- b -->", "<!-- auto, from hard to easy problems -->"):
         assert label in text

@@ -160,11 +160,11 @@ class TestCosts:
     def test_inspecting_even_noise_takes_memory_by_the_number_of_coordinates(self):
         import tracemalloc
 
-        from suffice.cli.auditing import _noise
+        from suffice.release.words import noise_words
 
         release = load(crafted_files.wide_identity(20_000).sealed())
         tracemalloc.start()
-        assert _noise(release).endswith("on each coordinate")
+        assert noise_words(release).endswith("on each coordinate")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 20_000 * 100

@@ -8,6 +8,7 @@ from typer.core import TyperCommand
 
 from suffice.cli.building import Asked, group_with, make_command, selected_fields
 from suffice.cli.output import say, show_json, show_table, steps
+from suffice.errors import ParameterError
 from suffice.options import Group, Option, names, numbers, option
 
 __all__ = ["register"]
@@ -87,6 +88,8 @@ def _parties_command() -> TyperCommand:
         from suffice.study.hamm.crowds import Shares
 
         given = _Simulated(**asked.values["given"])
+        if given.seed < 0:
+            raise ParameterError("--seed must be 0 or more.")
         with steps() as tell:
             found = simulation.simulate_table(
                 given.table,

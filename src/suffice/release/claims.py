@@ -110,12 +110,12 @@ _MOST_USEFUL = 1e12  # multipliers beyond this cost nothing
 
 
 def claims_of_labels(release: Stated) -> Check:
-    """A channel has a least epsilon per label."""
+    """Return the check of a channel, which has a least epsilon per label."""
     return Cells(release.arrays["channel"], ()).allow
 
 
 def claims_of_records(release: Stated) -> Check:
-    """Channels and noise of all columns have least epsilons per label, attribute and record."""
+    """Return the check of all columns: per label, per attribute and per record."""
     return Cells(release.arrays["channel"], release.details["columns"]).allow
 
 

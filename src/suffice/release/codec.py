@@ -40,6 +40,7 @@ from suffice.tables.pipeline import Pipeline
 __all__ = [
     "MOST_BYTES",
     "PART_MAGIC",
+    "check_claims",
     "decode",
     "encode",
     "load",

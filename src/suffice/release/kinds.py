@@ -33,7 +33,7 @@ from suffice.release.words import (
     noise_words,
 )
 
-__all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named", "register_kind"]
+__all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named", "no_claims", "register_kind"]
 
 Array = NDArray[Any]
 _LONGEST_WORD = 60
