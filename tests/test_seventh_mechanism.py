@@ -44,6 +44,10 @@ from suffice.tables.labels import check_classes
 STEPS = 2**20  # of a count: so fine that the lattice costs nothing that shows
 
 
+def in_steps(counts):
+    return STEPS * np.array(counts)
+
+
 def noise_of(classes, epsilon):
     """Return the noise of counts in steps: one label moves one unit from a count to another."""
     return LaplaceNoise.calibrated(Sensitivity(2 * STEPS, 1.5 * STEPS, classes), epsilon)
@@ -81,7 +85,7 @@ class NoisyCounts(LabelProcedure[Counts]):
         return self.noise.event
 
     def contents(self, exact):
-        counts = self.noise.add(exact.result() * STEPS) / STEPS
+        counts = self.noise.add(in_steps(exact.result())) / STEPS
         return {"counts": counts}, {}, Covariance("identity", self.noise.variance / STEPS**2)
 
 
@@ -112,12 +116,12 @@ KIND = Kind("class-counts", 1, title="noisy class counts of a table", noise_alon
 def audit_cases():
     noise, stated = noise_of(2, 1.0), claim(noise_of(2, 1.0).event, 0.0)
     case = Case("class-counts", "class-counts", pairs=lambda _: [Pair((3, 2), (2, 3))],
-                sample=lambda counts, times: repeated(noise, STEPS * np.array(counts), times),
-                score=lambda pair: shift_score(noise, STEPS * np.array(pair.one), STEPS * np.array(pair.two)),
+                sample=lambda counts, times: repeated(noise, in_steps(counts), times),
+                score=lambda pair: shift_score(noise, in_steps(pair.one), in_steps(pair.two)),
                 samples=SOME, **stated)  # fmt: skip
     yield case
     yield case.twin("half the noise", "the scale is half of what it must be",
-                    sample=lambda c, times: repeated(half(noise), STEPS * np.array(c), times))  # fmt: skip
+                    sample=lambda c, times: repeated(half(noise), in_steps(c), times))  # fmt: skip
 
 
 LEARNER = Learning(instead="class counts teach no classifier: read them with suffice inspect.")
@@ -219,7 +223,9 @@ def test_two_owners_merge_as_the_kind_says():
 
 @pytest.mark.usefixtures("desk")
 def test_the_auditor_attacks_it_and_finds_the_broken_copy():
-    results = json.loads(run("audit class-counts --json"))["results"]
+    done = CliRunner().invoke(app, ["audit", "class-counts", "--json"])
+    results = json.loads(done.stdout)["results"]
+    assert done.exit_code == 0
     assert [item["violated"] for item in results] == [False, True]
     assert results[0]["tightness"] > 0.7
 
