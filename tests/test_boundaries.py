@@ -122,7 +122,7 @@ def audit_reached_from_a_release(path: str, tree: ast.Module) -> list[str]:
 
 
 def registry_inside_the_package(path: str, tree: ast.Module) -> list[str]:
-    """It joins both sides of the wall, for those who add a mechanism from outside."""
+    """Only those who add a mechanism from outside need what joins both sides of the wall."""
     return [] if path == "registry.py" else imports_any(tree, ("suffice.registry",))
 
 
