@@ -22,7 +22,7 @@ from suffice.cli.main import app
 from suffice.errors import BudgetError, ParameterError, UnsupportedFileError
 from suffice.learner import fit as learners
 from suffice.learner.fit import Learning
-from suffice.options import option
+from suffice.options import REQUIRED, option
 from suffice.owner import mechanism as mechanisms
 from suffice.owner.labelled import LabelledPass, LabelProcedure
 from suffice.owner.ledger import Ledger
@@ -94,7 +94,7 @@ class ClassCounts(Preprocessing, Mechanism[PublicTable]):
     """Protects each label: the number of rows of each class leaves with noise."""
 
     name, source = "class-counts", PublicSource
-    epsilon: float = option(**EPSILON)
+    epsilon: float = option(REQUIRED, **EPSILON)
     classes: Sequence[Any] = option((0, 1), **CLASSES)
 
     def declared_classes(self):

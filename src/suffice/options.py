@@ -10,23 +10,30 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from suffice.errors import ParameterError
 
 __all__ = [
+    "REQUIRED",
     "ByColumn",
     "Group",
     "Option",
+    "budget_option",
     "by_column",
     "check_choices",
+    "data_option",
     "lists_by_column",
     "names",
     "numbers",
     "option",
     "options_of",
+    "output_option",
     "pair",
+    "preprocessing_option",
+    "privacy_option",
     "states",
     "value_or_by_column",
     "values",
@@ -87,9 +94,9 @@ class Option:
 
 
 def option(
-    default: Any = MISSING,
-    *,
+    default: Any,
     help: str,  # noqa: A002  # as command lines call it
+    *,
     group: Group,
     name: str = "",
     old: Sequence[str] = (),
@@ -97,11 +104,22 @@ def option(
     kw_only: Any = MISSING,
     **more: Any,
 ) -> Any:
-    """Return a field of a dataclass that can be set from outside; ``old`` are its former names."""
+    """Return a field of a dataclass that can be set from outside; ``old`` are its former names.
+
+    ``default`` is REQUIRED where there is none; ``more`` are further fields of `Option`.
+    """
     declared = Option(name, help, group, **more)
     formerly = tuple(declared.old(word) for word in old)
     declared = replace(declared, others=(*others, *formerly))
     return field(default=default, kw_only=kw_only, metadata={"option": declared})
+
+
+REQUIRED = MISSING
+data_option = partial(option, group=Group.DATA)
+privacy_option = partial(option, group=Group.PRIVACY)
+preprocessing_option = partial(option, group=Group.PREPROCESSING)
+budget_option = partial(option, group=Group.BUDGET)
+output_option = partial(option, group=Group.OUTPUT)
 
 
 def options_of(kind: type) -> dict[str, Option]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suffice.engines.moments import ColumnMoments, _integer
+from suffice.engines.summary import ColumnMoments, _integer
 from suffice.kernels import moments as kernel
 
 BLOCK = kernel._BLOCK

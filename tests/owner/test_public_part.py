@@ -33,7 +33,7 @@ def test_300_pairs_of_neighbouring_files_differ_in_noise_alone(tmp_path):
 
 def test_the_pairs_notice_sums_in_the_order_of_batches(tmp_path, monkeypatch):
     """With the cuts of a reader back, and floats added batch by batch, they find the difference."""
-    from suffice.engines.moments import ColumnMoments, Moments
+    from suffice.engines.summary import ColumnMoments, Moments
 
     class FloatMoments(ColumnMoments):
         def __init__(self, width):

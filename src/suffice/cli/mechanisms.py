@@ -9,10 +9,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from suffice.cli.building import Asked, Parts, make_command, selected_fields
-from suffice.cli.output import progress, say, show_json, show_table
+from suffice.cli.output import owner_warnings, progress, say, show_json, show_table
 from suffice.cli.releasing import Written, paid_by, with_ledger_classes, write_release
-from suffice.cli.warned import owner_warnings
-from suffice.options import Group, Option, numbers, option
+from suffice.options import REQUIRED, Option, data_option, numbers, output_option
 
 __all__ = ["PlanGroup", "ReleaseGroup"]
 
@@ -112,11 +111,8 @@ class PlanGroup(_MechanismGroup):
 
 @dataclass(frozen=True)
 class _Table:
-    table: Path = option(
-        help="Parquet, CSV or Feather file, or a folder of them.",
-        group=Group.DATA,
-        path=Path,
-        argument=True,
+    table: Path = data_option(
+        REQUIRED, "Parquet, CSV or Feather file, or a folder of them.", path=Path, argument=True
     )
 
 
@@ -124,15 +120,10 @@ class _Table:
 class _Shown:
     """How a plan is shown."""
 
-    plot: Path | None = option(
-        None,
-        help="Draw the plan to this SVG, PNG or PDF file.",
-        group=Group.OUTPUT,
-        parse=Path,
-        path=Path,
-        writes=True,
+    plot: Path | None = output_option(
+        None, "Draw the plan to this SVG, PNG or PDF file.", parse=Path, path=Path, writes=True
     )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
+    json: bool = output_option(False, "Print JSON for programs.")
 
     def show(self, make: Callable[[], Any]) -> None:
         """Make a plan; draw it, and print it."""

@@ -1,11 +1,14 @@
 """Options that several commands share, declared once; those of releases are their fields."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["Json", "Label", "LedgerPath", "Output", "SigningKey", "TablePath"]
+from suffice.options import REQUIRED, output_option
+
+__all__ = ["Json", "Label", "LedgerPath", "Output", "OutputFile", "SigningKey", "TablePath"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 TablePath = Annotated[
@@ -15,3 +18,19 @@ Label = Annotated[str, typer.Option(help="The private column.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.")]
 SigningKey = Annotated[Path | None, typer.Option("--sign", help="Sign with this private key.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFile:
+    """The file that a command writes, and how it reports."""
+
+    output: Path = output_option(
+        REQUIRED,
+        "The file to write.",
+        name="--output",
+        short="-o",
+        parse=Path,
+        path=Path,
+        writes=True,
+    )
+    json: bool = output_option(False, "Print JSON for programs.")

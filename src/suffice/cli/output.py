@@ -6,13 +6,14 @@ one place (`suffice.plain_text`).
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from suffice.plain_text import escaped
 
-__all__ = ["progress", "say", "show_json", "show_pairs", "show_table", "steps"]
+__all__ = ["owner_warnings", "progress", "say", "show_json", "show_pairs", "show_table", "steps"]
 
 _LONGEST_CELL = 400
 _LONGEST_HEAD = 80  # of a line's name: a longer one would push every value out of sight
@@ -89,3 +90,22 @@ def _bar(counted: str) -> Any:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(counted))
     return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def owner_warnings() -> Iterator[None]:
+    """Print warnings about shared rows on stderr, a line each, whatever Python was told of them."""
+    from suffice.owner.overlap import SharedRowsWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SharedRowsWarning)
+        usual = warnings.showwarning
+
+        def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+            if category is SharedRowsWarning:
+                say(f"suffice: warning: {message}", error=True)
+            else:
+                usual(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield

@@ -8,44 +8,29 @@ from typer.core import TyperCommand
 
 from suffice.cli.building import Asked, make_command, selected_fields
 from suffice.cli.checks import check_outputs
-from suffice.cli.output import progress, show_json, show_pairs
+from suffice.cli.options import OutputFile
+from suffice.cli.output import owner_warnings, progress, show_json, show_pairs
 from suffice.cli.releasing import Written, paid_by, write_release
-from suffice.cli.warned import owner_warnings
 from suffice.errors import ParameterError
-from suffice.options import Group, Option, option
+from suffice.options import REQUIRED, Option, data_option
 
 __all__ = ["COMMANDS"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Contributed:
+class _Contributed(OutputFile):
     """What a party gives, and where its contribution goes."""
 
-    table: Path = option(
-        help="The party's private records.", group=Group.DATA, argument=True, path=Path
-    )
-    label: str | None = option(None, help="Column of their labels.", group=Group.DATA)
-    cast: str | None = option(
+    table: Path = data_option(REQUIRED, "The party's private records.", argument=True, path=Path)
+    label: str | None = data_option(None, "Column of their labels.")
+    cast: str | None = data_option(
         None,
+        "Column of votes in TABLE, one per auxiliary row and in their order, instead of"
+        " records and --label.",
         name="--votes-column",
         old=("--cast",),
-        help="Column of votes in TABLE, one per auxiliary row and in their order, instead of"
-        " records and --label.",
-        group=Group.DATA,
     )
-    party: str | None = option(
-        None, help="Name that the party is enrolled by. Default: OUTPUT's.", group=Group.DATA
-    )
-    output: Path = option(
-        name="--output",
-        short="-o",
-        help="The file to write.",
-        group=Group.OUTPUT,
-        parse=Path,
-        path=Path,
-        writes=True,
-    )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
+    party: str | None = data_option(None, "Name that the party is enrolled by. Default: OUTPUT's.")
 
 
 def _contribute_command() -> TyperCommand:
@@ -99,9 +84,9 @@ def _contribution(given: _Contributed, rows: Any, classes: Any, statistic: str, 
 
 @dataclass(frozen=True)
 class _Sent:
-    parts: list[Path] = option(
-        help="*.part files, or folders of them.",
-        group=Group.DATA,
+    parts: list[Path] = data_option(
+        REQUIRED,
+        "*.part files, or folders of them.",
         argument=True,
         many=True,
         parse=lambda texts: [Path(text) for text in texts],

@@ -10,8 +10,9 @@ from typer.core import TyperCommand
 from suffice.cli import options
 from suffice.cli.building import Asked, make_command, selected_fields
 from suffice.cli.checks import check_outputs
+from suffice.cli.options import OutputFile
 from suffice.cli.output import progress, say, show_json, show_pairs
-from suffice.options import Group, Option, names, option
+from suffice.options import REQUIRED, Option, data_option, names, output_option
 from suffice.plain_text import name, phrase
 from suffice.strict_json import is_digest
 
@@ -26,33 +27,19 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Proposed:
+class _Proposed(OutputFile):
     """What a proposal needs beside the fields of the release that it asks for."""
 
-    rows: Path = option(
-        help="The public rows, which both sides hold.",
-        group=Group.DATA,
-        path=Path,
-        argument=True,
+    rows: Path = data_option(
+        REQUIRED, "The public rows, which both sides hold.", path=Path, argument=True
     )
-    features: list[str] | None = option(
+    features: list[str] | None = data_option(
         None,
-        help="Feature columns, with commas (repeatable). Default: all columns.",
-        group=Group.DATA,
+        "Feature columns, with commas (repeatable). Default: all columns.",
         parse=names,
         many=True,
     )
-    purpose: str = option("", help="What it is for, in words, for the owner.", group=Group.OUTPUT)
-    output: Path = option(
-        name="--output",
-        short="-o",
-        help="The file to write.",
-        group=Group.OUTPUT,
-        parse=Path,
-        path=Path,
-        writes=True,
-    )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
+    purpose: str = output_option("", "What it is for, in words, for the owner.")
 
 
 def _propose_command() -> TyperCommand:

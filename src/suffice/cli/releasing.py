@@ -6,40 +6,25 @@ from pathlib import Path
 from typing import Any
 
 from suffice.cli.checks import refuse_unused
+from suffice.cli.options import OutputFile
 from suffice.cli.output import say, show_json, show_pairs
 from suffice.errors import ParameterError
-from suffice.options import Group, option
+from suffice.options import budget_option, output_option
 from suffice.plain_text import listed
 
 __all__ = ["Written", "paid_by", "with_ledger_classes", "write_release"]
 
 
-@dataclass(frozen=True)
-class Written:
+@dataclass(frozen=True, kw_only=True)
+class Written(OutputFile):
     """Where a release goes, how it is signed, and how it is reported."""
 
-    output: Path = option(
-        name="--output",
-        help="The file to write.",
-        group=Group.OUTPUT,
-        parse=Path,
-        path=Path,
-        writes=True,
-        short="-o",
+    no_ledger: bool = budget_option(
+        False, "Release without a ledger: nothing will limit the total."
     )
-    no_ledger: bool = option(
-        False,  # a default
-        help="Release without a ledger: nothing will limit the total.",
-        group=Group.BUDGET,
+    sign: Path | None = output_option(
+        None, "Sign the file with this private key.", parse=Path, path=Path
     )
-    sign: Path | None = option(
-        None,
-        help="Sign the file with this private key.",
-        group=Group.OUTPUT,
-        parse=Path,
-        path=Path,
-    )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
 
 
 def paid_by(payment: Mapping[str, Any], written: Written) -> dict[str, Any]:

@@ -9,7 +9,15 @@ from typer.core import TyperCommand
 from suffice.cli.building import Asked, group_with, make_command, selected_fields
 from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
-from suffice.options import Group, Option, names, numbers, option
+from suffice.options import (
+    REQUIRED,
+    Option,
+    data_option,
+    names,
+    numbers,
+    output_option,
+    privacy_option,
+)
 
 __all__ = ["register"]
 
@@ -18,58 +26,39 @@ __all__ = ["register"]
 class _Simulated:
     """A public table, how it is cut into parties, and what is compared."""
 
-    table: Path = option(
-        help="Parquet, CSV or Feather file, or a folder of them.",
-        group=Group.DATA,
-        path=Path,
-        argument=True,
+    table: Path = data_option(
+        REQUIRED, "Parquet, CSV or Feather file, or a folder of them.", path=Path, argument=True
     )
-    label: str = option(help="Column of labels; all of the table is public here.", group=Group.DATA)
-    party: str | None = option(None, help="Column that says whose a record is.", group=Group.DATA)
-    count: int | None = option(
+    label: str = data_option(REQUIRED, "Column of labels; all of the table is public here.")
+    party: str | None = data_option(None, "Column that says whose a record is.")
+    count: int | None = data_option(
         None,
+        "Number of parties that records are dealt to at random, instead of --party.",
         name="--parties",
-        help="Number of parties that records are dealt to at random, instead of --party.",
-        group=Group.DATA,
     )
-    epsilons: list[float] = option(
+    epsilons: list[float] = privacy_option(
         (10.0, 3.0, 1.0, 0.3, 0.1),
-        help="Epsilons of each party, with commas. Default: 10,3,1,0.3,0.1.",
-        group=Group.PRIVACY,
+        "Epsilons of each party, with commas. Default: 10,3,1,0.3,0.1.",
         parse=numbers,
     )
-    delta: float = option(
-        1e-5,
-        help="Delta. With 0 the noise is K-norm noise. Default: 1e-5.",
-        group=Group.PRIVACY,
+    delta: float = privacy_option(1e-5, "Delta. With 0 the noise is K-norm noise. Default: 1e-5.")
+    methods: list[str] | None = privacy_option(
+        None, "Methods to compare, with commas. Default: all.", parse=names
     )
-    methods: list[str] | None = option(
-        None,
-        help="Methods to compare, with commas. Default: all.",
-        group=Group.PRIVACY,
-        parse=names,
-    )
-    trials: int = option(
-        3, help="Number of times that the table is cut and dealt anew.", group=Group.DATA
-    )
-    seed: int = option(
-        0, help="Seed of the cuts, 0 or more; noise is never seeded.", group=Group.DATA
-    )
-    aux_share: float = option(
-        0.1, help="Share of the rows that all parties vote on.", group=Group.DATA
-    )
-    test_share: float = option(0.25, help="Share of the rows held out to test.", group=Group.DATA)
-    output: Path = option(
+    trials: int = data_option(3, "Number of times that the table is cut and dealt anew.")
+    seed: int = data_option(0, "Seed of the cuts, 0 or more; noise is never seeded.")
+    aux_share: float = data_option(0.1, "Share of the rows that all parties vote on.")
+    test_share: float = data_option(0.25, "Share of the rows held out to test.")
+    output: Path = output_option(
         Path("suffice-parties.html"),
+        "The HTML page with the plot. Default: suffice-parties.html.",
         name="--output",
         short="-o",
-        help="The HTML page with the plot. Default: suffice-parties.html.",
-        group=Group.OUTPUT,
         parse=Path,
         path=Path,
         writes=True,
     )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
+    json: bool = output_option(False, "Print JSON for programs.")
 
 
 def _parties_command() -> TyperCommand:

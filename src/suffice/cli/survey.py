@@ -11,15 +11,19 @@ from typer.core import TyperCommand
 from suffice.cli import options
 from suffice.cli.building import Asked, group_with, make_command
 from suffice.cli.checks import check_outputs, refuse_unused
+from suffice.cli.options import OutputFile
 from suffice.cli.output import show_json, show_pairs
 from suffice.cli.releasing import Written, write_release
 from suffice.errors import CorruptFileError, ParameterError, StorageError
 from suffice.options import (
+    REQUIRED,
     ByColumn,
     Group,
     by_column,
+    data_option,
     option,
     pair,
+    privacy_option,
     states,
     value_or_by_column,
 )
@@ -49,28 +53,26 @@ def _by_question(option_name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _New:
+class _New(OutputFile):
     """The questions of a survey, and their noise."""
 
-    states: dict[str, Any] = option(
-        help="NAME=A,B,C or NAME=0..10: the answers that can be given to a question (repeatable).",
-        group=Group.DATA,
+    states: dict[str, Any] = data_option(
+        REQUIRED,
+        "NAME=A,B,C or NAME=0..10: the answers that can be given to a question (repeatable).",
         parse=lambda texts: by_column(texts, states, "--states"),
         many=True,
     )
-    ranges: dict[str, tuple[float, float]] = option(
+    ranges: dict[str, tuple[float, float]] = data_option(
         (),
+        "NAME=LO,HI: a question for a number (repeatable).",
         name="--range",
-        help="NAME=LO,HI: a question for a number (repeatable).",
-        group=Group.DATA,
         parse=lambda texts: by_column(texts, pair, "--range"),
         many=True,
     )
-    texts: dict[str, str] = option(
+    texts: dict[str, str] = data_option(
         (),
+        "NAME=WORDS: what is asked (repeatable).",
         name="--text",
-        help="NAME=WORDS: what is asked (repeatable).",
-        group=Group.DATA,
         parse=lambda given: by_column(given, str, "--text"),
         many=True,
     )
@@ -85,10 +87,9 @@ class _New:
         help="Epsilon of an answer, for example 1, instead of --flip; NAME=2: of one question.",
         **_by_question("--epsilon"),
     )
-    matrix: dict[str, str] = option(
+    matrix: dict[str, str] = privacy_option(
         (),
-        help="NAME=FILE: probabilities P as JSON rows, P_ij = P[answer i | truth j] (repeatable).",
-        group=Group.PRIVACY,
+        "NAME=FILE: probabilities P as JSON rows, P_ij = P[answer i | truth j] (repeatable).",
         parse=lambda given: by_column(given, str, "--matrix"),
         path=lambda text: Path(text.partition("=")[2]),
         many=True,
@@ -100,34 +101,19 @@ class _New:
         help="Variance of the noise on numbers, for example 4; NAME=9: of one question.",
         **_by_question("--noise-variance"),
     )
-    kernel: str | None = option(
+    kernel: str | None = privacy_option(
         None,
+        "Type of noise on numbers: laplace (the default), or gaussian (uses --delta).",
         name="--noise-type",
         old=("--kernel",),
-        help="Type of noise on numbers: laplace (the default), or gaussian (uses --delta).",
-        group=Group.PRIVACY,
     )
-    delta: float | None = option(
-        None,
-        help="Delta at which the epsilon of Gaussian noise is read. Default: 1e-6.",
-        group=Group.PRIVACY,
+    delta: float | None = privacy_option(
+        None, "Delta at which the epsilon of Gaussian noise is read. Default: 1e-6."
     )
-    label: str | None = option(
-        None,
-        help="Question to predict from the others. Default: the first with states.",
-        group=Group.DATA,
+    label: str | None = data_option(
+        None, "Question to predict from the others. Default: the first with states."
     )
-    title: str = option("A survey", help="What the survey is about.", group=Group.DATA)
-    output: Path = option(
-        name="--output",
-        short="-o",
-        help="The file to write.",
-        group=Group.OUTPUT,
-        parse=Path,
-        path=Path,
-        writes=True,
-    )
-    json: bool = option(False, help="Print JSON for programs.", group=Group.OUTPUT)
+    title: str = data_option("A survey", "What the survey is about.")
 
     def flips(self) -> dict[str, dict[str, Any]]:
         """Return flip and epsilon by question; what is given for all others goes to the rest."""
@@ -246,7 +232,7 @@ def collect(
     from suffice.owner.responses.survey import load_survey
 
     check_outputs(output, reads=(survey, *answers, sign))
-    written = Written(output, no_ledger=True, sign=sign, json=json)
+    written = Written(output=output, no_ledger=True, sign=sign, json=json)
     write_release(gather(load_survey(survey), answers), written)
 
 

@@ -1,11 +1,30 @@
-"""The local engine: batches of one table, one after the other, in this process."""
+"""How statistics are computed over rows: the one protocol, and the engine of this process.
+
+Batches of one table are taken in one after the other.
+"""
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from suffice.engines.accumulator import Accumulator
+__all__ = ["Accumulator", "fold"]
 
-__all__ = ["fold"]
+
+class Accumulator(Protocol):
+    """A monoid over batches: merging the halves equals one pass over the whole.
+
+    It may be updated anywhere (a thread, a dask worker, a spark task) and merged in any tree. It
+    never writes, logs or keeps a row that is not part of its result.
+    """
+
+    def update(self, batch: Any) -> None:
+        """Take in one batch."""
+
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen."""
+
+    def result(self) -> Any:
+        """Return the statistic of all that was seen."""
+
 
 A = TypeVar("A", bound=Accumulator)
 

@@ -3,24 +3,152 @@
 All of it is a function of the set of rows: no order, split, batch or file format changes a bit.
 """
 
+import math
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from suffice.engines.moments import ColumnMoments
-from suffice.engines.sample import RowSample, Sample
 from suffice.errors import TableError
 from suffice.kernels import digests
+from suffice.kernels import moments as kernel
 from suffice.tables.columns import is_categorical, numeric_columns
 from suffice.tables.rowhash import RowDigest, RowLanes
 
-__all__ = ["PublicSummary", "Summary"]
+__all__ = ["ColumnMoments", "Moments", "PublicSummary", "RowSample", "Sample", "Summary"]
 
 _MOST_CATEGORIES = 1000
+_MOST_ROWS = 20_000
+_LEAST_ROWS = 1_000
+_MOST_CELLS = 1 << 23
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What is known of each column: ``mean`` and ``deviation`` of the values that are there."""
+
+    count: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    wrong: np.ndarray
+
+
+class ColumnMoments:
+    """Computes mean and standard deviation of columns; an accumulator.
+
+    The mean is rounded once, the deviation as a variance and as its root. Sums of values and of
+    squares are exact, so that n S2 - S1^2 does not cancel and nothing depends on the order of rows.
+    A value that is not finite, or too large to be squared, counts as ``wrong``.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._counts = np.zeros(width, dtype=np.int64)
+        self._wrong = np.zeros(width, dtype=np.int64)
+        self._sums = np.zeros((width, kernel.SUM_WORDS), dtype=np.int64)
+        self._squares = np.zeros((width, kernel.SQUARE_WORDS), dtype=np.int64)
+
+    def update(self, columns: np.ndarray) -> None:
+        """Take in columns (width, rows); NaN is missing."""
+        kernel.add_moments(columns, self._counts, self._sums, self._squares, self._wrong)
+
+    def merge(self, other: "ColumnMoments") -> None:
+        """Take in everything that ``other`` has seen."""
+        self._counts += other._counts
+        self._wrong += other._wrong
+        self._sums += other._sums
+        self._squares += other._squares
+
+    def result(self) -> Moments:
+        """Return the moments; of a column without values they are zero."""
+        pairs = [self._moments(j) for j in range(len(self._counts))]
+        mean, deviation = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+        return Moments(self._counts.copy(), mean.copy(), deviation.copy(), self._wrong.copy())
+
+    def _moments(self, j: int) -> tuple[float, float]:
+        count = max(int(self._counts[j]), 1)
+        total, squares = _integer(self._sums[j]), _integer(self._squares[j])
+        # In units of 2^-1074, and of its square: var = (n S2 - S1^2) / n^2.
+        variance = Fraction(count * squares - total * total, count * count << 2148)
+        return float(Fraction(total, count << 1074)), _root(variance)
+
+
+def _integer(words: np.ndarray) -> int:
+    """Return the integer of words of 32 bits, carries and all; the last word has the sign."""
+    return sum(int(word) << (32 * k) for k, word in enumerate(words.tolist()))
+
+
+def _root(value: Fraction) -> float:
+    """Return the square root, of numbers as small as a float's square too."""
+    if not value:
+        return 0.0
+    half = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
+    near = value / Fraction(2) ** (2 * half)  # of a size that a float holds well
+    return math.ldexp(math.sqrt(float(near)), half)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Different rows in the order of their hashes; ``weights`` say how often each occurs."""
+
+    rows: pa.RecordBatch
+    weights: np.ndarray
+
+
+class RowSample:
+    """Keeps the different rows of smallest key, each with its count; an accumulator.
+
+    They are 20,000, or fewer where there are more than 400 columns, to bound the memory.
+    A row that is among them in the end was among them at every step, so that its count is whole.
+    Keys come from the row hash: whoever crafts rows can decide which are kept, and harms accuracy
+    alone (docs/known-holes.md). It keeps rows, and so is for public ones.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._most = max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_CELLS // len(schema.names)))
+        self._limit = np.iinfo(np.uint64).max
+        self._keys = np.empty(0, dtype=np.uint64)
+        self._weights = np.empty(0, dtype=np.int64)
+        self._rows: list[pa.RecordBatch] = []
+
+    def update(self, batch: pa.RecordBatch, keys: np.ndarray) -> None:
+        """Take in rows and their keys."""
+        near = np.flatnonzero(keys <= self._limit)
+        if not len(near):
+            return
+        different, first, weights = np.unique(keys[near], return_index=True, return_counts=True)
+        self._add(different, weights, [batch.take(pa.array(near[first]))])
+
+    def merge(self, other: "RowSample") -> None:
+        """Take in everything that ``other`` has seen."""
+        self._add(other._keys, other._weights, other._rows)
+
+    def _add(self, keys: np.ndarray, weights: np.ndarray, rows: list[pa.RecordBatch]) -> None:
+        self._keys = np.concatenate([self._keys, keys])
+        self._weights = np.concatenate([self._weights, weights])
+        self._rows += rows
+        if len(self._keys) > 2 * self._most:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Join equal rows, put them in order, and let go of all but the first ones."""
+        keys, first, place = np.unique(self._keys, return_index=True, return_inverse=True)
+        weights = np.zeros(len(keys), dtype=np.int64)
+        np.add.at(weights, place, self._weights)
+        kept = pa.Table.from_batches(self._rows, schema=self._schema).combine_chunks()
+        self._rows = kept.take(pa.array(first[: self._most])).combine_chunks().to_batches()
+        self._keys, self._weights = keys[: self._most], weights[: self._most]
+        if len(self._keys) == self._most:
+            self._limit = self._keys[-1]
+
+    def result(self) -> Sample:
+        """Return the sample."""
+        self._thin()
+        return Sample(self._rows[0], self._weights.copy())
 
 
 @dataclass(frozen=True)

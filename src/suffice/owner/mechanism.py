@@ -19,8 +19,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from suffice.engines.accumulator import Accumulator
-from suffice.engines.local import fold
+from suffice.engines.local import Accumulator, fold
 from suffice.errors import ParameterError, TableError
 from suffice.options import Group, check_choices, values
 from suffice.owner.classes import check_declared, check_features

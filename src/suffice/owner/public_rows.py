@@ -12,7 +12,7 @@ from suffice.engines.fitting import fit_pipeline
 from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary, Summary
 from suffice.errors import ParameterError
-from suffice.options import Group, lists_by_column, option
+from suffice.options import Group, lists_by_column, option, preprocessing_option
 from suffice.owner.source import LabelledBatch, PublicSource, labelled_batches
 from suffice.release.codec import load
 from suffice.tables.columns import Roles, resolve_roles
@@ -119,23 +119,18 @@ class Preprocessing:
     the weight of the constant coordinate: a quarter of the norm bound unless given, zero for none.
     """
 
-    clip: float | None = option(
+    clip: float | None = preprocessing_option(
         None,
-        help="Quantile of the row lengths at which longer rows are shortened, for example 0.5."
+        "Quantile of the row lengths at which longer rows are shortened, for example 0.5."
         " Default: chosen by the number of features.",
-        group=Group.PREPROCESSING,
     )
-    intercept: float | None = option(
-        None,
-        help="Weight of the intercept; 0 for none. Default: a quarter of the longest row.",
-        group=Group.PREPROCESSING,
+    intercept: float | None = preprocessing_option(
+        None, "Weight of the intercept; 0 for none. Default: a quarter of the longest row."
     )
     missing: Missing = option("error", **MISSING)
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
-    map: str | None = option(
-        None,
-        help="Public feature map: rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50.",
-        group=Group.PREPROCESSING,
+    map: str | None = preprocessing_option(
+        None, "Public feature map: rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50."
     )
     pipeline: Pipeline | None = option(None, **PIPELINE)
 

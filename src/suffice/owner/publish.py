@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
-from suffice.options import Group, option
+from suffice.options import budget_option, privacy_option
 from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.owner.scaling import as_scaled, stated_trouble
 from suffice.privacy.guarantee import Assumption, Guarantee, Kind, Scope
@@ -36,32 +36,23 @@ class Payment:
     error is told to the owner (`Ledger.debit`).
     """
 
-    ledger: Ledger | None = option(
-        None,
-        help="Charge this release to this ledger file.",
-        group=Group.BUDGET,
-        parse=Ledger,
-        path=Path,
+    ledger: Ledger | None = budget_option(
+        None, "Charge this release to this ledger file.", parse=Ledger, path=Path
     )
-    dataset: str | None = option(
-        None, help="Name of the data set in the ledger.", group=Group.BUDGET
-    )
-    request: str | None = option(
+    dataset: str | None = budget_option(None, "Name of the data set in the ledger.")
+    request: str | None = budget_option(
         None,
-        help="Name of this request. The same name returns the same file at no charge. A new name"
+        "Name of this request. The same name returns the same file at no charge. A new name"
         " draws new noise and is charged.",
-        group=Group.BUDGET,
     )
-    data_changed: bool = option(
+    data_changed: bool = budget_option(
         False,  # noqa: FBT003  # a default
-        help="The data of this name were changed since earlier releases; they use the same budget.",
-        group=Group.BUDGET,
+        "The data of this name were changed since earlier releases; they use the same budget.",
     )
-    unprotected: bool = option(
+    unprotected: bool = privacy_option(
         False,  # noqa: FBT003  # a default
-        help="Publish it even if it is not differentially private, or protects a column only when"
+        "Publish it even if it is not differentially private, or protects a column only when"
         " that is read alone.",
-        group=Group.PRIVACY,
     )
     tell: Callable[[str], None] | None = None
 

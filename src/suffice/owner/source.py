@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError, TableError
-from suffice.options import Group, names, option
+from suffice.options import data_option, names, output_option
 from suffice.tables.columns import Roles
 from suffice.tables.labels import Classes, label_codes
 from suffice.tables.sources import Table
@@ -47,17 +47,15 @@ class Source:
 
     data: Any
     y: Any = None
-    label: str | None = option(
+    label: str | None = data_option(
         None,
-        help="Column that holds the private labels, for example diagnosis.",
-        group=Group.DATA,
+        "Column that holds the private labels, for example diagnosis.",
         required=True,
         kw_only=True,
     )
-    features: Sequence[str] | None = option(
+    features: Sequence[str] | None = data_option(
         None,
-        help="Feature columns, with commas (repeatable). Default: all columns but the label.",
-        group=Group.DATA,
+        "Feature columns, with commas (repeatable). Default: all columns but the label.",
         parse=names,
         many=True,
         kw_only=True,
@@ -76,12 +74,11 @@ class Source:
 class PublicSource(Source):
     """A source whose rows everybody may see; ``found_at`` says where."""
 
-    found_at: str | None = option(
+    found_at: str | None = output_option(
         None,
+        "Address where the public rows can be found, for example a web page.",
         name="--rows-url",
         old=("--found-at",),
-        help="Address where the public rows can be found, for example a web page.",
-        group=Group.OUTPUT,
         kw_only=True,
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suffice.engines.local import fold
-from suffice.options import Group, option
+from suffice.options import REQUIRED, option, privacy_option
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, make_release
 from suffice.owner.operator.candidates import OperatorMechanism, candidates, choose
@@ -64,13 +64,12 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
     name = "mean-operator"
     source = PublicSource
 
-    epsilon: float = option(**EPSILON)
+    epsilon: float = option(REQUIRED, **EPSILON)
     delta: float = option(0.0, **DELTA)
-    mechanism: str = option(
+    mechanism: str = privacy_option(
         "auto",
-        help="laplace, gaussian, knorm or response; auto picks the best predicted accuracy, sums"
+        "laplace, gaussian, knorm or response; auto picks the best predicted accuracy, sums"
         " does the same without response.",
-        group=Group.PRIVACY,
         choices=OperatorMechanism,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError, TableError
-from suffice.options import Group, names, option
+from suffice.options import REQUIRED, data_option, names
 from suffice.owner.public_rows import Preprocessing
 from suffice.release.artifact import RowSet
 from suffice.tables.columns import feature_names, is_categorical, resolve_roles
@@ -181,16 +181,15 @@ class AgreedRows:
     ``auxiliary`` are rows that were read, or a table of them, mapped as ``preprocessing`` says.
     """
 
-    auxiliary: Any = option(
+    auxiliary: Any = data_option(
+        REQUIRED,
+        "Public rows on which every party votes: Parquet, CSV or Feather.",
         name="--aux",
-        help="Public rows on which every party votes: Parquet, CSV or Feather.",
-        group=Group.DATA,
         path=Path,
     )
-    features: Sequence[str] | None = option(
+    features: Sequence[str] | None = data_option(
         None,
-        help="Feature columns, with commas (repeatable). Default: all columns of --aux.",
-        group=Group.DATA,
+        "Feature columns, with commas (repeatable). Default: all columns of --aux.",
         parse=names,
         many=True,
     )

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError
-from suffice.options import Group, option
+from suffice.options import (
+    REQUIRED,
+    budget_option,
+    data_option,
+    option,
+    output_option,
+    privacy_option,
+)
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, make_release
 from suffice.owner.parties.auxiliary import AgreedRows, AuxiliaryRows
 from suffice.owner.parties.enrolled import Enrolled, Rejection, enrolled_parties
@@ -101,28 +108,26 @@ class RoundSource(AgreedRows, Source):
     """
 
     label: str | None = field(default=None, kw_only=True)
-    enrolled: Enrolled | int | Sequence[str] = option(
-        help="Number of enrolled parties, or their names: a text file with a name on each line, or"
+    enrolled: Enrolled | int | Sequence[str] = data_option(
+        REQUIRED,
+        "Number of enrolled parties, or their names: a text file with a name on each line, or"
         " a list with commas. Public, and never read from the records.",
-        group=Group.DATA,
         parse=enrolled_parties,
         path=lambda text: Path(text) if Path(text).is_file() else None,
         kw_only=True,
     )
-    auxiliary_dataset: str | None = option(
+    auxiliary_dataset: str | None = budget_option(
         None,
-        name="--aux-dataset",
-        help="With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
+        "With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
         " record.",
-        group=Group.BUDGET,
+        name="--aux-dataset",
         kw_only=True,
     )
-    found_at: str | None = option(
+    found_at: str | None = output_option(
         None,
+        "Address where the auxiliary rows can be found, for example a web page.",
         name="--rows-url",
         old=("--found-at",),
-        help="Address where the auxiliary rows can be found, for example a web page.",
-        group=Group.OUTPUT,
         kw_only=True,
     )
 
@@ -139,19 +144,14 @@ class RoundSource(AgreedRows, Source):
 class PartySource(RoundSource):
     """Private records of all parties in one table; ``party`` is the column that says whose."""
 
-    label: str | None = option(
+    label: str | None = data_option(
         None,
-        help="Column that holds the private labels, for example diagnosis.",
-        group=Group.DATA,
+        "Column that holds the private labels, for example diagnosis.",
         required=True,
         kw_only=True,
     )
-    party: str = option(
-        "",
-        help="Column that says whose a record is, for example practice.",
-        group=Group.DATA,
-        required=True,
-        kw_only=True,
+    party: str = data_option(
+        "", "Column that says whose a record is, for example practice.", required=True, kw_only=True
     )
 
     def check(self) -> None:
@@ -193,46 +193,34 @@ class PrivateEnsemble(Mechanism[Round]):
     source = PartySource
     planner = PartyPlanner
 
-    epsilon: float = option(**EPSILON)
-    delta: float = option(
-        0.0,
-        help="Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise.",
-        group=Group.PRIVACY,
+    epsilon: float = option(REQUIRED, **EPSILON)
+    delta: float = privacy_option(
+        0.0, "Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise."
     )
-    method: str = option(
+    method: str = privacy_option(
         "operator",
-        help="operator, vote-table, soft, majority-model or average; see docs/parties.md.",
-        group=Group.PRIVACY,
+        "operator, vote-table, soft, majority-model or average; see docs/parties.md.",
         choices=PartyMethod,
         former=_FORMER,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
-    mechanism: str = option(
-        "auto",
-        help="gaussian or knorm; auto takes gaussian if delta is not 0.",
-        group=Group.PRIVACY,
-        choices=PartyMechanism,
+    mechanism: str = privacy_option(
+        "auto", "gaussian or knorm; auto takes gaussian if delta is not 0.", choices=PartyMechanism
     )
-    noise_shape: str = option(
-        "whitened",
-        help="Noise of the operator: whitened or even.",
-        group=Group.PRIVACY,
-        choices=NoiseShape,
-        old=("--noise",),
+    noise_shape: str = privacy_option(
+        "whitened", "Noise of the operator: whitened or even.", choices=NoiseShape, old=("--noise",)
     )
-    lam: float = option(
+    lam: float = privacy_option(
         1e-4,
+        "Weight of the penalty of the parties' own classifiers, and of soft, majority-model"
+        " and average.",
         name="--penalty-weight",
         old=("--lam",),
-        help="Weight of the penalty of the parties' own classifiers, and of soft, majority-model"
-        " and average.",
-        group=Group.PRIVACY,
     )
-    private_auxiliary: bool = option(
+    private_auxiliary: bool = privacy_option(
         False,  # noqa: FBT003  # a default
+        "Protect each auxiliary row too: soft and majority-model only, needs --pipeline-from.",
         name="--private-aux",
-        help="Protect each auxiliary row too: soft and majority-model only, needs --pipeline-from.",
-        group=Group.PRIVACY,
     )
 
     def __post_init__(self) -> None:

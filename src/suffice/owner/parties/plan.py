@@ -21,7 +21,7 @@ import numpy as np
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.options import Group, numbers, option
+from suffice.options import REQUIRED, data_option, numbers, privacy_option
 from suffice.owner.operator.forecast import SIGNALS, PublicMoments, Utility
 from suffice.owner.operator.form import gradient_change, label_change, operator_columns
 from suffice.owner.parties.auxiliary import AuxiliaryRows
@@ -126,35 +126,31 @@ class PartyPlan(Plan):
 class PartyPlanner:
     """What a plan of many parties is made from: public numbers, and auxiliary rows if there are."""
 
-    parties: int = option(help="Number of enrolled parties, for example 500.", group=Group.DATA)
-    epsilon: Sequence[float] = option(
-        help="Epsilon of each party, for example 1; repeat it for several.",
-        group=Group.PRIVACY,
+    parties: int = data_option(REQUIRED, "Number of enrolled parties, for example 500.")
+    epsilon: Sequence[float] = privacy_option(
+        REQUIRED,
+        "Epsilon of each party, for example 1; repeat it for several.",
         parse=numbers,
         many=True,
     )
-    delta: float = option(
-        0.0,
-        help="Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise.",
-        group=Group.PRIVACY,
+    delta: float = privacy_option(
+        0.0, "Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise."
     )
-    auxiliary: Any = option(
+    auxiliary: Any = data_option(
         None,
+        "Public rows on which every party votes; or give --rows and --features.",
         name="--aux",
-        help="Public rows on which every party votes; or give --rows and --features.",
-        group=Group.DATA,
         path=Path,
     )
-    rows: int | None = option(None, help="Number of auxiliary rows.", group=Group.DATA)
-    features: int | None = option(None, help="Number of features.", group=Group.DATA)
-    classes: int = option(2, help="Number of classes.", group=Group.DATA)
-    samples: int = option(100, help="Number of records that a party has.", group=Group.DATA)
-    lam: float = option(
+    rows: int | None = data_option(None, "Number of auxiliary rows.")
+    features: int | None = data_option(None, "Number of features.")
+    classes: int = data_option(2, "Number of classes.")
+    samples: int = data_option(100, "Number of records that a party has.")
+    lam: float = privacy_option(
         1e-4,
+        "Weight of the penalty of the parties' own classifiers.",
         name="--penalty-weight",
         old=("--lam",),
-        help="Weight of the penalty of the parties' own classifiers.",
-        group=Group.PRIVACY,
     )
 
     def plan(self) -> PartyPlan:

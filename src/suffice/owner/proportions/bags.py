@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ForeignRowsError, ParameterError, PrivacyError
-from suffice.options import Group, option
+from suffice.options import option, output_option, privacy_option
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism
 from suffice.owner.operator.mechanism import MeanOperator
@@ -55,10 +55,9 @@ _COLUMN = "bag"  # of the rows that are written beside
 class SkewedSource(PublicSource):
     """A table to form bags of; ``write_rows`` is where its public rows go, with their bags."""
 
-    write_rows: Path | None = option(
+    write_rows: Path | None = output_option(
         None,
-        help="Also write the public rows with their bags (column bag) to this file.",
-        group=Group.OUTPUT,
+        "Also write the public rows with their bags (column bag) to this file.",
         path=Path,
         parse=Path,
         writes=True,
@@ -90,10 +89,8 @@ class SkewedBags(Mechanism[PublicTable]):
     source = SkewedSource
     planner = SkewPlanner
 
-    skew: float | None = option(
-        None,
-        help="Probability that a row goes to the bag of its own class, for example 0.9.",
-        group=Group.PRIVACY,
+    skew: float | None = privacy_option(
+        None, "Probability that a row goes to the bag of its own class, for example 0.9."
     )
     epsilon: float | None = option(
         None,

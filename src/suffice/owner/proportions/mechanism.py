@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.options import Group, Option, option, values
+from suffice.options import REQUIRED, Group, Option, data_option, option, privacy_option, values
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism
 from suffice.owner.plans import Plan
 from suffice.owner.proportions.bags import assigned_bags, check_bags_paid, formed_by_response
@@ -140,29 +140,26 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
     source = BagSource
     planner = ProportionPlanner
 
-    epsilon: float = option(**EPSILON)
+    epsilon: float = option(REQUIRED, **EPSILON)
     delta: float = option(0.0, **DELTA)
-    mechanism: str = option(
+    mechanism: str = privacy_option(
         "auto",
-        help="laplace, gaussian, laplace-prior, scaled-dirichlet-bounded, or scaled-dirichlet (only"
+        "laplace, gaussian, laplace-prior, scaled-dirichlet-bounded, or scaled-dirichlet (only"
         " with --unprotected); auto takes the least predicted distortion.",
-        group=Group.PRIVACY,
         choices=CountMechanism,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
-    names: Sequence[Any] | None = option(
+    names: Sequence[Any] | None = data_option(
         None,
+        "Names of the bags, with commas, in this order. Default: all that occur, sorted.",
         name="--bag-names",
         old=("--names",),
-        help="Names of the bags, with commas, in this order. Default: all that occur, sorted.",
-        group=Group.DATA,
         parse=values,
     )
     kappa: int | None = option(None, **KAPPA)
-    sigma_rule: str | None = option(
+    sigma_rule: str | None = privacy_option(
         None,
-        help="Rule of scaled-dirichlet: exact (the default), tail (eq. 9) or chebyshev (eq. 10).",
-        group=Group.PRIVACY,
+        "Rule of scaled-dirichlet: exact (the default), tail (eq. 9) or chebyshev (eq. 10).",
         choices=SigmaRule,
     )
 

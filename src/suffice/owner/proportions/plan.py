@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError
-from suffice.options import Group, numbers, option, values
+from suffice.options import Group, data_option, numbers, option, privacy_option, values
 from suffice.owner.mechanism import DELTA
 from suffice.owner.plans import Plan, asked_epsilons
 from suffice.owner.proportions.choosing import (
@@ -281,31 +281,22 @@ def plan_skew(
 class SkewPlanner:
     """What a plan of skewed bags is made from: the numbers of rows and of classes."""
 
-    table: Any = option(
-        None,
-        help="The rows: Parquet, CSV or Feather. Instead: --sizes.",
-        group=Group.DATA,
-        path=Path,
-        argument=True,
+    table: Any = data_option(
+        None, "The rows: Parquet, CSV or Feather. Instead: --sizes.", path=Path, argument=True
     )
-    epsilon: Sequence[float] = option(
+    epsilon: Sequence[float] = privacy_option(
         (),
-        help="Epsilon, for example 1; of bags, that of bags and proportions together.",
-        group=Group.PRIVACY,
+        "Epsilon, for example 1; of bags, that of bags and proportions together.",
         parse=numbers,
         many=True,
     )
-    sizes: Sequence[int] | None = option(
-        None,
-        help="Number of rows of each bag, with commas, instead of a table.",
-        group=Group.DATA,
-        parse=values,
+    sizes: Sequence[int] | None = data_option(
+        None, "Number of rows of each bag, with commas, instead of a table.", parse=values
     )
     delta: float = option(0.0, **DELTA)
-    classes: Any = option(
+    classes: Any = data_option(
         2,
-        help="The labels that can occur, with commas, or how many there are. Default: 2.",
-        group=Group.DATA,
+        "The labels that can occur, with commas, or how many there are. Default: 2.",
         parse=values,
     )
 
@@ -334,10 +325,9 @@ class ProportionPlanner(SkewPlanner):
 
     bags: Any = option(None, **BAG_COLUMNS)
     kappa: int | None = option(None, **KAPPA)
-    skew: bool = option(
+    skew: bool = data_option(
         False,  # noqa: FBT003  # a default
-        help="Former name of `suffice plan bags`.",
-        group=Group.DATA,
+        "Former name of `suffice plan bags`.",
         hidden=True,
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
-from suffice.options import Group, names, option
+from suffice.options import data_option, names, option, privacy_option
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism
 from suffice.owner.rados.pipeline import PrivateRows, PrivateScaling
 from suffice.owner.rados.plan import RadoPlan, plan_private_rows
@@ -68,61 +68,45 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
 
     name = "rados"
 
-    count: int | None = option(
-        None,
-        help="Number of rados, for example 256. Default: half the rows, at most 1000.",
-        group=Group.DATA,
+    count: int | None = data_option(
+        None, "Number of rados, for example 256. Default: half the rows, at most 1000."
     )
-    signs: str = option(
+    signs: str = privacy_option(
         "auto",
-        help="Random signs: hadamard (structured, fast) or iid; auto takes hadamard where it can.",
-        group=Group.PRIVACY,
+        "Random signs: hadamard (structured, fast) or iid; auto takes hadamard where it can.",
         choices=Signs,
         planned=False,
     )
-    support: int | None = option(
-        None,
-        help="Number of records in each rado; default: about half of them.",
-        group=Group.PRIVACY,
-        planned=False,
+    support: int | None = privacy_option(
+        None, "Number of records in each rado; default: about half of them.", planned=False
     )
-    protect: Sequence[str] | None = option(
+    protect: Sequence[str] | None = privacy_option(
         None,
-        help="Limit what this two-valued column shows when read alone (repeatable). Readers who"
+        "Limit what this two-valued column shows when read alone (repeatable). Readers who"
         " combine columns may still recover it, so it needs --unprotected.",
-        group=Group.PRIVACY,
         parse=names,
         many=True,
         planned=False,
     )
-    truncate: float | None = option(
-        None,
-        help="Epsilon per rado at which --protect truncates, as in the paper.",
-        group=Group.PRIVACY,
-        planned=False,
+    truncate: float | None = privacy_option(
+        None, "Epsilon per rado at which --protect truncates, as in the paper.", planned=False
     )
     epsilon: float | None = option(None, **EPSILON)
     delta: float = option(0.0, **DELTA)
-    unit: Unit | str | None = option(
-        None,
-        help="What epsilon protects: label, record or attribute.",
-        group=Group.PRIVACY,
-        choices=RadoUnit,
-        planned=False,
+    unit: Unit | str | None = privacy_option(
+        None, "What epsilon protects: label, record or attribute.", choices=RadoUnit, planned=False
     )
-    attributes: Sequence[str] | None = option(
+    attributes: Sequence[str] | None = privacy_option(
         None,
+        "Column that --unit attribute protects (repeatable).",
         name="--attribute",
-        help="Column that --unit attribute protects (repeatable).",
-        group=Group.PRIVACY,
         parse=names,
         many=True,
         planned=False,
     )
-    noise_on: str = option(
+    noise_on: str = privacy_option(
         "sums",
-        help="Where noise is added: to the sums, or to the records before they are summed.",
-        group=Group.PRIVACY,
+        "Where noise is added: to the sums, or to the records before they are summed.",
         choices=NoisePlace,
         planned=False,
         old=("--noise",),

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from suffice.engines.fitting import fit_pipeline
 from suffice.errors import ParameterError, TableError
-from suffice.options import ByColumn, Group, option, pair, value_or_by_column
+from suffice.options import ByColumn, option, pair, preprocessing_option, value_or_by_column
 from suffice.owner.overlap import warn_of_shared_rows
 from suffice.owner.public_rows import (
     CATEGORIES,
@@ -147,38 +147,30 @@ class PrivateScaling:
     of the constant coordinate, zero for none.
     """
 
-    standardize: Any = option(
+    standardize: Any = preprocessing_option(
         None,
-        help="Public table to scale numbers by (a file), none for no scaling, or rows for the"
+        "Public table to scale numbers by (a file), none for no scaling, or rows for the"
         " private rows themselves, which protects less. Default: --range; rows without --epsilon.",
-        group=Group.PREPROCESSING,
         path=lambda text: None if text in ("rows", "none") else Path(text),
     )
-    ranges: Mapping[str, Range] | Range | ByColumn | None = option(
+    ranges: Mapping[str, Range] | Range | ByColumn | None = preprocessing_option(
         None,
-        name="--range",
-        help="COLUMN=LO,HI: range of a column of numbers, known beforehand (repeatable). LO,HI"
+        "COLUMN=LO,HI: range of a column of numbers, known beforehand (repeatable). LO,HI"
         " alone: of all other columns.",
-        group=Group.PREPROCESSING,
+        name="--range",
         parse=value_or_by_column(pair, "--range"),
         many=True,
     )
-    bound: float | None = option(
-        None,
-        help="Length at which longer rows are shortened, known beforehand.",
-        group=Group.PREPROCESSING,
+    bound: float | None = preprocessing_option(
+        None, "Length at which longer rows are shortened, known beforehand."
     )
-    clip: float | None = option(
+    clip: float | None = preprocessing_option(
         None,
-        help="Quantile of the public table's row lengths at which longer rows are shortened.",
-        group=Group.PREPROCESSING,
+        "Quantile of the public table's row lengths at which longer rows are shortened.",
         planned=False,
     )
-    intercept: float | None = option(
-        None,
-        help="Weight of the intercept; 0 for none.",
-        group=Group.PREPROCESSING,
-        planned=False,
+    intercept: float | None = preprocessing_option(
+        None, "Weight of the intercept; 0 for none.", planned=False
     )
     missing: Missing = option("error", **MISSING, planned=False)
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)

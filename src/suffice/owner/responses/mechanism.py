@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.errors import ParameterError
-from suffice.options import ByColumn, Group, option, pair, states, value_or_by_column
+from suffice.options import (
+    ByColumn,
+    data_option,
+    option,
+    pair,
+    privacy_option,
+    states,
+    value_or_by_column,
+)
 from suffice.owner.fingerprint import CellFingerprint
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Procedure
 from suffice.owner.publish import PrivateIdentity
@@ -82,65 +90,55 @@ class RandomizedResponse(Mechanism[_PrivateTable]):
     name = "responses"
 
     classes: Sequence[Any] = option((0, 1), **CLASSES)
-    label_flip: Any = option(
-        None,
-        help="Probability that a label becomes another one, for example 0.25.",
-        group=Group.PRIVACY,
-        parse=float,
+    label_flip: Any = privacy_option(
+        None, "Probability that a label becomes another one, for example 0.25.", parse=float
     )
     label_epsilon: float | None = option(
         None,
         **(EPSILON | {"help": "Epsilon of each label, for example 1; instead of --label-flip."}),
         name="--epsilon",
     )
-    states: Mapping[str, Sequence[Any]] | Sequence[Any] | ByColumn | None = option(
+    states: Mapping[str, Sequence[Any]] | Sequence[Any] | ByColumn | None = data_option(
         None,
-        help="COLUMN=A,B,C or COLUMN=0..255: possible values of a column (repeatable). A,B,C or"
+        "COLUMN=A,B,C or COLUMN=0..255: possible values of a column (repeatable). A,B,C or"
         " 0..255 alone: of all other columns.",
-        group=Group.DATA,
         parse=value_or_by_column(states, "--states"),
         many=True,
         old=("--all-states",),
     )
-    ranges: Mapping[str, tuple[float, float]] | tuple[float, float] | ByColumn | None = option(
+    ranges: Mapping[str, tuple[float, float]] | tuple[float, float] | ByColumn | None = data_option(
         None,
-        name="--range",
-        help="COLUMN=LO,HI: range of a column of numbers (repeatable). LO,HI alone: of all other"
+        "COLUMN=LO,HI: range of a column of numbers (repeatable). LO,HI alone: of all other"
         " columns.",
-        group=Group.DATA,
+        name="--range",
         parse=value_or_by_column(pair, "--range"),
         many=True,
     )
-    feature_flip: float | Mapping[str, Any] | ByColumn | None = option(
+    feature_flip: float | Mapping[str, Any] | ByColumn | None = privacy_option(
         None,
-        help="Probability that a feature takes another of its possible values, for example 0.2;"
+        "Probability that a feature takes another of its possible values, for example 0.2;"
         " COLUMN=0.3: of one column (repeatable).",
-        group=Group.PRIVACY,
         parse=value_or_by_column(float, "--feature-flip"),
         many=True,
     )
-    feature_noise: float | Mapping[str, float] | ByColumn | None = option(
+    feature_noise: float | Mapping[str, float] | ByColumn | None = privacy_option(
         None,
+        "Variance of the noise added to numbers, for example 0.5; COLUMN=2: of one column"
+        " (repeatable).",
         name="--feature-noise-variance",
         old=("--feature-noise",),
-        help="Variance of the noise added to numbers, for example 0.5; COLUMN=2: of one column"
-        " (repeatable).",
-        group=Group.PRIVACY,
         parse=value_or_by_column(float, "--feature-noise-variance"),
         many=True,
     )
-    kernel: str = option(
+    kernel: str = privacy_option(
         "gaussian",
+        "Type of noise on numbers: gaussian (uses --delta) or laplace.",
         name="--noise-type",
         old=("--kernel",),
-        help="Type of noise on numbers: gaussian (uses --delta) or laplace.",
-        group=Group.PRIVACY,
         choices=NoiseType,
     )
-    delta: float = option(
-        1e-6,
-        help="Delta at which the epsilon of Gaussian noise is read, for example 1e-6.",
-        group=Group.PRIVACY,
+    delta: float = privacy_option(
+        1e-6, "Delta at which the epsilon of Gaussian noise is read, for example 1e-6."
     )
 
     def __post_init__(self) -> None:
