@@ -22,7 +22,7 @@ from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions.choosing import MECHANISMS, bag_sizes, best_count_noise, count_noise
 from suffice.owner.proportions.noise import CountNoise
 from suffice.privacy.dirichlet import largest_sigma
-from suffice.privacy.guarantee import Kind
+from suffice.privacy.guarantee import Protection
 
 SIZES = (300, 1000, 10_000)
 CLASSES = (2, 3, 5, 10)
@@ -85,7 +85,7 @@ def compared(size: int, classes: int, price: tuple, draws: int, *, even: bool) -
     for name in MECHANISMS:
         way = count_noise(name, sets, *price)
         found[name] = simulated(name, way, counts, price, draws)
-        if way.kind is Kind.GLOBAL:
+        if way.kind is Protection.GLOBAL:
             sound.append(name)
     best = min(sound, key=found.__getitem__)
     ratio, unsound = found[chosen] / found[best], found["scaled-dirichlet"] / found[chosen]

@@ -88,7 +88,7 @@ def slow_rados(X: np.ndarray, y: np.ndarray, signatures: np.ndarray) -> np.ndarr
 def rado_release(rados: np.ndarray, rows: int, variance: float = 0.0, **details) -> Release:
     """Return a release of rados in plain coordinates, the last of which is an intercept of one."""
     from suffice.privacy.events import Unbounded
-    from suffice.privacy.guarantee import Guarantee, Kind, Unit
+    from suffice.privacy.guarantee import Guarantee, Protection, Unit
     from suffice.release.artifact import Part, RowSet
     from suffice.release.covariance import Covariance
     from suffice.tables.pipeline import Column, Pipeline
@@ -96,7 +96,7 @@ def rado_release(rados: np.ndarray, rows: int, variance: float = 0.0, **details)
     width = rados.shape[1] - 1
     columns = tuple(Column(f"x{k}") for k in range(width))
     content = hashlib.sha256(rados.tobytes()).hexdigest()
-    nothing = Guarantee(Unit.RECORD, Unbounded(), kind=Kind.NONE)
+    nothing = Guarantee(Unit.RECORD, Unbounded(), kind=Protection.NONE)
     given = {"classes": ["no", "yes"], "mechanism": "plain", "count": len(rados), "signs": "iid"}
     return Release(
         kind="rados",

@@ -25,8 +25,8 @@ from suffice import participant
 from suffice.owner.responses.channels import Lattice
 from suffice.participant import (
     Choice,
-    Entry,
     Memory,
+    MemoryEntry,
     Number,
     Randomizer,
     SurveyError,
@@ -277,7 +277,7 @@ def test_a_file_remembers_across_restarts_and_only_its_owner_reads_it(tmp_path):
 
 def test_two_at_once_take_the_first_line(tmp_path):
     here, there = Memory(tmp_path / "memory"), Memory(tmp_path / "memory")
-    q = Entry("answer", None, "q")
+    q = MemoryEntry("answer", None, "q")
     assert here.once(q, lambda: 1) == 1
     assert there.once(q, lambda: 2) == 1  # it had read the file before that line was there
     assert Memory(tmp_path / "memory").once(q, lambda: 3) == 1
@@ -458,7 +458,7 @@ def test_nothing_is_drawn_before_every_truth_is_checked(tmp_path, truths, reason
 
 def test_a_memory_with_a_strange_answer_is_refused(tmp_path):
     made = survey()
-    Memory(tmp_path / "m").once(Entry("answer", made.id, "vote"), lambda: "perhaps")
+    Memory(tmp_path / "m").once(MemoryEntry("answer", made.id, "vote"), lambda: "perhaps")
     with pytest.raises(ValueError, match="was changed"):
         respond(made, TRUTHS, tmp_path / "m")
 

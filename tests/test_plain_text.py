@@ -13,7 +13,7 @@ import crafted_files
 from suffice import plain_text
 from suffice.cli import output
 from suffice.privacy.events import Unbounded
-from suffice.privacy.guarantee import Assumption, Guarantee, Kind, Unit
+from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Unit
 
 CLI = Path(output.__file__).parent
 any_text = st.text(st.characters(), max_size=400)
@@ -77,7 +77,7 @@ def test_a_promise_holds_no_sentence_of_a_stranger():
     nothing = Guarantee(
         Unit.RECORD,
         Unbounded(),
-        kind=Kind.NONE,
+        kind=Protection.NONE,
         public=(paint,),
         assumptions=(Assumption(paint, paint),),
     )
@@ -127,9 +127,13 @@ def test_predictions_in_csv_hold_no_formula(tmp_path):
 
 
 def test_pages_show_markup_and_controls():
-    from suffice.pages.report import Table, page, prose, table_html
+    from suffice.pages.report import PageTable, page, prose, table_html
 
     paint = "<script>\x1b\u202e"
-    for html in (page(paint, ""), prose([paint]), table_html(Table(paint, (paint,), ((paint,),)))):
+    for html in (
+        page(paint, ""),
+        prose([paint]),
+        table_html(PageTable(paint, (paint,), ((paint,),))),
+    ):
         assert "<script" not in html
         assert html.replace("\n", "").isprintable()

@@ -27,8 +27,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = [
-    "MOST_BYTES", "Choice", "Entry", "Memory", "Number", "Randomizer", "Survey", "SurveyError",
-    "main", "make_survey", "read_survey", "respond", "respond_to_file",
+    "MOST_BYTES",
+    "Choice",
+    "Memory",
+    "MemoryEntry",
+    "Number",
+    "Randomizer",
+    "Survey",
+    "SurveyError",
+    "main",
+    "make_survey",
+    "read_survey",
+    "respond",
+    "respond_to_file",
 ]  # fmt: skip
 
 MOST_BYTES = 2**20  # of a survey or an answer
@@ -331,7 +342,7 @@ def _up(value: float) -> str:
     return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.4g}"
 
 
-class Entry(NamedTuple):
+class MemoryEntry(NamedTuple):
     """What a line of a memory is about: its kind, the survey, and the question.
 
     The kind is "cost" or "token" of a survey (the question is None), or "answer"; single questions
@@ -353,10 +364,10 @@ class Memory:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = None if path is None else Path(path)
-        self.kept: dict[Entry, Any] = {}
+        self.kept: dict[MemoryEntry, Any] = {}
         self._read()
 
-    def once(self, entry: Entry, draw: Callable[[], Any]) -> Any:
+    def once(self, entry: MemoryEntry, draw: Callable[[], Any]) -> Any:
         """Return what is kept for ``entry``; if there is nothing, keep what ``draw`` returns."""
         if entry not in self.kept:
             value = draw()
@@ -400,7 +411,7 @@ class Memory:
             )
 
 
-def _entries(line: Any) -> list[tuple[Entry, Any]]:
+def _entries(line: Any) -> list[tuple[MemoryEntry, Any]]:
     """Return what one line of a memory says, or raise.
 
     A line of version 1 is a pair: a `Randomizer`'s question, or "SURVEY cost", "SURVEY token" or
@@ -408,17 +419,17 @@ def _entries(line: Any) -> list[tuple[Entry, Any]]:
     """
     if isinstance(line, list):
         key, value = line
-        found = [Entry("answer", None, key)]
+        found = [MemoryEntry("answer", None, key)]
         old = _OLD_KEY.fullmatch(key) if isinstance(key, str) else None
         if old and (old["kind"] != "cost" or _is_cost(value)):
-            found.append(Entry(old["kind"] or "answer", old["survey"], old["name"]))
+            found.append(MemoryEntry(old["kind"] or "answer", old["survey"], old["name"]))
         return [(entry, value) for entry in found]
     version, kind, survey, name, value = (line[key] for key in ("version", *_FIELDS))
     known = kind == "answer" or (kind in {"cost", "token"} and name is None)
     costs = kind != "cost" or _is_cost(value)
     if len(line) > 1 + len(_FIELDS) or version != _VERSION or not (known and costs):
         raise ValueError
-    return [(Entry(kind, survey, name), value)]
+    return [(MemoryEntry(kind, survey, name), value)]
 
 
 def _is_cost(value: Any) -> bool:
@@ -426,7 +437,7 @@ def _is_cost(value: Any) -> bool:
     return numbers and [part >= 0 for part in value] == [True, True]
 
 
-_FIELDS = (*Entry._fields, "value")
+_FIELDS = (*MemoryEntry._fields, "value")
 _OLD_KEY = re.compile(
     "(?P<survey>sha256:[0-9a-f]{64}) (?:(?P<kind>cost|token)|answer (?P<name>.*))", re.DOTALL
 )
@@ -456,7 +467,7 @@ class Randomizer:
     def answer(self, question: Hashable, truth: object) -> Any:
         """Return the randomised answer to ``question``: the same one, however often it is asked."""
         place = self.noise.place(truth)
-        entry = Entry("answer", None, question)
+        entry = MemoryEntry("answer", None, question)
         answer = self._memory.once(entry, lambda: self.noise.draw(place))
         if not self.noise.fits(answer):
             raise ValueError("the memory holds an answer to another question of that name.")
@@ -662,7 +673,7 @@ def respond(
     the truth is said to be now; a question that it holds needs no truth.
     """
     book = memory if isinstance(memory, Memory) else Memory(memory)
-    keys = {name: Entry("answer", survey.id, name) for name in survey.noises}
+    keys = {name: MemoryEntry("answer", survey.id, name) for name in survey.noises}
     before = [name for name in keys if keys[name] in book.kept]
     if not truths.keys() <= keys.keys():
         raise ValueError("a truth is given for a name that no question has.")
@@ -675,8 +686,8 @@ def respond(
         except ValueError as error:
             raise ValueError(f"{_quoted(name)}: {error}") from None
     cost = _cost(list(survey.noises.values()), survey.content["delta"])
-    book.once(Entry("cost", survey.id, None), lambda: list(cost))
-    token = book.once(Entry("token", survey.id, None), lambda: secrets.token_hex(16))
+    book.once(MemoryEntry("cost", survey.id, None), lambda: list(cost))
+    token = book.once(MemoryEntry("token", survey.id, None), lambda: secrets.token_hex(16))
     answers = {}
     for name, noise in survey.noises.items():
         answers[name] = book.once(keys[name], lambda: noise.draw(places[name]))  # noqa: B023  # now
@@ -707,7 +718,7 @@ def respond_to_file(
         raise ValueError("a truth is given as NAME=VALUE, in a file as {NAME: VALUE}.")
     known |= dict(item.split("=", 1) for item in given)
     for name in survey.noises if sys.stdin.isatty() else ():
-        if name not in known and Entry("answer", survey.id, name) not in book.kept:
+        if name not in known and MemoryEntry("answer", survey.id, name) not in book.kept:
             known[name] = _asked(survey, name)
     sheet, before = respond(survey, known, book)
     if before:

@@ -27,7 +27,7 @@ from suffice.audit.rado_attacks import (
 from suffice.errors import ParameterError
 from suffice.learner.rados.simulated import rados_of_subsets
 from suffice.owner.rados.mechanism import Rados
-from suffice.privacy.guarantee import Kind, Scope, Unit
+from suffice.privacy.guarantee import Protection, Scope, Unit
 
 pytestmark = pytest.mark.usefixtures("seeded")
 
@@ -212,7 +212,7 @@ def test_the_guarantee_of_what_was_recovered_says_marginal(rng, truncate):
     release = released(X, y, standardize="none", **options)
     (promise,) = release.guarantees
     said = (promise.scope, promise.unit, promise.kind, promise.of)
-    assert said == (Scope.MARGINAL, Unit.ATTRIBUTE, Kind.GLOBAL, ("x1",))
+    assert said == (Scope.MARGINAL, Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",))
     assert "the whole release, read together, is not protected" in str(promise)
     rows = np.column_stack([X[:, 0], np.full(24, np.nan), np.ones(24)])
     found = joint_attack(release.arrays["rados"], 1, rows, 2.0 * y - 1)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.privacy.guarantee import Kind
+from suffice.privacy.guarantee import Protection
 from suffice.release.codec import load
 
 ROWS = 600
@@ -67,7 +67,7 @@ def test_the_unsound_mechanism_needs_to_be_called_so(suffice):
     assert "--unprotected" in suffice(*words, code=4)
     assert not Path("p.suffice").exists()
     assert "Not differentially private" in suffice(*words, "--unprotected")
-    assert load("p.suffice").guarantee.kind is Kind.DATA_DEPENDENT
+    assert load("p.suffice").guarantee.kind is Protection.DATA_DEPENDENT
 
 
 def test_plan_reads_sets_and_no_label(suffice, desk):

@@ -8,7 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.privacy.guarantee import Kind
+from suffice.privacy.guarantee import Protection
 from suffice.release.codec import load
 
 OLD = Path(__file__).parents[1] / "fixtures" / "version1"
@@ -39,7 +39,7 @@ def test_like_does_not_launder_the_scales_of_private_rows(suffice):
     assert "use --unprotected (Python: unprotected=True)" in refused
     assert not Path("b.suffice").exists()
     assert "Not differentially private" in suffice(*like, "--unprotected")
-    assert load("b.suffice").guarantee.kind is Kind.DATA_DEPENDENT
+    assert load("b.suffice").guarantee.kind is Protection.DATA_DEPENDENT
     once_more = (*RADOS, "--like", "b.suffice", "-o", "c.suffice")
     assert "comes from private rows" in suffice(*once_more, code=4)
 
@@ -79,7 +79,7 @@ def test_parties_take_over_where_a_pipeline_came_from(suffice):
     assert "comes from private rows" in refused
     suffice(*words, "-o", "m.suffice", "--unprotected")
     kinds = [guarantee.kind for guarantee in load("m.suffice").guarantees]
-    assert kinds == [Kind.DATA_DEPENDENT] * 2  # about a party, and about an auxiliary row
+    assert kinds == [Protection.DATA_DEPENDENT] * 2  # about a party, and about an auxiliary row
 
 
 def test_inspect_says_where_the_scaling_comes_from(suffice):
@@ -91,7 +91,7 @@ def test_inspect_says_where_the_scaling_comes_from(suffice):
     assert "scaling from  public rows" in shown
     assert named in "".join(shown.split())
     suffice(*RADOS, "--like", "b.suffice", "-o", "c.suffice")
-    assert load("c.suffice").guarantee.kind is Kind.GLOBAL
+    assert load("c.suffice").guarantee.kind is Protection.GLOBAL
 
 
 @pytest.mark.parametrize("table", ["part.parquet", "public.parquet"])
@@ -100,4 +100,4 @@ def test_shared_rows_are_told_on_stderr_and_decide_nothing(streams, table):
     told = "suffice: warning: 100 of the 100 rows that scales come from are in the private table."
     assert (told in said) == (table == "part.parquet")
     assert "warning" not in printed
-    assert load("a.suffice").guarantee.kind is Kind.GLOBAL
+    assert load("a.suffice").guarantee.kind is Protection.GLOBAL

@@ -22,7 +22,7 @@ from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.owner.rados.mechanism import Rados
-from suffice.privacy.guarantee import Budget, Kind
+from suffice.privacy.guarantee import Budget, Protection
 from suffice.release.artifact import Release
 from suffice.release.codec import encode, load
 from suffice.release.merge import merge
@@ -31,8 +31,8 @@ from suffice.tables.provenance import (
     DECLARED,
     PRIVATE_ROWS,
     UNKNOWN,
+    Origin,
     Provenance,
-    Source,
     public_rows,
 )
 from suffice.tables.sources import open_table
@@ -46,10 +46,10 @@ X, Y = RNG.normal(size=(60, 3)), RNG.integers(0, 2, 60)
 OTHER = RNG.normal(size=(60, 3))
 ROWS_HASH = MeanOperator(1.0).public_rows(X).pipeline.origin.rows[0]
 STRENGTH = {
-    Source.PRIVATE_ROWS: 0,
-    Source.UNKNOWN: 0,
-    Source.PUBLIC_ROWS: 1,
-    Source.DECLARED: 2,
+    Origin.PRIVATE_ROWS: 0,
+    Origin.UNKNOWN: 0,
+    Origin.PUBLIC_ROWS: 1,
+    Origin.DECLARED: 2,
 }
 
 
@@ -80,7 +80,7 @@ def assert_laundering_fails(pipeline: Pipeline, reason: str) -> None:
         with pytest.raises(UnprotectedError, match=reason):
             way(ledger=None)
         release = way(ledger=None, unprotected=True)
-        assert {g.kind for g in release.guarantees} == {Kind.DATA_DEPENDENT}
+        assert {g.kind for g in release.guarantees} == {Protection.DATA_DEPENDENT}
         assert reason in str(release.guarantee)
         assert release.pipeline.origin == pipeline.origin
 
@@ -111,7 +111,7 @@ def test_declared_and_public_pipelines_are_used_again_as_they_were():
         Rados(**RECORD, standardize=OTHER).release(X, Y, ledger=None),
     ):
         again = per_record(load(encode(first)).pipeline)
-        assert again.guarantee.kind is Kind.GLOBAL
+        assert again.guarantee.kind is Protection.GLOBAL
         assert again.pipeline.origin == first.pipeline.origin
 
 
@@ -167,7 +167,7 @@ def test_a_file_of_version_one_is_unknown_when_it_is_used_again(name):
     with pytest.raises(UnprotectedError, match="scaling of its columns comes from is unknown"):
         owner.release(table, label="sick", ledger=None)
     release = owner.release(table, label="sick", ledger=None, unprotected=True)
-    assert release.guarantee.kind is Kind.DATA_DEPENDENT
+    assert release.guarantee.kind is Protection.DATA_DEPENDENT
     assert release.pipeline.origin == UNKNOWN
 
 
@@ -179,11 +179,11 @@ def test_private_auxiliary_rows_need_scales_that_are_known_to_be_public(origin):
     parts = [PartyContribution.of(f"p{i}", Y, auxiliary) for i in range(3)]
     how = {"enrolled": 3, "ledger": None}
     stated = ensemble.guarantees(auxiliary, enrolled=3)
-    assert [g.kind for g in stated] == [Kind.DATA_DEPENDENT] * 2
+    assert [g.kind for g in stated] == [Protection.DATA_DEPENDENT] * 2
     with pytest.raises(UnprotectedError, match="scaling of its columns"):
         ensemble.aggregate(parts, auxiliary, **how)
     left = ensemble.aggregate(parts, auxiliary, **how, unprotected=True).release
-    assert [g.kind for g in left.guarantees] == [Kind.DATA_DEPENDENT] * 2
+    assert [g.kind for g in left.guarantees] == [Protection.DATA_DEPENDENT] * 2
 
 
 def test_an_owner_who_once_called_auxiliary_rows_public_is_told():
@@ -243,7 +243,7 @@ def test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from
 def _made(pipeline: Pipeline, rows: np.ndarray = X) -> Release:
     operator = MeanOperator(1.0, mechanism="laplace", pipeline=pipeline)
     release = operator.release(rows, Y, ledger=None, unprotected=True)
-    assert (release.guarantee.kind is Kind.GLOBAL) == pipeline.origin.is_public
+    assert (release.guarantee.kind is Protection.GLOBAL) == pipeline.origin.is_public
     return release
 
 
@@ -316,5 +316,5 @@ def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(caps
 def test_a_pipeline_fitted_on_rows_that_are_private_now_is_told():
     with pytest.warns(SharedRowsWarning, match="fitted on the private rows"):
         release = per_record(MeanOperator(1.0).public_rows(X[::-1].copy()).pipeline)
-    assert release.guarantee.kind is Kind.GLOBAL
+    assert release.guarantee.kind is Protection.GLOBAL
     assert release.pipeline.origin == public_rows(ROWS_HASH)

@@ -23,7 +23,7 @@ from suffice.errors import (
 from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.accounting import Composed
 from suffice.privacy.events import Gaussian, Laplace, Pure, Unbounded
-from suffice.privacy.guarantee import Budget, Guarantee, Kind, Scope, Unit
+from suffice.privacy.guarantee import Budget, Guarantee, Protection, Scope, Unit
 
 
 def promise(epsilon: float = 0.5, unit: Unit = Unit.LABEL) -> Guarantee:
@@ -181,8 +181,8 @@ def test_a_release_that_says_nothing_about_a_budgeted_unit_is_refused(tmp_path):
 
 def test_what_has_no_global_guarantee_cannot_be_charged(ledger):
     for guarantee in (
-        Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Kind.NONE),
-        Guarantee(unit=Unit.LABEL, event=Pure(0.1), kind=Kind.DATA_DEPENDENT),
+        Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Protection.NONE),
+        Guarantee(unit=Unit.LABEL, event=Pure(0.1), kind=Protection.DATA_DEPENDENT),
         Guarantee(unit=Unit.LABEL, event=Pure(0.1), scope=Scope.MARGINAL, of=("x",)),
         Guarantee(unit=Unit.LABEL, event=Pure(0.1), neighbours="add-or-remove-one"),
     ):

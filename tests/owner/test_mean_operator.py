@@ -26,7 +26,7 @@ from suffice.owner.operator.exact import ExactSums
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.privacy.events import Unbounded
-from suffice.privacy.guarantee import Budget, Guarantee, Kind, Unit
+from suffice.privacy.guarantee import Budget, Guarantee, Protection, Unit
 from suffice.release.covariance import Covariance
 
 rng = np.random.default_rng(11)
@@ -208,7 +208,7 @@ def test_an_output_lost_in_drawing_is_burnt(tmp_path):
 
 
 def test_what_protects_nothing_leaves_only_if_somebody_says_so(release):
-    nothing = Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Kind.NONE)
+    nothing = Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Protection.NONE)
     with pytest.raises(UnprotectedError, match="unprotected"):
         publish(lambda: release, [nothing], **NO_LEDGER)
     with pytest.raises(ParameterError, match="at least one guarantee"):

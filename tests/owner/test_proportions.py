@@ -33,7 +33,7 @@ from suffice.owner.proportions.plan import plan_proportions, plan_skew, skew_eps
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.dirichlet import bounded_sigma, pair_delta
 from suffice.privacy.events import Approximate, Gaussian, Laplace
-from suffice.privacy.guarantee import Budget, Kind, Unit
+from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
 from suffice.tables.bags import read_bags
@@ -88,7 +88,7 @@ def test_a_release_holds_noisy_counts_and_their_projection(name):
     assert decode(encode(release)) == release
     guarantee = release.guarantee
     assert guarantee.unit is Unit.LABEL
-    assert guarantee.kind is Kind.GLOBAL
+    assert guarantee.kind is Protection.GLOBAL
     assert guarantee.epsilon == pytest.approx(2.0, rel=1e-6)
     assert guarantee.epsilon <= 2.0
     assert "not decided by looking at its label" in str(guarantee)
@@ -234,7 +234,7 @@ def test_the_papers_setting_is_released_at_half_its_distortion_with_a_global_gua
     name, way = best_count_noise(bag_sizes([1000] * 3000, 5), 0.05, 0.05)
     shares = nearest_proportions(way.draw(counts) / 1000)
     distances = np.abs(shares - counts / 1000).sum(axis=1)
-    assert way.kind is Kind.GLOBAL
+    assert way.kind is Protection.GLOBAL
     assert name == "gaussian"
     assert distances.mean() + 6 * distances.std() / math.sqrt(3000) <= 0.030
     assert count_noise("laplace", bag_sizes([1000], 5), 0.05, 0.0).distortion()[0] > 0.15
@@ -315,7 +315,7 @@ def test_the_bounded_dirichlet_keeps_delta_for_its_worst_neighbours_and_for_over
     cost = float(pair_delta(way.kappa + 1, way.kappa, way.sigma, 0.25))
     assert 0.9 * 0.005 < cost <= 0.005
     given = mechanism(0.5, 0.01, mechanism="scaled-dirichlet-bounded", kappa=64)
-    assert given.release(X, Y, BAGS, ledger=None).guarantee.kind is Kind.GLOBAL
+    assert given.release(X, Y, BAGS, ledger=None).guarantee.kind is Protection.GLOBAL
 
 
 @pytest.mark.usefixtures("seeded")
@@ -348,7 +348,7 @@ def test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger(tmp_pa
     with pytest.raises(UnprotectedError, match="unprotected"):
         unsound.release(X, Y, BAGS, ledger=None)
     release = unsound.release(X, Y, BAGS, ledger=None, unprotected=True)
-    assert release.guarantee.kind is Kind.DATA_DEPENDENT
+    assert release.guarantee.kind is Protection.DATA_DEPENDENT
     assert "Not differentially private" in str(release.guarantee)
     assert "one way only" not in str(release.guarantee)
     printed = mechanism(0.5, 0.05, mechanism="scaled-dirichlet", sigma_rule="tail")
@@ -361,7 +361,7 @@ def test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger(tmp_pa
     rare = np.where(np.arange(ROWS) < 3, 2, Y % 2)
     with pytest.raises(ParameterError, match="too rare"):
         unsound.release(X, rare, BAGS, ledger=None, unprotected=True)
-    assert best_count_noise(bag_sizes([900], 3), 0.5, 0.05)[1].kind is Kind.GLOBAL
+    assert best_count_noise(bag_sizes([900], 3), 0.5, 0.05)[1].kind is Protection.GLOBAL
 
 
 # --- before a label is read, and the ledger

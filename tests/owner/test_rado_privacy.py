@@ -31,7 +31,7 @@ from suffice.privacy import randomness
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon, gaussian_multiplier
 from suffice.privacy.events import Gaussian
-from suffice.privacy.guarantee import Budget, Kind, Scope, Unit
+from suffice.privacy.guarantee import Budget, Protection, Scope, Unit
 from suffice.release.artifact import Release
 
 ALARM = 1e-6
@@ -129,7 +129,7 @@ def test_a_label_costs_what_was_asked_pure_or_not():
         release = Rados(**{**ASKED, "delta": delta}, unit="label").release(X, y, ledger=None)
         guarantee = release.guarantee
         assert guarantee.unit is Unit.LABEL
-        assert (guarantee.kind, guarantee.scope) == (Kind.GLOBAL, Scope.JOINT)
+        assert (guarantee.kind, guarantee.scope) == (Protection.GLOBAL, Scope.JOINT)
         assert 0.99 < guarantee.epsilon <= 1.0
         if event is not None and guarantee.delta:
             assert isinstance(guarantee.event, event)
@@ -413,7 +413,7 @@ def test_dp_feat_states_a_marginal_promise_composed_over_all_rados(truncate):
         low = 0 if truncate is None else truncation(400, truncate)
         assert guarantee.scope is Scope.MARGINAL
         assert (guarantee.unit, guarantee.kind, guarantee.of) == (
-            Unit.ATTRIBUTE, Kind.GLOBAL, ("x1",),
+            Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",),
         )  # fmt: skip
         assert guarantee.epsilon == pytest.approx(shift_epsilon(400, 20, 1e-3, low))
         assert guarantee.epsilon > gaussian_epsilon(1e-3, 1 / (2 * math.sqrt(20 / 400)))
@@ -544,7 +544,7 @@ def test_a_given_pipeline_of_private_rows_is_data_dependent(rng):
     with pytest.raises(UnprotectedError, match="the scaling of its columns comes from private"):
         again.release(X, y, ledger=None)
     guarantee = again.release(X, y, ledger=None, unprotected=True).guarantee
-    assert guarantee.kind is Kind.DATA_DEPENDENT
+    assert guarantee.kind is Protection.DATA_DEPENDENT
     assert "comes from private rows (said by the owner)" in str(guarantee)
 
 
@@ -577,7 +577,7 @@ def test_a_public_table_of_the_private_rows_is_told_to_the_owner_alone(rng, turn
         apart = Rados(**asked, standardize=other).release(X, y, ledger=None)
     assert not told
     assert str(same.guarantee) == str(apart.guarantee)
-    assert apart.guarantee.kind is Kind.GLOBAL
+    assert apart.guarantee.kind is Protection.GLOBAL
 
 
 def test_a_plan_reads_no_private_row(rng):

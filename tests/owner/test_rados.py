@@ -23,7 +23,7 @@ from suffice.errors import (
 from suffice.owner.ledger import Ledger
 from suffice.owner.rados.mechanism import Rados, plan_rados
 from suffice.owner.rados.signs import FreeSubsets, HadamardSubsets
-from suffice.privacy.guarantee import Budget, Kind, Unit
+from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
 
@@ -267,7 +267,7 @@ def test_declared_ranges_become_minus_one_to_one_and_bound_the_rows():
     assert pipeline.scale.tolist() == [50.0, 0.5, 0.5, 0.5]
     assert pipeline.bound == pytest.approx(2.0)  # four coordinates of at most one
     assert pipeline.intercept == pytest.approx(0.5)
-    assert release.guarantee.kind is Kind.GLOBAL
+    assert release.guarantee.kind is Protection.GLOBAL
 
 
 def test_numbers_outside_their_range_count_as_its_end():
@@ -281,7 +281,7 @@ def test_numbers_outside_their_range_count_as_its_end():
 
 def test_a_public_table_scales_and_clips():
     release = of_table(ranges=None, categories=None, standardize=table(1), **RECORD)
-    assert release.guarantee.kind is Kind.GLOBAL
+    assert release.guarantee.kind is Protection.GLOBAL
     assert release.pipeline.mean[0] == pytest.approx(50, abs=5)
     assert release.pipeline.bound < 10
     assert of_table(ranges=None, standardize=table(1), bound=1.5, **RECORD).pipeline.bound == 1.5
@@ -293,7 +293,7 @@ def test_scales_read_off_private_rows_are_said_aloud():
         with pytest.raises(UnprotectedError):
             of_table(**options)
         guarantee = of_table(unprotected=True, **options).guarantee
-        assert guarantee.kind is Kind.DATA_DEPENDENT
+        assert guarantee.kind is Protection.DATA_DEPENDENT
         assert "Not differentially private" in str(guarantee)
 
 
@@ -301,7 +301,7 @@ def test_plain_rados_protect_nothing_and_say_so():
     with pytest.raises(UnprotectedError):
         of_table()
     release = of_table(unprotected=True)
-    assert release.guarantee.kind is Kind.NONE
+    assert release.guarantee.kind is Protection.NONE
     assert release.guarantee.epsilon is None
     assert str(release.guarantee).startswith("Protects nothing")
     assert release.details["mechanism"] == "plain"

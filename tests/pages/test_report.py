@@ -1,7 +1,7 @@
 """Pages: text is no markup, and numbers come with their range."""
 
 from suffice.pages.report import (
-    Table,
+    PageTable,
     describe_repeats,
     figure_html,
     mean_and_range,
@@ -13,7 +13,7 @@ from suffice.pages.report import (
 
 
 def test_text_is_never_markup():
-    table = Table("a < b", ("<i>",), (("x & y",),))
+    table = PageTable("a < b", ("<i>",), (("x & y",),))
     text = page("<title>", prose(["1 < 2"]) + table_html(table) + figure_html("<svg/>", "<b>"))
     for shown in ("&lt;title&gt;", "1 &lt; 2", "a &lt; b", "&lt;i&gt;", "x &amp; y", "&lt;b&gt;"):
         assert shown in text

@@ -20,7 +20,7 @@ from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.owner.responses.survey import new_survey
 from suffice.privacy import calibrate
 from suffice.privacy.events import Approximate
-from suffice.privacy.guarantee import Budget, Guarantee, Kind
+from suffice.privacy.guarantee import Budget, Guarantee, Protection
 
 ROWS = np.random.default_rng(0).normal(size=(50, 2))
 NUMBERS = {
@@ -72,7 +72,7 @@ def test_a_participant_has_the_same_rule():
     assert participant.EXPLAINED_DELTA == calibrate.EXPLAINED_DELTA
 
 
-def of(delta: float, kind: Kind = Kind.GLOBAL) -> Guarantee:
+def of(delta: float, kind: Protection = Protection.GLOBAL) -> Guarantee:
     return Guarantee("label", Approximate(0.5, delta), delta=delta, kind=kind)
 
 
@@ -93,7 +93,7 @@ def test_a_file_that_states_such_a_delta_loads_and_is_called_no_protection(delta
 
 
 def test_a_large_delta_is_explained_before_any_epsilon():
-    for kind in (Kind.GLOBAL, Kind.DATA_DEPENDENT):
+    for kind in (Protection.GLOBAL, Protection.DATA_DEPENDENT):
         said = str(of(0.05, kind))
         assert said.startswith(
             "Large delta: in the worst case, a mechanism with delta = 0.05 reveals each label"

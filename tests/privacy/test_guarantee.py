@@ -14,7 +14,7 @@ from suffice.privacy.guarantee import (
     Assumption,
     Budget,
     Guarantee,
-    Kind,
+    Protection,
     Scope,
     Unit,
     compose,
@@ -35,7 +35,7 @@ def test_epsilon_is_derived_from_the_event():
     assert guarantee().epsilon == 1.0
     gaussian = guarantee(event=Gaussian(4.0), delta=1e-6)
     assert gaussian.epsilon == Gaussian(4.0).epsilon(1e-6)
-    assert guarantee(event=Unbounded(), kind=Kind.NONE).epsilon is None
+    assert guarantee(event=Unbounded(), kind=Protection.NONE).epsilon is None
 
 
 def test_a_guarantee_cannot_be_changed():
@@ -47,7 +47,7 @@ def test_a_guarantee_cannot_be_changed():
     "changes",
     [
         {"event": Unbounded()},
-        {"kind": Kind.NONE},
+        {"kind": Protection.NONE},
         {"event": Gaussian(4.0), "delta": 0.0},
         {"scope": Scope.MARGINAL},
         {"delta": 1.0},
@@ -72,8 +72,8 @@ def test_the_promise_reads_as_english():
 
 def test_each_kind_of_promise_says_what_it_is():
     assert "an extra probability of 1e-06" in str(guarantee(event=Gaussian(4.3), delta=1e-6))
-    assert "Protects nothing" in str(guarantee(event=Unbounded(), kind=Kind.NONE))
-    assert "Not differentially private" in str(guarantee(kind=Kind.DATA_DEPENDENT))
+    assert "Protects nothing" in str(guarantee(event=Unbounded(), kind=Protection.NONE))
+    assert "Not differentially private" in str(guarantee(kind=Protection.DATA_DEPENDENT))
     assert "in name only" in str(guarantee(event=Pure(5431.0), unit=Unit.RECORD))
     marginal = guarantee(scope=Scope.MARGINAL, unit=Unit.ATTRIBUTE, of=("smokes",))
     assert "each value of smokes" in str(marginal)
@@ -141,10 +141,10 @@ def test_units_do_not_mix_unless_narrowed_aloud():
 
 
 def test_the_weakest_part_names_the_whole():
-    assert compose([guarantee(), guarantee(kind=Kind.DATA_DEPENDENT)], delta=0.0).kind is (
-        Kind.DATA_DEPENDENT
+    assert compose([guarantee(), guarantee(kind=Protection.DATA_DEPENDENT)], delta=0.0).kind is (
+        Protection.DATA_DEPENDENT
     )
-    nothing = guarantee(event=Unbounded(), kind=Kind.NONE)
+    nothing = guarantee(event=Unbounded(), kind=Protection.NONE)
     assert compose([guarantee(), nothing], delta=0.0).epsilon is None
 
 
@@ -164,7 +164,7 @@ def test_a_sentence_promises_no_more_than_holds():
     marginal = str(guarantee(scope=Scope.MARGINAL, unit=Unit.ATTRIBUTE, of=("hiv",)))
     assert "what hiv alone shows" in marginal
     assert "whatever can be seen" not in marginal
-    huge = str(guarantee(event=Pure(30.0), kind=Kind.DATA_DEPENDENT))
+    huge = str(guarantee(event=Pure(30.0), kind=Protection.DATA_DEPENDENT))
     assert huge.startswith("Not differentially private")
 
 

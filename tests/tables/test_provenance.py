@@ -14,8 +14,8 @@ from suffice.tables.provenance import (
     DECLARED,
     PRIVATE_ROWS,
     UNKNOWN,
+    Origin,
     Provenance,
-    Source,
     public_rows,
     weakest,
 )
@@ -108,7 +108,7 @@ def test_other_fields_are_checked_as_before():
     with pytest.raises(CorruptFileError, match="exactly the fields"):
         Pipeline.from_json({**MADE.to_json(), "source": "declared"}, MADE.arrays())
     with pytest.raises(ParameterError):
-        Provenance(Source.PUBLIC_ROWS)
+        Provenance(Origin.PUBLIC_ROWS)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_other_fields_are_checked_as_before():
     [
         ([DECLARED, DECLARED], DECLARED),
         ([DECLARED, public_rows(ONE)], public_rows(ONE)),
-        ([public_rows(TWO), public_rows(ONE)], Provenance(Source.PUBLIC_ROWS, (ONE, TWO))),
+        ([public_rows(TWO), public_rows(ONE)], Provenance(Origin.PUBLIC_ROWS, (ONE, TWO))),
         ([public_rows(ONE), UNKNOWN], UNKNOWN),
         ([DECLARED, PRIVATE_ROWS], PRIVATE_ROWS),
         ([UNKNOWN, PRIVATE_ROWS], PRIVATE_ROWS),

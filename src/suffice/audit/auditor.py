@@ -13,8 +13,8 @@ import numpy as np
 from suffice.audit.case import Case
 from suffice.audit.registry import case_named, in_this_process_only
 from suffice.audit.scores import (
-    Event,
     Measure,
+    OutputEvent,
     Score,
     Scored,
     choose_event,
@@ -179,7 +179,7 @@ class _Plan:
 
     pair: Pair
     scores: tuple[Score, ...]
-    events: list[list[Event]]
+    events: list[list[OutputEvent]]
 
     @property
     def data(self) -> tuple[Any, Any]:

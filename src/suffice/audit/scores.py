@@ -27,8 +27,8 @@ from scipy.special import betaincinv, logsumexp, ndtri
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise
 
 __all__ = [
-    "Event",
     "Measure",
+    "OutputEvent",
     "Score",
     "Scored",
     "choose_event",
@@ -150,7 +150,7 @@ def mu_measure(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Event:
+class OutputEvent:
     """The outputs whose score number ``which``, times ``tail``, is at least ``threshold``.
 
     It is likelier under D than under D' if it is ``forward``, else the other way round. ``promise``
@@ -170,14 +170,14 @@ class Event:
 
 def choose_event(
     scored: Sequence[Scored], measure: Measure, trials: int, alpha: float, *, forward: bool
-) -> Event:
+) -> OutputEvent:
     """Return the event that promises the largest bound from ``trials`` fresh outputs of each.
 
     Either tail of every score is tried. Hits are counted a deviation less, and those under the
     other data set a deviation and one more, than they were: an event that has rarely been seen is
     not taken at its word.
     """
-    best = Event(0, forward, 1, math.inf, -math.inf)
+    best = OutputEvent(0, forward, 1, math.inf, -math.inf)
     for which, scores in enumerate(scored):
         likely, other = scores if forward else scores[::-1]
         levels = np.unique(np.concatenate(scores))
@@ -192,7 +192,9 @@ def choose_event(
             promised = np.nan_to_num(promised, nan=-math.inf, posinf=-math.inf)
             at = int(np.argmax(promised))
             if promised[at] > best.promise:
-                best = Event(which, forward, tail, float(tail * levels[at]), float(promised[at]))
+                best = OutputEvent(
+                    which, forward, tail, float(tail * levels[at]), float(promised[at])
+                )
     return best
 
 
@@ -201,7 +203,9 @@ def _above(scores: np.ndarray, levels: np.ndarray) -> np.ndarray:
     return len(scores) - np.searchsorted(np.sort(scores), levels)
 
 
-def event_bound(event: Event, fresh: Sequence[Scored], measure: Measure, alpha: float) -> float:
+def event_bound(
+    event: OutputEvent, fresh: Sequence[Scored], measure: Measure, alpha: float
+) -> float:
     """Return the bound that fresh outputs give, wrong with a probability of at most alpha."""
     likely, other = fresh[event.which] if event.forward else fresh[event.which][::-1]
     low, _ = limits(np.array(event.hits(likely)), len(likely), alpha)

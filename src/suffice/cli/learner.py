@@ -14,6 +14,9 @@ from suffice.plain_text import listed, name
 __all__ = ["register"]
 
 
+_OPTIONS = {"lam": "--penalty-weight"}  # where the library's word is another one
+
+
 def register(app: typer.Typer) -> None:
     """Add the learner's commands."""
     app.command()(fit)
@@ -40,9 +43,10 @@ def fit(
         ),
     ] = None,
     penalty: Annotated[str, typer.Option(help="l2, l1, elastic-net or none.")] = "l2",
-    lam: Annotated[
-        str, typer.Option(help="Weight of the penalty, or auto: from the release.")
+    penalty_weight: Annotated[
+        str, typer.Option(help="Weight of the penalty, for example 0.01; auto: from the release.")
     ] = "auto",
+    lam: Annotated[str | None, typer.Option(hidden=True)] = None,  # its former name
     json: options.Json = False,
 ) -> None:
     """Learn a classifier from releases and the public rows that they belong to."""
@@ -54,10 +58,13 @@ def fit(
     given = {
         "penalty": None if penalty == "l2" else penalty,
         "loss": loss,
-        "lam": _weight(lam),
+        "lam": _weight(lam or penalty_weight),
     }
     learning = learners.learning_from(loaded[0].kind)
-    unused = {f"--{option}": option for option in learning.unused(rows or None, given)}
+    unused = {
+        _OPTIONS.get(option, f"--{option}"): option
+        for option in learning.unused(rows or None, given)
+    }
     refuse_unused(f"to what is learnt from {loaded[0].kind}", unused)
     model = learning.fit(loaded, _rows(rows), given)
     learners.release_of(model).save(output)
@@ -72,7 +79,7 @@ def _weight(text: str) -> float | None:
     try:
         return None if text == "auto" else float(text)
     except ValueError:
-        raise ParameterError(f"--lam must be a number or auto; got {text!r}.") from None
+        raise ParameterError(f"--penalty-weight must be a number or auto; got {text!r}.") from None
 
 
 def _rows(paths: list[Path] | None) -> Any:

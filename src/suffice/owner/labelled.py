@@ -18,7 +18,7 @@ from suffice.owner.publish import PrivateIdentity
 from suffice.owner.scaling import as_scaled
 from suffice.owner.source import LabelledBatch, OwnerReport
 from suffice.privacy.events import Event
-from suffice.privacy.guarantee import Assumption, Guarantee, Kind, Unit
+from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Unit
 from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.covariance import Covariance
 from suffice.tables.batching import narrow_batches
@@ -156,9 +156,9 @@ class LabelProcedure(Procedure[L], Generic[L]):
         """Return what leaves, with fresh noise."""
 
     @property
-    def promise_kind(self) -> Kind:
+    def promise_kind(self) -> Protection:
         """Whether the guarantee is global."""
-        return Kind.GLOBAL
+        return Protection.GLOBAL
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

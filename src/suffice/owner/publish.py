@@ -11,7 +11,7 @@ from suffice.errors import ParameterError, PrivacyError, UnprotectedError
 from suffice.options import budget_option, privacy_option
 from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.owner.scaling import as_scaled, stated_trouble
-from suffice.privacy.guarantee import Assumption, Guarantee, Kind, Scope
+from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.strict_json import canonical
@@ -164,7 +164,7 @@ def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
 
 def _shortfall(guarantees: Sequence[Guarantee]) -> str:
     """Return what keeps a release from being differentially private, as a sentence."""
-    if any(guarantee.kind is not Kind.GLOBAL for guarantee in guarantees):
+    if any(guarantee.kind is not Protection.GLOBAL for guarantee in guarantees):
         why = stated_trouble(guarantees)
         return f"This release is not differentially private{': ' + why if why else ''}."
     columns = dict.fromkeys(c for g in guarantees if g.scope is Scope.MARGINAL for c in g.of)

@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from suffice.privacy.guarantee import Assumption, Guarantee, Kind
-from suffice.tables.provenance import Provenance, Source
+from suffice.privacy.guarantee import Assumption, Guarantee, Protection
+from suffice.tables.provenance import Origin, Provenance
 
 __all__ = ["as_scaled", "scaling_trouble", "stated_trouble"]
 
 _BY = "said by the owner"
 _TROUBLE = {
-    Source.PRIVATE_ROWS: "the scaling of its columns comes from private rows",
-    Source.UNKNOWN: (
+    Origin.PRIVATE_ROWS: "the scaling of its columns comes from private rows",
+    Origin.UNKNOWN: (
         "where the scaling of its columns comes from is unknown (the file it was taken from was"
         " written before this was recorded, or nobody stated it)"
     ),
@@ -30,7 +30,7 @@ def as_scaled(guarantee: Guarantee, origin: Provenance) -> Guarantee:
     """
     if origin.is_public:
         return guarantee
-    kind = Kind.DATA_DEPENDENT if guarantee.kind is Kind.GLOBAL else guarantee.kind
+    kind = Protection.DATA_DEPENDENT if guarantee.kind is Protection.GLOBAL else guarantee.kind
     assumptions = (*guarantee.assumptions, _ACCEPTED[origin.source])
     return replace(guarantee, kind=kind, assumptions=assumptions)
 

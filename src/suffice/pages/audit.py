@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, figure_html, page, prose, table_html
+from suffice.pages.report import PageTable, figure_html, page, prose, table_html
 from suffice.plain_text import markup
 
 __all__ = ["AuditFinding", "audit_page"]
@@ -59,8 +59,8 @@ def audit_page(findings: Sequence[AuditFinding], columns: Sequence[str], failure
     alarm = f"Not as it should be: {'; '.join(surprises)}." if surprises else ""
     body = [
         prose([part for part in (summary, alarm) if part]),
-        table_html(Table("Mechanisms", tuple(columns), tuple(f.cells() for f in sound))),
-        table_html(Table("Broken twins", tuple(columns), tuple(f.cells() for f in copies))),
+        table_html(PageTable("Mechanisms", tuple(columns), tuple(f.cells() for f in sound))),
+        table_html(PageTable("Broken twins", tuple(columns), tuple(f.cells() for f in copies))),
         "<h2>What is wrong with each twin</h2><ul>",
         *(f"<li>{markup(f.name)}: {markup(f.what)}</li>" for f in copies),
         "</ul><h2>Privacy loss</h2>",

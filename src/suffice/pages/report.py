@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from suffice.plain_text import markup
 
 __all__ = [
-    "Table", "describe_repeats", "figure_html", "mean_and_range", "page", "paragraphs", "prose",
+    "PageTable", "describe_repeats", "figure_html", "mean_and_range", "page", "paragraphs", "prose",
     "table_html",
 ]  # fmt: skip
 
@@ -28,7 +28,7 @@ summary { cursor: pointer; font-size: .9rem; color: #3b5a80; }
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Rows of text under named columns: the same on a page and on a terminal."""
 
     title: str
@@ -55,7 +55,7 @@ def prose(parts: Iterable[str]) -> str:
     return "".join(f"<p>{markup(part)}</p>" for part in parts)
 
 
-def table_html(table: Table) -> str:
+def table_html(table: PageTable) -> str:
     """Return the table as markup, its title above it."""
     head = "".join(f"<th>{markup(column)}</th>" for column in table.columns)
     body = "".join(

@@ -13,7 +13,7 @@ from suffice.privacy.accounting import Composed, as_stated, compose_events, even
 from suffice.privacy.events import Event, Pure, Unbounded
 from suffice.strict_json import number, text
 
-__all__ = ["Assumption", "Budget", "Guarantee", "Kind", "Scope", "Unit", "compose"]
+__all__ = ["Assumption", "Budget", "Guarantee", "Protection", "Scope", "Unit", "compose"]
 
 
 class _Named(StrEnum):
@@ -58,7 +58,7 @@ class Scope(_Named):
     MARGINAL = "marginal"
 
 
-class Kind(_Named):
+class Protection(_Named):
     """How far a guarantee reaches; only a global one is differential privacy."""
 
     GLOBAL = "global"
@@ -129,7 +129,7 @@ class Guarantee:
     event: Event
     delta: float = 0.0
     scope: Scope = Scope.JOINT
-    kind: Kind = Kind.GLOBAL
+    kind: Protection = Protection.GLOBAL
     neighbours: str = "replace-one"
     public: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
@@ -137,10 +137,10 @@ class Guarantee:
     stated: tuple[Event, float, float] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("unit", Unit), ("scope", Scope), ("kind", Kind)):
+        for name, kind in (("unit", Unit), ("scope", Scope), ("kind", Protection)):
             object.__setattr__(self, name, kind(getattr(self, name)))
         object.__setattr__(self, "delta", calibrate.read_delta(self.delta))
-        if (self.kind is Kind.NONE) != isinstance(self.event, Unbounded):
+        if (self.kind is Protection.NONE) != isinstance(self.event, Unbounded):
             raise ParameterError("a guarantee of kind none, and only that, has an unbounded event.")
         if self.epsilon is not None and not math.isfinite(self.epsilon):
             raise ParameterError("at this delta the event has no finite epsilon; raise delta.")
@@ -150,7 +150,7 @@ class Guarantee:
     @property
     def epsilon(self) -> float | None:
         """The epsilon that holds with ``delta``, derived from the event; None if there is none."""
-        if self.kind is Kind.NONE:
+        if self.kind is Protection.NONE:
             return None
         if self.stated is not None and self.stated[:2] == (self.event, self.delta):
             return self.stated[2]
@@ -164,7 +164,7 @@ class Guarantee:
         .1 or more is no protection, whatever its epsilon.
         """
         small = self.delta < calibrate.NO_PROTECTION_DELTA
-        return self.kind is Kind.GLOBAL and self.scope is Scope.JOINT and small
+        return self.kind is Protection.GLOBAL and self.scope is Scope.JOINT and small
 
     def narrowed(self, unit: Unit | str) -> "Guarantee":
         """Return what this guarantee says about a narrower unit: at least as much."""
@@ -202,7 +202,7 @@ class Guarantee:
                 event=_event(data),
                 delta=number(data["delta"]),
                 scope=Scope(data["scope"]),
-                kind=Kind(data["kind"]),
+                kind=Protection(data["kind"]),
                 neighbours=_neighbours(data["neighbours"]),
                 public=tuple(map(text, data["public"])),
                 assumptions=tuple(_assumption(item) for item in data["assumptions"]),
@@ -278,8 +278,10 @@ def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:
             " exactly."
         )
     kinds = {part.kind for part in parts}
-    weakest = next(k for k in (Kind.NONE, Kind.DATA_DEPENDENT, Kind.GLOBAL) if k in kinds)
-    none = weakest is Kind.NONE
+    weakest = next(
+        k for k in (Protection.NONE, Protection.DATA_DEPENDENT, Protection.GLOBAL) if k in kinds
+    )
+    none = weakest is Protection.NONE
     return Guarantee(
         unit=parts[0].unit,
         event=Unbounded() if none else compose_events(part.event for part in parts),
@@ -361,7 +363,7 @@ def _promise(guarantee: Guarantee, thing: str) -> str:
         cost += ", pure"
     name_only = epsilon > _NAME_ONLY
     factor = f"e^{_number(epsilon)}" if name_only else _number(math.exp(epsilon))
-    if guarantee.kind is Kind.DATA_DEPENDENT:
+    if guarantee.kind is Protection.DATA_DEPENDENT:
         return (
             f"Not differentially private. Had a single {thing} been another, and all that was"
             " computed from the private data (how much noise there is, how columns are scaled)"

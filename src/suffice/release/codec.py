@@ -20,8 +20,7 @@ from suffice.errors import (
     StorageError,
     UnsupportedFileError,
 )
-from suffice.privacy.guarantee import Guarantee
-from suffice.privacy.guarantee import Kind as Protection
+from suffice.privacy.guarantee import Guarantee, Protection
 from suffice.release.artifact import (
     Part,
     Release,

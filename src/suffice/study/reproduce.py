@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from suffice._version import __version__
 from suffice.errors import ParameterError
-from suffice.pages.report import Table, figure_html, page, prose, table_html
+from suffice.pages.report import PageTable, figure_html, page, prose, table_html
 from suffice.plain_text import markup
 from suffice.release.files import write_whole
 from suffice.study import barber, hamm, iyer, nock, patrini
@@ -131,7 +131,7 @@ def write_report(results: Mapping[str, Result], output: Path) -> Path:
     return beside
 
 
-def overview(results: Mapping[str, Result]) -> Table:
+def overview(results: Mapping[str, Result]) -> PageTable:
     """Return every statement of the papers beside our number, or why there is none."""
     rows = []
     for name, result in results.items():
@@ -142,7 +142,7 @@ def overview(results: Mapping[str, Result]) -> Table:
             rows.append((where, entry.title, *nothing))
         rows += [(where, statement.what, *statement.cells) for statement in result.compared]
     columns = ("paper", "what", *Comparison.COLUMNS)
-    return Table("All that was compared", columns, tuple(rows))
+    return PageTable("All that was compared", columns, tuple(rows))
 
 
 def _short(paper: str) -> str:
@@ -151,10 +151,10 @@ def _short(paper: str) -> str:
     return f"{re.split(r'[ ,]', authors)[0]} {year}, {place.strip()}"
 
 
-def left_out() -> Table:
+def left_out() -> PageTable:
     """Return what of the papers is not computed anew, one reason each."""
     rows = [(_et_al(paper.PAPER), what, why) for paper in _PAPERS for what, why in paper.LEFT_OUT]
-    return Table("Not computed anew", ("paper", "what", "why"), tuple(rows))
+    return PageTable("Not computed anew", ("paper", "what", "why"), tuple(rows))
 
 
 def _et_al(paper: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suffice.pages.report import Table
+from suffice.pages.report import PageTable
 
 __all__ = ["Comparison", "Figure", "Progress", "Reproduction", "Result", "Setting", "Steps"]
 
@@ -92,7 +92,7 @@ class Result:
     is how long it took.
     """
 
-    tables: tuple[Table, ...]
+    tables: tuple[PageTable, ...]
     figures: tuple[Figure, ...]
     notes: tuple[str, ...]
     values: Mapping[str, Any]
@@ -101,12 +101,12 @@ class Result:
     seconds: float = 0.0
 
     @property
-    def shown(self) -> tuple[Table, ...]:
+    def shown(self) -> tuple[PageTable, ...]:
         """All tables, the comparison last."""
         if not self.compared:
             return self.tables
         rows = tuple((statement.what, *statement.cells) for statement in self.compared)
-        return (*self.tables, Table(self.compared_as, ("what", *Comparison.COLUMNS), rows))
+        return (*self.tables, PageTable(self.compared_as, ("what", *Comparison.COLUMNS), rows))
 
 
 @dataclass(frozen=True)

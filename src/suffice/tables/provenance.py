@@ -14,12 +14,12 @@ from typing import Any
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.strict_json import is_digest
 
-__all__ = ["DECLARED", "PRIVATE_ROWS", "UNKNOWN", "Provenance", "Source", "public_rows", "weakest"]
+__all__ = ["DECLARED", "PRIVATE_ROWS", "UNKNOWN", "Origin", "Provenance", "public_rows", "weakest"]
 
 _SHOWN = 3  # of many hashes
 
 
-class Source(StrEnum):
+class Origin(StrEnum):
     """What the numbers were taken from."""
 
     DECLARED = "declared"
@@ -32,24 +32,24 @@ class Source(StrEnum):
 class Provenance:
     """Says where a pipeline's numbers came from; ``rows`` are the hashes of public rows."""
 
-    source: Source
+    source: Origin
     rows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "source", Source(self.source))
+        object.__setattr__(self, "source", Origin(self.source))
         named = all(map(is_digest, self.rows))
         if not named or self.rows != tuple(sorted(set(self.rows))):
             raise ParameterError("the hashes of public rows must be different ones, in order.")
-        if bool(self.rows) != (self.source is Source.PUBLIC_ROWS):
+        if bool(self.rows) != (self.source is Origin.PUBLIC_ROWS):
             raise ParameterError("an origin names rows if they are public, and only then.")
 
     @property
     def is_public(self) -> bool:
         """Whether the numbers are known to tell nothing about private rows."""
-        return self.source in {Source.DECLARED, Source.PUBLIC_ROWS}
+        return self.source in {Origin.DECLARED, Origin.PUBLIC_ROWS}
 
     def __str__(self) -> str:
-        if self.source is Source.UNKNOWN:
+        if self.source is Origin.UNKNOWN:
             return "unknown (the file was written before this was recorded, or nobody stated it)"
         more = f" and {len(self.rows) - _SHOWN} more" if len(self.rows) > _SHOWN else ""
         return " ".join([self.source, ", ".join(self.rows[:_SHOWN])]).strip() + more
@@ -64,7 +64,7 @@ class Provenance:
         if not isinstance(data, dict) or set(data) != {"source", "rows"}:
             raise CorruptFileError("a pipeline's origin needs a source and its rows, and no more.")
         try:
-            origin = cls(Source(data["source"]), tuple(data["rows"]))
+            origin = cls(Origin(data["source"]), tuple(data["rows"]))
         except (ValueError, TypeError) as error:
             raise CorruptFileError("the origin of the pipeline is not valid.") from error
         if origin.to_json() != data or origin == UNKNOWN:
@@ -72,14 +72,14 @@ class Provenance:
         return origin
 
 
-DECLARED = Provenance(Source.DECLARED)
-PRIVATE_ROWS = Provenance(Source.PRIVATE_ROWS)
-UNKNOWN = Provenance(Source.UNKNOWN)
+DECLARED = Provenance(Origin.DECLARED)
+PRIVATE_ROWS = Provenance(Origin.PRIVATE_ROWS)
+UNKNOWN = Provenance(Origin.UNKNOWN)
 
 
 def public_rows(row_hash: str) -> Provenance:
     """Return the origin of numbers that rows with this hash gave, declared public by the owner."""
-    return Provenance(Source.PUBLIC_ROWS, (row_hash,))
+    return Provenance(Origin.PUBLIC_ROWS, (row_hash,))
 
 
 def weakest(origins: Iterable[Provenance]) -> Provenance:
@@ -93,4 +93,4 @@ def weakest(origins: Iterable[Provenance]) -> Provenance:
         if weak in stated:
             return weak
     rows = tuple(sorted({row for origin in stated for row in origin.rows}))
-    return Provenance(Source.PUBLIC_ROWS, rows) if rows else DECLARED
+    return Provenance(Origin.PUBLIC_ROWS, rows) if rows else DECLARED

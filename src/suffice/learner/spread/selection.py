@@ -58,7 +58,9 @@ def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) ->
     """
     count = len(likelihood.codes)
     if count < 2 * _FOLDS:
-        raise ParameterError(f"{count} records are too few to choose a penalty; give lam (--lam).")
+        raise ParameterError(
+            f"{count} records are too few to choose a penalty; give lam (--penalty-weight)."
+        )
     rng = np.random.default_rng(seed)
     order = rng.permutation(count)[:_MOST_RECORDS]
     sample = likelihood if len(order) == count else likelihood.picked(np.sort(order))

@@ -24,7 +24,7 @@ from suffice.privacy.dirichlet import (
     least_kappa,
 )
 from suffice.privacy.events import Approximate, Event
-from suffice.privacy.guarantee import Kind
+from suffice.privacy.guarantee import Protection
 from suffice.privacy.urn import draw_balls, enough_balls
 from suffice.release.covariance import Covariance
 
@@ -43,7 +43,7 @@ class PriorCounts:
     """
 
     laplace: AdditiveCounts
-    kind: Kind = Kind.GLOBAL
+    kind: Protection = Protection.GLOBAL
 
     @property
     def event(self) -> Event:
@@ -86,7 +86,7 @@ class ScaledCounts:
     epsilon: float
     delta: float
     rule: str = "exact"
-    kind: Kind = Kind.DATA_DEPENDENT
+    kind: Protection = Protection.DATA_DEPENDENT
 
     def __post_init__(self) -> None:
         if self.rule not in DELTA_RULES:
@@ -143,7 +143,7 @@ class BoundedCounts:
     epsilon: float
     delta: float
     asked: int | None = None
-    kind: Kind = Kind.GLOBAL
+    kind: Protection = Protection.GLOBAL
 
     def __post_init__(self) -> None:
         if not self.sigma:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.integrate import quad
 
 from suffice.privacy.events import Event
-from suffice.privacy.guarantee import Kind
+from suffice.privacy.guarantee import Protection
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise, Sensitivity
 from suffice.release.covariance import Covariance
 
@@ -36,7 +36,7 @@ class CountNoise(Protocol):
     """A calibrated mechanism for the counts of some bags."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Protection:
         """Whether its guarantee is global."""
 
     @property
@@ -63,7 +63,7 @@ class AdditiveCounts:
 
     bags: BagSizes
     noise: Noise
-    kind: Kind = Kind.GLOBAL
+    kind: Protection = Protection.GLOBAL
 
     @classmethod
     def laplace(cls, bags: BagSizes, epsilon: float) -> "AdditiveCounts":

@@ -20,7 +20,7 @@ from suffice.owner.proportions.choosing import (
 )
 from suffice.owner.proportions.noise import CountNoise
 from suffice.privacy.calibrate import check_delta, check_epsilon
-from suffice.privacy.guarantee import Kind
+from suffice.privacy.guarantee import Protection
 from suffice.tables.bags import read_bags
 from suffice.tables.labels import check_classes
 from suffice.tables.sources import open_table, row_count
@@ -162,7 +162,7 @@ def plan_proportions(
 def _planned(name: str, epsilon: float, noise: CountNoise) -> PlannedProportions:
     by_bag = noise.distortion()
     mean, worst = float(by_bag.mean()), float(by_bag.max())
-    return PlannedProportions(name, epsilon, mean, worst, noise.kind is Kind.GLOBAL)
+    return PlannedProportions(name, epsilon, mean, worst, noise.kind is Protection.GLOBAL)
 
 
 def skew_epsilon(skew: float, classes: int) -> float:

@@ -16,7 +16,7 @@ from suffice.owner.proportions.noise import CountNoise
 from suffice.owner.public_rows import PublicTable
 from suffice.owner.source import LabelledBatch
 from suffice.privacy.events import Event
-from suffice.privacy.guarantee import Assumption, Kind
+from suffice.privacy.guarantee import Assumption, Protection
 from suffice.strict_json import canonical
 from suffice.tables.bags import Bags
 
@@ -77,7 +77,7 @@ class NoisyProportions(LabelProcedure[ExactCounts]):
         return self.noise.event
 
     @property
-    def promise_kind(self) -> Kind:
+    def promise_kind(self) -> Protection:
         """Whether the guarantee is global: a scaled Dirichlet's is not."""
         return self.noise.kind
 

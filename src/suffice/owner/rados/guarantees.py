@@ -11,7 +11,7 @@ from suffice.errors import ParameterError
 from suffice.owner.scaling import as_scaled
 from suffice.privacy.binomial import edge_mass, most_draws, shift_epsilon, truncation
 from suffice.privacy.events import Approximate, Event, Unbounded
-from suffice.privacy.guarantee import Assumption, Guarantee, Kind, Scope, Unit
+from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
 from suffice.privacy.noise import Sensitivity
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.provenance import Provenance
@@ -85,7 +85,7 @@ def no_guarantee() -> Guarantee:
     return Guarantee(
         unit=Unit.RECORD,
         event=Unbounded(),
-        kind=Kind.NONE,
+        kind=Protection.NONE,
         public=("the number of rows", "the class list", "the columns"),
     )
 

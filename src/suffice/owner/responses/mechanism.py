@@ -50,7 +50,7 @@ class NoiseType(StrEnum):
 
 
 @dataclass(frozen=True)
-class _PrivateTable:
+class _DeclaredTable:
     """A table all of whose columns are private, and what was declared about them."""
 
     table: Table
@@ -66,7 +66,7 @@ class _PrivateTable:
 
 
 @dataclass(frozen=True, eq=False)
-class RandomizedResponse(Mechanism[_PrivateTable]):
+class RandomizedResponse(Mechanism[_DeclaredTable]):
     """Protects each cell: every label and every feature leaves randomised, once.
 
     A discrete cell in state j becomes i with probability P_ij, a continuous one is held to its
@@ -149,7 +149,7 @@ class RandomizedResponse(Mechanism[_PrivateTable]):
         """Return the declared classes."""
         return check_classes(self.classes)
 
-    def public(self, source: Source) -> _PrivateTable:
+    def public(self, source: Source) -> _DeclaredTable:
         """Return the table, its columns typed as declared: no type is read off a private cell."""
         named = open_table(source.data, text=column_names(source.data))
         roles = _roles(named.schema, source.label, source.features)
@@ -157,9 +157,9 @@ class RandomizedResponse(Mechanism[_PrivateTable]):
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
         table = open_table(source.data, text=[source.label, *discrete], numbers=continuous)
-        return _PrivateTable(table, roles, declared, self.declared_classes(), source)
+        return _DeclaredTable(table, roles, declared, self.declared_classes(), source)
 
-    def choose(self, public: _PrivateTable) -> "RandomisedRecords":
+    def choose(self, public: _DeclaredTable) -> "RandomisedRecords":
         """Return the declared noise: nothing is chosen."""
         return RandomisedRecords(public, self.delta)
 
@@ -262,7 +262,7 @@ class RandomisedRecords(Procedure[PrivateCells]):
     """Whole records, every cell through the noise that was declared for it."""
 
     kind = "responses"
-    public: _PrivateTable
+    public: _DeclaredTable
     delta: float
 
     def accumulator(self, *, identified: bool) -> PrivateCells:

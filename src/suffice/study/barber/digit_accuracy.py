@@ -15,14 +15,14 @@ from suffice.learner.spread.baselines import spread_baselines
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.posterior import Corrupted
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, describe_repeats, paragraphs
+from suffice.pages.report import PageTable, describe_repeats, paragraphs
 from suffice.release.spread import declared_pipeline
 from suffice.study.barber.digits import (
     LABEL_FLIP,
     Corrupt,
     Corruption,
     Digits,
-    Sample,
+    DigitSample,
     add_noise,
     flip_pixels,
     read_digits,
@@ -78,7 +78,7 @@ well it did; all our penalties are chosen by cross-validation on what was learnt
 
 
 def _learn(
-    digits: Digits, sample: Sample, corruption: Corruption
+    digits: Digits, sample: DigitSample, corruption: Corruption
 ) -> dict[str, tuple[float, float]]:
     """Return the accuracy on clean digits, and the penalty, of every method."""
     columns = corruption.mechanism.columns(digits.names)
@@ -166,7 +166,7 @@ def _ahead(what: str, gains: np.ndarray) -> Comparison:
     return Comparison(what, None, least, verdict)
 
 
-def _gap_table(mean: Mapping[str, np.ndarray]) -> Table:
+def _gap_table(mean: Mapping[str, np.ndarray]) -> PageTable:
     """Return how much of the way from naive training to the true prior each learned prior goes."""
     gap = mean["true"] - mean["naive"]
     rows = []
@@ -176,7 +176,7 @@ def _gap_table(mean: Mapping[str, np.ndarray]) -> Table:
         rows.append((_CURVES[name], *cells))
     gaps = ("gap in accuracy", *(f"{width:.3f}" for width in gap))
     title = "Share of the gap between naive and true prior that is closed (1: all of it)"
-    return Table(title, ("prior", *(f"p_f = {p:g}" for p in _PF)), (gaps, *rows))
+    return PageTable(title, ("prior", *(f"p_f = {p:g}" for p in _PF)), (gaps, *rows))
 
 
 def learn_from_gaussian_noise(setting: Setting) -> Result:
@@ -225,12 +225,12 @@ def _repeats(seeds: int) -> str:
     return describe_repeats(seeds, "repetition").capitalize()
 
 
-def _table(runs: Mapping[str, Any], columns: Iterable[str]) -> Table:
+def _table(runs: Mapping[str, Any], columns: Iterable[str]) -> PageTable:
     rows = tuple(
         (_CURVES[name], *map(_percent, curve)) for name, curve in runs["accuracies"].items()
     )
     title = f"Percent right on clean digits. {_repeats(runs['seeds'])}"
-    return Table(title, ("learnt by", *columns), rows)
+    return PageTable(title, ("learnt by", *columns), rows)
 
 
 def _percent(runs: Sequence[float]) -> str:

@@ -18,8 +18,16 @@ from suffice.release.spread import Flips
 from suffice.study.data_sets import split
 
 __all__ = [
-    "LABEL_FLIP", "STATES", "Corrupt", "Corruption", "Digits", "Sample", "add_noise", "flip_pixels",
-    "flipped", "read_digits",
+    "LABEL_FLIP",
+    "STATES",
+    "Corrupt",
+    "Corruption",
+    "DigitSample",
+    "Digits",
+    "add_noise",
+    "flip_pixels",
+    "flipped",
+    "read_digits",
 ]  # fmt: skip
 
 STATES = 256
@@ -28,7 +36,7 @@ _WIDE = np.array([0.0, 10.0])  # mean and variance of the paper's prior of a pix
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class DigitSample:
     """Pixels of digits to learn from and of others to test on, and which of them are nines."""
 
     pixels: np.ndarray
@@ -61,7 +69,7 @@ class Digits:
         """Return pixels, on whatever scale, as a table with the names of the file."""
         return pa.table(dict(zip(self.names, values.T, strict=True)))
 
-    def sample(self, rng: np.random.Generator, train: int, test: int | None) -> Sample:
+    def sample(self, rng: np.random.Generator, train: int, test: int | None) -> DigitSample:
         """Return ``train`` digits of each class and ``test`` others of each, None for the rest."""
         picks = [rng.permutation(np.flatnonzero(self.labels == k)) for k in (0, 1)]
         end = None if test is None else train + test
@@ -69,7 +77,9 @@ class Digits:
             raise TableError(f"there are too few digits for {train} and {test or 1} of each class.")
         learn = np.concatenate([pick[:train] for pick in picks])
         held = np.concatenate([pick[train:end] for pick in picks])
-        return Sample(self.pixels[learn], self.labels[learn], self.pixels[held], self.labels[held])
+        return DigitSample(
+            self.pixels[learn], self.labels[learn], self.pixels[held], self.labels[held]
+        )
 
 
 def read_digits(folder: Path) -> Digits:
@@ -98,10 +108,10 @@ class Corruption:
     priors: Mapping[str, Prior]
 
 
-Corrupt = Callable[[Sample, float, np.random.Generator], Corruption]
+Corrupt = Callable[[DigitSample, float, np.random.Generator], Corruption]
 
 
-def flip_pixels(sample: Sample, p: float, rng: np.random.Generator) -> Corruption:
+def flip_pixels(sample: DigitSample, p: float, rng: np.random.Generator) -> Corruption:
     """Send labels and pixels through flips of probability ``p`` (Section 6)."""
     truth = [np.bincount(column, minlength=STATES) for column in sample.pixels.T]
     return Corruption(
@@ -115,7 +125,7 @@ def flip_pixels(sample: Sample, p: float, rng: np.random.Generator) -> Corruptio
     )
 
 
-def add_noise(sample: Sample, variance: float, rng: np.random.Generator) -> Corruption:
+def add_noise(sample: DigitSample, variance: float, rng: np.random.Generator) -> Corruption:
     """Add noise to pixels between 0 and 1, and flip labels (Section 6.1)."""
     rows, test_rows = sample.pixels / (STATES - 1), sample.test_pixels / (STATES - 1)
     return Corruption(

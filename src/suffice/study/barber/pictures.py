@@ -8,7 +8,7 @@ import numpy as np
 
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import PageTable, paragraphs
 from suffice.study.barber.digits import STATES, Digits, flipped, read_digits
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
@@ -72,7 +72,7 @@ def _agrees(what: str, stated: float, measured: float, error: float) -> Comparis
     return Comparison(what, stated, measured, "as it should be" if near else "too far off")
 
 
-def _promises(digits: Digits) -> Table:
+def _promises(digits: Digits) -> PageTable:
     flips = {f"p_f = {p:g}": {"states": range(STATES), "feature_flip": p} for p in _FLIPS}
     added = {
         f"variance {variance:g}": {"ranges": (0.0, 1.0), "feature_noise": variance}
@@ -84,7 +84,7 @@ def _promises(digits: Digits) -> Table:
         _, pixel, picture = mechanism.guarantees(digits.names)
         rows.append((name, f"{pixel.epsilon:.3g}", f"{picture.epsilon:,.0f}"))
     columns = ("noise", "epsilon of one pixel", "of a picture and its label (flip .2)")
-    return Table("What a cell, and what a picture, is promised", columns, tuple(rows))
+    return PageTable("What a cell, and what a picture, is promised", columns, tuple(rows))
 
 
 def _picture(

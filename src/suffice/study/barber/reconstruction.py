@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import PageTable, paragraphs
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
 __all__ = ["compare_maximisers", "likelihood_limit", "reconstruction_limit"]
@@ -108,7 +108,7 @@ def _straightness(p: float, curve: Curve) -> Comparison:
     return Comparison(f"p_f = {p:g}", 0.0 if p == 0 else None, away, f"{verdict}, {said}")
 
 
-def _local_table(curves: Mapping[float, Curve]) -> Table:
+def _local_table(curves: Mapping[float, Curve]) -> PageTable:
     rows = []
     for p, curve in curves.items():
         peaks = [t for t, theta in zip(_TRUTHS, curve["inner"], strict=True) if theta is not None]
@@ -116,7 +116,7 @@ def _local_table(curves: Mapping[float, Curve]) -> Table:
         off = f"{_furthest(curve['inner']):.3f}" if peaks else "-"
         rows.append((f"{p:g}", where, off, f"{_furthest(curve['spread']):.3f}"))
     columns = ("p_f", "J has a maximum inside for theta_0", "off by at most", "spread likelihood")
-    return Table("Maxima inside, and the spread likelihood", columns, tuple(rows))
+    return PageTable("Maxima inside, and the spread likelihood", columns, tuple(rows))
 
 
 def _draw_maximisers(p: float, curve: Curve, axes: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from suffice.audit.auditor import audit
 from suffice.owner.ledger import Ledger
 from suffice.pages.plots import Draw, figure_svg
-from suffice.pages.report import Table, figure_html, page, paragraphs, prose, table_html
+from suffice.pages.report import PageTable, figure_html, page, paragraphs, prose, table_html
 from suffice.plain_text import markup
 from suffice.privacy.guarantee import Budget, Unit
 from suffice.release.files import write_whole
@@ -55,7 +55,7 @@ class Story:
     """What the demo has to tell: paragraphs, tables, and chapters for the page."""
 
     paragraphs: tuple[str, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[PageTable, ...]
     chapters: tuple[Chapter, ...]
 
 
@@ -91,7 +91,7 @@ def run_demo(
     return story
 
 
-def _outcome(chapters: Sequence[Chapter]) -> Table:
+def _outcome(chapters: Sequence[Chapter]) -> PageTable:
     """Return one line per release: what it protects, at which price."""
     rows = []
     for chapter in chapters:
@@ -108,25 +108,25 @@ def _outcome(chapters: Sequence[Chapter]) -> Table:
             )
         )
     columns = ("release", "protects", "epsilon", "measured", "learnt")
-    return Table(
+    return PageTable(
         "Five releases: what was learnt from each, from open data, and without any",
         (*columns, "open data", "blind"),
         tuple(rows),
     )
 
 
-def _spent(ledger: Ledger) -> Table:
+def _spent(ledger: Ledger) -> PageTable:
     rows = tuple(
         (b.dataset, f"per {b.unit}", str(b.budget), f"{b.spent:.3f}") for b in ledger.balances()
     )
-    return Table("The ledger afterwards", ("data", "unit", "allowed", "epsilon spent"), rows)
+    return PageTable("The ledger afterwards", ("data", "unit", "allowed", "epsilon spent"), rows)
 
 
-def _audit() -> Table:
+def _audit() -> PageTable:
     """Return what a short audit says."""
     findings = audit(_AUDITED, effort=_EFFORT)
     rows = tuple((f.name, f"{f.claimed:.3g}", f"{f.lower_bound:.3g}", f.verdict) for f in findings)
-    return Table("What the auditor found", ("mechanism", "claims", "at least", "verdict"), rows)
+    return PageTable("What the auditor found", ("mechanism", "claims", "at least", "verdict"), rows)
 
 
 def _report(story: Story) -> str:

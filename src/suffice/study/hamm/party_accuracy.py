@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, describe_repeats, paragraphs
+from suffice.pages.report import PageTable, describe_repeats, paragraphs
 from suffice.study.data_sets import real_numbers
 from suffice.study.hamm.crowds import Crowd, auxiliary_of_unit_norm, crowd_of_parts, deal
 from suffice.study.hamm.simulation import LAM, draw_crowd, outcome_table, simulate, step_count
@@ -210,7 +210,7 @@ def _repeats(setting: Setting) -> str:
 
 
 def _result(
-    tables: tuple[Table, ...],
+    tables: tuple[PageTable, ...],
     panels: Mapping[str, Mapping[str, Any]],
     notes: str,
     values: Mapping[str, Any],

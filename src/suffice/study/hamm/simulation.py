@@ -21,7 +21,7 @@ from suffice.models.problem import FactoredProblem
 from suffice.owner.parties.records import predicted
 from suffice.pages.plots import figure_svg
 from suffice.pages.report import (
-    Table,
+    PageTable,
     describe_repeats,
     figure_html,
     mean_and_range,
@@ -197,7 +197,7 @@ def simulate_table(
     return simulate(crowds, epsilons, delta=delta, methods=methods, lam=lam, steps=steps)
 
 
-def write_simulation(outcome: Mapping[str, Any], output: Path) -> Table:
+def write_simulation(outcome: Mapping[str, Any], output: Path) -> PageTable:
     """Write a page with the plot against 1/epsilon; return its table."""
     parties, auxiliary = outcome["parties"], outcome["auxiliary"]
     table = outcome_table(
@@ -249,7 +249,7 @@ def _local_accuracy(crowd: Crowd, models: np.ndarray) -> float:
     return float(np.mean(codes == crowd.test_codes[rows]))
 
 
-def outcome_table(title: str, outcome: Mapping[str, Any]) -> Table:
+def outcome_table(title: str, outcome: Mapping[str, Any]) -> PageTable:
     """Return the accuracies as rows of text: a method per row, without noise first."""
     columns = ("method", "no noise", *(f"epsilon {epsilon:g}" for epsilon in outcome["epsilons"]))
     exact, runs = outcome["without_noise"], outcome["accuracies"]
@@ -259,7 +259,7 @@ def outcome_table(title: str, outcome: Mapping[str, Any]) -> Table:
         rows.append((name, level, *map(mean_and_range, cells)))
     blank = ("no noise",) * len(outcome["epsilons"])
     others = [(name, mean_and_range(exact[name]), *blank) for name in exact if name not in runs]
-    return Table(title, columns, (*rows, *others))
+    return PageTable(title, columns, (*rows, *others))
 
 
 def draw_crowd(outcome: Mapping[str, Any], axes: Any) -> None:

@@ -13,7 +13,7 @@ from suffice.errors import ParameterError
 from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import PageTable, paragraphs
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
 __all__ = ["Point", "measure_distortion"]
@@ -227,7 +227,7 @@ def _best_everywhere(runs: Mapping[Point, Drawn]) -> Comparison:
     )
 
 
-def _default_table(drawn: Drawn) -> Table:
+def _default_table(drawn: Drawn) -> PageTable:
     rows = []
     for name in _SHOWN:
         draws = drawn[name]
@@ -236,7 +236,7 @@ def _default_table(drawn: Drawn) -> Table:
         rows.append((name, promise, *cells))
     title = f"m = {_SIZE:,}, c = 5, rho_1 = .05, epsilon = delta = .05: L1 distortion"
     columns = ("mechanism", "guarantee", "mean", "standard error", "deviation of a draw")
-    return Table(title, columns, tuple(rows))
+    return PageTable(title, columns, tuple(rows))
 
 
 def _summary(draws: np.ndarray) -> tuple[float, float, float]:
@@ -248,11 +248,11 @@ def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
 
 
-def _panel_table(name: str, runs: Mapping[Point, Drawn]) -> Table:
+def _panel_table(name: str, runs: Mapping[Point, Drawn]) -> PageTable:
     means = [_means(runs[point]) for point in _PANELS[name]]
     rows = tuple((curve, *(_number(mean[curve]) for mean in means)) for curve in _SHOWN)
     columns = ("mechanism", *(f"{getattr(point, name):g}" for point in _PANELS[name]))
-    return Table(f"L1 distortion by {_AXES[name]}", columns, rows)
+    return PageTable(f"L1 distortion by {_AXES[name]}", columns, rows)
 
 
 def _draw(name: str, runs: Mapping[Point, Drawn], axes: Any) -> None:

@@ -16,7 +16,7 @@ from suffice.errors import ParameterError
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import PageTable, paragraphs
 from suffice.study.iyer.skewed_sets import SkewedSets, draw_sets, l1_errors, rare_but_last
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 from suffice.tables.pipeline import Column, Pipeline
@@ -241,7 +241,7 @@ def _compare(name: str, errors: dict[str, Runs]) -> list[Comparison]:
     return compared
 
 
-def _table(name: str, errors: dict[str, Runs]) -> Table:
+def _table(name: str, errors: dict[str, Runs]) -> PageTable:
     task = TASKS[name]
     rows = []
     for curve, runs in errors.items():
@@ -255,7 +255,7 @@ def _table(name: str, errors: dict[str, Runs]) -> Table:
         f"{'one draw' if draws == 1 else f'mean of {draws} draws'}"
     )
     shown = (f"{rare:.3g}" for rare in _rare_shares(task.classes))
-    return Table(title, ("learner, mechanism", *shown, "mean", "answers by"), tuple(rows))
+    return PageTable(title, ("learner, mechanism", *shown, "mean", "answers by"), tuple(rows))
 
 
 _LINES: Mapping[str, Mapping[str, Any]] = {

@@ -11,7 +11,7 @@ from suffice.learner.ratio.baselines import ProportionSVM, classify_and_count, m
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.rows import design_matrix
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import PageTable, paragraphs
 from suffice.study.data_sets import split
 from suffice.study.iyer.skewed_sets import SkewedSets, draw_sets, l1_errors
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
@@ -141,7 +141,7 @@ def _compare(runs: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
     return compared
 
 
-def _table(name: str, measured: Mapping[str, Any]) -> Table:
+def _table(name: str, measured: Mapping[str, Any]) -> PageTable:
     means = np.array([np.mean(runs, axis=0) for runs in measured["errors"].values()]).T
     lines = zip(
         (*(f"{ratio:g}" for ratio in _RATIOS), "mean"), [*means, means.mean(axis=0)], strict=True
@@ -150,7 +150,7 @@ def _table(name: str, measured: Mapping[str, Any]) -> Table:
     counts = ("repetitions", *(str(len(runs)) for runs in measured["errors"].values()))
     took = ", ".join(f"{method} in {times}" for method, times in measured["ours_took"].items())
     title = f"{name}: mean L1 error (ours took {took})"
-    return Table(title, ("share of class 1", *measured["errors"]), (*rows, counts))
+    return PageTable(title, ("share of class 1", *measured["errors"]), (*rows, counts))
 
 
 _LINES: Mapping[str, Mapping[str, Any]] = {

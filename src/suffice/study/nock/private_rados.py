@@ -13,7 +13,7 @@ from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rados.simulated import rados_of_subsets, simulated_rados
 from suffice.owner.rados.mechanism import Rados
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import PageTable, paragraphs
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon
 from suffice.study.nock.folds import (
@@ -94,7 +94,7 @@ def measure_units(setting: Setting) -> Result:
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds * FOLDS)
     runs = {name: _over_folds(name, setting, steps, _with_units) for name in setting.sets}
     tables = tuple(
-        Table(f"{name}: test error in per cent", ("protected", *_LEARNERS), _unit_rows(errors))
+        PageTable(f"{name}: test error in per cent", ("protected", *_LEARNERS), _unit_rows(errors))
         for name, errors in runs.items()
     )
     values = {"delta": _DELTA, "seeds": setting.seeds, "sets": runs}
@@ -219,7 +219,7 @@ def _rows_learnt(name: str, setting: Setting) -> int:
     return len(next(folds_of(name, setting.folder, FOLDS, 0)).rows)
 
 
-def _feature_table(name: str, errors: Mapping[str, list[float]], setting: Setting) -> Table:
+def _feature_table(name: str, errors: Mapping[str, list[float]], setting: Setting) -> PageTable:
     """Return the errors with what DP-Feat really promises about its column alone."""
     rows = _rows_learnt(name, setting)
     count = default_count(rows)
@@ -235,7 +235,7 @@ def _feature_table(name: str, errors: Mapping[str, list[float]], setting: Settin
             cost = f"{shift_epsilon(rows, count, _DELTA, low):.3g}" if chance < _DELTA else "none"
         cells.append((method, mean_and_deviation(runs), edge, cost))
     columns = ("learnt from", "test error in per cent", "chance of an edge", "epsilon of all rados")
-    return Table(f"{name}: DP-Feat, {count} rados of {rows:,} rows", columns, tuple(cells))
+    return PageTable(f"{name}: DP-Feat, {count} rados of {rows:,} rows", columns, tuple(cells))
 
 
 def _by_noise(errors: Mapping[str, list[float]]) -> dict[str, list[list[float]]]:
@@ -244,7 +244,7 @@ def _by_noise(errors: Mapping[str, list[float]]) -> dict[str, list[list[float]]]
     return {method: [errors[f"{method}|{noise:g}"] for noise in _NOISES] for method in curves}
 
 
-def _noise_table(name: str, errors: Mapping[str, list[float]]) -> Table:
+def _noise_table(name: str, errors: Mapping[str, list[float]]) -> PageTable:
     reach = float(np.mean(errors["longest row"]))
     curves = _by_noise(errors)
     cells = []
@@ -255,7 +255,9 @@ def _noise_table(name: str, errors: Mapping[str, list[float]]) -> Table:
         cells.append(
             (f"{noise:g}", cost, *(mean_and_deviation(runs[i]) for runs in curves.values()))
         )
-    return Table(f"{name}: noisy edges, test error", ("noise", "epsilon", *curves), tuple(cells))
+    return PageTable(
+        f"{name}: noisy edges, test error", ("noise", "epsilon", *curves), tuple(cells)
+    )
 
 
 def _draw_noise(name: str, errors: Mapping[str, list[float]], axes: Any) -> None:

@@ -12,7 +12,7 @@ from suffice.learner.rados.boosting import boosted
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.owner.rados.mechanism import Rados
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import PageTable, paragraphs
 from suffice.study.nock.folds import FOLDS, ROUNDS, Fold, mean_and_deviation, repeated_folds
 from suffice.study.reproduction import Comparison, Result, Setting, Steps
 
@@ -64,8 +64,8 @@ def compare_boosting(setting: Setting) -> Result:
         for comparison in _compare(name, runs[name]["errors"])
     ]
     tables = (
-        Table("Test error in per cent", _columns(), tuple(map(_row, runs, runs.values()))),
-        Table("From rados alone", ("data set", *_OURS), tuple(map(_own, runs, runs.values()))),
+        PageTable("Test error in per cent", _columns(), tuple(map(_row, runs, runs.values()))),
+        PageTable("From rados alone", ("data set", *_OURS), tuple(map(_own, runs, runs.values()))),
     )
     values = {"rounds": ROUNDS, "folds": FOLDS, "seeds": setting.seeds, "sets": runs}
     return Result(

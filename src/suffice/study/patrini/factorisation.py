@@ -9,7 +9,7 @@ import numpy as np
 
 from suffice.models.losses import LOSSES, Function, odd_line, rho_loss
 from suffice.pages.plots import figure_svg
-from suffice.pages.report import Table, paragraphs
+from suffice.pages.report import PageTable, paragraphs
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
 __all__ = ["measure_odd_parts"]
@@ -57,7 +57,7 @@ def measure_odd_parts(setting: Setting) -> Result:
         "Only the hinge's odd part is no line."
     )
     return Result(
-        (Table(title, columns, rows),),
+        (PageTable(title, columns, rows),),
         (Figure(caption, figure),),
         paragraphs(_NOTES),
         {"losses": losses},

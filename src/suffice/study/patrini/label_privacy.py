@@ -13,7 +13,7 @@ from suffice.models.problem import FactoredProblem
 from suffice.owner.operator.candidates import MECHANISMS
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.pages.plots import draw_utility, figure_svg
-from suffice.pages.report import Table, describe_repeats, mean_and_range, paragraphs
+from suffice.pages.report import PageTable, describe_repeats, mean_and_range, paragraphs
 from suffice.study.data_sets import Split, split
 from suffice.study.reproduction import Figure, Result, Setting, Steps
 
@@ -95,7 +95,7 @@ def _draw_set(name: str, runs: Mapping[str, Any], axes: Any) -> None:
     axes.set(title=f"{name} ({np.mean(runs['rows']):,.0f} rows)")
 
 
-def _utility_table(name: str, runs: Mapping[str, Any], repeats: str) -> Table:
+def _utility_table(name: str, runs: Mapping[str, Any], repeats: str) -> PageTable:
     exact, majority = (mean_and_range(runs[key]) for key in ("without_privacy", "larger_class"))
     title = f"{name}: test accuracy, {repeats}; without privacy {exact}, larger class {majority}"
     rows = [
@@ -103,7 +103,7 @@ def _utility_table(name: str, runs: Mapping[str, Any], repeats: str) -> Table:
     ]
     took = ("auto took", *(", ".join(sorted(set(names))) for names in runs["auto_took"]))
     columns = ("mechanism", *(f"epsilon {epsilon:g}" for epsilon in _EPSILONS))
-    return Table(title, columns, (*rows, took))
+    return PageTable(title, columns, (*rows, took))
 
 
 def private_accuracy(
