@@ -96,7 +96,8 @@ class _Sent:
 def _aggregate_command() -> TyperCommand:
     """Return ``suffice aggregate``."""
     from suffice.owner.mechanism import make_release
-    from suffice.owner.parties.mechanism import PrivateEnsemble, RoundSource
+    from suffice.owner.parties.mechanism import PrivateEnsemble
+    from suffice.owner.parties.sources import RoundSource
     from suffice.owner.publish import Payment
 
     def run(asked: Asked) -> None:

@@ -5,31 +5,27 @@ Hamm, Cao, Belkin (2016), completed: soft labels are a mean operator, so that no
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError
 from suffice.options import (
     REQUIRED,
-    budget_option,
-    data_option,
     option,
-    output_option,
     privacy_option,
 )
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, make_release
-from suffice.owner.parties.auxiliary import AgreedRows, AuxiliaryRows
-from suffice.owner.parties.enrolled import Enrolled, Rejection, enrolled_parties
+from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.enrolled import Enrolled, Rejection
 from suffice.owner.parties.gathering import Gathered, Gathering, Sent
 from suffice.owner.parties.plan import PartyPlan, PartyPlanner, plan_parties
 from suffice.owner.parties.procedures import NoisyOperator, NoisyVotes, PartyProcedure, Round
-from suffice.owner.parties.records import PartyRecords, PartyTable
-from suffice.owner.parties.tally import ParameterTally, VoteTally
+from suffice.owner.parties.records import PartyRecords, TableSum
+from suffice.owner.parties.sources import PartySource, RoundSource
+from suffice.owner.parties.tally import ParameterTally, TallySum, VoteTally
 from suffice.owner.publish import Payment
-from suffice.owner.source import OwnerReport, Source
+from suffice.owner.source import OwnerReport
 from suffice.privacy.calibrate import check_promise
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.noise import LARGEST_SUM
@@ -43,9 +39,7 @@ __all__ = [
     "NoiseShape",
     "PartyMechanism",
     "PartyMethod",
-    "PartySource",
     "PrivateEnsemble",
-    "RoundSource",
 ]
 
 
@@ -98,66 +92,6 @@ class Aggregation:
     rejected: tuple[Rejection, ...]
     missing: tuple[str, ...]
     absent: int
-
-
-@dataclass(frozen=True)
-class RoundSource(AgreedRows, Source):
-    """What every aggregation needs: what parties sent, and who is enrolled.
-
-    ``auxiliary_dataset`` is the ledger's name for protected auxiliary rows.
-    """
-
-    label: str | None = field(default=None, kw_only=True)
-    enrolled: Enrolled | int | Sequence[str] = data_option(
-        REQUIRED,
-        "Number of enrolled parties, or their names: a text file with a name on each line, or"
-        " a list with commas. Public, and never read from the records.",
-        parse=enrolled_parties,
-        path=lambda text: Path(text) if Path(text).is_file() else None,
-        kw_only=True,
-    )
-    auxiliary_dataset: str | None = budget_option(
-        None,
-        "With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
-        " record.",
-        name="--aux-dataset",
-        kw_only=True,
-    )
-    found_at: str | None = output_option(
-        None,
-        "Address where the auxiliary rows can be found, for example a web page.",
-        name="--rows-url",
-        old=("--found-at",),
-        kw_only=True,
-    )
-
-    def check(self) -> None:
-        """Nothing: what parties sent is checked one by one."""
-
-    @cached_property
-    def parties(self) -> Enrolled:
-        """The enrolled parties."""
-        return Enrolled.of(self.enrolled)
-
-
-@dataclass(frozen=True)
-class PartySource(RoundSource):
-    """Private records of all parties in one table; ``party`` is the column that says whose."""
-
-    label: str | None = data_option(
-        None,
-        "Column that holds the private labels, for example diagnosis.",
-        required=True,
-        kw_only=True,
-    )
-    party: str = data_option(
-        "", "Column that says whose a record is, for example practice.", required=True, kw_only=True
-    )
-
-    def check(self) -> None:
-        """Raise unless the columns of labels and of parties are named."""
-        if not self.label or not self.party:
-            raise ParameterError("name the columns of labels and of parties (label, party).")
 
 
 @dataclass(frozen=True)
@@ -291,12 +225,10 @@ class PrivateEnsemble(Mechanism[Round]):
             records = PartyRecords(*asked)
             return (
                 lambda: records.batches(source.data),
-                lambda statistic: _TableSum(PartyRecords(*asked), rows, statistic, self.lam),
+                lambda statistic: TableSum(PartyRecords(*asked), rows, statistic, self.lam),
             )
         if isinstance(source.data, VoteTally | ParameterTally):
-            return tuple, lambda statistic: _TallySum(
-                source.data, rows, classes, parties, statistic
-            )
+            return tuple, lambda statistic: TallySum(source.data, rows, classes, parties, statistic)
         return (
             lambda: source.data,
             lambda statistic: Gathering(statistic, rows, classes, parties, self.lam),
@@ -363,29 +295,17 @@ class PrivateEnsemble(Mechanism[Round]):
         before, or that the protected rows were changed; they use the same budgets. ``unprotected``
         says aloud that a release may leave whose pipeline makes its guarantees data-dependent.
         """
+        reports: list[OwnerReport] = []
         source = RoundSource(
             contributions,
             auxiliary=auxiliary,
             enrolled=enrolled,
             auxiliary_dataset=auxiliary_dataset,
             found_at=found_at,
+            report=reports.append,
         )
-        return self._aggregation(
-            source, Payment(ledger, dataset, request, data_changed, unprotected)
-        )
-
-    def aggregate_table(
-        self, data: Any, *, ledger: Any, dataset: str | None = None, **inputs: Any
-    ) -> Aggregation:
-        """Return the release of all parties of one table: a classifier is trained for each.
-
-        ``inputs`` are those of `PartySource`: ``label``, ``party``, ``enrolled``, ``auxiliary``.
-        """
-        return self._aggregation(PartySource(data, **inputs), Payment(ledger, dataset))
-
-    def _aggregation(self, source: RoundSource, payment: Payment) -> Aggregation:
-        reports: list[OwnerReport] = []
-        release = make_release(self, replace(source, report=reports.append), payment)
+        payment = Payment(ledger, dataset, request, data_changed, unprotected)
+        release = make_release(self, source, payment)
         facts = {name: value for name, value in reports[0].facts.items() if name != "kind"}
         return Aggregation(release, **facts)
 
@@ -424,67 +344,3 @@ class PrivateEnsemble(Mechanism[Round]):
         exact.check()
         gathered: Gathered = exact.result()
         return gathered
-
-
-class _TableSum:
-    """The sum over the parties of one table: records are read, and classifiers trained at last."""
-
-    def __init__(
-        self, records: PartyRecords, auxiliary: AuxiliaryRows, statistic: str, lam: float
-    ) -> None:
-        self._records, self._auxiliary = records, auxiliary
-        self._statistic, self._lam = statistic, lam
-        self._gathered: Gathered | None = None
-
-    @property
-    def count(self) -> int:
-        """The number of records."""
-        return self._records.count
-
-    def update(self, batch: Any) -> None:
-        """Take in records."""
-        self._records.update(batch)
-
-    def merge(self, other: "_TableSum") -> None:
-        """Take in everything that ``other`` has seen: the records that follow."""
-        self._records.merge(other._records)  # one of us
-
-    def check(self) -> None:
-        """Nothing: whether an enrolled party has records is private."""
-
-    def result(self) -> Gathered:
-        """Return the sum: trained once."""
-        if self._gathered is None:
-            table: PartyTable = self._records.table()
-            self._gathered = table.gathered(
-                self._auxiliary, self._statistic, self._lam, self._records.enrolled
-            )
-        return self._gathered
-
-
-@dataclass(frozen=True, eq=False)
-class _TallySum:
-    """A tally of many parties that was made before; nothing is left to take in."""
-
-    tally: VoteTally | ParameterTally
-    auxiliary: AuxiliaryRows
-    classes: Classes
-    enrolled: Enrolled
-    statistic: str
-
-    @property
-    def count(self) -> int:
-        """How many tallies there are."""
-        return 1
-
-    def check(self) -> None:
-        """Raise unless the tally is of this round."""
-        tally = self.tally
-        if tally.classes != self.classes or tally.auxiliary.grid != self.auxiliary.grid:
-            raise ParameterError("the tally is of other classes or other auxiliary rows.")
-        if tally.enrolled != self.enrolled:
-            raise ParameterError("the tally is of other enrolled parties.")
-
-    def result(self) -> Gathered:
-        """Return the sum."""
-        return self.tally.gathered(self.statistic)

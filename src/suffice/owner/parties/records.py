@@ -21,7 +21,7 @@ from suffice.tables.labels import Classes, label_codes
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 
-__all__ = ["PartyRecords", "PartyTable", "cast_votes", "predicted"]
+__all__ = ["PartyRecords", "PartyTable", "TableSum", "cast_votes", "predicted"]
 
 _CELLS = 2**23  # scores that are held at once
 
@@ -186,6 +186,42 @@ class PartyRecords:
         labels = np.concatenate([np.zeros(0, dtype=np.int64), *self._codes])
         strangers = self._door.strangers()
         return PartyTable(rows, labels, index, tuple(names), self._classes, strangers)
+
+
+class TableSum:
+    """The sum over the parties of one table: records are read, and classifiers trained at last."""
+
+    def __init__(
+        self, records: PartyRecords, auxiliary: AuxiliaryRows, statistic: str, lam: float
+    ) -> None:
+        self._records, self._auxiliary = records, auxiliary
+        self._statistic, self._lam = statistic, lam
+        self._gathered: Gathered | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return self._records.count
+
+    def update(self, batch: Any) -> None:
+        """Take in records."""
+        self._records.update(batch)
+
+    def merge(self, other: "TableSum") -> None:
+        """Take in everything that ``other`` has seen: the records that follow."""
+        self._records.merge(other._records)  # one of us
+
+    def check(self) -> None:
+        """Nothing: whether an enrolled party has records is private."""
+
+    def result(self) -> Gathered:
+        """Return the sum: trained once."""
+        if self._gathered is None:
+            table: PartyTable = self._records.table()
+            self._gathered = table.gathered(
+                self._auxiliary, self._statistic, self._lam, self._records.enrolled
+            )
+        return self._gathered
 
 
 class _Door:

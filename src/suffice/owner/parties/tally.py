@@ -14,7 +14,7 @@ from suffice.owner.parties.gathering import Gathered, Gathering
 from suffice.owner.parties.votes import operator_weights
 from suffice.tables.labels import Classes
 
-__all__ = ["ParameterTally", "VoteTally"]
+__all__ = ["ParameterTally", "TallySum", "VoteTally"]
 
 
 @dataclass(eq=False)
@@ -104,3 +104,31 @@ class ParameterTally:
             raise ParameterError(f"a tally of parameters cannot be summed to {statistic}.")
         public = (self.auxiliary, self.classes, self.enrolled, self.lam)
         return Gathering(statistic, *public).take(self.parts).result()
+
+
+@dataclass(frozen=True, eq=False)
+class TallySum:
+    """A tally of many parties that was made before; nothing is left to take in."""
+
+    tally: VoteTally | ParameterTally
+    auxiliary: AuxiliaryRows
+    classes: Classes
+    enrolled: Enrolled
+    statistic: str
+
+    @property
+    def count(self) -> int:
+        """How many tallies there are."""
+        return 1
+
+    def check(self) -> None:
+        """Raise unless the tally is of this round."""
+        tally = self.tally
+        if tally.classes != self.classes or tally.auxiliary.grid != self.auxiliary.grid:
+            raise ParameterError("the tally is of other classes or other auxiliary rows.")
+        if tally.enrolled != self.enrolled:
+            raise ParameterError("the tally is of other enrolled parties.")
+
+    def result(self) -> Gathered:
+        """Return the sum."""
+        return self.tally.gathered(self.statistic)

@@ -1,7 +1,6 @@
 """Randomised records: every label and every feature leaves randomised (Barber 2020)."""
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -20,24 +19,20 @@ from suffice.options import (
     states,
     value_or_by_column,
 )
-from suffice.owner.fingerprint import CellFingerprint
-from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, Procedure
-from suffice.owner.publish import PrivateIdentity
+from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism
 from suffice.owner.responses.channels import Channel, channel_of, response_of
-from suffice.owner.responses.exact import PrivateCells
+from suffice.owner.responses.procedures import DeclaredTable, RandomisedRecords
 from suffice.owner.responses.records import DeclaredRecords
-from suffice.owner.source import LabelledBatch, Source, labelled_batches
+from suffice.owner.source import Source
 from suffice.privacy.calibrate import check_delta
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.response import Response
-from suffice.release.artifact import Release
 from suffice.release.spread import Added, Flips, SpreadColumn
-from suffice.strict_json import canonical
 from suffice.tables.columns import Roles, feature_names, resolve_roles
 from suffice.tables.labels import Classes, check_classes
-from suffice.tables.sources import Table, column_names, open_table
+from suffice.tables.sources import column_names, open_table
 
-__all__ = ["NoiseType", "RandomisedRecords", "RandomizedResponse"]
+__all__ = ["NoiseType", "RandomizedResponse"]
 
 _T = TypeVar("_T")
 
@@ -49,24 +44,8 @@ class NoiseType(StrEnum):
     LAPLACE = "laplace"
 
 
-@dataclass(frozen=True)
-class _DeclaredTable:
-    """A table all of whose columns are private, and what was declared about them."""
-
-    table: Table
-    roles: Roles
-    declared: DeclaredRecords
-    classes: Classes
-    given: Source
-    shown = ()
-
-    def batches(self) -> Iterator[LabelledBatch]:
-        """Yield the private records with their labels."""
-        return labelled_batches(self.table, self.roles, self.classes, self.given)
-
-
 @dataclass(frozen=True, eq=False)
-class RandomizedResponse(Mechanism[_DeclaredTable]):
+class RandomizedResponse(Mechanism[DeclaredTable]):
     """Protects each cell: every label and every feature leaves randomised, once.
 
     A discrete cell in state j becomes i with probability P_ij, a continuous one is held to its
@@ -149,7 +128,7 @@ class RandomizedResponse(Mechanism[_DeclaredTable]):
         """Return the declared classes."""
         return check_classes(self.classes)
 
-    def public(self, source: Source) -> _DeclaredTable:
+    def public(self, source: Source) -> DeclaredTable:
         """Return the table, its columns typed as declared: no type is read off a private cell."""
         named = open_table(source.data, text=column_names(source.data))
         roles = _roles(named.schema, source.label, source.features)
@@ -157,9 +136,9 @@ class RandomizedResponse(Mechanism[_DeclaredTable]):
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
         table = open_table(source.data, text=[source.label, *discrete], numbers=continuous)
-        return _DeclaredTable(table, roles, declared, self.declared_classes(), source)
+        return DeclaredTable(table, roles, declared, self.declared_classes(), source)
 
-    def choose(self, public: _DeclaredTable) -> "RandomisedRecords":
+    def choose(self, public: DeclaredTable) -> RandomisedRecords:
         """Return the declared noise: nothing is chosen."""
         return RandomisedRecords(public, self.delta)
 
@@ -255,48 +234,6 @@ class RandomizedResponse(Mechanism[_DeclaredTable]):
             if isinstance(error, ParameterError):
                 raise
             raise ParameterError("a range is a pair of numbers, a variance a number.") from None
-
-
-@dataclass(frozen=True, eq=False)
-class RandomisedRecords(Procedure[PrivateCells]):
-    """Whole records, every cell through the noise that was declared for it."""
-
-    kind = "responses"
-    public: _DeclaredTable
-    delta: float
-
-    def accumulator(self, *, identified: bool) -> PrivateCells:
-        """Return an empty set of cells."""
-        table, declared = self.public.table, self.public.declared
-        features = self.public.roles.features
-        cells = CellFingerprint(table.schema, features) if identified else None
-        return PrivateCells(declared.columns, declared.channels, self.public.classes, cells)
-
-    def guarantees(self, exact: PrivateCells) -> tuple[Guarantee, ...]:
-        """Return the promises per label, attribute and record."""
-        del exact
-        return self.public.declared.guarantees(self.delta)
-
-    def parameters(self, exact: PrivateCells) -> Mapping[str, Any]:
-        """Return the public description of the request."""
-        declared, details = self.public.declared, self.public.declared.details(self.public.classes)
-        return {
-            "kind": self.kind,
-            "epsilon": self.guarantees(exact)[0].epsilon,
-            "delta": self.delta,
-            "channel": declared.label.matrix.tolist(),
-            "details": hashlib.sha256(canonical(details)).hexdigest(),
-        }
-
-    def identity(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprints of labels and cells."""
-        del guarantees
-        return PrivateIdentity(exact.fingerprint, exact.content)
-
-    def draw(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> Release:
-        """Return the release, with fresh answers."""
-        declared = self.public.declared
-        return declared.release(exact.randomised(declared.label), self.public.classes, guarantees)
 
 
 def _roles(schema: pa.Schema, label: str | None, features: Sequence[str] | None) -> Roles:

@@ -15,7 +15,7 @@ from suffice.learner.spread.frequencies import release_frequencies
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.parties.records import PartyTable
+from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.responses.mechanism import RandomizedResponse
@@ -30,7 +30,6 @@ from suffice.study.demo.chapter import (
     share_of_larger_class,
 )
 from suffice.study.demo.network import ANSWERS, MEASURED, Network
-from suffice.study.hamm.crowds import Contributions
 
 __all__ = ["CHAPTERS", "answers", "diagnoses", "practices", "proportions", "sums"]
 
@@ -258,13 +257,17 @@ def _draw_wards(
 def practices(network: Network, ledger: Ledger, repeats: int) -> Chapter:
     """Tell of the practices that vote."""
     auxiliary = AuxiliaryRows.read(network.auxiliary)
-    parties = PartyTable.read(
-        network.practices, auxiliary, label="diagnosis", classes=(0, 1), party="practice"
-    )
-    votes = Contributions(parties, auxiliary, _LAM)
+    count = len(network.practices["practice"].unique())  # invented people, who may be counted
 
     def make(epsilon: float, **payment: Any) -> Release:
-        return votes.release("operator", epsilon, _DELTA, **payment)
+        return PrivateEnsemble(epsilon, _DELTA, lam=_LAM).release(
+            network.practices,
+            label="diagnosis",
+            party="practice",
+            enrolled=count,
+            auxiliary=auxiliary,
+            **payment,
+        )
 
     release, measure, draw = measure_utility(
         make,
@@ -276,9 +279,8 @@ def practices(network: Network, ledger: Ledger, repeats: int) -> Chapter:
         dataset="practices",
         repeats=repeats,
     )
-    count = len(parties.names)  # invented people, who may be counted
     text = f"""
-{count:,} practices have {len(parties.codes) // count} patients each. Every
+{count:,} practices have {network.practices.num_rows // count} patients each. Every
 practice trains its own classifier and votes on {network.auxiliary.num_rows} public samples; the sum
 of all votes leaves once, with noise that hides everything any one practice holds."""
     return Chapter(

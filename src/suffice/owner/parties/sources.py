@@ -1,0 +1,74 @@
+"""What an aggregation is given: what parties sent, or one table of all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from suffice.errors import ParameterError
+from suffice.options import REQUIRED, budget_option, data_option, output_option
+from suffice.owner.parties.auxiliary import AgreedRows
+from suffice.owner.parties.enrolled import Enrolled, enrolled_parties
+from suffice.owner.source import Source
+
+__all__ = ["PartySource", "RoundSource"]
+
+
+@dataclass(frozen=True)
+class RoundSource(AgreedRows, Source):
+    """What every aggregation needs: what parties sent, and who is enrolled.
+
+    ``auxiliary_dataset`` is the ledger's name for protected auxiliary rows.
+    """
+
+    label: str | None = field(default=None, kw_only=True)
+    enrolled: Enrolled | int | Sequence[str] = data_option(
+        REQUIRED,
+        "Number of enrolled parties, or their names: a text file with a name on each line, or"
+        " a list with commas. Public, and never read from the records.",
+        parse=enrolled_parties,
+        path=lambda text: Path(text) if Path(text).is_file() else None,
+        kw_only=True,
+    )
+    auxiliary_dataset: str | None = budget_option(
+        None,
+        "With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
+        " record.",
+        name="--aux-dataset",
+        kw_only=True,
+    )
+    found_at: str | None = output_option(
+        None,
+        "Address where the auxiliary rows can be found, for example a web page.",
+        name="--rows-url",
+        old=("--found-at",),
+        kw_only=True,
+    )
+
+    def check(self) -> None:
+        """Nothing: what parties sent is checked one by one."""
+
+    @cached_property
+    def parties(self) -> Enrolled:
+        """The enrolled parties."""
+        return Enrolled.of(self.enrolled)
+
+
+@dataclass(frozen=True)
+class PartySource(RoundSource):
+    """Private records of all parties in one table; ``party`` is the column that says whose."""
+
+    label: str | None = data_option(
+        None,
+        "Column that holds the private labels, for example diagnosis.",
+        required=True,
+        kw_only=True,
+    )
+    party: str = data_option(
+        "", "Column that says whose a record is, for example practice.", required=True, kw_only=True
+    )
+
+    def check(self) -> None:
+        """Raise unless the columns of labels and of parties are named."""
+        if not self.label or not self.party:
+            raise ParameterError("name the columns of labels and of parties (label, party).")

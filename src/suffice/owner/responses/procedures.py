@@ -1,0 +1,79 @@
+"""How records leave: every cell through the noise that was declared for it."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from suffice.owner.fingerprint import CellFingerprint
+from suffice.owner.mechanism import Procedure
+from suffice.owner.publish import PrivateIdentity
+from suffice.owner.responses.exact import PrivateCells
+from suffice.owner.responses.records import DeclaredRecords
+from suffice.owner.source import LabelledBatch, Source, labelled_batches
+from suffice.privacy.guarantee import Guarantee
+from suffice.release.artifact import Release
+from suffice.strict_json import canonical
+from suffice.tables.columns import Roles
+from suffice.tables.labels import Classes
+from suffice.tables.sources import Table
+
+__all__ = ["DeclaredTable", "RandomisedRecords"]
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """A table all of whose columns are private, and what was declared about them."""
+
+    table: Table
+    roles: Roles
+    declared: DeclaredRecords
+    classes: Classes
+    given: Source
+    shown = ()
+
+    def batches(self) -> Iterator[LabelledBatch]:
+        """Yield the private records with their labels."""
+        return labelled_batches(self.table, self.roles, self.classes, self.given)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomisedRecords(Procedure[PrivateCells]):
+    """Whole records, every cell through the noise that was declared for it."""
+
+    kind = "responses"
+    public: DeclaredTable
+    delta: float
+
+    def accumulator(self, *, identified: bool) -> PrivateCells:
+        """Return an empty set of cells."""
+        table, declared = self.public.table, self.public.declared
+        features = self.public.roles.features
+        cells = CellFingerprint(table.schema, features) if identified else None
+        return PrivateCells(declared.columns, declared.channels, self.public.classes, cells)
+
+    def guarantees(self, exact: PrivateCells) -> tuple[Guarantee, ...]:
+        """Return the promises per label, attribute and record."""
+        del exact
+        return self.public.declared.guarantees(self.delta)
+
+    def parameters(self, exact: PrivateCells) -> Mapping[str, Any]:
+        """Return the public description of the request."""
+        declared, details = self.public.declared, self.public.declared.details(self.public.classes)
+        return {
+            "kind": self.kind,
+            "epsilon": self.guarantees(exact)[0].epsilon,
+            "delta": self.delta,
+            "channel": declared.label.matrix.tolist(),
+            "details": hashlib.sha256(canonical(details)).hexdigest(),
+        }
+
+    def identity(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
+        """Return the fingerprints of labels and cells."""
+        del guarantees
+        return PrivateIdentity(exact.fingerprint, exact.content)
+
+    def draw(self, exact: PrivateCells, guarantees: tuple[Guarantee, ...]) -> Release:
+        """Return the release, with fresh answers."""
+        declared = self.public.declared
+        return declared.release(exact.randomised(declared.label), self.public.classes, guarantees)
