@@ -280,3 +280,16 @@ def test_an_old_proposal_gets_its_old_bytes_whatever_the_labels_became(tmp_path)
         done = command(folder, "grant", old / "proposal.json", "t.csv", *words, "-o", "o.suffice")
         assert done.returncode == 0, done.stderr
         assert (folder / "o.suffice").read_bytes() == (old / "granted.suffice").read_bytes()
+
+
+@pytest.mark.parametrize("label", ["no", "m" * 60])
+@pytest.mark.parametrize("room", [40, 0, -40])
+def test_no_label_decides_whether_a_long_row_can_be_read(tmp_path, label, room):
+    """A row that reaches over two ends of blocks was refused, and labels before it move those."""
+    classes, rows = ("no", "m" * 60), [f"{k % 7 / 10},short,no\n" for k in range(40)]
+    rows[0] = f"0.0,short,{label}\n"
+    before = len("x,note,label\n") + sum(map(len, rows[:20])) - len(label)
+    rows[20] = f"0.6,{'n' * (2 * 2**20 - before - room)},no\n"
+    (tmp_path / "t.csv").write_text("x,note,label\n" + "".join(rows))
+    public = pa.table({"x": [k % 7 / 10 for k in range(40)]})
+    assert granted(tmp_path / "t.csv", classes, public=public) == "granted"

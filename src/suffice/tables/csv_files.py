@@ -4,12 +4,15 @@ Arrow guesses types from the first block of bytes, and where that block ends dep
 before it, private ones too. Here a column's type depends on its own first cells alone, and their
 number is fixed. Columns that may not be looked at (a label, categories, ranges) are declared, and
 nothing is read of any column but the header before it is asked for.
+
+Nor does it depend on private cells whether a table can be read: Arrow refuses a row that reaches
+over two ends of blocks, and longer labels move those; such a table is read in larger blocks.
 """
 
 import codecs
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ __all__ = ["CsvFiles", "csv_trouble", "header_of"]
 
 _TYPED_ROWS = 1 << 16  # of which a type is inferred
 _LONGEST_HEADER = 1 << 20
+_BLOCKS = (1 << 20, 1 << 24, 1 << 28)  # bytes that are parsed at once: the next if a row is longer
+_ACROSS = "straddling"  # Arrow's word for a row that reaches over two ends of blocks
 _OTHER_SIGNS = (";", "\t", "|")  # between columns, where there should be commas
 
 
@@ -59,31 +64,52 @@ class CsvFiles:
         types = self._inferred(looked_at) | {n: declared[n] for n in names if n in declared}
         self.schema = pa.schema([(name, types[name]) for name in names])
 
-    def readers(self, columns: Sequence[str]) -> list[tuple[list[str], ds.Dataset]]:
-        """Return the columns that are read together, with what reads them: labels go apart."""
+    def readers(
+        self, columns: Sequence[str], scanned: Callable[..., Iterator[pa.RecordBatch]]
+    ) -> list[Iterator[pa.RecordBatch]]:
+        """Return what reads these columns, by a scan of data sets: labels go apart."""
         apart = [name for name in columns if name in self._apart]
         others = [name for name in columns if name not in self._apart]
-        texts = self._dataset(self.schema, null_values=[""])
-        return [
-            (names, texts if names is apart else self._dataset(self.schema))
-            for names in (others, apart)
-            if names
-        ]
+        readers = [self._read(self.schema, others, scanned)] if others else []
+        if apart:
+            readers.append(self._read(self.schema, apart, scanned, null_values=[""]))
+        return readers
 
-    def _dataset(self, schema: pa.Schema, **words: Any) -> ds.Dataset:
+    def _read(
+        self,
+        schema: pa.Schema,
+        columns: list[str],
+        scanned: Callable[..., Iterator[pa.RecordBatch]],
+        **words: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, from where a row was too long for a block in blocks that are larger."""
         cells = pa.csv.ConvertOptions(
             column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False, **words
         )
-        how = ds.CsvFileFormat(self._lines, convert_options=cells)
-        return ds.dataset(self._path, schema=schema, format=how)  # given a schema, it opens nothing
+        done = 0
+        for block in _BLOCKS:
+            size = pa.csv.ReadOptions(block_size=block)
+            how = ds.CsvFileFormat(self._lines, convert_options=cells, read_options=size)
+            # Given a schema, it opens nothing.
+            files = ds.dataset(self._path, schema=schema, format=how)
+            try:
+                for batch in _behind(done, scanned(files, columns)):
+                    done += batch.num_rows
+                    yield batch
+            except pa.ArrowInvalid as error:
+                if _ACROSS not in str(error) or block == _BLOCKS[-1]:
+                    raise
+            else:
+                return
 
     def _inferred(self, names: list[str]) -> dict[str, pa.DataType]:
         """Return the type that Arrow infers for the first cells of each column, as one block."""
         if not names:
             return {}
         # Bytes: only what is looked at need be text.
-        raw = self._dataset(pa.schema([(name, pa.binary()) for name in header_of(self._path)]))
-        rows = pa.Table.from_batches(list(_first(raw.to_batches(columns=names), _TYPED_ROWS)))
+        binary = pa.schema([(name, pa.binary()) for name in header_of(self._path)])
+        raw = self._read(binary, names, lambda files, names: files.to_batches(columns=names))
+        rows = pa.Table.from_batches(list(_first(raw, _TYPED_ROWS)))
         if not rows.num_columns:
             return dict.fromkeys(names, pa.null())
         return {name: _type_of(rows[name].cast(pa.string())) for name in names}
@@ -96,6 +122,14 @@ def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
         rows -= batch.num_rows
         if rows <= 0:
             return
+
+
+def _behind(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield all rows but the first so many."""
+    for batch in batches:
+        rest = batch.slice(min(rows, batch.num_rows))
+        rows -= batch.num_rows - rest.num_rows
+        yield rest
 
 
 def _type_of(cells: pa.ChunkedArray) -> pa.DataType:

@@ -104,10 +104,8 @@ class _Files:
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of columns that are read apart and put side by side again."""
-        parts = [
-            equal_batches(_scanned(source, names), BATCH_ROWS)
-            for names, source in self._csv.readers(columns)
-        ]
+        readers = self._csv.readers(columns, _scanned)
+        parts = [equal_batches(reader, BATCH_ROWS) for reader in readers]
         for side_by_side in zip(*parts, strict=True):
             found = {n: part.column(n) for part in side_by_side for n in part.schema.names}
             yield pa.record_batch([found[name] for name in columns], names=columns)
