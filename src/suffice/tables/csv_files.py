@@ -9,7 +9,6 @@ Nor does it depend on private cells whether a table can be read: Arrow refuses a
 over two ends of blocks, and longer labels move those; such a table is read in larger blocks.
 """
 
-import codecs
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ import pyarrow.csv
 import pyarrow.dataset as ds
 
 from suffice.errors import TableError
+from suffice.tables.labels import texts_of
 
 __all__ = ["CsvFiles", "csv_trouble", "header_of"]
 
@@ -50,11 +50,13 @@ class CsvFiles:
 
     An empty cell is missing, a quoted empty text is not. Elsewhere words such as NA and null are
     missing too, but a column that is declared to be text holds them as they are: they may be a
-    class. In a table of one column an empty line is a missing value.
+    class; what is missing there is a cell that is no UTF-8. In a table of one column an empty line
+    is a missing value.
     """
 
     def __init__(self, path: Path, declared: Mapping[str, pa.DataType]) -> None:
-        self._path, names = path, header_of(path)
+        self._path, self._names = path, header_of(path)
+        names = self._names
         # A cell in quotes may hold a line's end: a reader that did not know it would cut there.
         self._lines = pa.csv.ParseOptions(
             ignore_empty_lines=len(names) > 1, newlines_in_values=True
@@ -72,7 +74,9 @@ class CsvFiles:
         others = [name for name in columns if name not in self._apart]
         readers = [self._read(self.schema, others, scanned)] if others else []
         if apart:
-            readers.append(self._read(self.schema, apart, scanned, null_values=[""]))
+            raw = pa.schema([(n, pa.binary() if n in apart else pa.string()) for n in self._names])
+            texts = self._read(raw, apart, scanned, null_values=[""])
+            readers.append(_as_texts(batch) for batch in texts)
         return readers
 
     def _read(
@@ -88,8 +92,11 @@ class CsvFiles:
         )
         done = 0
         for block in _BLOCKS:
-            size = pa.csv.ReadOptions(block_size=block)
-            how = ds.CsvFileFormat(self._lines, convert_options=cells, read_options=size)
+            how = ds.CsvFileFormat(
+                self._lines,
+                convert_options=cells,
+                read_options=pa.csv.ReadOptions(block_size=block),
+            )
             # Given a schema, it opens nothing.
             files = ds.dataset(self._path, schema=schema, format=how)
             try:
@@ -107,12 +114,12 @@ class CsvFiles:
         if not names:
             return {}
         # Bytes: only what is looked at need be text.
-        binary = pa.schema([(name, pa.binary()) for name in header_of(self._path)])
+        binary = pa.schema([(name, pa.binary()) for name in self._names])
         raw = self._read(binary, names, lambda files, names: files.to_batches(columns=names))
         rows = pa.Table.from_batches(list(_first(raw, _TYPED_ROWS)))
         if not rows.num_columns:
             return dict.fromkeys(names, pa.null())
-        return {name: _type_of(rows[name].cast(pa.string())) for name in names}
+        return {name: _type_of(rows[name]) for name in names}
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -132,9 +139,19 @@ def _behind(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
         yield rest
 
 
-def _type_of(cells: pa.ChunkedArray) -> pa.DataType:
+def _as_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    texts = [texts_of(column, pa.string()) for column in batch.columns]
+    return pa.record_batch(texts, names=batch.schema.names)
+
+
+def _type_of(raw: pa.ChunkedArray) -> pa.DataType:
+    """Return the type of cells; whatever they are, they have one: bytes, if they are no UTF-8."""
     written = io.BytesIO()
-    pa.csv.write_csv(pa.table({"cells": cells}), written, pa.csv.WriteOptions(include_header=False))
+    try:
+        cells = pa.table({"cells": raw.cast(pa.string())})
+    except pa.ArrowInvalid:
+        return pa.binary()
+    pa.csv.write_csv(cells, written, pa.csv.WriteOptions(include_header=False))
     if not written.tell():
         return pa.null()
     found = pa.csv.read_csv(
@@ -162,21 +179,9 @@ def csv_trouble(path: Path) -> str:
             f"its columns seem to be separated by {other!r}; save it with commas between columns"
             " and points in decimals, or as Parquet"
         )
-    if not _is_utf8(path):
-        return "it is not UTF-8; save it as CSV UTF-8"
     return (
         "some line has more or fewer cells than the first, or a column holds something else than"
         " its first rows, or than what is declared of it (write integers among decimals with a"
-        " point, declare the categories of a column of texts, or write the table as Parquet)"
+        " point, declare the categories of a column of texts, or write the table as Parquet), or it"
+        " is not UTF-8"
     )
-
-
-def _is_utf8(path: Path) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(_LONGEST_HEADER):
-                decoder.decode(block)
-    except UnicodeDecodeError:
-        return False
-    return True
