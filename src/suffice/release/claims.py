@@ -2,9 +2,11 @@
 
 A channel implies an epsilon; noise of a stated variance, on a statistic that one unit can move by a
 known amount, implies a privacy loss. Where both are in the file, the loss that is claimed must be
-no smaller than the one that is implied. Each check is a necessary condition, and loses nothing to
-rounding: a release that an owner made passes. What a file does not say (the rows, and so how far
-one of them moves a sum) cannot be checked; that an owner computed honestly is theirs to sign.
+no smaller than the one that is implied. The event that a guarantee names must be one that the
+file's mechanism has: no other could be checked. Each check is a necessary condition, and loses
+nothing to rounding: a release that an owner made passes. What a file does not say (the rows, and so
+how far one of them moves a sum; how many parties there are) cannot be checked; that an owner
+computed honestly is theirs to sign.
 """
 
 import math
@@ -15,7 +17,7 @@ import numpy as np
 
 from suffice.errors import CorruptFileError
 from suffice.privacy import calibrate
-from suffice.privacy.events import Gaussian, Laplace, Pure
+from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Guarantee, Kind, Scope, Unit
 from suffice.release.artifact import Release
 from suffice.release.cell_claims import Cells
@@ -25,6 +27,23 @@ __all__ = ["check_claims"]
 _LOST = 1e-6  # of a scale: more than lattices and floats move it, in the claim's favour
 _LOST_IN_SHAPE = 1e-3  # where integer matrices shaped the noise
 _LEAST_MULTIPLIER = 1e-6  # below this a Gaussian hides nothing
+_MOST_PARTIES = 2**32  # more are nowhere
+_LARGEST_EXPONENT = 700.0  # e^700 is still a float
+# What one unit costs, by the mechanism that a file names; a file of several owners names "mixed".
+_EVENTS: Mapping[str, tuple[type[Event], ...]] = {
+    "laplace": (Laplace,),
+    "gaussian": (Gaussian,),
+    "knorm": (Pure,),
+    "laplace-prior": (Laplace,),
+    "scaled-dirichlet": (Approximate,),
+    "scaled-dirichlet-bounded": (Approximate,),
+    "dp-feat": (Approximate,),
+    "dp-feat-truncated": (Approximate,),
+    "shared": (Laplace, Gaussian, Pure),
+    "matrix": (Gaussian,),
+    "edges": (Gaussian,),
+    "mixed": (Laplace, Gaussian, Pure, Approximate),
+}
 
 
 def check_claims(release: Release) -> None:
@@ -34,7 +53,9 @@ def check_claims(release: Release) -> None:
         return
     check = holds(release)
     for guarantee in release.guarantees:
-        if guarantee.kind is not Kind.NONE and not check(guarantee):
+        if guarantee.kind is Kind.NONE:
+            continue
+        if not (_has_event(release, guarantee) and check(guarantee)):
             raise CorruptFileError(
                 "a guarantee in the file claims more protection than the file's own numbers give."
                 " Do not rely on this file."
@@ -42,6 +63,13 @@ def check_claims(release: Release) -> None:
 
 
 Check = Callable[[Guarantee], bool]
+
+
+def _has_event(release: Release, claimed: Guarantee) -> bool:
+    """Say whether the mechanism that the file names costs such an event; cells may cost any."""
+    if release.kind in _OF_CELLS:
+        return True
+    return type(claimed.event) in _EVENTS.get(release.details["mechanism"], ())
 
 
 @dataclass(frozen=True)
@@ -66,7 +94,7 @@ class _Noise:
         if isinstance(event, Pure):  # K-norm noise: variance (dimension + 1) scale^2
             scale = math.sqrt(self.variance / (self.dimension + 1))
             return event.bound >= self.l2 / scale * (1 - _LOST)
-        return True
+        return False  # nothing else is additive noise
 
 
 def _gaussian_allows(deviation: float, reach: float, claimed: Guarantee) -> bool:
@@ -92,51 +120,80 @@ def _of_records(release: Release) -> Check:
 
 
 def _of_operator(release: Release) -> Check:
-    """One label moves the intercept's coordinate, if no other, by twice its weight over m rows."""
+    """One label moves the intercept's coordinate, if no other, by twice its weight over m rows.
+
+    One party moves it as far over the number of parties, which the file does not say. Without an
+    intercept a label moves the sum by a step of its lattice, if by no more.
+    """
     if not _has_noise(release):
         return _never
-    weight, classes = release.pipeline.intercept, len(release.classes)
-    one = 2 * weight / release.rows
-    two = one if classes == 2 else one / math.sqrt(2)
-    columns = 1 if classes == 2 else classes
-    size = len(release.pipeline.outputs) * columns
-    noise, even = release.noise, release.noise.form == "identity"
+    classes, noise = len(release.classes), release.noise
+    size = len(release.pipeline.outputs) * (1 if classes == 2 else classes)
+    weight = release.pipeline.intercept
+    # Along any direction there is less noise than in all coordinates together.
+    variance = noise.last().variance if weight else float(noise.diagonal(1).sum())
 
     def check(claimed: Guarantee) -> bool:
-        if _impure(release, claimed):
-            return False
-        if claimed.unit is Unit.PARTY or weight == 0:
-            return True
-        if even:
+        one = 2 * weight / (_MOST_PARTIES if claimed.unit is Unit.PARTY else release.rows)
+        two = one if classes == 2 else one / math.sqrt(2)
+        if weight == 0:
+            one = two = _one_step(release)
+        if noise.form == "identity":
             return _Noise(noise.variance, one, two, size).allows(claimed)
-        shaped = math.sqrt(noise.last().variance) * (1 + _LOST_IN_SHAPE)
-        return not isinstance(claimed.event, Gaussian) or _gaussian_allows(shaped, two, claimed)
+        deviation = math.sqrt(variance) * (1 + _LOST_IN_SHAPE)
+        if isinstance(claimed.event, Gaussian):
+            return _gaussian_allows(deviation, two, claimed)
+        return _pure_allows(deviation, two, claimed)
 
     return check
 
 
+def _one_step(release: Release) -> float:
+    """Return what a step of the lattice is worth in the mean of one owner; of several, nothing."""
+    alone = len(release.parts) == 1 and release.guarantee.unit is not Unit.PARTY
+    return float(release.details["step"]) / release.rows if alone else 0.0
+
+
+def _pure_allows(deviation: float, reach: float, claimed: Guarantee) -> bool:
+    """Say whether any noise of this deviation keeps a pure claim where one unit moves by ``reach``.
+
+    (reach / deviation)^2 <= chi^2 <= (e^epsilon - 1)(1 - e^-epsilon) = 4 sinh^2(epsilon / 2), by
+    Hammersley, Chapman and Robbins, for likelihood ratios within e^epsilon.
+    """
+    exponent = min((claimed.event.epsilon(0.0)) / 2, _LARGEST_EXPONENT)
+    return 2 * math.sinh(exponent) * deviation >= reach * (1 - _LOST)
+
+
 def _of_votes(release: Release) -> Check:
     """One party moves N rows of votes by sqrt(2 N) and 2 N, over the number of parties."""
+    if not _has_noise(release):
+        return _never
     rows, parties = release.rows, release.details["enrolled"]
     size = rows * len(release.classes)
     noise = _Noise(release.noise.variance, 2 * rows / parties, math.sqrt(2 * rows) / parties, size)
-    if not _has_noise(release):
-        return _never
-    return lambda claimed: not _impure(release, claimed) and noise.allows(claimed)
+    return noise.allows
 
 
 def _of_proportions(release: Release) -> Check:
     """One label moves a unit from one count to another, in one set or in more."""
     mechanism = release.details["mechanism"]
-    if mechanism not in ("laplace", "gaussian"):  # others state no variance
-        return lambda _: True
+    if mechanism in _WITHOUT_VARIANCE or (mechanism == "mixed" and not _has_noise(release)):
+        return lambda claimed: mechanism != "scaled-dirichlet" or claimed.kind is not Kind.GLOBAL
     if not _has_noise(release):
         return _never
     bags, classes = len(release.details["bags"]), len(release.classes)
     largest = float(release.noise.diagonal(bags).max())
-    once = mechanism == "laplace" and classes == 2  # of two counts only one has noise of its own
-    noise = _Noise(largest / 2 if once else largest, 1.0 if once else 2.0, math.sqrt(2), bags)
-    return lambda claimed: not _impure(release, claimed) and noise.allows(claimed)
+
+    def check(claimed: Guarantee) -> bool:
+        # Of two counts with Laplace noise only one has noise of its own.
+        once = isinstance(claimed.event, Laplace) and classes == 2
+        noise = _Noise(largest / 2 if once else largest, 1.0 if once else 2.0, math.sqrt(2), bags)
+        return noise.allows(claimed)
+
+    return check
+
+
+_WITHOUT_VARIANCE = ("laplace-prior", "scaled-dirichlet", "scaled-dirichlet-bounded")
 
 
 _RADO_UNITS: Mapping[str, tuple[Unit, ...]] = {
@@ -211,15 +268,11 @@ def _has_noise(release: Release) -> bool:
     return noise.form != "none" and noise.variance > 0 and some
 
 
-def _impure(release: Release, claimed: Guarantee) -> bool:
-    """Say whether a claim at delta = 0 rests on Gaussian noise, which has none."""
-    return release.details["mechanism"] == "gaussian" and claimed.event.pure
-
-
 def _never(_: Guarantee) -> bool:
     return False
 
 
+_OF_CELLS = ("label-responses", "responses")
 _CHECKS: Mapping[str, Callable[[Release], Check]] = {
     "label-responses": _of_labels,
     "responses": _of_records,
