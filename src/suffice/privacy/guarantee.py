@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from suffice import plain_text
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnitError
 from suffice.privacy import calibrate
-from suffice.privacy.accounting import Composed, as_stated, compose_events, event_from_json
+from suffice.privacy.accounting import Composed, Effort, as_stated, compose_events, event_from_json
 from suffice.privacy.events import Event, Pure, Unbounded
 from suffice.strict_json import number, text
 
@@ -186,14 +186,17 @@ class Guarantee:
         }
 
     @classmethod
-    def from_json(cls, data: object) -> "Guarantee":
-        """Return the guarantee that `to_json` wrote, after checking it against its own event."""
+    def from_json(cls, data: object, effort: Effort | None = None) -> "Guarantee":
+        """Return the guarantee that `to_json` wrote, after checking it against its own event.
+
+        ``effort`` is what the file that it stands in has cost to check so far.
+        """
         if not isinstance(data, dict) or set(data) != _FIELDS:
             raise CorruptFileError("a guarantee must hold exactly the fields of its version.")
         try:
             guarantee = cls(
                 unit=Unit(data["unit"]),
-                event=_event(data),
+                event=_event(data, effort or Effort()),
                 delta=number(data["delta"]),
                 scope=Scope(data["scope"]),
                 kind=Kind(data["kind"]),
@@ -216,12 +219,13 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def _event(data: dict[str, Any]) -> Event:
+def _event(data: dict[str, Any], effort: Effort) -> Event:
     """Return the event of a guarantee in a file; what is composed, with the epsilon stated."""
     event = event_from_json(data["event"])
     if not isinstance(event, Composed):
         return event
-    return as_stated(event, calibrate.check_delta(number(data["delta"])), number(data["epsilon"]))
+    delta = calibrate.check_delta(number(data["delta"]))
+    return as_stated(event, delta, number(data["epsilon"]), effort)
 
 
 def _neighbours(value: object) -> str:
