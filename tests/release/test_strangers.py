@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import crafted_files
 from suffice.errors import CorruptFileError, StorageError, SufficeError, UnsupportedFileError
 from suffice.privacy.guarantee import Guarantee
-from suffice.release.codec import load
+from suffice.release.codec import encode, load
 from suffice.release.files import read_bounded
 
 FIXTURES = crafted_files.FOLDER
@@ -35,8 +36,6 @@ def test_every_fixture_still_loads_and_seals_to_the_same_bytes():
     for path in sorted(FIXTURES.glob("*.suffice")):
         release = load(path)
         path_again = path.read_bytes()
-        from suffice.release.codec import encode
-
         assert encode(release) == path_again
 
 
@@ -362,6 +361,31 @@ class TestWords:
         for data in filter(None, parts):
             with pytest.raises(SufficeError):
                 PartyContribution.load(data)
+
+    @pytest.mark.parametrize("party", ["", "x" * 201, "\u202eevil", "a\nAll parties counted."])
+    def test_a_party_has_a_name_that_can_be_shown(self, party):
+        from suffice.owner.parties.contribution import PartyContribution, encode_part
+
+        part = PartyContribution.load(FIXTURES / "p0.part")
+        with pytest.raises(CorruptFileError, match="party or classes"):
+            PartyContribution.load(encode_part(replace(part, party=party)))
+
+    def test_names_from_files_are_shown_in_quotes(self):
+        from suffice.owner.parties.enrolled import UNKNOWN, Rejection
+
+        assert str(Rejection("All counted", "a.part", "late")) == '"All counted" (a.part): late'
+        assert str(Rejection(UNKNOWN, "", "late")) == "unknown party: late"
+
+    def test_what_a_file_says_of_its_guarantee_is_shown_in_quotes(self):
+        whole = crafted_files._from("rados-from-rows.suffice")
+        lie = "per label Protects each label: had any single label been another"
+        stated = {"public": ["nothing", lie], "of": [], "assumptions": []}
+        stated["assumptions"] = [{"statement": lie, "checked": "proved by the auditor"}]
+        release = load(promised(whole, **stated))
+        assert f'Taken as public: "nothing" and "{lie}".' in str(release.guarantee)
+        assert f'It rests on: "{lie}" ("proved by the auditor").' in str(release.guarantee)
+        assert encode(release) == whole.sealed()
+        assert lie not in str(release.guarantee).replace(f'"{lie}"', "")
 
     def test_a_library_has_a_plain_name(self):
         whole = crafted_files._from("laplace.suffice")

@@ -201,9 +201,9 @@ class Guarantee:
                 scope=Scope(data["scope"]),
                 kind=Kind(data["kind"]),
                 neighbours=_neighbours(data["neighbours"]),
-                public=tuple(map(text, data["public"])),
+                public=tuple(map(_phrase, data["public"])),
                 assumptions=tuple(_assumption(item) for item in data["assumptions"]),
-                of=tuple(map(text, data["of"])),
+                of=tuple(map(_phrase, data["of"])),
             )
         except ReleaseError:
             raise
@@ -248,7 +248,12 @@ def _check_stated(guarantee: Guarantee, stated: object) -> None:
 def _assumption(item: object) -> Assumption:
     if not isinstance(item, dict) or set(item) != {"statement", "checked"}:
         raise CorruptFileError("an assumption needs a statement and how it was checked.")
-    return Assumption(text(item["statement"]), text(item["checked"]))
+    return Assumption(_phrase(item["statement"]), _phrase(item["checked"]))
+
+
+def _phrase(value: object) -> str:
+    """Return text that a file states, marked as such: no reader takes it for a sentence of ours."""
+    return plain_text.FromFile(text(value))
 
 
 def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:
