@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["escaped", "listed", "markup", "name", "phrase", "quoted", "sheet_cell"]
+__all__ = ["FromFile", "escaped", "listed", "markup", "name", "phrase", "quoted", "sheet_cell"]
 
 _LONGEST_NAME = 60
 _LONGEST_PHRASE = 300
@@ -27,6 +27,12 @@ _NAME_WORD = re.compile(r"[\w(<>+%/-][\w(<>+%/)=-]*(\.[\w(<>+%/)=-]+)*")
 _PHRASE_WORD = re.compile(r"[\w(,:;/'+%-][\w(,:;/')+%-]*(\.[\w(,:;/')+%-]+)*")
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four: as wide letters
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?)?")
+
+
+class FromFile(str):
+    """A phrase that a stranger may have written: it is shown in quotes, whatever it says."""
+
+    __slots__ = ()
 
 
 def escaped(text: str, most: int = _LONGEST_LINE) -> str:
@@ -61,7 +67,9 @@ def name(value: Any) -> str:
 
 
 def phrase(text: str) -> str:
-    """Return part of a sentence: as it is if it cannot end the sentence, else in quotes."""
+    """Return part of a sentence: as it is if it is ours and cannot end the sentence."""
+    if isinstance(text, FromFile):
+        return quoted(text)
     return text if _plain(text, _PHRASE_WORD, _LONGEST_PHRASE) else quoted(text)
 
 

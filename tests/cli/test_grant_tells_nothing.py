@@ -14,9 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import feather, parquet
 
+from suffice.errors import TableError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.policy import Policy
 from suffice.privacy.guarantee import Budget
@@ -280,3 +283,105 @@ def test_an_old_proposal_gets_its_old_bytes_whatever_the_labels_became(tmp_path)
         done = command(folder, "grant", old / "proposal.json", "t.csv", *words, "-o", "o.suffice")
         assert done.returncode == 0, done.stderr
         assert (folder / "o.suffice").read_bytes() == (old / "granted.suffice").read_bytes()
+
+
+@pytest.mark.parametrize("label", ["no", "m" * 60])
+@pytest.mark.parametrize("room", [40, 0, -40])
+def test_no_label_decides_whether_a_long_row_can_be_read(tmp_path, label, room):
+    """A row that reaches over two ends of blocks was refused, and labels before it move those."""
+    classes, rows = ("no", "m" * 60), [f"{k % 7 / 10},short,no\n" for k in range(40)]
+    rows[0] = f"0.0,short,{label}\n"
+    before = len("x,note,label\n") + sum(map(len, rows[:20])) - len(label)
+    rows[20] = f"0.6,{'n' * (2 * 2**20 - before - room)},no\n"
+    (tmp_path / "t.csv").write_text("x,note,label\n" + "".join(rows))
+    public = pa.table({"x": [k % 7 / 10 for k in range(40)]})
+    assert granted(tmp_path / "t.csv", classes, public=public) == "granted"
+
+
+@pytest.mark.parametrize(
+    "cell", [b"\xff\xfe", b"\x00", b"9" * 3_000_000, b'"a\n""b"', b'"a,b"', b"NA", b'""', b"1e999"]
+)
+@pytest.mark.parametrize("place", [0, 39])
+def test_whatever_bytes_a_label_is_it_counts_as_none(tmp_path, cell, place):
+    rows = [b"%d,%s\n" % (k, cell if k == place else b"1") for k in range(40)]
+    (tmp_path / "t.csv").write_bytes(b"x,label\n" + b"".join(rows))
+    public = pa.table({"x": list(range(40))})
+    assert granted(tmp_path / "t.csv", ("0", "1"), public=public) == "granted"
+
+
+def broken_text() -> pa.Array:
+    """Return texts of which the last is no UTF-8."""
+    ends = pa.array(["1"] * 39 + ["??"]).buffers()[1]
+    return pa.Array.from_buffers(
+        pa.string(), 40, [None, ends, pa.py_buffer(b"1" * 39 + b"\xff\xfe")]
+    )
+
+
+def many_words(first: int) -> pa.Array:
+    """Return labels as a dictionary that has room for few more."""
+    words = [f"word {k}" for k in range(first, first + 100)]
+    return pa.DictionaryArray.from_arrays(pa.array(range(20), pa.int8()), pa.array(words))
+
+
+STRANGE = {
+    "broken text": broken_text(),
+    "broken dictionary": broken_text().dictionary_encode(),
+    "far time": pa.array([0] * 39 + [2**61], pa.timestamp("s")),
+    "far date": pa.array([0] * 39 + [2**30], pa.date32()),
+    "long text": pa.array(["1"] * 39 + ["1" * 20_000]),
+    "two dictionaries": pa.chunked_array([many_words(0), many_words(100)]),
+    "nothing": pa.nulls(40),
+    "views": pa.array(["1"] * 40).cast(pa.string_view()),
+}
+
+
+FILES = {
+    ".feather": {*STRANGE} - {"two dictionaries", "views"},  # which cannot be written
+    ".parquet": {*STRANGE} - {"far time", "views"},
+}
+
+
+def granted_labels(folder: Path, data: object, y: object = None) -> str:
+    """Return the answer about 40 public rows, whatever the column ``label`` or ``y`` holds."""
+    ledger = Ledger(folder / "l", {"d": Budget(4.0)}, {"d": (0, 1)})
+    proposal = propose(pa.table({"x": list(range(40))}), epsilon=1.0)
+    label = "label" if y is None else None
+    how = {"policy": Policy(2.0), "ledger": ledger, "dataset": "d", "label": label}
+    return grant(proposal, data, y, **how)[0].name
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_label_of_any_kind_counts_as_none(tmp_path, name):
+    public = pa.table({"x": list(range(40))})
+    table = public.append_column("label", STRANGE[name])
+    for ending, write in ((".feather", feather.write_feather), (".parquet", parquet.write_table)):
+        if name in FILES[ending]:
+            path = tmp_path / ending / f"t{ending}"
+            path.parent.mkdir()
+            write(table, str(path))
+            assert granted_labels(path.parent, path) == "granted"
+    for data in ((table,), (public, STRANGE[name])):
+        folder = tmp_path / str(len(data))
+        folder.mkdir()
+        assert granted_labels(folder, *data) == "granted"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Categorical([0, "x"] * 20),
+        pd.Categorical([10**30, 1] * 20),
+        pd.array(["\ud800", "1"] * 20, dtype="string[python]"),
+        pd.Series([object(), b"\xff"] * 20, dtype=object),
+    ],
+    ids=["mixed categories", "a huge category", "half a character", "objects"],
+)
+def test_a_pandas_label_of_any_kind_counts_as_none(tmp_path, labels):
+    frame = pd.DataFrame({"x": range(40)}).assign(label=labels)
+    assert granted_labels(tmp_path, frame) == "granted"
+
+
+@pytest.mark.parametrize("labels", [[[1]] * 40, [{"a": 1}] * 40], ids=["lists", "structs"])
+def test_a_column_that_can_hold_no_label_is_one_line(tmp_path, labels):
+    with pytest.raises(TableError, match="holds no labels or categories; convert it"):
+        granted_labels(tmp_path, pa.table({"x": list(range(40)), "label": labels}))

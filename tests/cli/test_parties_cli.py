@@ -92,7 +92,7 @@ def test_enrolled_parties_are_named_or_counted_never_read_off_the_table(desk, su
     assert not (desk / "r.suffice").exists()
     printed, err = streams(*with_names)
     assert "3 counted" in printed
-    assert "counted as zero: 10: this party is not enrolled" in err
+    assert 'counted as zero: "10": this party is not enrolled' in err
     assert err.count("this party is not enrolled") == 8
     assert "counted as zero: 29 more that are not enrolled" in err
     assert "nothing came from 1 parties: nobody" in err
@@ -185,7 +185,7 @@ def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
     words = ("aggregate", ".", *AUX, *CLASSES, *PAID, "--enrolled", "names.txt", "--no-ledger")
     printed, err = streams(*words, "-o", "r.suffice")
     assert "2 counted" in printed
-    assert "counted as zero: p2 (p2.part): it was computed with another pipeline" in err
+    assert 'counted as zero: "p2" (p2.part): it was computed with another pipeline' in err
     assert "counted as zero: unknown party (junk.part)" in err
     assert "nothing came from 1 parties: p3" in err
     told = json.loads(suffice(*words, "-o", "r.suffice", "--json"))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
 from builders import auxiliary_rows, contributions
 from suffice.errors import (
@@ -162,3 +163,28 @@ def test_the_rows_are_not_charged_as_a_party(tmp_path):
     with pytest.raises(UnitError, match="'owned'"):
         released(ledger, auxiliary_dataset="owned")
     assert set(debits(ledger).values()) == {0}
+
+
+@pytest.mark.parametrize("cell", ["1", "0.5", "-3e9", ""])
+@pytest.mark.parametrize("note", ["7", "seven", "0.5", "\xff"])
+def test_no_type_is_read_off_a_protected_row(tmp_path, cell, note):
+    """66,000 rows of integers came first, and a decimal could not be read any more."""
+    pipeline = AuxiliaryRows.read(pa.table({"x": np.arange(50.0)}), missing="zero").pipeline
+    path = tmp_path / "rows.csv"
+    path.write_text("x,note\n" + "1,1\n0,1\n" * 33_000 + f"{cell},{note}\n", encoding="latin-1")
+    rows = AuxiliaryRows.read(path, pipeline=pipeline)
+    assert rows.count == 66_001
+    assert rows.fingerprint().startswith("auxiliary rows sha256:")
+
+
+def test_the_types_of_a_pipeline_leave_the_names_of_rows_as_they_are(tmp_path):
+    """Numbers that are categories, by their looks or not: the same hash as without a pipeline."""
+    table = pa.table({"x": [1.0, 2.5, 3.0] * 9, "code": [1, 2, 3] * 9, "ward": ["a", "b", "c"] * 9})
+    csv.write_csv(table, tmp_path / "rows.csv")
+    fitted = AuxiliaryRows.read(
+        table, categories={"code": ["1", "2", "3"], "ward": ["a", "b", "c"]}
+    )
+    for data in (table, tmp_path / "rows.csv"):
+        again = AuxiliaryRows.read(data, pipeline=fitted.pipeline)
+        assert again.hashes == fitted.hashes
+        np.testing.assert_array_equal(again.rows, fitted.rows)

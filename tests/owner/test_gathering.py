@@ -95,7 +95,7 @@ def test_a_malicious_contribution_is_rejected_by_name_and_counts_as_zero(how, tm
         path = tmp_path / "bad.part"
         bad.save(path)
         (rejected,) = gather([*good, path], 4).rejected
-        assert str(rejected).startswith(f"bad ({path}): ")
+        assert str(rejected).startswith(f'"bad" ({path}): ')
 
 
 @pytest.mark.parametrize("trouble", ["negative", "more than a vote", "another order"])

@@ -16,7 +16,7 @@ import pytest
 
 from suffice.errors import BudgetError, DataChangedError, LedgerError, RequestConflictError
 from suffice.owner.fingerprint import LabelFingerprint
-from suffice.owner.ledger import Ledger
+from suffice.owner.ledger import Ledger, rules
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.privacy.events import Laplace
@@ -100,6 +100,44 @@ def test_a_finished_request_of_version_1_returns_its_bytes_and_the_new_name_is_k
     with pytest.raises(DataChangedError, match="under the name 'd'"):
         first_request(old, dataset="unused")
     assert contents(old) == (HELD["balances"], HELD["history"])
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [(0, 1), ("0", "1"), ("1", "0"), ("0.0", "1.0"), ("false", "true"), ("FALSE", "True")],
+    ids=str,
+)
+def test_labels_of_version_1_have_one_budget_however_their_classes_are_spelt(old, classes):
+    """Version 1 hashed the classes as they were spelt, and migrated ledgers know nothing else."""
+    ledger = Ledger(old, {"again": Budget(5.0)})
+    operator = MeanOperator(0.1, mechanism="laplace", classes=classes)
+    with pytest.raises(DataChangedError, match="under the name 'd'"):
+        operator.release(OLD / "clinic.csv", label="sick", ledger=ledger, dataset="again")
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (("0", "1"), (0, 1)),
+        ((0, 1), ("0.0", "1")),
+        (("0.0", "1.0"), (0, 1)),
+        (("False", "True"), ("0", "1")),
+        (("no", "1"), ("no", "1.0")),
+        ((-3, 12), ("-3", "12")),
+    ],
+)
+def test_what_version_1_stored_is_among_what_is_computed(then, now):
+    codes = np.array([0, 1, 1, -1, 0])
+    stored, asked = LabelFingerprint(then), LabelFingerprint(now)
+    stored.update(codes)
+    for part in (codes[:2], codes[2:]):
+        more = LabelFingerprint(now)
+        more.update(part)
+        asked.merge(more)
+    given = {name: str(value) for name, value in asked.result().items()}
+    old = {"labels-1": str(stored.result()["labels-1"])}
+    assert rules.known_version({1: old}, given) == 1
+    assert rules.recorded(given).keys() == {"labels-1", "labels-2"}
 
 
 def die_in_migration(path: str, after: int) -> None:

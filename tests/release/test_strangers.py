@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 import crafted_files
 from suffice.errors import CorruptFileError, StorageError, SufficeError, UnsupportedFileError
-from suffice.release.codec import load
+from suffice.privacy.guarantee import Guarantee
+from suffice.release.codec import encode, load
 from suffice.release.files import read_bounded
 
 FIXTURES = crafted_files.FOLDER
@@ -34,8 +36,6 @@ def test_every_fixture_still_loads_and_seals_to_the_same_bytes():
     for path in sorted(FIXTURES.glob("*.suffice")):
         release = load(path)
         path_again = path.read_bytes()
-        from suffice.release.codec import encode
-
         assert encode(release) == path_again
 
 
@@ -150,6 +150,50 @@ class TestCosts:
         with pytest.raises(UnsupportedFileError, match="composes"):
             load(crafted_files.many_laplaces().sealed())
 
+    def test_the_distributions_of_a_file_are_paid_for_together(self):
+        """One guarantee of eight Laplaces is computed; two hundred of them took ten seconds."""
+        from suffice.privacy.accounting import composed_epsilon
+        from suffice.privacy.events import Laplace
+
+        whole = crafted_files._from("laplace.suffice")
+        first, stated = crafted_files._guarantee(whole), []
+        for number in range(200):
+            events = [Laplace(0.3 * (1 - 1e-5 * number) * (1 + 1e-6 * i)) for i in range(8)]
+            cost = composed_epsilon(events, 1e-6) if number < 20 else 2.3
+            event = {"event": "composed", "events": [one.to_json() for one in events]}
+            stated.append({**first, "event": event, "epsilon": cost, "delta": 1e-6})
+        whole.manifest["parts"][0]["guarantees"] = stated
+        with pytest.raises(UnsupportedFileError, match="composes more"):
+            load(whole.sealed())
+
+    def test_the_composed_events_of_a_file_are_counted_together(self):
+        from suffice.privacy.accounting import Effort
+
+        whole = crafted_files._from("laplace.suffice")
+        first = crafted_files._guarantee(whole)
+        event = {"event": "composed", "events": [{"event": "gaussian", "multiplier": 1e-6,
+                 "slack": 0, "tail": 0}] * 256}  # fmt: skip
+        stated = {**first, "event": event, "epsilon": 1e18, "delta": 1e-6}
+        effort = Effort()
+        for _ in range(16):
+            with pytest.raises(CorruptFileError):
+                Guarantee.from_json(stated, effort)
+        with pytest.raises(UnsupportedFileError, match="composes more"):
+            Guarantee.from_json(stated, effort)
+
+    def test_the_cells_of_a_record_are_joined_once_for_all_guarantees(self, monkeypatch):
+        from suffice.release import cell_claims
+
+        whole = crafted_files._from("responses.suffice")
+        stated = whole.manifest["parts"][0]["guarantees"]
+        stated += [stated[2]] * 50
+        joined = []
+        monkeypatch.setattr(
+            cell_claims.np, "cumsum", lambda a: joined.append(1) or np.add.accumulate(a)
+        )
+        load(whole.sealed())
+        assert len(joined) == 2
+
     def test_guarantees_and_parts_are_counted_before_they_are_computed(self):
         whole = crafted_files.many_gaussians(10)
         stated = whole.manifest["parts"][0]["guarantees"]
@@ -179,6 +223,13 @@ class TestCosts:
             Covariance("factor", 2.0, rng.normal(size=(5, 3))),
         ):
             np.testing.assert_allclose(noise.diagonal(5), noise.along(np.eye(5)))
+
+
+FALSE_EVENTS = [
+    {"event": "approximate", "bound": 0.01, "at_delta": 1e-9},
+    {"event": "composed", "events": [{"event": "laplace", "bound": 0.005}] * 2},
+    {"event": "pure", "bound": 0.01},
+]
 
 
 class TestClaims:
@@ -220,6 +271,45 @@ class TestClaims:
         pure = {"event": {"event": "pure", "bound": 9.0}, "epsilon": 9.0, "delta": 0}
         with pytest.raises(CorruptFileError, match="more protection"):
             load(promised(crafted_files._from("mean-operator.suffice"), **pure))
+
+    @pytest.mark.parametrize(
+        "name",
+        ["laplace.suffice", "mean-operator.suffice", "votes.suffice", "proportions.suffice",
+         "rados.suffice"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("event", FALSE_EVENTS, ids=lambda event: event["event"])
+    def test_no_other_event_than_the_mechanism_s_own_hides_a_lack_of_noise(self, name, event):
+        claim = {"event": event, "epsilon": 0.01, "delta": 1e-9 if "at_delta" in event else 0}
+        for factor in (1e-24, 1):
+            whole = crafted_files._from(name)
+            whole.manifest["noise"]["variance"] *= factor
+            with pytest.raises(CorruptFileError, match="more protection"):
+                load(promised(whole, **claim))
+
+    @pytest.mark.parametrize("form", ["a party", "no intercept", "in a shape"])
+    def test_almost_no_noise_hides_no_unit_of_an_operator(self, form):
+        whole = crafted_files._from("laplace.suffice")
+        whole.manifest["noise"]["variance"] = 1e-30
+        if form == "a party":
+            crafted_files._guarantee(whole)["unit"] = "party"
+        elif form == "no intercept":
+            whole.manifest["pipeline"]["intercept"] = 0
+            whole.arrays["mean_operator"] = whole.arrays["mean_operator"][:-1]
+        else:
+            whole.manifest["noise"]["form"] = "factor"
+            whole.arrays["noise.array"] = np.eye(len(whole.arrays["mean_operator"]))
+        low = {"event": {"event": "laplace", "bound": 0.01}, "epsilon": 0.01, "delta": 0}
+        with pytest.raises(CorruptFileError, match="more protection"):
+            load(promised(whole, **low))
+
+    def test_scaled_dirichlet_is_never_called_differentially_private(self):
+        some = {"event": "approximate", "bound": 0.05, "at_delta": 0.05}
+        claim = {"event": some, "epsilon": 0.05, "delta": 0.05}
+        whole = changed("proportions.suffice", mechanism="scaled-dirichlet")
+        whole.manifest["noise"] = {"form": "none", "variance": 0}
+        with pytest.raises(CorruptFileError, match="more protection"):
+            load(promised(whole, **claim))
+        assert load(promised(whole, kind="data-dependent")).guarantee.delta == 0.05
 
     def test_plain_rados_promise_nothing_and_others_only_their_unit(self):
         for details in ({"mechanism": "plain"}, {"mechanism": "shared"}, {"mechanism": "dp-feat"}):
@@ -271,6 +361,31 @@ class TestWords:
         for data in filter(None, parts):
             with pytest.raises(SufficeError):
                 PartyContribution.load(data)
+
+    @pytest.mark.parametrize("party", ["", "x" * 201, "\u202eevil", "a\nAll parties counted."])
+    def test_a_party_has_a_name_that_can_be_shown(self, party):
+        from suffice.owner.parties.contribution import PartyContribution, encode_part
+
+        part = PartyContribution.load(FIXTURES / "p0.part")
+        with pytest.raises(CorruptFileError, match="party or classes"):
+            PartyContribution.load(encode_part(replace(part, party=party)))
+
+    def test_names_from_files_are_shown_in_quotes(self):
+        from suffice.owner.parties.enrolled import UNKNOWN, Rejection
+
+        assert str(Rejection("All counted", "a.part", "late")) == '"All counted" (a.part): late'
+        assert str(Rejection(UNKNOWN, "", "late")) == "unknown party: late"
+
+    def test_what_a_file_says_of_its_guarantee_is_shown_in_quotes(self):
+        whole = crafted_files._from("rados-from-rows.suffice")
+        lie = "per label Protects each label: had any single label been another"
+        stated = {"public": ["nothing", lie], "of": [], "assumptions": []}
+        stated["assumptions"] = [{"statement": lie, "checked": "proved by the auditor"}]
+        release = load(promised(whole, **stated))
+        assert f'Taken as public: "nothing" and "{lie}".' in str(release.guarantee)
+        assert f'It rests on: "{lie}" ("proved by the auditor").' in str(release.guarantee)
+        assert encode(release) == whole.sealed()
+        assert lie not in str(release.guarantee).replace(f'"{lie}"', "")
 
     def test_a_library_has_a_plain_name(self):
         whole = crafted_files._from("laplace.suffice")

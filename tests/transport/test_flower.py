@@ -148,7 +148,7 @@ def test_three_nodes_on_loopback_teach_one_classifier(desk):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=30)
     told = done.stdout + done.stderr
-    assert "counted as zero: n2: it was computed on other auxiliary rows" in told
+    assert 'counted as zero: "n2": it was computed on other auxiliary rows' in told
     assert "2 parties counted; 1 sent nothing" in told
     release = load(desk / "out.suffice")
     assert release.kind == "mean-operator"

@@ -2,14 +2,20 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from suffice.errors import TableError
+from suffice.owner.ledger.rules import SPELT_AS
 from suffice.tables.labels import Classes, canonical_class
-from suffice.tables.rowhash import OrderedHash, RowDigest, RowLanes
+from suffice.tables.rowhash import RowDigest, RowLanes
 
 __all__ = ["CellFingerprint", "LabelFingerprint"]
+
+_MOST_HELD = 2**21  # codes that can still be appended to those of another part
+_TRUTHS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 
 
 class LabelFingerprint:
@@ -18,29 +24,45 @@ class LabelFingerprint:
     They identify the secrets themselves: another choice of features, another order of the class
     list or another mechanism is the same data and draws on the same budget. "labels-2" hashes
     canonical values, so that it does not matter how classes are spelt; "labels-1" is what older
-    ledgers know. They are stored only under the ledger's key.
+    ledgers know, and "labels-1 as ..." what they would know had the classes been spelt otherwise.
+    They are stored only under the ledger's key.
     """
 
     def __init__(self, classes: Classes) -> None:
-        spellings = {"labels-1": _spelled, "labels-2": canonical_class}
+        spellings = {"labels-1": [_spelled(value) for value in classes]}
+        spellings["labels-2"] = names = [canonical_class(value) for value in classes]
+        spellings |= _other_spellings(names, spellings["labels-1"])
         self._words = {
-            name: _words([*map(spelled, classes), f"{name} none"])  # code -1 is the last
+            name: _words([*spelled, f"{name.partition(SPELT_AS)[0]} none"])  # code -1 is the last
             for name, spelled in spellings.items()
         }
-        self._digests = {name: OrderedHash() for name in spellings}
-        self._outside = 0
+        self._digests = {name: hashlib.sha256() for name in spellings}
+        self._held: list[np.ndarray] = []  # the last codes: the first ones, where there are few
+        self._size, self._begun, self._outside = 0, False, 0
 
     def update(self, codes: np.ndarray) -> None:
         """Take in the class codes of the next rows; -1 is a label of no class."""
-        for name, words in self._words.items():
-            self._digests[name].update(words[codes].tobytes())
+        self._held.append(codes.astype(np.int32))
+        self._size += len(codes)
         self._outside += int(np.count_nonzero(codes < 0))
+        if self._size > _MOST_HELD:
+            self._digests = self._hashed()
+            self._held, self._size, self._begun = [], 0, True
 
     def merge(self, other: "LabelFingerprint") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
-        for name, digest in self._digests.items():
-            digest.merge(other._digests[name])  # one of us
-        self._outside += other._outside
+        if other._begun:
+            raise TableError("a part is too large for a hash of labels in order; read in one pass.")
+        for codes in other._held:
+            self.update(codes)
+
+    def _hashed(self) -> dict[str, Any]:
+        """Return the digests with the codes that are held."""
+        digests = {name: digest.copy() for name, digest in self._digests.items()}
+        for name, digest in digests.items():
+            for codes in self._held:
+                digest.update(self._words[name][codes].tobytes())
+        return digests
 
     @property
     def outside(self) -> int:
@@ -49,7 +71,7 @@ class LabelFingerprint:
 
     def result(self) -> dict[str, bytes]:
         """Return the digests of all labels so far, by the names of their algorithms."""
-        return {name: digest.digest() for name, digest in self._digests.items()}
+        return {name: digest.digest() for name, digest in self._hashed().items()}
 
 
 class CellFingerprint:
@@ -71,7 +93,7 @@ class CellFingerprint:
 
     def merge(self, other: "CellFingerprint") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
-        self._rows.merge(other._rows)  # one of us
+        self._rows.merge(other._rows)
 
     def unordered(self) -> str:
         """Return the hash that the same rows have in any order."""
@@ -85,6 +107,26 @@ class CellFingerprint:
 def _words(spelled: Sequence[str]) -> np.ndarray:
     digests = [hashlib.sha256(text.encode()).digest()[:8] for text in spelled]
     return np.frombuffer(b"".join(digests), dtype="<u8")
+
+
+def _other_spellings(names: Sequence[str], spelled: Sequence[str]) -> dict[str, list[str]]:
+    """Return how the same classes could have been spelt for "labels-1", but as they are."""
+    whole = {name: name.lstrip("-").isdecimal() for name in names}
+    found = {
+        "text": [f"text {name}" for name in names],
+        "decimals": [f"text {name}.0" if whole[name] else f"text {name}" for name in names],
+    }
+    for true, false in _TRUTHS:
+        found[true] = [f"text {({'1': true, '0': false}).get(name, name)}" for name in names]
+    if all(whole.values()):
+        found["numbers"] = [f"number {name}" for name in names]
+    seen = [list(spelled)]
+    other = {}
+    for how, words in found.items():
+        if words not in seen:
+            seen.append(words)
+            other[f"labels-1{SPELT_AS}{how}"] = words
+    return other
 
 
 def _spelled(value: object) -> str:

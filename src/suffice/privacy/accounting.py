@@ -28,6 +28,7 @@ __all__ = [
     "CONVOLUTION_ERROR",
     "LEAST_DELTA",
     "Composed",
+    "Effort",
     "as_stated",
     "compose_events",
     "composed_epsilon",
@@ -43,6 +44,8 @@ LEAST_DELTA = 1e-11  # below this, only sums are trusted
 _MOST_EPSILON = 200.0  # above this nothing is protected, and a distribution would fill the memory
 _AGREES = 1e-9  # relative: two computations of one epsilon differ by less
 _MOST_POINTS = 50_000  # of distributions that are computed for a stranger: a fraction of a second
+_MOST_WORK = 600_000  # of all distributions of a stranger's file, as `Effort` counts: a second
+_MOST_EVENTS = 4096  # of all composed events in a stranger's file: each has a curve to be read
 _FINE_EVENTS = 100  # with more events than this the interval shrinks in proportion
 _MOST_PARTS = 256  # a stranger's file must not keep us convolving
 
@@ -195,17 +198,49 @@ def _composed_epsilon(parts: tuple[Event, ...], delta: float) -> float:
     return min(plain, _by_distribution(joined, delta))
 
 
-def as_stated(event: Composed, delta: float, epsilon: float) -> Composed:
+class Effort:
+    """What may be computed to check one stranger's file, however many guarantees it states."""
+
+    def __init__(self) -> None:
+        self._events, self._work = 0, 0.0
+        self._computed: set[tuple[tuple[Event, ...], float]] = set()
+
+    def read(self, events: Sequence[Event]) -> None:
+        """Raise if a file composes too many events, these among them."""
+        self._events += len(events)
+        if self._events > _MOST_EVENTS:
+            raise _too_many()
+
+    def convolve(self, events: Sequence[Event], delta: float) -> None:
+        """Raise if the distribution of these is large, or one too many; twice is once."""
+        if (asked := (tuple(events), delta)) in self._computed:
+            return
+        self._computed.add(asked)
+        points = _points(events)
+        self._work += points * (1 + len(events) / 40)  # as measured: convolving starts small
+        if points > _MOST_POINTS or self._work > _MOST_WORK:
+            raise _too_many()
+
+
+def _too_many() -> UnsupportedFileError:
+    return UnsupportedFileError(
+        "the file composes more privacy events than are checked for a file."
+    )
+
+
+def as_stated(event: Composed, delta: float, epsilon: float, effort: Effort) -> Composed:
     """Return a stranger's composed event with the epsilon that its file states at ``delta``.
 
-    No distribution is computed unless it is a small one. The plain sum bounds epsilon from above.
-    From below it is bounded by the exact curve of a pure loss b with a Gaussian,
+    No distribution is computed unless it is a small one, and few were for this file. The plain sum
+    bounds epsilon from above. From below it is bounded by the exact curve of a pure loss b with a
+    Gaussian,
 
         delta(epsilon) = p G(epsilon - b) + (1 - p) G(epsilon + b),   p = 1 / (1 + e^-b),
 
     which is all that mechanisms compose today, and of which b = 0 is the Gaussian alone.
     """
     parts = _flat([event])
+    effort.read(parts)
     joined = _joined(parts)
     plain = min(_plain_sum(parts, delta), _plain_sum(joined, delta))
     if not math.isfinite(plain):
@@ -215,10 +250,7 @@ def as_stated(event: Composed, delta: float, epsilon: float) -> Composed:
     if epsilon > most or least < alone or not _within(joined, delta, least):
         raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
     if least < plain and not _is_pair(joined):
-        if _points(joined) > _MOST_POINTS:
-            raise UnsupportedFileError(
-                "the file composes more privacy events than are checked for a file."
-            )
+        effort.convolve(joined, delta)
         if not math.isclose(epsilon, _composed_epsilon(tuple(parts), delta), rel_tol=_AGREES):
             raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
     return replace(event, stated=(delta, epsilon))

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from suffice import plain_text
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnitError
 from suffice.privacy import calibrate
-from suffice.privacy.accounting import Composed, as_stated, compose_events, event_from_json
+from suffice.privacy.accounting import Composed, Effort, as_stated, compose_events, event_from_json
 from suffice.privacy.events import Event, Pure, Unbounded
 from suffice.strict_json import number, text
 
@@ -192,21 +192,24 @@ class Guarantee:
         }
 
     @classmethod
-    def from_json(cls, data: object) -> "Guarantee":
-        """Return the guarantee that `to_json` wrote, after checking it against its own event."""
+    def from_json(cls, data: object, effort: Effort | None = None) -> "Guarantee":
+        """Return the guarantee that `to_json` wrote, after checking it against its own event.
+
+        ``effort`` is what the file that it stands in has cost to check so far.
+        """
         if not isinstance(data, dict) or set(data) != _FIELDS:
             raise CorruptFileError("a guarantee must hold exactly the fields of its version.")
         try:
             guarantee = cls(
                 unit=Unit(data["unit"]),
-                event=_event(data),
+                event=_event(data, effort or Effort()),
                 delta=number(data["delta"]),
                 scope=Scope(data["scope"]),
                 kind=Protection(data["kind"]),
                 neighbours=_neighbours(data["neighbours"]),
-                public=tuple(map(text, data["public"])),
+                public=tuple(map(_phrase, data["public"])),
                 assumptions=tuple(_assumption(item) for item in data["assumptions"]),
-                of=tuple(map(text, data["of"])),
+                of=tuple(map(_phrase, data["of"])),
             )
         except ReleaseError:
             raise
@@ -225,12 +228,13 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def _event(data: dict[str, Any]) -> Event:
+def _event(data: dict[str, Any], effort: Effort) -> Event:
     """Return the event of a guarantee in a file; what is composed, with the epsilon stated."""
     event = event_from_json(data["event"])
     if not isinstance(event, Composed):
         return event
-    return as_stated(event, calibrate.check_delta(number(data["delta"])), number(data["epsilon"]))
+    delta = calibrate.check_delta(number(data["delta"]))
+    return as_stated(event, delta, number(data["epsilon"]), effort)
 
 
 def _neighbours(value: object) -> str:
@@ -253,7 +257,12 @@ def _check_stated(guarantee: Guarantee, stated: object) -> None:
 def _assumption(item: object) -> Assumption:
     if not isinstance(item, dict) or set(item) != {"statement", "checked"}:
         raise CorruptFileError("an assumption needs a statement and how it was checked.")
-    return Assumption(text(item["statement"]), text(item["checked"]))
+    return Assumption(_phrase(item["statement"]), _phrase(item["checked"]))
+
+
+def _phrase(value: object) -> str:
+    """Return text that a file states, marked as such: no reader takes it for a sentence of ours."""
+    return plain_text.FromFile(text(value))
 
 
 def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:

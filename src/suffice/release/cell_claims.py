@@ -78,19 +78,36 @@ class Cells:
             return _one_allows(self._label, claimed)
         if claimed.unit is Unit.ATTRIBUTE:
             named = [self._cells[name] for name in claimed.of if name in self._cells]
-            cells = named or ([self._label] if claimed.of else [self._label, *self._cells.values()])
-            return all(_one_allows(cell, claimed) for cell in _worst(cells))
+            alone = named or [self._label]
+            cells = _worst(alone) if claimed.of else self._worst_of_all
+            return all(_one_allows(cell, claimed) for cell in cells)
         return self._together_allow(claimed)
+
+    @cached_property
+    def _all(self) -> list[_Cell]:
+        return [self._label, *self._cells.values()]
+
+    @cached_property
+    def _worst_of_all(self) -> list[_Cell]:
+        return _worst(self._all)
+
+    @cached_property
+    def _joined(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        """The precision of all Gaussian noise; ln P and ln Q of the first n cells' likely answers.
+
+        It is computed once for all the guarantees that a file may state.
+        """
+        precision = math.fsum(cell.multiplier**-2 for cell in self._all)
+        likely = sorted(self._all, key=lambda cell: -cell.p)
+        log_p = np.cumsum([math.log(cell.p) for cell in likely])
+        log_q = np.cumsum([math.log(cell.q) for cell in likely])
+        return precision, log_p, log_q
 
     def _together_allow(self, claimed: Guarantee) -> bool:
         """Say whether a record, all of whose cells change, is protected as claimed."""
-        cells = [self._label, *self._cells.values()]
-        precision = math.fsum(cell.multiplier**-2 for cell in cells)
+        precision, log_p, log_q = self._joined
         if precision > 0 and not _one_allows(_Cell(multiplier=precision**-0.5), claimed):
             return False
-        likely = sorted(cells, key=lambda cell: -cell.p)
-        log_p = np.cumsum([math.log(cell.p) for cell in likely])
-        log_q = np.cumsum([math.log(cell.q) for cell in likely])
         epsilon = claimed.epsilon or 0.0
         if claimed.delta == 0:
             return bool(log_p[-1] - log_q[-1] <= epsilon * (1 + _LOST))

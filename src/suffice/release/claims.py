@@ -2,9 +2,11 @@
 
 A channel implies an epsilon; noise of a stated variance, on a statistic that one unit can move by a
 known amount, implies a privacy loss. Where both are in the file, the loss that is claimed must be
-no smaller than the one that is implied. Each check is a necessary condition, and loses nothing to
-rounding: a release that an owner made passes. What a file does not say (the rows, and so how far
-one of them moves a sum) cannot be checked; that an owner computed honestly is theirs to sign.
+no smaller than the one that is implied. The event that a guarantee names must be one that the
+file's mechanism has: no other could be checked. Each check is a necessary condition, and loses
+nothing to rounding: a release that an owner made passes. What a file does not say (the rows, and so
+how far one of them moves a sum; how many parties there are) cannot be checked; that an owner
+computed honestly is theirs to sign.
 """
 
 import math
@@ -15,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from suffice.privacy import calibrate
-from suffice.privacy.events import Gaussian, Laplace, Pure
-from suffice.privacy.guarantee import Guarantee, Scope, Unit
+from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
+from suffice.privacy.guarantee import Guarantee, Protection, Scope, Unit
 from suffice.release.cell_claims import Cells
 
 __all__ = [
@@ -33,6 +35,23 @@ __all__ = [
 _LOST = 1e-6  # of a scale: more than lattices and floats move it, in the claim's favour
 _LOST_IN_SHAPE = 1e-3  # where integer matrices shaped the noise
 _LEAST_MULTIPLIER = 1e-6  # below this a Gaussian hides nothing
+_MOST_PARTIES = 2**32  # more are nowhere
+_LARGEST_EXPONENT = 700.0  # e^700 is still a float
+# What one unit costs, by the mechanism that a file names; a file of several owners names "mixed".
+_EVENTS: Mapping[str, tuple[type[Event], ...]] = {
+    "laplace": (Laplace,),
+    "gaussian": (Gaussian,),
+    "knorm": (Pure,),
+    "laplace-prior": (Laplace,),
+    "scaled-dirichlet": (Approximate,),
+    "scaled-dirichlet-bounded": (Approximate,),
+    "dp-feat": (Approximate,),
+    "dp-feat-truncated": (Approximate,),
+    "shared": (Laplace, Gaussian, Pure),
+    "matrix": (Gaussian,),
+    "edges": (Gaussian,),
+    "mixed": (Laplace, Gaussian, Pure, Approximate),
+}
 
 
 Check = Callable[[Guarantee], bool]
@@ -69,6 +88,16 @@ class Stated(Protocol):
     def classes(self) -> tuple[Any, ...]:
         """The declared classes."""
 
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Every promise, owner by owner."""
+
+
+def _of_mechanism(release: Stated, check: Check) -> Check:
+    """Return a check that also asks whether the mechanism that a file names costs such an event."""
+    events = _EVENTS.get(release.details["mechanism"], ())
+    return lambda claimed: type(claimed.event) in events and check(claimed)
+
 
 @dataclass(frozen=True)
 class _Noise:
@@ -92,7 +121,7 @@ class _Noise:
         if isinstance(event, Pure):  # K-norm noise: variance (dimension + 1) scale^2
             scale = math.sqrt(self.variance / (self.dimension + 1))
             return event.bound >= self.l2 / scale * (1 - _LOST)
-        return True
+        return False  # nothing else is additive noise
 
 
 def _gaussian_allows(deviation: float, reach: float, claimed: Guarantee) -> bool:
@@ -119,52 +148,83 @@ def claims_of_records(release: Stated) -> Check:
     return Cells(release.arrays["channel"], release.details["columns"]).allow
 
 
-def claims_of_operator(release: Stated) -> Check:
-    """One label moves the intercept's coordinate, if no other, by twice its weight over m rows."""
+def _of_operator(release: Stated) -> Check:
+    """One label moves the intercept's coordinate, if no other, by twice its weight over m rows.
+
+    One party moves it as far over the number of parties, which the file does not say. Without an
+    intercept a label moves the sum by a step of its lattice, if by no more.
+    """
     if not _has_noise(release):
         return _never
-    weight, classes = release.pipeline.intercept, len(release.classes)
-    one = 2 * weight / release.rows
-    two = one if classes == 2 else one / math.sqrt(2)
-    columns = 1 if classes == 2 else classes
-    size = len(release.pipeline.outputs) * columns
-    noise, even = release.noise, release.noise.form == "identity"
+    classes, noise = len(release.classes), release.noise
+    size = len(release.pipeline.outputs) * (1 if classes == 2 else classes)
+    weight = release.pipeline.intercept
+    # Along any direction there is less noise than in all coordinates together.
+    variance = noise.last().variance if weight else float(noise.diagonal(1).sum())
 
     def check(claimed: Guarantee) -> bool:
-        if _impure(release, claimed):
-            return False
-        if claimed.unit is Unit.PARTY or weight == 0:
-            return True
-        if even:
+        one = 2 * weight / (_MOST_PARTIES if claimed.unit is Unit.PARTY else release.rows)
+        two = one if classes == 2 else one / math.sqrt(2)
+        if weight == 0:
+            one = two = _one_step(release)
+        if noise.form == "identity":
             return _Noise(noise.variance, one, two, size).allows(claimed)
-        shaped = math.sqrt(noise.last().variance) * (1 + _LOST_IN_SHAPE)
-        return not isinstance(claimed.event, Gaussian) or _gaussian_allows(shaped, two, claimed)
+        deviation = math.sqrt(variance) * (1 + _LOST_IN_SHAPE)
+        if isinstance(claimed.event, Gaussian):
+            return _gaussian_allows(deviation, two, claimed)
+        return _pure_allows(deviation, two, claimed)
 
     return check
 
 
-def claims_of_votes(release: Stated) -> Check:
+def _one_step(release: Stated) -> float:
+    """Return what a step of the lattice is worth in the mean of one owner; of several, nothing."""
+    alone = len(release.parts) == 1 and release.guarantees[0].unit is not Unit.PARTY
+    return float(release.details["step"]) / release.rows if alone else 0.0
+
+
+def _pure_allows(deviation: float, reach: float, claimed: Guarantee) -> bool:
+    """Say whether any noise of this deviation keeps a pure claim where one unit moves by ``reach``.
+
+    (reach / deviation)^2 <= chi^2 <= (e^epsilon - 1)(1 - e^-epsilon) = 4 sinh^2(epsilon / 2), by
+    Hammersley, Chapman and Robbins, for likelihood ratios within e^epsilon.
+    """
+    exponent = min((claimed.event.epsilon(0.0)) / 2, _LARGEST_EXPONENT)
+    return 2 * math.sinh(exponent) * deviation >= reach * (1 - _LOST)
+
+
+def _of_votes(release: Stated) -> Check:
     """One party moves N rows of votes by sqrt(2 N) and 2 N, over the number of parties."""
+    if not _has_noise(release):
+        return _never
     rows, parties = release.rows, release.details["enrolled"]
     size = rows * len(release.classes)
     noise = _Noise(release.noise.variance, 2 * rows / parties, math.sqrt(2 * rows) / parties, size)
-    if not _has_noise(release):
-        return _never
-    return lambda claimed: not _impure(release, claimed) and noise.allows(claimed)
+    return noise.allows
 
 
-def claims_of_proportions(release: Stated) -> Check:
+def _of_proportions(release: Stated) -> Check:
     """One label moves a unit from one count to another, in one set or in more."""
     mechanism = release.details["mechanism"]
-    if mechanism not in ("laplace", "gaussian"):  # others state no variance
-        return lambda _: True
+    if mechanism in _WITHOUT_VARIANCE or (mechanism == "mixed" and not _has_noise(release)):
+        return lambda claimed: (
+            mechanism != "scaled-dirichlet" or claimed.kind is not Protection.GLOBAL
+        )
     if not _has_noise(release):
         return _never
     bags, classes = len(release.details["bags"]), len(release.classes)
     largest = float(release.noise.diagonal(bags).max())
-    once = mechanism == "laplace" and classes == 2  # of two counts only one has noise of its own
-    noise = _Noise(largest / 2 if once else largest, 1.0 if once else 2.0, math.sqrt(2), bags)
-    return lambda claimed: not _impure(release, claimed) and noise.allows(claimed)
+
+    def check(claimed: Guarantee) -> bool:
+        # Of two counts with Laplace noise only one has noise of its own.
+        once = isinstance(claimed.event, Laplace) and classes == 2
+        noise = _Noise(largest / 2 if once else largest, 1.0 if once else 2.0, math.sqrt(2), bags)
+        return noise.allows(claimed)
+
+    return check
+
+
+_WITHOUT_VARIANCE = ("laplace-prior", "scaled-dirichlet", "scaled-dirichlet-bounded")
 
 
 _RADO_UNITS: Mapping[str, tuple[Unit, ...]] = {
@@ -177,7 +237,7 @@ _RADO_UNITS: Mapping[str, tuple[Unit, ...]] = {
 }
 
 
-def claims_of_rados(release: Stated) -> Check:
+def _of_rados(release: Stated) -> Check:
     """One label moves a shared vector by its row; one record moves rados by two rows each."""
     mechanism = release.details["mechanism"]
     units = _RADO_UNITS[mechanism]
@@ -239,10 +299,25 @@ def _has_noise(release: Stated) -> bool:
     return noise.form != "none" and noise.variance > 0 and some
 
 
-def _impure(release: Stated, claimed: Guarantee) -> bool:
-    """Say whether a claim at delta = 0 rests on Gaussian noise, which has none."""
-    return release.details["mechanism"] == "gaussian" and claimed.event.pure
-
-
 def _never(_: Guarantee) -> bool:
     return False
+
+
+def claims_of_operator(release: Stated) -> Check:
+    """Return the check of a mean operator: what its mechanism and its noise can keep."""
+    return _of_mechanism(release, _of_operator(release))
+
+
+def claims_of_votes(release: Stated) -> Check:
+    """Return the check of a table of votes: what its mechanism and its noise can keep."""
+    return _of_mechanism(release, _of_votes(release))
+
+
+def claims_of_proportions(release: Stated) -> Check:
+    """Return the check of label proportions: what its mechanism and its noise can keep."""
+    return _of_mechanism(release, _of_proportions(release))
+
+
+def claims_of_rados(release: Stated) -> Check:
+    """Return the check of rados: what its mechanism and its noise can keep."""
+    return _of_mechanism(release, _of_rados(release))

@@ -20,6 +20,7 @@ from suffice.errors import (
     StorageError,
     UnsupportedFileError,
 )
+from suffice.privacy.accounting import Effort
 from suffice.privacy.guarantee import Guarantee, Protection
 from suffice.release.artifact import (
     Part,
@@ -140,10 +141,11 @@ def _parts(items: Any) -> tuple[Part, ...]:
         raise CorruptFileError(
             f"a release has at most {_MOST_GUARANTEES:,} parts, and as many guarantees."
         )
-    return tuple(_part(item) for item in items)
+    effort = Effort()
+    return tuple(_part(item, effort) for item in items)
 
 
-def _part(item: dict[str, Any]) -> Part:
+def _part(item: dict[str, Any], effort: Effort) -> Part:
     if set(item) != {"rows", "guarantees"} or set(item["rows"]) != {"count", "hash", "found_at"}:
         raise CorruptFileError("a part must hold its rows and its guarantees, and no more.")
     rows = item["rows"]
@@ -152,7 +154,7 @@ def _part(item: dict[str, Any]) -> Part:
         found_at = strict_json.text(found_at)
     return Part(
         RowSet(rows["count"], strict_json.text(rows["hash"]), found_at),
-        tuple(Guarantee.from_json(guarantee) for guarantee in item["guarantees"]),
+        tuple(Guarantee.from_json(guarantee, effort) for guarantee in item["guarantees"]),
     )
 
 

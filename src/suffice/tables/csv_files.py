@@ -4,12 +4,14 @@ Arrow guesses types from the first block of bytes, and where that block ends dep
 before it, private ones too. Here a column's type depends on its own first cells alone, and their
 number is fixed. Columns that may not be looked at (a label, categories, ranges) are declared, and
 nothing is read of any column but the header before it is asked for.
+
+Nor does it depend on private cells whether a table can be read: Arrow refuses a row that reaches
+over two ends of blocks, and longer labels move those; such a table is read in larger blocks.
 """
 
-import codecs
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,14 @@ import pyarrow.csv
 import pyarrow.dataset as ds
 
 from suffice.errors import TableError
+from suffice.tables.labels import texts_of
 
 __all__ = ["CsvFiles", "csv_trouble", "header_of"]
 
 _TYPED_ROWS = 1 << 16  # of which a type is inferred
 _LONGEST_HEADER = 1 << 20
+_BLOCKS = (1 << 20, 1 << 24, 1 << 28)  # bytes that are parsed at once: the next if a row is longer
+_ACROSS = "straddling"  # Arrow's word for a row that reaches over two ends of blocks
 _OTHER_SIGNS = (";", "\t", "|")  # between columns, where there should be commas
 
 
@@ -45,11 +50,13 @@ class CsvFiles:
 
     An empty cell is missing, a quoted empty text is not. Elsewhere words such as NA and null are
     missing too, but a column that is declared to be text holds them as they are: they may be a
-    class. In a table of one column an empty line is a missing value.
+    class; what is missing there is a cell that is no UTF-8. In a table of one column an empty line
+    is a missing value.
     """
 
     def __init__(self, path: Path, declared: Mapping[str, pa.DataType]) -> None:
-        self._path, names = path, header_of(path)
+        self._path, self._names = path, header_of(path)
+        names = self._names
         # A cell in quotes may hold a line's end: a reader that did not know it would cut there.
         self._lines = pa.csv.ParseOptions(
             ignore_empty_lines=len(names) > 1, newlines_in_values=True
@@ -59,34 +66,60 @@ class CsvFiles:
         types = self._inferred(looked_at) | {n: declared[n] for n in names if n in declared}
         self.schema = pa.schema([(name, types[name]) for name in names])
 
-    def readers(self, columns: Sequence[str]) -> list[tuple[list[str], ds.Dataset]]:
-        """Return the columns that are read together, with what reads them: labels go apart."""
+    def readers(
+        self, columns: Sequence[str], scanned: Callable[..., Iterator[pa.RecordBatch]]
+    ) -> list[Iterator[pa.RecordBatch]]:
+        """Return what reads these columns, by a scan of data sets: labels go apart."""
         apart = [name for name in columns if name in self._apart]
         others = [name for name in columns if name not in self._apart]
-        texts = self._dataset(self.schema, null_values=[""])
-        return [
-            (names, texts if names is apart else self._dataset(self.schema))
-            for names in (others, apart)
-            if names
-        ]
+        readers = [self._read(self.schema, others, scanned)] if others else []
+        if apart:
+            raw = pa.schema([(n, pa.binary() if n in apart else pa.string()) for n in self._names])
+            texts = self._read(raw, apart, scanned, null_values=[""])
+            readers.append(_as_texts(batch) for batch in texts)
+        return readers
 
-    def _dataset(self, schema: pa.Schema, **words: Any) -> ds.Dataset:
+    def _read(
+        self,
+        schema: pa.Schema,
+        columns: list[str],
+        scanned: Callable[..., Iterator[pa.RecordBatch]],
+        **words: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, from where a row was too long for a block in blocks that are larger."""
         cells = pa.csv.ConvertOptions(
             column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False, **words
         )
-        how = ds.CsvFileFormat(self._lines, convert_options=cells)
-        return ds.dataset(self._path, schema=schema, format=how)  # given a schema, it opens nothing
+        done = 0
+        for block in _BLOCKS:
+            how = ds.CsvFileFormat(
+                self._lines,
+                convert_options=cells,
+                read_options=pa.csv.ReadOptions(block_size=block),
+            )
+            # Given a schema, it opens nothing.
+            files = ds.dataset(self._path, schema=schema, format=how)
+            try:
+                for batch in _behind(done, scanned(files, columns)):
+                    done += batch.num_rows
+                    yield batch
+            except pa.ArrowInvalid as error:
+                if _ACROSS not in str(error) or block == _BLOCKS[-1]:
+                    raise
+            else:
+                return
 
     def _inferred(self, names: list[str]) -> dict[str, pa.DataType]:
         """Return the type that Arrow infers for the first cells of each column, as one block."""
         if not names:
             return {}
         # Bytes: only what is looked at need be text.
-        raw = self._dataset(pa.schema([(name, pa.binary()) for name in header_of(self._path)]))
-        rows = pa.Table.from_batches(list(_first(raw.to_batches(columns=names), _TYPED_ROWS)))
+        binary = pa.schema([(name, pa.binary()) for name in self._names])
+        raw = self._read(binary, names, lambda files, names: files.to_batches(columns=names))
+        rows = pa.Table.from_batches(list(_first(raw, _TYPED_ROWS)))
         if not rows.num_columns:
             return dict.fromkeys(names, pa.null())
-        return {name: _type_of(rows[name].cast(pa.string())) for name in names}
+        return {name: _type_of(rows[name]) for name in names}
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -98,9 +131,27 @@ def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
             return
 
 
-def _type_of(cells: pa.ChunkedArray) -> pa.DataType:
+def _behind(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield all rows but the first so many."""
+    for batch in batches:
+        rest = batch.slice(min(rows, batch.num_rows))
+        rows -= batch.num_rows - rest.num_rows
+        yield rest
+
+
+def _as_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    texts = [texts_of(column, pa.string()) for column in batch.columns]
+    return pa.record_batch(texts, names=batch.schema.names)
+
+
+def _type_of(raw: pa.ChunkedArray) -> pa.DataType:
+    """Return the type of cells; whatever they are, they have one: bytes, if they are no UTF-8."""
     written = io.BytesIO()
-    pa.csv.write_csv(pa.table({"cells": cells}), written, pa.csv.WriteOptions(include_header=False))
+    try:
+        cells = pa.table({"cells": raw.cast(pa.string())})
+    except pa.ArrowInvalid:
+        return pa.binary()
+    pa.csv.write_csv(cells, written, pa.csv.WriteOptions(include_header=False))
     if not written.tell():
         return pa.null()
     found = pa.csv.read_csv(
@@ -128,21 +179,9 @@ def csv_trouble(path: Path) -> str:
             f"its columns seem to be separated by {other!r}; save it with commas between columns"
             " and points in decimals, or as Parquet"
         )
-    if not _is_utf8(path):
-        return "it is not UTF-8; save it as CSV UTF-8"
     return (
         "some line has more or fewer cells than the first, or a column holds something else than"
         " its first rows, or than what is declared of it (write integers among decimals with a"
-        " point, declare the categories of a column of texts, or write the table as Parquet)"
+        " point, declare the categories of a column of texts, or write the table as Parquet), or it"
+        " is not UTF-8"
     )
-
-
-def _is_utf8(path: Path) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(_LONGEST_HEADER):
-                decoder.decode(block)
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -18,6 +18,9 @@ __all__ = [
     "is_integer",
     "label_codes",
     "label_texts",
+    "plain_texts",
+    "plain_type",
+    "texts_of",
     "value_codes",
 ]
 
@@ -25,6 +28,7 @@ Classes = tuple[Any, ...]
 
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.0+)?")  # an integer, as people write one
 _TRUTH = {"true": "1", "false": "0"}
+_LONGEST_TEXT = 1 << 14  # bytes of a class, or of a category: a batch of them fits into one array
 
 
 def check_classes(classes: Sequence[Any]) -> Classes:
@@ -44,6 +48,8 @@ def check_classes(classes: Sequence[Any]) -> Classes:
         raise ParameterError(
             "two of the classes are one: 1, 1.0 and true are the same label. List it once."
         )
+    if any(len(str(v).encode(errors="replace")) > _LONGEST_TEXT for v in values):
+        raise ParameterError(f"a class must have at most {_LONGEST_TEXT:,} bytes.")
     return values
 
 
@@ -103,6 +109,49 @@ def _text(label: object) -> str | None:
     return spelled
 
 
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that `plain_texts` gives to a column of this type."""
+    if pa.types.is_dictionary(kind):
+        value = plain_type(kind.value_type)
+        return value if _is_text(value) else pa.dictionary(pa.int32(), value)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return kind
+
+
+def plain_texts(column: pa.Array) -> pa.Array:
+    """Return labels or categories of which batches can be put together, whatever the cells are.
+
+    No dictionary runs out of numbers, no array out of bytes: texts are no dictionaries, and one
+    that is no UTF-8, or longer than any class, is missing.
+    """
+    kind = plain_type(column.type)
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), column.dictionary)
+    if pa.types.is_dictionary(column.type):
+        return plain_texts(column.dictionary).take(column.indices)
+    return texts_of(column.cast(kind), kind) if _is_text(kind) else column
+
+
+def texts_of(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return bytes as texts of type ``kind``; those that are none, or too long, are missing."""
+    raw = column.cast(pa.large_binary() if pa.types.is_large_string(kind) else pa.binary())
+    raw = pc.if_else(pc.greater(pc.binary_length(raw), _LONGEST_TEXT), None, raw)
+    try:
+        return raw.cast(kind)
+    except pa.ArrowInvalid:
+        known = [cell is not None and _is_utf8(cell) for cell in raw.to_pylist()]
+        return pc.if_else(pa.array(known), raw, None).cast(kind)
+
+
+def _is_utf8(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     """Return the position of each cell in ``values``; -1 is missing, -2 is none of them.
 
@@ -116,11 +165,36 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     whole = spell is canonical_class and all(_WHOLE.fullmatch(name) for name in places)
     if _is_number(column.type) and whole and not column.null_count:
         return _number_codes(column.to_numpy(), [int(name) for name in places])
-    coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-    cells = coded.dictionary.to_pylist()
+    coded = column if pa.types.is_dictionary(column.type) else _encoded(column)
+    cells = _cells(coded.dictionary)
     known = [-1 if cell is None else places.get(spell(cell), -2) for cell in cells]
     picked = pc.fill_null(coded.indices.cast(pa.int64()), len(known))
     return np.array([*known, -1], dtype=np.int64)[picked.to_numpy(zero_copy_only=False)]
+
+
+def _encoded(column: pa.Array) -> pa.DictionaryArray:
+    try:
+        return pc.dictionary_encode(column)
+    except pa.ArrowNotImplementedError:  # a matter of the type alone
+        raise TableError(
+            f"a column of type {column.type} holds no labels or categories; convert it to texts or"
+            " numbers."
+        ) from None
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    """Return the cells as Python values, None for those that are none: no UTF-8, a far date."""
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError):
+        return [_cell(scalar) for scalar in column]
+
+
+def _cell(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _shown(classes: Classes) -> str:
@@ -144,7 +218,8 @@ def _number_codes(values: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
 
 def _as_arrow(labels: Any) -> pa.Array:
     if isinstance(labels, pa.ChunkedArray):
-        return labels.combine_chunks()
+        chunks = [plain_texts(chunk) for chunk in labels.chunks]
+        return pa.chunked_array(chunks, plain_type(labels.type)).combine_chunks()
     given = labels if isinstance(labels, list | tuple) else _one_dimensional(labels)
     try:
         column = pa.array(given)

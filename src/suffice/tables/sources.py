@@ -4,7 +4,7 @@ Accepted: numpy arrays; pandas, polars and Arrow tables (anything with the Arrow
 interface); Parquet, CSV and Feather files, and folders of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from suffice.errors import StorageError, TableError
 from suffice.tables.batching import equal_batches, read_ahead
 from suffice.tables.columns import feature_names
 from suffice.tables.csv_files import CsvFiles, csv_trouble, header_of
-from suffice.tables.labels import label_texts
+from suffice.tables.labels import label_texts, plain_texts, plain_type
 
 __all__ = ["BATCH_ROWS", "Table", "column_names", "concatenated", "open_table", "row_count"]
 
@@ -40,7 +40,8 @@ class Table(Protocol):
 
 
 class _InMemory:
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, texts: Collection[str | None] = ()) -> None:
+        table = _with_plain_texts(table, texts)
         plain = [
             field.with_type(pa.large_string()) if pa.types.is_string_view(field.type) else field
             for field in table.schema
@@ -80,13 +81,14 @@ class _Files:
     def __init__(self, path: Path, declared: Mapping[str, pa.DataType]) -> None:
         self.path, self.declared = path, declared
         self._format = _format_of(path)
+        self._texts = {name for name, kind in declared.items() if pa.types.is_string(kind)}
         try:
             if self._format == "csv":
                 self._csv = CsvFiles(path, declared)
                 self.schema = self._csv.schema
             else:
                 self._dataset = ds.dataset(path, format=self._format, exclude_invalid_files=False)
-                self.schema = self._dataset.schema
+                self.schema = _plain_schema(self._dataset.schema, self._texts)
         except UnicodeDecodeError:
             raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
         except (pa.ArrowException, OSError) as error:
@@ -94,20 +96,26 @@ class _Files:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for name in columns:
-            _position(self.schema, name)
+            self._check_text(self.schema.field(_position(self.schema, name)))
         read = {"csv": self._csv_batches, "parquet": self._parquet_batches}
         reader = read.get(self._format, lambda names: _scanned(self._dataset, names))
+        parts = (_plain_batch(batch, self._texts) for batch in reader(list(columns)))
         try:
-            yield from read_ahead(equal_batches(reader(list(columns)), BATCH_ROWS))
+            yield from read_ahead(equal_batches(parts, BATCH_ROWS))
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.path, error) from None
 
+    def _check_text(self, field: pa.Field) -> None:
+        """Raise if the first cells of a CSV column are no text."""
+        if self._format == "csv" and pa.types.is_binary(field.type):
+            raise TableError(
+                f"{self.path}: column {field.name!r} is not UTF-8; save it as CSV UTF-8."
+            )
+
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of columns that are read apart and put side by side again."""
-        parts = [
-            equal_batches(_scanned(source, names), BATCH_ROWS)
-            for names, source in self._csv.readers(columns)
-        ]
+        readers = self._csv.readers(columns, _scanned)
+        parts = [equal_batches(reader, BATCH_ROWS) for reader in readers]
         for side_by_side in zip(*parts, strict=True):
             found = {n: part.column(n) for part in side_by_side for n in part.schema.names}
             yield pa.record_batch([found[name] for name in columns], names=columns)
@@ -116,7 +124,27 @@ class _Files:
         """Yield batches row group by row group: one scan would fetch all of them ahead of us."""
         for fragment in self._dataset.get_fragments():
             for group in fragment.split_by_row_group():
-                yield from _scanned(group, columns, schema=self.schema, options=_PARQUET)
+                schema = self._dataset.schema
+                yield from _scanned(group, columns, schema=schema, options=_PARQUET)
+
+
+def _plain_schema(schema: pa.Schema, texts: Collection[str | None]) -> pa.Schema:
+    fields = [f.with_type(plain_type(f.type)) if f.name in texts else f for f in schema]
+    return pa.schema(fields)
+
+
+def _plain_batch(batch: pa.RecordBatch, texts: Collection[str | None]) -> pa.RecordBatch:
+    """Return rows whose columns ``texts`` are texts, or missing where they cannot be."""
+    schema = _plain_schema(batch.schema, texts)
+    pairs = zip(batch.schema.names, batch.columns, strict=True)
+    return pa.record_batch([plain_texts(c) if n in texts else c for n, c in pairs], schema=schema)
+
+
+def _with_plain_texts(table: pa.Table, texts: Collection[str | None]) -> pa.Table:
+    if not set(texts) & set(table.column_names):
+        return table
+    batches = [_plain_batch(batch, texts) for batch in table.to_batches()]
+    return pa.Table.from_batches(batches, _plain_schema(table.schema, texts))
 
 
 def _scanned(
@@ -189,7 +217,8 @@ def _unreadable(path: Path, error: Exception) -> StorageError | TableError:
 
 def row_count(table: Table) -> int:
     """Return the number of rows, from one column."""
-    return sum(batch.num_rows for batch in table.batches(table.schema.names[:1]))
+    first = table.schema.names[:1]
+    return sum(batch.num_rows for batch in open_table(table, text=first).batches(first))
 
 
 def column_names(data: Any) -> list[str]:
@@ -215,22 +244,23 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
     ``numbers`` are not looked at and are what they are declared to be: a private label, declared
     categories, private columns with a declared range.
     """
+    texts = [name for name in text if name is not None]
     if isinstance(data, str | Path | _Files):
         known = dict(data.declared) if isinstance(data, _Files) else {}
         declared = known | dict.fromkeys(numbers, pa.float64())
-        declared |= {name: pa.string() for name in text if name is not None}
+        declared |= dict.fromkeys(texts, pa.string())
         if isinstance(data, _Files):
             return data if declared == known else _Files(data.path, declared)
         return _Files(Path(data), declared)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
-        return _InMemory(data)
+        return _InMemory(data, texts)
     if hasattr(data, "batches") and hasattr(data, "schema"):
         return data
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
-        table = _as_table(_with_texts(data, text))
-        return _InMemory(table.select(feature_names(table.schema)))
+        table = _as_table(_with_texts(data, texts))
+        return _InMemory(table.select(feature_names(table.schema)), texts)
     try:
         return _Array(np.asarray(data))
     except ValueError as error:
@@ -239,13 +269,24 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
         raise TableError("this is no table: its rows differ in length or type.") from None
 
 
-def _with_texts(data: Any, names: Iterable[str | None]) -> Any:
+def _with_texts(data: Any, names: Sequence[str]) -> Any:
     """Return a pandas table whose columns ``names``, if they hold objects, are labels as texts."""
     if not hasattr(data, "assign") or not hasattr(data, "dtypes"):
         return data
-    given = [name for name in names if name is not None and name in data.columns]
-    mixed = [name for name in given if str(data.dtypes[name]) == "object"]
+    given = [name for name in names if name in data.columns]
+    mixed = [name for name in given if _holds_objects(data[name])]
     return data.assign(**{name: label_texts(data[name]) for name in mixed}) if mixed else data
+
+
+def _holds_objects(column: Any) -> bool:
+    """Say whether cells of a pandas column may have types of their own, also as categories."""
+    if getattr(column.dtype, "kind", "O") != "O":
+        return False
+    try:
+        pa.array(column)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return True
+    return str(column.dtype) == "object"
 
 
 def _as_table(data: Any) -> pa.Table:

@@ -227,7 +227,8 @@ class Ledger:
         """Write down the fingerprints that are new of this version; return its number."""
         known = records.versions()[dataset]
         number = version or max(known, default=0) + 1
-        new = {k: v for k, v in prints.items() if k not in known.get(number, {})}
+        kept = rules.recorded(prints)
+        new = {k: v for k, v in kept.items() if k not in known.get(number, {})}
         records.add_fingerprints(dataset, number, new)
         return number
 

@@ -16,16 +16,19 @@ from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = [
+    "SPELT_AS",
     "check_affordable",
     "check_apart",
     "check_elsewhere",
     "check_unchanged",
     "known_version",
     "names_of_same_data",
+    "recorded",
     "same_request",
     "spent_by_charge",
 ]
 
+SPELT_AS = " as "  # in the name of an algorithm: classes were not spelt so, but could have been
 _OF_THE_DATA = ("rows", "pipeline")  # parameters that follow from the table; see `same_request`
 
 
@@ -89,6 +92,11 @@ def known_version(versions: Versions, given: Mapping[str, str]) -> int | None:
     return None
 
 
+def recorded(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the fingerprints that are kept: not those of spellings that were not used."""
+    return {name: value for name, value in given.items() if SPELT_AS not in name}
+
+
 def names_of_same_data(known: Mapping[str, Versions], given: Mapping[str, str]) -> list[str]:
     """Return the data sets that hold these very labels, or these very cells, in any version."""
     return [
@@ -139,8 +147,11 @@ def _without_data(parameters: Mapping[str, object]) -> dict[str, object]:
 
 def _same_people(stored: Mapping[str, str], given: Mapping[str, str]) -> bool:
     for algorithm in ("labels-2", "labels-1", "contents-1"):
-        if algorithm in stored and algorithm in given:
-            return stored[algorithm] == given[algorithm]
+        spelled = [
+            value for name, value in given.items() if name.partition(SPELT_AS)[0] == algorithm
+        ]
+        if algorithm in stored and spelled:
+            return stored[algorithm] in spelled
     return False
 
 

@@ -5,6 +5,7 @@ integers. A contribution names all three: rows, pipeline and grid.
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -20,9 +21,9 @@ from suffice.options import REQUIRED, data_option, names
 from suffice.owner.public_rows import Preprocessing
 from suffice.release.artifact import RowSet
 from suffice.tables.columns import feature_names, is_categorical, resolve_roles
-from suffice.tables.pipeline import Pipeline
+from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.rowhash import hash_rows
-from suffice.tables.sources import Table, open_table
+from suffice.tables.sources import Table, column_names, open_table
 
 __all__ = ["VOTE", "AgreedRows", "AuxiliaryRows"]
 
@@ -57,12 +58,13 @@ class AuxiliaryRows:
         """Read rows and fit their pipeline, or take the one that was agreed on.
 
         ``settings`` are those of `Preprocessing` (``pipeline``, ``map``, ``clip``, ...), but that
-        rows are clipped at the .95 quantile of their norms unless ``clip`` says otherwise.
+        rows are clipped at the .95 quantile of their norms unless ``clip`` says otherwise. With a
+        ``pipeline`` no type is read off a cell of a CSV file: the rows may be protected.
         """
         mapped = Preprocessing(**settings)
         if mapped.clip is None and mapped.pipeline is None:
             mapped = replace(mapped, clip=_CLIP)
-        public = mapped.read_public(open_table(data), None, features, None)
+        public = mapped.read_public(_typed(data, mapped.pipeline), None, features, None)
         names = public.roles.features
         blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
         digest = hash_rows(public.table, names, ordered=True)
@@ -122,7 +124,7 @@ class AuxiliaryRows:
 
     def transform(self, data: Any) -> np.ndarray:
         """Return other rows in the same coordinates, to train local classifiers on."""
-        table = open_table(data)
+        table = _typed(data, self.pipeline)
         names = tuple(column.name for column in self.pipeline.columns)
         resolve_roles(table.schema, features=names)
         blocks = [self.pipeline.transform(b, unknown="zero") for b in table.batches(names)]
@@ -163,6 +165,24 @@ class AuxiliaryRows:
             if (parts := list(self.table.batches([name])))
         ]
         return np.column_stack(columns)
+
+
+def _typed(data: Any, pipeline: Pipeline | None) -> Table:
+    """Return a table whose columns have the types that a pipeline declares; others are texts."""
+    if pipeline is None:
+        return open_table(data)
+    numbers = [column.name for column in pipeline.columns if _holds_numbers(column)]
+    texts = [name for name in column_names(data) if name not in numbers]
+    return open_table(data, text=texts, numbers=numbers)
+
+
+def _holds_numbers(column: Column) -> bool:
+    """Say whether the cells of a column are numbers: all of its categories are, if it has some."""
+    listed = column.categories or ()
+    try:
+        return all(not isinstance(c, bool) and math.isfinite(float(c)) for c in listed)
+    except ValueError:
+        return False
 
 
 def _can_be_hashed(auxiliary: AuxiliaryRows, name: str) -> bool:

@@ -216,12 +216,13 @@ def read_part(source: str | Path | bytes) -> PartyContribution:
         raise UnsupportedFileError("the contribution is of a version that is not read here.")
     names = {name: strict_json.text(fields[name]) for name in _NAMES}
     hashes = strict_json.is_digest(names["rows"]) and strict_json.is_digest(names["pipeline"])
-    if names["statistic"] not in STATISTICS or not names["party"].isprintable() or not hashes:
+    if names["statistic"] not in STATISTICS or not hashes:
         raise CorruptFileError("the contribution's manifest is not valid.")
     try:
+        check_name(names["party"])
         classes = check_classes(fields["classes"])
     except ParameterError:
-        raise CorruptFileError("the contribution's classes are not valid.") from None
+        raise CorruptFileError("the contribution's party or classes are not valid.") from None
     array = _array(payload, fields["shape"], _DTYPES[names["statistic"]])
     return PartyContribution(**names, array=array.astype(np.int64), classes=classes)
 

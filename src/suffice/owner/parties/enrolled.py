@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from suffice import plain_text
 from suffice.errors import ParameterError
 from suffice.owner.parties.contribution import check_name
 from suffice.release.files import read_bounded
@@ -26,8 +27,10 @@ class Rejection:
     reason: str
 
     def __str__(self) -> str:
-        where = f" ({self.source})" if self.source else ""
-        return f"{self.party}{where}: {self.reason}"
+        where = f" ({plain_text.phrase(self.source)})" if self.source else ""
+        # A name is a stranger's text, also if it is the word for those who have none.
+        who = UNKNOWN if self.party is UNKNOWN else plain_text.quoted(self.party)
+        return f"{who}{where}: {self.reason}"
 
 
 @dataclass(frozen=True)

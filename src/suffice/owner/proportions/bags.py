@@ -132,7 +132,8 @@ class SkewedBags(Mechanism[PublicTable]):
         if source.write_rows is None:
             return
         names = [column.name for column in release.pipeline.columns]
-        rows = pa.Table.from_batches(open_table(source.data).batches(names))
+        table = open_table(source.data, text=[source.label])
+        rows = pa.Table.from_batches(table.batches(names))
         bags = np.array(release.classes)[release.arrays["answers"]]
         write_table(rows.append_column(_COLUMN, pa.array(bags)), source.write_rows)
 
