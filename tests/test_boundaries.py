@@ -117,8 +117,13 @@ def pages_that_know_the_house(path: str, tree: ast.Module) -> list[str]:
 
 
 def audit_reached_from_a_release(path: str, tree: ast.Module) -> list[str]:
-    free = folder(path) in ("cli", "study", "audit")
+    free = folder(path) in ("cli", "study", "audit") or path == "registry.py"
     return [] if free else imports_any(tree, ("suffice.audit",))
+
+
+def registry_inside_the_package(path: str, tree: ast.Module) -> list[str]:
+    """Only those who add a mechanism from outside need what joins both sides of the wall."""
+    return [] if path == "registry.py" else imports_any(tree, ("suffice.registry",))
 
 
 def release_made_outside_owner(path: str, tree: ast.Module) -> list[str]:
@@ -207,6 +212,7 @@ RULES = {
         ("pages/x.py", "def f():\n    from suffice.study.reproduction import Figure"),
         ("pages/x.py", "from suffice.audit.auditor import Finding"),
     ],
+    registry_inside_the_package: [("learner/x.py", "from suffice.registry import register")],
     audit_reached_from_a_release: [("owner/x.py", "from suffice.audit.case import half")],
     release_made_outside_owner: [
         ("learner/x.py", "artifact.Release(kind='model')"),

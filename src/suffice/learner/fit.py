@@ -36,6 +36,13 @@ class Report:
     values: dict[str, Any] = field(default_factory=dict)
 
 
+def _report(model: Any) -> Report:
+    """Report the classes, and what the learner's own report says."""
+    own = _REPORTS[type(model).__name__](model)
+    lines = [("classes", listed(model.classes_)), *own.lines]
+    return Report(lines, {"classes": model.classes_.tolist(), **own.values})
+
+
 @dataclass(frozen=True)
 class Learning:
     """Describes what is learnt from releases of one kind.
@@ -49,7 +56,7 @@ class Learning:
     estimator: Callable[[Options], Any] | None = None
     options: Callable[[Options], Sequence[str]] = lambda _: ()
     rows: bool = False
-    report: Callable[[Any], Report] = lambda model: _REPORTS[type(model).__name__](model)
+    report: Callable[[Any], Report] = _report
     instead: str = ""
 
     def unused(self, rows: Any, options: Options) -> list[str]:
@@ -161,7 +168,6 @@ def _factored_report(model: Any) -> Report:
     joint = model.loss in ("logistic", "softmax")
     blind = log(len(model.classes_)) if joint and not votes else None
     lines = [
-        ("classes", listed(model.classes_)),
         ("penalty", f"{model.lam_:.3g}" + _constant(model)),
         ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), {about}"),
         ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
@@ -170,7 +176,6 @@ def _factored_report(model: Any) -> Report:
         doubt = f"the risk may be {blind:.3g}, that of knowing nothing: too much noise"
         lines.insert(-1, ("warning", doubt))
     values = {
-        "classes": model.classes_.tolist(),
         "lam": model.lam_,
         "risk": model.risk_,
         "risk_interval": [low, high],
@@ -190,27 +195,19 @@ def _constant(model: Any) -> str:
 
 def _spread_report(model: Any) -> Report:
     lines = [
-        ("classes", listed(model.classes_)),
         ("penalty", f"{model.lam_:.3g}"),
         ("likelihood", f"{model.likelihood_:.4g} per record, of the corrupted labels"),
     ]
-    values = {
-        "classes": model.classes_.tolist(),
-        "lam": model.lam_,
-        "likelihood": model.likelihood_,
-        "iterations": model.n_iter_,
-    }
+    values = {"lam": model.lam_, "likelihood": model.likelihood_, "iterations": model.n_iter_}
     return Report(lines, values)
 
 
 def _ridge_report(model: Any) -> Report:
     lines = [
-        ("classes", listed(model.classes_)),
         ("penalty", f"{model.lam_:.3g}" + _constant(model)),
         ("risk", f"{model.risk_:.4g}, square loss, estimated without labels"),
     ]
     values = {
-        "classes": model.classes_.tolist(),
         "loss": "square",
         "lam": model.lam_,
         "risk": model.risk_,
@@ -221,23 +218,16 @@ def _ridge_report(model: Any) -> Report:
 
 def _boost_report(model: Any) -> Report:
     lines = [
-        ("classes", listed(model.classes_)),
         ("rounds", f"{model.rounds_} of {model.n_iter_}"),
         ("rado-risk", f"{model.rado_risk_:.6g}, logistic; {log(2):.6g} knows nothing"),
     ]
-    values = {
-        "classes": model.classes_.tolist(),
-        "loss": "logistic",
-        "rounds": model.rounds_,
-        "rado_risk": model.rado_risk_,
-    }
+    values = {"loss": "logistic", "rounds": model.rounds_, "rado_risk": model.rado_risk_}
     return Report(lines, values)
 
 
 def _vote_report(model: Any) -> Report:
     trained = type(model.estimator_).__name__
-    lines = [("classes", listed(model.classes_)), ("estimator", trained)]
-    return Report(lines, {"classes": model.classes_.tolist(), "estimator": trained})
+    return Report([("estimator", trained)], {"estimator": trained})
 
 
 _REPORTS: Mapping[str, Callable[[Any], Report]] = {

@@ -15,6 +15,7 @@ statistic is made in a second one, after the debit, on the owner's own machine.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -24,7 +25,7 @@ from suffice.errors import ParameterError, TableError
 from suffice.options import Group, check_choices, values
 from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
-from suffice.owner.plans import Plan
+from suffice.owner.plans import Plan, PromisePlan
 from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.owner.source import OwnerReport, Source
 from suffice.privacy.guarantee import Guarantee
@@ -186,12 +187,18 @@ class Mechanism(ABC, Generic[P]):
     def finish(self, source: Any, release: Release) -> None:
         """Write what else the owner asked for, once the release is made; public things only."""
 
-    @abstractmethod
     def plan(self, source: Any, epsilons: Sequence[float] = ()) -> Plan:
         """Return a forecast of the release, from what may be seen alone.
 
-        ``epsilons``: those to compare, where it is more than the mechanism's own.
+        ``epsilons``: those to compare, where it is more than the mechanism's own. Unless a
+        mechanism knows better, its plan is what a release would promise at each of them.
         """
+        asked = [replace(self, epsilon=e) for e in epsilons] if epsilons else [self]  # type: ignore[type-var]
+        promised: list[Guarantee] = []
+        for mechanism in asked:
+            procedure = mechanism.choose(mechanism.public(source))
+            promised += procedure.guarantees(procedure.accumulator(identified=False))
+        return PromisePlan(tuple(promised))
 
 
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:

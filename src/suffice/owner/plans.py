@@ -1,5 +1,6 @@
 """What every plan has: the epsilons that it is made for, a table, and what to do about it."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +8,9 @@ from typing import Any
 
 from suffice.errors import ParameterError
 from suffice.privacy.calibrate import check_epsilon
+from suffice.privacy.guarantee import Guarantee
 
-__all__ = ["Plan", "PlanCurves", "asked_epsilons"]
+__all__ = ["Plan", "PlanCurves", "PromisePlan", "asked_epsilons"]
 
 _AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the one epsilon that was asked for
 
@@ -70,6 +72,27 @@ class Plan(ABC):
             for line in lines
         ]
         return "\n".join([*table, *self.advice])
+
+
+@dataclass(frozen=True)
+class PromisePlan(Plan):
+    """What a release would promise, guarantee by guarantee; of its use nothing is predicted."""
+
+    guarantees: Sequence[Guarantee]
+
+    title = "What a release would promise; no private cell was read"
+    columns = ("epsilon", "delta", "unit", "guarantee")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the promises as text."""
+        return [
+            (f"{g.epsilon or math.inf:.4g}", f"{g.delta:g}", str(g.unit), str(g.kind))
+            for g in self.guarantees
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the promises as plain JSON values."""
+        return {"rows": [guarantee.to_json() for guarantee in self.guarantees]}
 
 
 def asked_epsilons(epsilon: float | Iterable[float], *, around: bool = True) -> list[float]:

@@ -139,6 +139,11 @@ class Preprocessing:
     )
     pipeline: Pipeline | None = option(None, **PIPELINE)
 
+    def public_table(self, source: PublicSource, classes: Classes) -> PublicTable:
+        """Return what may be seen of a table with public rows and private labels."""
+        rows = self.read_public(open_public(source), source.label, source.features, source.progress)
+        return PublicTable(rows, classes, source)
+
     def read_public(
         self, table: Table, label: str | None, features: Sequence[str] | None, progress: Progress
     ) -> PublicRows:

@@ -1,93 +1,23 @@
 """One pass over private labels: the exact numbers that noise is added to. Owner's side only."""
 
 import math
-from abc import ABC, abstractmethod
 from typing import Self
 
 import numpy as np
 
 from suffice.engines.sums import MappedSums, label_weights
 from suffice.errors import ParameterError
-from suffice.owner.fingerprint import LabelFingerprint
+from suffice.owner.labelled import LabelledPass
 from suffice.owner.operator.form import label_change, operator_columns
 from suffice.owner.operator.shaping import Shape
 from suffice.owner.public_rows import PublicRows
-from suffice.owner.source import LabelledBatch
 from suffice.privacy.noise import LARGEST_SUM, Noise, Sensitivity
 from suffice.privacy.response import Response
-from suffice.release.artifact import RowSet
-from suffice.tables.batching import narrow_batches
 from suffice.tables.labels import Classes
-from suffice.tables.rowhash import RowDigest, RowLanes
 
-__all__ = ["ExactLabels", "ExactSums", "LabelledPass"]
+__all__ = ["ExactLabels", "ExactSums"]
 
 _SHAPED_ROWS = 4096  # mapped at once, to bound the memory of a shaped reach
-
-
-class LabelledPass(ABC):
-    """Takes in public rows with their labels; names both, and lets a subclass keep what it needs.
-
-    An accumulator. Merged passes must be about rows that follow each other.
-    """
-
-    ordered = False
-
-    def __init__(self, public: PublicRows, classes: Classes) -> None:
-        self.public, self.classes = public, classes
-        features = public.roles.features
-        self._lanes = RowLanes(public.table.schema, features)
-        self._rows = RowDigest(features, ordered=self.ordered)
-        self._labels = LabelFingerprint(classes)
-        pipeline = public.pipeline
-        # The numbers that are hashed are those that are summed, unless something replaced them.
-        self._unchanged = (
-            all(column.categories is None for column in pipeline.columns)
-            and pipeline.fill is None
-            and pipeline.map is None
-        )
-
-    def update(self, batch: LabelledBatch) -> None:
-        """Take in rows under their labels, and fingerprint both."""
-        pipeline, start = self.public.pipeline, 0
-        for part in narrow_batches(batch.rows, len(pipeline.outputs)):
-            columns = pipeline.encoded(part)
-            self._take(columns, batch.codes[start : start + part.num_rows])
-            self._rows.update(self._lanes.of(part, columns if self._unchanged else None))
-            start += part.num_rows
-        self._labels.update(batch.codes)
-
-    @abstractmethod
-    def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
-        """Keep what the statistic needs of one batch of encoded columns and label codes."""
-
-    def merge(self, other: Self) -> None:
-        """Take in everything that ``other`` has seen."""
-        self._rows.merge(other._rows)  # one of us
-        self._labels.merge(other._labels)
-
-    def result(self) -> np.ndarray:
-        """Return the exact numbers that noise is added to: private."""
-        raise NotImplementedError
-
-    @property
-    def count(self) -> int:
-        """The number of rows that were read."""
-        return self._rows.count
-
-    def row_set(self, found_at: str | None) -> RowSet:
-        """Return the name of the public rows."""
-        return RowSet(self._rows.count, self._rows.result(), found_at)
-
-    @property
-    def fingerprint(self) -> dict[str, bytes]:
-        """What identifies the private labels; leaves under the ledger's key only."""
-        return self._labels.result()
-
-    @property
-    def outside(self) -> int:
-        """How many labels were of no class: for the owner alone."""
-        return self._labels.outside
 
 
 class ExactSums(LabelledPass):

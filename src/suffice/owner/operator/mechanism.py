@@ -10,10 +10,11 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, make_release
 from suffice.owner.operator.candidates import OperatorMechanism, candidates, choose
 from suffice.owner.operator.forecast import Utility
+from suffice.owner.operator.form import operator_columns
 from suffice.owner.operator.plan import OperatorPlan, plan_operator
 from suffice.owner.operator.procedures import NoisySums, RandomisedLabels, operator_procedure
 from suffice.owner.plans import asked_epsilons
-from suffice.owner.public_rows import Preprocessing, PublicRows, PublicTable, open_public
+from suffice.owner.public_rows import Preprocessing, PublicRows, PublicTable
 from suffice.owner.publish import Payment
 from suffice.owner.source import PublicSource, unlabelled_batches
 from suffice.privacy.calibrate import check_promise
@@ -84,15 +85,18 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
 
     def public(self, source: PublicSource) -> PublicTable:
         """Return the rows, all of whose columns but the label are public, and their pipeline."""
-        rows = self.read_public(open_public(source), source.label, source.features, source.progress)
-        return PublicTable(rows, self.declared_classes(), source)
+        return self.public_table(source, self.declared_classes())
 
     def choose(self, public: PublicTable) -> NoisySums | RandomisedLabels:
         """Return the way to release that public rows predict to be best."""
         asked = [(self.epsilon, self.delta)]
         every = candidates(public.rows, len(public.classes), self.mechanism, asked)
-        request = (self.epsilon, self.delta, self.mechanism)
-        return operator_procedure(public, public.classes, request, choose(every))
+        request = {
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+        }
+        return operator_procedure(public, request, choose(every))
 
     def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> OperatorPlan:
         """Return what each mechanism would do at each epsilon, from public rows alone."""
@@ -135,7 +139,7 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
             best.mechanism,
             guarantee,
             procedure.deviation(exact),
-            procedure.coordinates,
+            len(rows.pipeline.outputs) * operator_columns(len(public.classes)),
             best.whitened,
             best.utility,
         )

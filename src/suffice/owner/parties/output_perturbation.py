@@ -44,7 +44,12 @@ class _ReleasedModel(PartyProcedure):
     def details(self) -> dict[str, Any]:
         """Return the details of a model file."""
         figures = dict.fromkeys(("risk", "risk_low", "risk_high", "parameter_bound"))
-        return {"loss": "logistic", "lam": self._lam, **figures}
+        return {
+            "learner": "FactoredClassifier",
+            "loss": "logistic",
+            "lam": self._lam,
+            **figures,
+        }
 
 
 class Distilled(_ReleasedModel):

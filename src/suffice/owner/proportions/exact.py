@@ -52,6 +52,11 @@ class ExactCounts:
         return RowSet(self._rows.count, self._rows.result(), found_at)
 
     @property
+    def outside(self) -> int:
+        """How many labels were of no class: none, for that is an error here."""
+        return self._labels.outside
+
+    @property
     def fingerprint(self) -> dict[str, bytes]:
         """What identifies the private labels; leaves under the ledger's key only."""
         return self._labels.result()

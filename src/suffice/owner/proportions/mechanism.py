@@ -204,7 +204,7 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
             "delta": self.delta,
             "kappa": self.kappa,
         }
-        return NoisyProportions(public, name, noise, request)
+        return NoisyProportions(public.table, request, public.bags, public.formed, name, noise)
 
     def plan(self, source: BagSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return the predicted distortion of each mechanism, from the bags of a table."""
@@ -225,9 +225,8 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         procedure = self.choose(public)
         sizes, names = public.bags.sizes, public.bags.names
         distortion = procedure.noise.distortion()
-        return ProportionForecast(
-            procedure.mechanism, procedure.promise(), names, sizes, distortion
-        )
+        (promise,) = procedure.guarantees(procedure.accumulator(identified=False))
+        return ProportionForecast(procedure.mechanism, promise, names, sizes, distortion)
 
     def _bags(self, table: Table, bags: Any, classes: Classes) -> Bags:
         if isinstance(bags, Release):

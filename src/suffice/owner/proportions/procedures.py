@@ -9,16 +9,14 @@ import numpy as np
 
 from suffice.errors import TableError
 from suffice.models.simplex import nearest_proportions
-from suffice.owner.mechanism import Procedure
+from suffice.owner.labelled import Contents, LabelProcedure
 from suffice.owner.proportions.dirichlet import ScaledCounts
 from suffice.owner.proportions.exact import ExactCounts
 from suffice.owner.proportions.noise import CountNoise
 from suffice.owner.public_rows import PublicTable
-from suffice.owner.publish import PrivateIdentity
-from suffice.owner.scaling import as_scaled
 from suffice.owner.source import LabelledBatch
-from suffice.privacy.guarantee import Assumption, Guarantee, Unit
-from suffice.release.artifact import Part, Release
+from suffice.privacy.events import Event
+from suffice.privacy.guarantee import Assumption, Kind
 from suffice.strict_json import canonical
 from suffice.tables.bags import Bags
 
@@ -56,82 +54,60 @@ class BaggedTable:
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyProportions(Procedure[ExactCounts]):
-    """Class counts with noise, and the proportions nearest to them.
+class NoisyProportions(LabelProcedure[ExactCounts]):
+    """Class counts of bags with noise, and the proportions nearest to them.
 
-    ``mechanism`` is the name of ``noise``; ``request`` are the fields that the owner asked with.
+    ``mechanism`` is the name of ``noise``; ``formed`` says how the bags came about.
     """
 
     kind = "proportions"
-    public: BaggedTable
+    bags: Bags
+    formed: Assumption
     mechanism: str
     noise: CountNoise
-    request: Mapping[str, Any]
 
     def accumulator(self, *, identified: bool) -> ExactCounts:
         """Return empty counts."""
         del identified
-        return ExactCounts(self.public.table.rows, self.public.bags, self.public.table.classes)
+        return ExactCounts(self.public.rows, self.bags, self.classes)
 
-    def guarantees(self, exact: ExactCounts) -> tuple[Guarantee, ...]:
-        """Return the one promise, per label."""
+    def event(self, exact: ExactCounts | None) -> Event:
+        """Return what one label costs: it was known from the sizes of the bags."""
         del exact
-        return (self.promise(),)
+        return self.noise.event
 
-    def promise(self) -> Guarantee:
-        """Return what is promised about each label."""
-        overlap, noise = self.public.bags.overlap, self.noise
-        several = f", up to {overlap} of them" if overlap > 1 else ""
-        one_direction = isinstance(noise, ScaledCounts) and noise.rule != "exact"
-        guarantee = Guarantee(
-            unit=Unit.LABEL,
-            event=noise.event,
-            delta=0.0 if noise.event.pure else self.request["delta"],
-            kind=noise.kind,
-            public=(
-                "the feature columns of every row",
-                f"which bags a row is in{several} (and so their sizes)",
-                "the class list",
-            ),
-            assumptions=(self.public.formed, *([_ONE_DIRECTION] if one_direction else [])),
-        )
-        return as_scaled(guarantee, self.public.table.rows.pipeline.origin)
+    @property
+    def promise_kind(self) -> Kind:
+        """Whether the guarantee is global: a scaled Dirichlet's is not."""
+        return self.noise.kind
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """How the bags came about, and what the paper's rules for sigma leave out."""
+        one_direction = isinstance(self.noise, ScaledCounts) and self.noise.rule != "exact"
+        return (self.formed, *([_ONE_DIRECTION] if one_direction else []))
+
+    @property
+    def shown(self) -> Iterable[str]:
+        """What the guarantee calls public."""
+        several = f", up to {self.bags.overlap} of them" if self.bags.overlap > 1 else ""
+        bags = f"which bags a row is in{several} (and so their sizes)"
+        return ("the feature columns of every row", bags, "the class list")
 
     def parameters(self, exact: ExactCounts) -> Mapping[str, Any]:
         """Return the public description of the request."""
-        table = self.public.table
-        return {
-            "kind": self.kind,
-            **self.request,
-            "classes": list(table.classes),
-            "bags": hashlib.sha256(canonical(list(self.public.bags.names))).hexdigest(),
-            "rows": exact.row_set(None).hash,
-            "pipeline": table.rows.pipeline.digest(),
-        }
+        names = hashlib.sha256(canonical(list(self.bags.names))).hexdigest()
+        return {**super().parameters(exact), "bags": names}
 
-    def identity(self, exact: ExactCounts, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
-        """Return the fingerprint of the labels."""
-        del guarantees
-        return PrivateIdentity(exact.fingerprint)
-
-    def draw(self, exact: ExactCounts, guarantees: tuple[Guarantee, ...]) -> Release:
-        """Return the release, with fresh noise."""
-        table, bags = self.public.table, self.public.bags
+    def contents(self, exact: ExactCounts) -> Contents:
+        """Return noisy counts and proportions."""
+        sizes = self.bags.sizes
         noisy = self.noise.draw(exact.result())
-        shares = nearest_proportions(noisy / bags.sizes[:, None])
-        return Release(
-            kind=self.kind,
-            arrays={
-                "proportions": shares / shares.sum(axis=1, keepdims=True),
-                "counts": np.ascontiguousarray(noisy),
-                "sizes": bags.sizes.astype(np.int64),
-            },
-            details={
-                "classes": list(table.classes),
-                "bags": list(bags.names),
-                "mechanism": self.mechanism,
-            },
-            parts=(Part(exact.row_set(table.found_at), guarantees),),
-            pipeline=table.rows.pipeline,
-            noise=self.noise.covariance(),
-        )
+        shares = nearest_proportions(noisy / sizes[:, None])
+        arrays = {
+            "proportions": shares / shares.sum(axis=1, keepdims=True),
+            "counts": np.ascontiguousarray(noisy),
+            "sizes": sizes.astype(np.int64),
+        }
+        details = {"bags": list(self.bags.names), "mechanism": self.mechanism}
+        return arrays, details, self.noise.covariance()

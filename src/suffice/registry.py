@@ -1,0 +1,32 @@
+"""Everything that a new mechanism brings, registered with one call.
+
+Command line, planner, auditor and learner look a mechanism up where it was registered, and hold no
+list of their own. What ships with the package is registered in the same tables.
+"""
+
+from collections.abc import Callable, Iterable
+
+from suffice.audit.case import Case
+from suffice.audit.registry import register_cases
+from suffice.learner.fit import Learning, register_learner
+from suffice.owner.mechanism import Mechanism, register_mechanism
+from suffice.release.kinds import Kind, register_kind
+
+__all__ = ["register"]
+
+
+def register(
+    mechanism: type[Mechanism],  # type: ignore[type-arg]  # of whatever may be seen
+    kind: Kind,
+    audit_cases: Callable[[], Iterable[Case]],
+    learner: Learning,
+) -> None:
+    """Add a mechanism, the kind of its releases, its audit cases, and what learns from it.
+
+    From then on ``suffice release``, ``plan``, ``inspect``, ``audit`` and ``fit`` know it, ledgers
+    charge it, and its releases merge as the kind says.
+    """
+    register_kind(kind)
+    register_mechanism(mechanism)
+    register_cases(kind.name, audit_cases)
+    register_learner(kind.name, learner)
