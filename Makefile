@@ -32,8 +32,9 @@ format: .venv/made  ## let ruff rewrite the layout
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-docs: .venv/made  ## write docs/cli.md anew, and the site into build/docs; warnings are errors
+docs: .venv/made  ## write docs/cli.md and the import graph anew, and the site into build/docs
 	$(PY) -m suffice.cli.reference > docs/cli.md
+	$(PY) docs/import_graph.py
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
 	@echo build/docs/index.html
 

@@ -41,9 +41,10 @@ from suffice.transport.protocol import grant, propose
 
 OLD = Path(__file__).parents[1] / "fixtures" / "version1"
 RECORD = {"unit": "record", "epsilon": 1.0, "delta": 1e-6, "count": 8}
-RNG = np.random.default_rng(0)
-X, Y = RNG.normal(size=(60, 3)), RNG.integers(0, 2, 60)
-OTHER = RNG.normal(size=(60, 3))
+_rng = np.random.default_rng(0)
+X, Y = _rng.normal(size=(60, 3)), _rng.integers(0, 2, 60)
+OTHER = _rng.normal(size=(60, 3))
+del _rng  # tests draw from the fixture
 ROWS_HASH = MeanOperator(1.0).public_rows(X).pipeline.origin.rows[0]
 STRENGTH = {
     Origin.PRIVATE_ROWS: 0,
@@ -286,10 +287,10 @@ def test_no_chain_of_uses_makes_an_origin_stronger(origin, chain):
 
 
 @pytest.mark.parametrize("batch", [7, 60])
-def test_shared_rows_are_counted_with_their_copies(batch):
+def test_shared_rows_are_counted_with_their_copies(batch, rng):
     words = np.array(["a", "b"])[(X[:, 0] > 0).astype(int)]
     public = pyarrow.table({"x": X[:, 1], "w": words}).slice(0, 20)
-    private = pyarrow.table({"w": words, "x": X[:, 1]}).slice(10).take(RNG.permutation(50))
+    private = pyarrow.table({"w": words, "x": X[:, 1]}).slice(10).take(rng.permutation(50))
     twice = pyarrow.concat_tables([public, public.slice(15)])
     parts = pyarrow.Table.from_batches(private.to_batches(max_chunksize=batch))
     names = ("x", "w")
@@ -299,14 +300,14 @@ def test_shared_rows_are_counted_with_their_copies(batch):
     assert shared_rows(open_table(public), open_table(private.slice(0, 0)), names) == (0, 20)
 
 
-def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(capsys):
+def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(capsys, rng):
     mixed = np.vstack([OTHER[:5], X[:3]])
     owner = Rados(**RECORD, standardize=mixed)
     with pytest.warns(SharedRowsWarning, match="3 of the 8 rows that scales come from"):
         release = owner.release(X, Y, ledger=None)
     assert owner.release(X, Y, ledger=None).rows == 60  # here every warning would be an error
     assert "3 of the 8 rows that scales come from" in capsys.readouterr().err
-    apart = owner.release(RNG.normal(size=(60, 3)), Y, ledger=None)
+    apart = owner.release(rng.normal(size=(60, 3)), Y, ledger=None)
     assert not capsys.readouterr().err
     assert release.guarantee == apart.guarantee
     assert release.pipeline.to_json() == apart.pipeline.to_json()

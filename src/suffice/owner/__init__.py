@@ -1,4 +1,5 @@
 """The owner's side of the wall: private records live here and nowhere else.
 
-`mean_operator` computes, `ledger` pays, `publish` lets go. What leaves is a Release.
+`mechanism` is the contract of every release, `ledger` pays, `publish` lets go. What leaves is a
+Release.
 """

@@ -89,9 +89,8 @@ P = TypeVar("P", bound=Public)
 class Procedure(ABC, Generic[E]):
     """One calibrated way to make a release; chosen before anything private is read.
 
-    ``kind`` is that of the release. ``draws_while_reading``: noise or secret signs are drawn row by
-    row, so that rows may be taken in only after they were paid for; the engine cannot be another
-    machine then.
+    ``kind`` is that of the release. ``draws_while_reading``: noise is drawn row by row, so that rows
+    may be taken in only after they were paid for; the engine cannot be another machine then.
     """
 
     kind: ClassVar[str]
@@ -220,7 +219,7 @@ def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) ->
 
     def draw() -> Release:
         drawn = exact
-        if late:  # secret signs, or noise on every row: only after the debit
+        if late:  # noise on every row: only after the debit
             again = procedure.accumulator(identified=False)
             drawn = fold(public.batches(), again, source.progress)
         return procedure.draw(drawn, guarantees)

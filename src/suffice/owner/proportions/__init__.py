@@ -1,1 +1,1 @@
-"""Label proportions of sets: counted, noised, planned."""
+"""Label proportions of bags: counted, noised, planned."""

@@ -24,7 +24,7 @@ from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.release.codec import decode
 from suffice.tables.labels import label_codes
 
-OLD = Path(__file__).parents[1] / "fixtures" / "version1"
+OLD = Path(__file__).parents[2] / "fixtures" / "version1"
 HELD = json.loads((OLD / "ledger.json").read_text())
 for _line in HELD["balances"]:  # composition is a matter of floats, to a dozen digits
     _line[4] = round(_line[4], 9)

@@ -20,7 +20,6 @@ from suffice.owner.parties.procedures import Round
 from suffice.owner.parties.votes import from_shares, operator_weights
 from suffice.privacy.guarantee import Budget, Unit
 
-rng = np.random.default_rng(5)
 AUX = auxiliary_rows()
 ROWS = AUX.given
 THREE = (0, 1, 2)
@@ -107,7 +106,7 @@ def test_the_certificate_holds_at_the_released_point():
     assert np.linalg.norm(gradient.astype(float)) <= way.certificate
 
 
-def test_private_auxiliary_rows_cost_more_and_only_where_they_can():
+def test_private_auxiliary_rows_cost_more_and_only_where_they_can(rng):
     declared = AuxiliaryRows.read(
         ROWS, pipeline=AuxiliaryRows.read(rng.normal(size=(50, 3))).pipeline
     )
@@ -136,7 +135,7 @@ def test_private_auxiliary_rows_cost_more_and_only_where_they_can():
 
 @pytest.mark.parametrize("method", ["soft", "vote"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_party_and_a_row_together_move_the_minimiser_by_no_more(method, classes):
+def test_a_party_and_a_row_together_move_the_minimiser_by_no_more(method, classes, rng):
     pipeline = AuxiliaryRows.read(rng.normal(size=(50, 3)), intercept=0.5).pipeline
     generator, largest = np.random.default_rng(9), 0.0
     for _ in range(10):
@@ -158,7 +157,7 @@ def test_a_party_and_a_row_together_move_the_minimiser_by_no_more(method, classe
     assert 0.1 * stated(way) < largest <= stated(way)
 
 
-def test_averaged_parameters_cannot_leave_their_ball():
+def test_averaged_parameters_cannot_leave_their_ball(rng):
     sent = [PartyContribution.of_parameters(f"p{i}", rng.normal(size=4), AUX) for i in range(3)]
     limit = output_perturbation.largest_parameters(AUX, 2, 1e-4)
     longest = np.zeros((1, 4), dtype=np.int64)
@@ -176,7 +175,7 @@ def test_averaged_parameters_cannot_leave_their_ball():
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("method", ["soft", "vote", "average"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, classes):
+def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, classes, rng):
     """The mean square of 800 drawn models about the exact one, in stated variances: near one.
 
     Of 3,200 numbers or more its deviation is at most .025, of which five are allowed (1 in 1e6);
@@ -185,7 +184,7 @@ def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, cl
     ensemble = PrivateEnsemble(150.0, 1e-5, method=method, classes=range(classes), lam=0.5)
     parties = Enrolled.of(4)
     way = ensemble.procedure(AUX, parties)
-    sent = _sent(method, classes)
+    sent = _sent(method, classes, rng)
     total = ensemble.gathered(sent, AUX, parties).total
     stated = ensemble.guarantees(AUX, enrolled=parties)
     exact = way.integers(total) * math.sqrt(way.covariance().variance / way.noise.variance)
@@ -198,7 +197,7 @@ def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, cl
     assert np.abs(errors.mean(axis=0)).max() < 5.5 / math.sqrt(800)
 
 
-def _sent(method: str, classes: int) -> list[PartyContribution]:
+def _sent(method: str, classes: int, rng: np.random.Generator) -> list[PartyContribution]:
     """Return what four parties send that agree about the rows."""
     told = {"classes": tuple(range(classes))}
     if method != "average":

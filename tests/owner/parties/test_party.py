@@ -27,10 +27,11 @@ from suffice.owner.parties.contribution import (
 )
 from suffice.owner.parties.votes import from_codes, from_shares, operator_weights
 
-rng = np.random.default_rng(11)
-ROWS = rng.normal(size=(40, 3)) * [4.0, 1.0, 0.2]
+_rng = np.random.default_rng(11)
+ROWS = _rng.normal(size=(40, 3)) * [4.0, 1.0, 0.2]
 AUX = AuxiliaryRows.read(ROWS)
-X = rng.normal(size=(60, 3)) * [4.0, 1.0, 0.2]
+X = _rng.normal(size=(60, 3)) * [4.0, 1.0, 0.2]
+del _rng  # tests draw from the fixture
 Y = np.digitize(X[:, 0] / 4 + X[:, 1], [-0.5, 0.5])
 NAMES = np.array(["low", "mid", "high"])
 
@@ -176,13 +177,13 @@ def test_votes_that_do_not_fit_are_refused_before_they_leave():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_an_operator_is_the_sum_that_integers_give(classes):
+def test_an_operator_is_the_sum_that_integers_give(classes, rng):
     votes = rng.integers(0, classes, 40)
     part = PartyContribution.of("a", votes, AUX, classes=tuple(range(classes)))
     assert part.array.tolist() == operator_by_hand(AUX.codes, votes, classes)
 
 
-def test_the_grid_is_fine_where_there_are_few_rows_and_sums_always_fit():
+def test_the_grid_is_fine_where_there_are_few_rows_and_sums_always_fit(rng):
     few = AuxiliaryRows.read(ROWS)
     many = AuxiliaryRows.read(rng.normal(size=(30_000, 3)))
     assert few.step / few.pipeline.norm_bound < many.step / many.pipeline.norm_bound < 2.0**-16
@@ -211,7 +212,7 @@ def test_the_grid_has_the_name_of_its_codes():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_parameters_are_held_to_the_ball_of_minimisers(classes):
+def test_parameters_are_held_to_the_ball_of_minimisers(classes, rng):
     declared = tuple(range(classes))
     theta = rng.normal(size=4 if classes == 2 else (4, classes))
     part = PartyContribution.of_parameters("a", theta, AUX, classes=declared, lam=0.01)
@@ -247,6 +248,7 @@ def test_minimisers_on_any_rows_lie_in_that_ball(classes):
 
 
 def example(statistic: str = "operator", classes: int = 3) -> PartyContribution:
+    rng = np.random.default_rng(12)
     if statistic == "parameters":
         return PartyContribution.of_parameters("clinic 7", rng.normal(size=4), AUX)
     votes = rng.integers(0, classes, 40)

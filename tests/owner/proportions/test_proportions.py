@@ -94,7 +94,7 @@ def test_a_release_holds_noisy_counts_and_their_projection(name):
     assert "not decided by looking at its label" in str(guarantee)
 
 
-def test_the_projection_is_the_nearest_point_of_the_simplex():
+def test_the_projection_is_the_nearest_point_of_the_simplex(rng):
     """Against a slow twin: bisection for the shift."""
     noisy = rng.normal(0.2, 0.5, (40, 5))
     for row, found in zip(noisy, nearest_proportions(noisy), strict=True):
@@ -105,7 +105,7 @@ def test_the_projection_is_the_nearest_point_of_the_simplex():
         np.testing.assert_allclose(found, np.maximum(row - low, 0), atol=1e-9)
 
 
-def test_the_name_of_the_rows_does_not_depend_on_how_sets_are_given():
+def test_the_name_of_the_rows_does_not_depend_on_how_sets_are_given(rng):
     table = pa.table({"a": X[:, 0], "ward": BAGS, "sick": Y})
     by_column = mechanism().release(table, bags="ward", label="sick", ledger=None)
     order = rng.permutation(ROWS)

@@ -11,9 +11,6 @@ from suffice.owner.operator.forecast import SIGNALS, PublicMoments
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.shaping import whitening
 
-rng = np.random.default_rng(8)
-
-
 # --- whitening
 
 
@@ -26,7 +23,7 @@ def margin_noise(transform: np.ndarray, moment: np.ndarray, lam: float, curvatur
 
 
 @pytest.mark.parametrize("lam", [0.1, 1.0])
-def test_no_shape_with_these_eigenvectors_has_less_margin_noise(lam):
+def test_no_shape_with_these_eigenvectors_has_less_margin_noise(lam, rng):
     rows = rng.normal(size=(300, 6)) * 10.0 ** -np.linspace(0, 2, 6) @ rng.normal(size=(6, 6))
     moment = rows.T @ rows / len(rows)
     values, vectors = np.linalg.eigh(moment)
@@ -44,7 +41,7 @@ def test_no_shape_with_these_eigenvectors_has_less_margin_noise(lam):
 # --- the formulas
 
 
-def test_the_correlation_is_the_one_of_the_assumed_signal():
+def test_the_correlation_is_the_one_of_the_assumed_signal(rng):
     """Simulates mu = S beta + noise with beta of no direction, and correlates scores with labels.
 
     The prediction is a ratio of means; in 150 draws of 40 coordinates that is within 2 %.
@@ -64,7 +61,7 @@ def test_the_correlation_is_the_one_of_the_assumed_signal():
     assert predicted.correlation == pytest.approx(covariance / spread, rel=0.05)
 
 
-def test_margin_noise_is_that_at_the_penalty_of_no_noise():
+def test_margin_noise_is_that_at_the_penalty_of_no_noise(rng):
     """So that it grows with the noise, though a learner would penalise more."""
     rows = rng.normal(size=(2000, 40)) * 2.0 ** -np.linspace(0, 4, 40)
     moments = PublicMoments.of(rows, 2000, 2)
@@ -77,7 +74,7 @@ def test_margin_noise_is_that_at_the_penalty_of_no_noise():
     assert predicted.margin_noise == pytest.approx(noise_alone, rel=1e-9)
 
 
-def test_less_noise_than_that_of_sampling_gains_hardly_anything():
+def test_less_noise_than_that_of_sampling_gains_hardly_anything(rng):
     rows = rng.normal(size=(500, 10))
     moments = PublicMoments.of(rows, 500, 2)
     none, little, much = (
@@ -138,7 +135,7 @@ def test_predictions_rank_as_simulated_accuracies_do():
                     assert accuracy[here][i] > accuracy[here][j]
 
 
-def test_the_forecast_is_the_best_candidate():
+def test_the_forecast_is_the_best_candidate(rng):
     X = rng.normal(size=(300, 8))
     operator = MeanOperator(epsilon=1.0, delta=1e-6)
     ways = candidates(operator.public_rows(X), 2, "auto", [(1.0, 1e-6)])

@@ -24,10 +24,11 @@ from suffice.release.artifact import Release
 
 ALARM = 1e-6
 ROWS, WIDTH = 40, 5
-rng = np.random.default_rng(3)
-X = rng.normal(size=(ROWS, WIDTH)) @ rng.normal(size=(WIDTH, WIDTH))
+_rng = np.random.default_rng(3)
+X = _rng.normal(size=(ROWS, WIDTH)) @ _rng.normal(size=(WIDTH, WIDTH))
 PUBLIC = MeanOperator(epsilon=1.0, clip=1.0).public_rows(X)
-LABELS = {classes: rng.integers(0, classes, ROWS) for classes in (2, 3)}
+LABELS = {classes: _rng.integers(0, classes, ROWS) for classes in (2, 3)}
+del _rng  # tests draw from the fixture
 
 
 def whitened_shape(lam: float = 0.1) -> Shape:
@@ -97,7 +98,7 @@ def test_sums_beyond_64_bits_on_the_way_do_not_wrap():
     assert found.tolist() == [[2**60], [-(2**60)]]
 
 
-def test_the_way_back_undoes_the_shape():
+def test_the_way_back_undoes_the_shape(rng):
     sums = rng.integers(-(2**40), 2**40, (3, WIDTH + 1))
     back = FINE.apply(sums) @ FINE.back().T
     assert np.abs(back - sums).max() < np.abs(FINE.back()).sum(axis=1).max()  # half a step each
@@ -107,7 +108,7 @@ def test_the_way_back_undoes_the_shape():
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_norms_bound_every_row_and_hardly_more(name):
+def test_the_norms_bound_every_row_and_hardly_more(name, rng):
     shape = SHAPES[name]
     codes = np.rint(PUBLIC.sample()[0] / read(LABELS[2], 2, None).step)
     one, two = shape.norms(codes.T)
