@@ -321,6 +321,47 @@ class TestClaims:
             load(promised(crafted_files._from("laplace.suffice"), neighbours="nobody"))
 
 
+class TestNumbers:
+    """What the declared bound and noise cannot give is refused, and nobody computes with it."""
+
+    @pytest.mark.parametrize("value", [1e5, 1e150, -1e200, 1e300, 1e308])
+    @pytest.mark.parametrize(
+        ("name", "array"),
+        [
+            ("laplace.suffice", "mean_operator"),
+            ("mean-operator.suffice", "mean_operator"),
+            ("rados.suffice", "rados"),
+            ("rados-from-rows.suffice", "rados"),
+            ("votes.suffice", "votes"),
+            ("proportions.suffice", "counts"),
+        ],
+    )
+    def test_one_huge_number_is_refused(self, name, array, value):
+        whole = crafted_files._from(name)
+        whole.arrays[array] = whole.arrays[array].copy()
+        whole.arrays[array].flat[0] = value
+        with pytest.raises(CorruptFileError, match="its declared bound and noise cannot give"):
+            load(whole.sealed())
+
+    def test_noise_that_no_integers_hold_is_refused_too(self):
+        for name in ("laplace.suffice", "votes.suffice", "proportions.suffice", "rados.suffice"):
+            whole = crafted_files._from(name)
+            whole.manifest["noise"]["variance"] = 1e300
+            with pytest.raises(CorruptFileError, match="its declared bound and noise cannot give"):
+                load(whole.sealed())
+
+    def test_the_least_noise_of_a_large_epsilon_passes(self):
+        from suffice.owner.operator.mechanism import MeanOperator
+
+        rows = np.random.default_rng(0).normal(size=(40, 3))
+        for mechanism in ("laplace", "knorm"):
+            for epsilon in (1e-6, 1.0, 600.0):
+                made = MeanOperator(epsilon, mechanism=mechanism).release(
+                    rows, np.arange(40) % 2, ledger=None
+                )
+                assert load(encode(made)) == made
+
+
 class TestWords:
     """Words that are one of a few must be one of them; hashes have 64 digits."""
 
@@ -384,7 +425,7 @@ class TestWords:
         release = load(promised(whole, **stated))
         assert f'Taken as public: "nothing" and "{lie}".' in str(release.guarantee)
         assert f'It rests on: "{lie}" ("proved by the auditor").' in str(release.guarantee)
-        assert encode(release) == whole.sealed()
+        assert load(encode(release)).guarantee == release.guarantee
         assert lie not in str(release.guarantee).replace(f'"{lie}"', "")
 
     def test_a_library_has_a_plain_name(self):

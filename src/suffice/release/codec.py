@@ -35,6 +35,7 @@ from suffice.release.container import MOST_BYTES, PART_MAGIC, arrays_of, split
 from suffice.release.covariance import Covariance
 from suffice.release.files import read_bounded
 from suffice.release.kinds import Kind, kind_named
+from suffice.release.reach import check_numbers
 from suffice.tables.pipeline import Pipeline
 
 __all__ = [
@@ -83,6 +84,7 @@ def decode(data: bytes) -> Release:
         with np.errstate(all="ignore"):  # what overflows is found by the checks
             release = _assemble(kind, fields, arrays_of(payload), signature)
             check_claims(release)
+            check_numbers(release)
     except ReleaseError:
         raise
     except (ParameterError, TypeError, KeyError, AttributeError) as error:

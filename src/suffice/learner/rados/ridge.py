@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from suffice.errors import ParameterError
+from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.base import FIGURES, TwoClasses
 from suffice.learner.rados.moments import RadoMoments, moments_of
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
@@ -87,6 +87,8 @@ class RadoRidge(TwoClasses):
             found = constant if self.intercept_only_ else found
         self.coef_ = np.zeros(len(known.operator))
         self.coef_[-len(found.parameters) :] = found.parameters
+        if not np.isfinite(self.coef_).all():
+            raise OptimisationError("the rados are too large, or too uneven, for least squares.")
         self.lam_, self.risk_ = 2 * found.lam, found.risk
         return self
 
