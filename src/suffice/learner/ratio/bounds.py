@@ -1,11 +1,11 @@
 """What is proved about the error of ratios by mean embeddings (Iyer et al. 2016, Theorem 1).
 
-With probability 1 - delta, for M sets of sizes n_i and a set U of n_u rows,
+With probability 1 - delta, for M bags of sizes n_i and a table U of n_u rows,
 
     ||rho^ - rho|| <= sqrt(sum_i C(n_i)^2) / s (1 + Q) + Q C(n_u),
     C(n) = 2 / sqrt(n) + sqrt(ln(2 (2M + 1) / delta) / (2n)),   Q = maxsing(P) / s
 
-with s the smallest singular value of the sets' mean embeddings, here their K-th: with more sets
+with s the smallest singular value of the bags' mean embeddings, here their K-th: with more bags
 than classes the smallest goes to zero although the ratios are identified. Lemma 2 as printed
 divides inside its root; the theorem has it right (docs/errata.md). True for every kernel of norm
 one, for every data set, and far from what happens on most.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.ratio.sets import KnownSets
+from suffice.learner.ratio.bags import KnownBags
 
 __all__ = ["ErrorBound", "lemma4", "proportion_noise"]
 
@@ -36,26 +36,26 @@ class ErrorBound:
     known: bool = True
 
     @classmethod
-    def of(cls, set_gram: np.ndarray, sets: KnownSets, *, normed: bool = True) -> "ErrorBound":
-        """Return the bound of sets with this Gram matrix of mean embeddings."""
-        many, classes = sets.proportions.shape
-        values = np.maximum(np.linalg.eigvalsh(set_gram)[::-1], 0.0)
-        stated = sets.variances if sets.variances is not None else np.zeros(many)
+    def of(cls, bag_gram: np.ndarray, known: KnownBags, *, normed: bool = True) -> "ErrorBound":
+        """Return the bound of bags with this Gram matrix of mean embeddings."""
+        many, classes = known.proportions.shape
+        values = np.maximum(np.linalg.eigvalsh(bag_gram)[::-1], 0.0)
+        stated = known.variances if known.variances is not None else np.zeros(many)
         return cls(
             float(np.sqrt(values[classes - 1])),
-            float(np.linalg.norm(sets.proportions, 2)),
-            sets.sizes,
+            float(np.linalg.norm(known.proportions, 2)),
+            known.sizes,
             np.repeat(stated[:, None], classes, axis=1),
-            normed and sets.variances is not None,
+            normed and known.variances is not None,
         )
 
     @property
     def condition(self) -> float:
-        """Q(D), the condition number of the sets."""
+        """Q(D), the condition number of the bags."""
         return self.largest_proportion / max(self.smallest, 1e-300)
 
     def __call__(self, size: float, delta: float = 0.05) -> float:
-        """Return the bound for a set of ``size`` rows, noise of private proportions included.
+        """Return the bound for a table of ``size`` rows, noise of private proportions included.
 
         The noise adds its own term, ||P~ - P^||_F / s (Section 3.1), at half of delta.
         """

@@ -20,7 +20,7 @@ __all__ = ["QuaPyClassRatio"]
 class QuaPyClassRatio(ClassRatio, BaseQuantifier):
     """Computes class prevalences under QuaPy's names: ``fit(X, y)``, then ``predict(X)``.
 
-    Not private: it learns from plain labels, the rows of each class a set. Parameters are those of
+    Not private: it learns from plain labels, the rows of each class a bag. Parameters are those of
     `ClassRatio`. Works in QuaPy's evaluation and model selection as its own quantifiers do.
     """
 

@@ -18,7 +18,7 @@ def ae(true: Any, estimated: Any) -> Any:
 def rae(true: Any, estimated: Any, eps: float) -> Any:
     """Return the relative absolute error: the mean over classes of |p - p^| / p.
 
-    Both are first smoothed by ``eps``, as a rule 1 / (2 rows of the set).
+    Both are first smoothed by ``eps``, as a rule 1 / (2 rows of the table).
     """
     p, q = (_smooth(value, eps) for value in _pair(true, estimated))
     return (np.abs(q - p) / p).mean(axis=-1)
