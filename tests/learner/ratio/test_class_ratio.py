@@ -9,7 +9,7 @@ from sklearn.base import clone
 from suffice.errors import ForeignRowsError, ParameterError, SufficeError, TableError
 from suffice.learner.ratio.calibration import calibrated
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.ratio.quapy_adapter import QuaPyClassRatio
+from suffice.learner.ratio.quapy import QuaPyClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
 
 CENTRES = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])

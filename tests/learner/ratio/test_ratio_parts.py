@@ -9,13 +9,18 @@ from scipy.special import softmax
 from suffice.errors import ParameterError
 from suffice.learner.ratio.bag_likelihood import fit_bag_likelihood
 from suffice.learner.ratio.bags import KnownBags, given_bags
-from suffice.learner.ratio.bounds import ErrorBound, lemma4, proportion_noise
 from suffice.learner.ratio.calibration import LabelCounts, calibrated, calibrated_by_bags
 from suffice.learner.ratio.collecting import Collector, RowKeeper
 from suffice.learner.ratio.embeddings import KERNELS, FourierSums, KernelSums, LinearSums
-from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding
+from suffice.learner.ratio.mean_embedding import (
+    CellGram,
+    ErrorBound,
+    MeanEmbedding,
+    lemma4,
+    proportion_noise,
+)
+from suffice.learner.ratio.quapy import ae, nkld, rae
 from suffice.learner.ratio.resampling import balanced_groups, drawn_again
-from suffice.learner.ratio.scores import ae, nkld, rae
 from suffice.models.simplex import nearest_proportions
 
 SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])

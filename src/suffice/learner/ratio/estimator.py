@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from suffice.errors import ParameterError
 from suffice.learner.base import Learner, plain_pipeline
 from suffice.learner.ratio.bags import FEWEST_ROWS, KnownBags, given_bags, released_bags
-from suffice.learner.ratio.bounds import ErrorBound
 from suffice.learner.ratio.collecting import Collector
 from suffice.learner.ratio.embeddings import KERNELS
-from suffice.learner.ratio.mean_embedding import MeanEmbedding
+from suffice.learner.ratio.mean_embedding import ErrorBound, MeanEmbedding
 from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, resampled_ends
 from suffice.learner.rows import mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
