@@ -1,4 +1,4 @@
-"""From labels of public sets to class ratios of a new one, by two commands."""
+"""From labels of public bags to class ratios of a new table, by two commands."""
 
 import json
 
@@ -13,7 +13,7 @@ from suffice.errors import ParameterError
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    """Two sets of 600 public rows, a fifth and four fifths of them sick, and a new set at half."""
+    """Two bags of 600 public rows, a fifth and four fifths sick, and a new table at half."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(3)
 
@@ -22,8 +22,8 @@ def desk(tmp_path, monkeypatch):
         a, b = rng.normal(size=(2, count))
         return pd.DataFrame({"a": a + 2 * sick, "b": b, "sick": sick})
 
-    sets = [people(600, share).assign(clinic=name) for name, share in (("n", 0.2), ("s", 0.8))]
-    table = pd.concat(sets, ignore_index=True)
+    bags = [people(600, share).assign(clinic=name) for name, share in (("n", 0.2), ("s", 0.8))]
+    table = pd.concat(bags, ignore_index=True)
     table.to_parquet("labelled.parquet")
     table.drop(columns="sick").to_parquet("rows.parquet")
     new = people(600, 0.5)
@@ -40,16 +40,16 @@ def call(*words: str) -> str:
 def test_ratios_come_from_a_release_and_public_rows_alone(desk, tmp_path):
     call(
         "release", "proportions", "labelled.parquet", "--label", "sick", "--bag", "clinic",
-        "--epsilon", "1", "--no-ledger", "-o", "sets.suffice",
+        "--epsilon", "1", "--no-ledger", "-o", "bags.suffice",
     )  # fmt: skip
-    words = ("ratio", "sets.suffice", "new.parquet", "--rows", "rows.parquet", "--bag", "clinic")
+    words = ("ratio", "bags.suffice", "new.parquet", "--rows", "rows.parquet", "--bag", "clinic")
     found = json.loads(call(*words, "--json", "--plot", "ratio.svg"))
     assert found["classes"] == [0, 1]
     assert sum(found["ratios"]) == pytest.approx(1)
     assert found["ratios"][1] == pytest.approx(desk, abs=0.12)
     assert found["low"][1] <= found["ratios"][1] <= found["high"][1]
     assert (tmp_path / "ratio.svg").read_text().startswith("<?xml")
-    assert "share of each class" in call(*words)
+    assert "proportion of each class" in call(*words)
 
 
 @pytest.mark.usefixtures("desk")

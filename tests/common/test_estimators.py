@@ -16,7 +16,7 @@ from suffice.learner.rados.adaboost import AdaBoostLinear
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.ratio.quapy_adapter import QuaPyClassRatio
+from suffice.learner.ratio.quapy import QuaPyClassRatio
 from suffice.learner.sklearn_names import InvalidParameterError
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.votes import VoteClassifier

@@ -16,8 +16,7 @@ import quapy as qp
 from quapy.method.aggregative import EMQ, KDEyML
 from sklearn.linear_model import LogisticRegression
 
-from suffice.learner.ratio.quapy_adapter import QuaPyClassRatio
-from suffice.learner.ratio.scores import ae, nkld, rae
+from suffice.learner.ratio.quapy import QuaPyClassRatio, ae, nkld, rae
 
 Sets = dict[str, np.ndarray]
 

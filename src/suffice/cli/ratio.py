@@ -19,13 +19,14 @@ def register(app: typer.Typer) -> None:
 
 def ratio(
     files: Annotated[
-        list[Path], typer.Argument(help="Releases of proportions, several owners', then one set.")
+        list[Path],
+        typer.Argument(help="Releases of proportions, several owners', then the new table."),
     ],
     rows: Annotated[
-        list[Path], typer.Option(help="The public rows of the released sets; repeat it for more.")
+        list[Path], typer.Option(help="The public rows of the released bags; repeat it for more.")
     ],
     bag: Annotated[
-        list[str], typer.Option(help="The column of sets; several, as they were released.")
+        list[str], typer.Option(help="The column of bags; several, as they were released.")
     ],
     method: Annotated[
         str,
@@ -38,7 +39,7 @@ def ratio(
     plot: Annotated[Path | None, typer.Option(help="Draw it: an SVG, PNG or PDF file.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Estimate the share of each class in an unlabelled set: suffice ratio FILE... SET."""
+    """Estimate the proportion of each class in a new table: suffice ratio FILE... TABLE."""
     from suffice.errors import ParameterError
     from suffice.learner.ratio.estimator import ClassRatio
     from suffice.pages.plots import check_plot
@@ -48,7 +49,7 @@ def ratio(
     check_outputs(plot, reads=[*files, *rows])
     *releases, unlabelled = files
     if not releases:
-        raise ParameterError("give one release or more, and the unlabelled set last.")
+        raise ParameterError("give one release or more, and the unlabelled table last.")
     if plot is not None:
         check_plot(plot)
     tables = [open_table(path) for path in rows]
@@ -79,15 +80,15 @@ def ratio(
         return
     lines = zip(model.classes_, shares, low, high, strict=True)
     show_table(
-        f"share of each class, with {100 * level:g} % intervals (method: {model.method_})",
-        ("class", "share", "from", "to"),
+        f"proportion of each class, with {100 * level:g} % intervals (method: {model.method_})",
+        ("class", "proportion", "from", "to"),
         [(str(name), *(f"{value:.4f}" for value in values)) for name, *values in lines],
     )
     errors = ", ".join(f"{name} {error:.3f}" for name, error in model.held_back_error_.items())
     show_pairs(
         [
-            ("error", f"{errors} (L2, root mean square on parts of the sets held back)"),
-            ("condition", f"{model.condition_:.3g}, of the sets (Q in Theorem 1)"),
+            ("error", f"{errors} (L2, root mean square on parts of the bags held back)"),
+            ("condition", f"{model.condition_:.3g}, of the bags (Q in Theorem 1)"),
         ]
     )
 
@@ -104,6 +105,6 @@ def _draw(classes: Any, shares: Any, low: Any, high: Any, path: Path) -> None:
     axes.hlines(places, low, high, color="tab:blue", linewidth=2)
     axes.plot(shares, places, "o", color="tab:blue")
     axes.set(yticks=list(places), yticklabels=[str(name) for name in classes], xlim=(0, 1))
-    axes.set_xlabel("share of the set")
+    axes.set_xlabel("proportion of the table")
     axes.invert_yaxis()
     save_plot(figure, path)

@@ -15,7 +15,7 @@ from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import Table, open_table
 
-__all__ = ["design_matrix", "mapped_batches", "mapped_sets", "matching_rows", "matching_sets"]
+__all__ = ["design_matrix", "mapped_bags", "mapped_batches", "matching_bags", "matching_rows"]
 
 
 def mapped_batches(
@@ -67,20 +67,20 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
     return blocks
 
 
-def mapped_sets(
+def mapped_bags(
     data: Any, pipeline: Pipeline, bags: Bags
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield mapped rows and the code of their set, batch by batch; once for each set of a row."""
-    for batch, codes in _with_sets(*_opened(data, pipeline), bags):
-        yield from _set_by_set(pipeline.transform(batch), codes)
+    """Yield mapped rows and the code of their bag, batch by batch; once for each bag of a row."""
+    for batch, codes in _with_bags(*_opened(data, pipeline), bags):
+        yield from _bag_by_bag(pipeline.transform(batch), codes)
 
 
-def matching_sets(
+def matching_bags(
     data: Any, release: Release, bags: Bags
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the rows of a release of sets as `mapped_sets` does, or raise if they are others.
+    """Yield the rows of a release of bags as `mapped_bags` does, or raise if they are others.
 
-    Sets have names, so that the rows of several owners come in any order. That they are the ones
+    Bags have names, so that the rows of several owners come in any order. That they are the ones
     is known, and the error raised, after the last of them.
     """
     table, names = _opened(data, release.pipeline)
@@ -89,19 +89,19 @@ def matching_sets(
     if len(strange):
         k = strange[0]
         raise ForeignRowsError(
-            f"set {bags.names[k]!r} of the release has {sizes[k]} rows; {bags.sizes[k]} were given."
+            f"bag {bags.names[k]!r} of the release has {sizes[k]} rows; {bags.sizes[k]} were given."
         )
-    owners = np.append(_owners(release), -1)  # the code of no set is -1, its owner too
+    owners = np.append(_owners(release), -1)  # the code of no bag is -1, its owner too
     digests = [BagDigest(table.schema, names, bags.names) for _ in release.parts]
-    for batch, codes in _with_sets(table, names, bags):
+    for batch, codes in _with_bags(table, names, bags):
         for owner, digest in enumerate(digests):
             digest.update(batch, np.where(owners[codes] == owner, codes, -1))
-        yield from _set_by_set(_mapped(batch, release.pipeline), codes)
+        yield from _bag_by_bag(_mapped(batch, release.pipeline), codes)
     for digest, part in zip(digests, release.parts, strict=True):
         _check(digest, part.rows, owners=1)
 
 
-def _with_sets(
+def _with_bags(
     table: Table, names: tuple[str, ...], bags: Bags
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
     start = 0
@@ -110,7 +110,7 @@ def _with_sets(
         start += batch.num_rows
 
 
-def _set_by_set(rows: np.ndarray, codes: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _bag_by_bag(rows: np.ndarray, codes: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     for column in codes.T:
         inside = column >= 0
         if inside.any():
@@ -118,12 +118,12 @@ def _set_by_set(rows: np.ndarray, codes: np.ndarray) -> Iterator[tuple[np.ndarra
 
 
 def _owners(release: Release) -> np.ndarray:
-    """Return which part each set belongs to: the sets of one owner after those of another."""
+    """Return which part each bag belongs to: the bags of one owner after those of another."""
     ends = np.cumsum([part.rows.count for part in release.parts])
     last = np.cumsum(release.arrays["sizes"])
     owners = np.searchsorted(ends, last)
     if not np.isin(ends, last).all():
-        raise CorruptFileError("the sizes of the sets do not add up to the rows of their owners.")
+        raise CorruptFileError("the sizes of the bags do not add up to the rows of their owners.")
     return owners
 
 

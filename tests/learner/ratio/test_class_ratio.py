@@ -1,4 +1,4 @@
-"""Class ratios of new sets, from sets with known or released proportions."""
+"""Class ratios of new tables, from bags with known or released proportions."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ from sklearn.base import clone
 from suffice.errors import ForeignRowsError, ParameterError, SufficeError, TableError
 from suffice.learner.ratio.calibration import calibrated
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.ratio.quapy_adapter import QuaPyClassRatio
+from suffice.learner.ratio.quapy import QuaPyClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
 
 CENTRES = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])
@@ -21,8 +21,8 @@ def drawn(rng: np.random.Generator, count: int, shares) -> tuple[np.ndarray, np.
     return CENTRES[labels] + rng.normal(size=(count, 2)), labels
 
 
-def sets(rng: np.random.Generator, proportions, count: int = 600):
-    """Return rows, the set of each, and the labels."""
+def drawn_rows(rng: np.random.Generator, proportions, count: int = 600):
+    """Return rows, the bag of each, and the labels."""
     parts = [drawn(rng, count, shares) for shares in proportions]
     rows, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     return rows, np.repeat(np.arange(len(parts)), count), labels
@@ -37,8 +37,8 @@ THREE = [[0.7, 0.2, 0.1], [0.1, 0.7, 0.2], [0.2, 0.1, 0.7], [0.4, 0.3, 0.3]]
 
 @pytest.mark.parametrize("method", ["mmd", "likelihood"])
 @pytest.mark.parametrize("proportions", [[[0.9, 0.1], [0.1, 0.9]], THREE], ids=["two", "three"])
-def test_ratios_of_new_sets_are_found_whatever_their_shift(method, proportions, rng):
-    rows, bags, labels = sets(rng, proportions)
+def test_ratios_of_new_tables_are_found_whatever_their_shift(method, proportions, rng):
+    rows, bags, labels = drawn_rows(rng, proportions)
     classes = len(proportions[0])
     known = counted(bags, labels, classes) / 600
     model = ClassRatio(method=method)
@@ -52,7 +52,7 @@ def test_ratios_of_new_sets_are_found_whatever_their_shift(method, proportions, 
 
 def test_classify_and_count_would_be_further_off(rng):
     """The best classifier of overlapping classes counts the errors of the majority."""
-    rows, bags, labels = sets(rng, [[0.9, 0.1], [0.1, 0.9]])
+    rows, bags, labels = drawn_rows(rng, [[0.9, 0.1], [0.1, 0.9]])
     model = ClassRatio().fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])
     new, truth = drawn(rng, 2000, [0.95, 0.05])
     counts = np.mean(new[:, 0] > 1.25)  # Bayes' rule at even shares
@@ -60,7 +60,7 @@ def test_classify_and_count_would_be_further_off(rng):
 
 
 def test_it_learns_from_a_release_and_its_intervals_hold_the_truth(rng):
-    rows, bags, labels = sets(rng, [[0.8, 0.2], [0.2, 0.8]])
+    rows, bags, labels = drawn_rows(rng, [[0.8, 0.2], [0.2, 0.8]])
     mechanism = LabelProportions(epsilon=1.0, delta=1e-6)
     release = mechanism.release(rows, labels, bags=bags, ledger=None)
     model = ClassRatio(method="mmd").fit_release(release, rows, bags=bags)
@@ -74,14 +74,14 @@ def test_it_learns_from_a_release_and_its_intervals_hold_the_truth(rng):
         model.fit_release(release, rows[::-1] + 1.0, bags=bags)
 
 
-def test_plain_labels_are_sets_of_one_class(rng):
+def test_plain_labels_are_bags_of_one_class(rng):
     rows, labels = drawn(rng, 900, [0.5, 0.5])
     new, truth = drawn(rng, 900, [0.2, 0.8])
     found = ClassRatio().fit(rows, labels).quantify(new)
     assert found[1] == pytest.approx(truth.mean(), abs=0.06)
 
 
-def test_several_sets_are_answered_one_by_one(rng):
+def test_several_tables_are_answered_one_by_one(rng):
     rows, labels = drawn(rng, 600, [0.5, 0.5])
     model = ClassRatio(method="mmd").fit(rows, labels)
     one, other = drawn(rng, 300, [0.3, 0.7])[0], drawn(rng, 200, [0.9, 0.1])[0]
@@ -91,8 +91,8 @@ def test_several_sets_are_answered_one_by_one(rng):
     assert (both >= 0).all()
 
 
-def test_sets_that_do_not_tell_classes_apart_are_refused(rng):
-    rows, bags, _ = sets(rng, [[0.5, 0.5], [0.5, 0.5]])
+def test_bags_that_do_not_tell_classes_apart_are_refused(rng):
+    rows, bags, _ = drawn_rows(rng, [[0.5, 0.5], [0.5, 0.5]])
     with pytest.raises(ParameterError):
         ClassRatio().fit_proportions(rows, bags, [[0.5, 0.5], [0.5, 0.5]], classes=[0, 1])
     with pytest.raises(ParameterError):
@@ -100,8 +100,8 @@ def test_sets_that_do_not_tell_classes_apart_are_refused(rng):
 
 
 def no_value(cell):
-    """Return rows of two sets, one cell replaced."""
-    rows, bags, _ = sets(np.random.default_rng(0), SKEWED, 100)
+    """Return rows of two bags, one cell replaced."""
+    rows, bags, _ = drawn_rows(np.random.default_rng(0), SKEWED, 100)
     rows[3, 1] = cell
     return rows, bags
 
@@ -109,12 +109,12 @@ def no_value(cell):
 SKEWED = [[0.9, 0.1], [0.1, 0.9]]
 THIRD = [[0.5, 0.25, 0.25], [0.2, 0.4, 0.4], [0.8, 0.1, 0.1]]
 BAD = {
-    "rank": (np.repeat([0, 1, 2], [60, 60, 80]), THIRD, "classes 1, 2 apart.* Form sets that"),
-    "few sets": (None, [[0.5, 0.3, 0.2], [0.2, 0.7, 0.1]], "at least 3 are needed"),
-    "small": (np.repeat([0, 1], [9, 191]), SKEWED, "fewer than 10 rows, 0 among.*join sets"),
-    "unknown class": (None, [[0.8, 0.1, 0.1], SKEWED[1]], "2 sets times 2 classes"),
+    "rank": (np.repeat([0, 1, 2], [60, 60, 80]), THIRD, "classes 1, 2 apart.* Form bags that"),
+    "few bags": (None, [[0.5, 0.3, 0.2], [0.2, 0.7, 0.1]], "at least 3 are needed"),
+    "small": (np.repeat([0, 1], [9, 191]), SKEWED, "fewer than 10 rows, 0 among.*join bags"),
+    "unknown class": (None, [[0.8, 0.1, 0.1], SKEWED[1]], "2 bags times 2 classes"),
     "no class": (np.repeat([0, 1, 2], [60, 60, 80]), [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]],
-                 "class 2 occurs in no set.* leave the class out"),
+                 "class 2 occurs in no bag.* leave the class out"),
     "sum": (None, [[0.9, 0.2], [0.1, 0.9]], "sum to one"),
     "NaN share": (None, [[np.nan, 0.2], [0.1, 0.9]], "between 0 and 1"),
     "no rows": ({"a": range(100), "b": range(100, 200), "c": []}, [*SKEWED, [0.5, 0.5]],
@@ -125,7 +125,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_sets_that_cannot_be_learnt_from_are_refused_with_what_to_change(name):
+def test_bags_that_cannot_be_learnt_from_are_refused_with_what_to_change(name):
     rows, plain = no_value(0.0)
     bags, shares, match = BAD[name]
     classes = [0, 1] if name == "unknown class" else list(range(len(shares[0])))
@@ -153,13 +153,13 @@ def test_cells_without_a_number_are_refused():
             model.interval(no_value(0.0)[0], **wrong)
 
 
-def test_rows_of_a_release_must_be_its_own_in_sets_and_cells(rng):
-    rows, bags, labels = sets(rng, SKEWED, 100)
+def test_rows_of_a_release_must_be_its_own_in_bags_and_cells(rng):
+    rows, bags, labels = drawn_rows(rng, SKEWED, 100)
     with pytest.raises(TableError, match="not in the class list"):
         LabelProportions(epsilon=1.0).release(rows, 2 * labels, bags=bags, ledger=None)
     release = LabelProportions(epsilon=1.0).release(rows, labels, bags=bags, ledger=None)
     model = ClassRatio(method="mmd")
-    with pytest.raises(TableError, match="sets have no rows"):
+    with pytest.raises(TableError, match="have no rows"):
         model.fit_release(release, rows[:100], bags=bags[:100])
     with pytest.raises(TableError, match="not declared"):
         model.fit_release(release, rows, bags=bags + 1)
@@ -196,14 +196,14 @@ def test_the_quantifier_for_quapy_needs_no_quapy(rng):
     assert np.array_equal(model.classes_, [0, 1])
 
 
-def test_names_of_sets_in_errors_are_plain(rng):
+def test_names_of_bags_in_errors_are_plain(rng):
     rows, labels = drawn(rng, 50, [0.5, 0.5])
     with pytest.raises(ParameterError, match="rows, 7 among them"):
         ClassRatio().fit(rows, np.append(7, labels[1:]))
 
 
-def test_one_set_has_the_interval_that_it_has_among_others(rng):
-    """All sets are asked of the same redrawn methods; other draws of rows move ends a little."""
+def test_one_table_has_the_interval_that_it_has_among_others(rng):
+    """All tables are asked of the same redrawn methods; other draws of rows move ends a little."""
     rows, labels = drawn(rng, 400, [0.5, 0.5])
     model = ClassRatio(method="mmd").fit(rows, labels)
     one, other = drawn(rng, 300, [0.3, 0.7])[0], drawn(rng, 300, [0.8, 0.2])[0]
@@ -216,19 +216,19 @@ def test_one_set_has_the_interval_that_it_has_among_others(rng):
 
 
 def test_row_numbers_of_pandas_are_no_feature(rng, tmp_path):
-    rows, bags, labels = sets(rng, [[0.9, 0.1], [0.1, 0.9]])
+    rows, bags, labels = drawn_rows(rng, [[0.9, 0.1], [0.1, 0.9]])
     numbers = np.arange(len(rows))
-    table = pa.table({"x": rows[:, 0], "set": bags, "__index_level_0__": numbers})
+    table = pa.table({"x": rows[:, 0], "bag": bags, "__index_level_0__": numbers})
     pq.write_table(table, tmp_path / "rows.parquet")
     known = counted(bags, labels, 2) / 600
     model = ClassRatio(method="mmd").fit_proportions(
-        tmp_path / "rows.parquet", "set", known, classes=[0, 1]
+        tmp_path / "rows.parquet", "bag", known, classes=[0, 1]
     )
     assert [column.name for column in model.pipeline_.columns] == ["x"]
 
 
-def test_sets_of_several_columns_are_learnt_from_as_they_were_released(rng):
-    rows, bags, labels = sets(rng, THREE)
+def test_bags_of_several_columns_are_learnt_from_as_they_were_released(rng):
+    rows, bags, labels = drawn_rows(rng, THREE)
     table = pa.table(
         {"x": rows[:, 0], "z": rows[:, 1], "ward": bags, "half": bags // 2, "label": labels}
     )
@@ -248,8 +248,8 @@ def test_a_sample_of_the_rows_is_not_calibrated_as_if_it_were_all(rng, monkeypat
         told.extend(options[name] for name in ("whole",) if name in options)
         return calibrated(*given, **options)
 
-    monkeypatch.setattr("suffice.learner.ratio.set_likelihood.calibrated", spy)
-    rows, bags, labels = sets(rng, [[0.9, 0.1], [0.1, 0.9]])
+    monkeypatch.setattr("suffice.learner.ratio.bag_likelihood.calibrated", spy)
+    rows, bags, labels = drawn_rows(rng, [[0.9, 0.1], [0.1, 0.9]])
     model = ClassRatio(method="likelihood")
     model.fit_proportions(rows, bags, counted(bags, labels, 2) / 600, classes=[0, 1])
     assert told == [True]

@@ -7,24 +7,29 @@ import pytest
 from scipy.special import softmax
 
 from suffice.errors import ParameterError
-from suffice.learner.ratio.bounds import ErrorBound, lemma4, proportion_noise
-from suffice.learner.ratio.calibration import LabelCounts, calibrated, calibrated_by_sets
+from suffice.learner.ratio.bag_likelihood import fit_bag_likelihood
+from suffice.learner.ratio.bags import KnownBags, given_bags
+from suffice.learner.ratio.calibration import LabelCounts, calibrated, calibrated_by_bags
 from suffice.learner.ratio.collecting import Collector, RowKeeper
 from suffice.learner.ratio.embeddings import KERNELS, FourierSums, KernelSums, LinearSums
-from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding
+from suffice.learner.ratio.mean_embedding import (
+    CellGram,
+    ErrorBound,
+    MeanEmbedding,
+    lemma4,
+    proportion_noise,
+)
+from suffice.learner.ratio.quapy import ae, nkld, rae
 from suffice.learner.ratio.resampling import balanced_groups, drawn_again
-from suffice.learner.ratio.scores import ae, nkld, rae
-from suffice.learner.ratio.set_likelihood import fit_set_likelihood
-from suffice.learner.ratio.sets import KnownSets, given_sets
 from suffice.models.simplex import nearest_proportions
 
 SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])
 
 
-def known_sets(proportions, size: int = 100, variance: float = 0.0) -> KnownSets:
+def known_bags(proportions, size: int = 100, variance: float = 0.0) -> KnownBags:
     shares = np.asarray(proportions, dtype=float)
     many, classes = shares.shape
-    exact = given_sets(range(many), np.full(many, size), shares, tuple(range(classes)))
+    exact = given_bags(range(many), np.full(many, size), shares, tuple(range(classes)))
     return replace(exact, variances=np.full(many, variance))
 
 
@@ -91,7 +96,7 @@ def test_linear_sums_are_products_of_sums(rng):
     assert np.allclose(sums.across(rows[:4], np.zeros(4, int), 1, 0), rows[:4].sum(0) @ totals.T)
 
 
-def embedded(known: KnownSets, rows, codes, rng, **options) -> MeanEmbedding:
+def embedded(known: KnownBags, rows, codes, rng, **options) -> MeanEmbedding:
     groups = 10
     cells = codes * groups + balanced_groups(codes, groups, rng)
     count = groups * len(known.names)
@@ -104,7 +109,7 @@ def embedded(known: KnownSets, rows, codes, rng, **options) -> MeanEmbedding:
 def test_the_noise_that_is_taken_off_the_class_gram_is_what_sampling_adds():
     """Over 400 draws the mean class Gram is the true one; with the noise left in it is not."""
     means, rng = np.array([[0.0, 0.0, 0.0], [1.0, 0.5, 0.0]]), np.random.default_rng(1)
-    known = known_sets(SKEWED, size=40)
+    known = known_bags(SKEWED, size=40)
     grams, raw = [], []
     for _ in range(400):
         labels = np.concatenate([np.repeat([0, 1], [36, 4]), np.repeat([0, 1], [4, 36])])
@@ -112,7 +117,7 @@ def test_the_noise_that_is_taken_off_the_class_gram_is_what_sampling_adds():
         fitted = embedded(known, rows, np.repeat([0, 1], 40), rng)
         direction = np.array([-1.0, 1.0])
         grams.append(fitted.energy(direction))
-        raw.append(direction @ known.solved @ fitted.set_gram @ known.solved.T @ direction)
+        raw.append(direction @ known.solved @ fitted.bag_gram @ known.solved.T @ direction)
     error = np.std(grams) / np.sqrt(len(grams))
     assert abs(np.mean(grams) - 1.25) < 4 * error
     assert np.mean(raw) - 1.25 > 6 * error
@@ -120,20 +125,20 @@ def test_the_noise_that_is_taken_off_the_class_gram_is_what_sampling_adds():
 
 def test_both_constraints_agree_where_the_answer_is_inside(rng):
     """For M = K without sampling noise to take off, P^T alpha is the answer of either."""
-    known = known_sets(SKEWED, size=10**6)
+    known = known_bags(SKEWED, size=10**6)
     rows, codes = rng.normal(size=(400, 3)), np.repeat([0, 1], 200)
     rows[200:, 0] += 2.0
     across = embedded(known, rows, codes, rng).cells.products.sum(axis=1) / 400
     paper = embedded(known, rows, codes, np.random.default_rng(7), constraint="euclidean")
     ours = replace(paper, constraint="rkhs")
-    object.__setattr__(ours, "class_gram", ours._seen(ours.set_gram))  # noise left in
+    object.__setattr__(ours, "class_gram", ours._seen(ours.bag_gram))  # noise left in
     assert np.allclose(paper.ratios(across), ours.ratios(across), atol=1e-8)
 
 
-def test_more_sets_than_classes_are_solved_by_weighted_least_squares(rng):
+def test_more_bags_than_classes_are_solved_by_weighted_least_squares(rng):
     shares = rng.dirichlet(np.ones(3), size=7)
     sizes = rng.integers(50, 500, 7)
-    known = replace(known_sets(shares), sizes=sizes.astype(float))
+    known = replace(known_bags(shares), sizes=sizes.astype(float))
     classes = rng.normal(size=(3, 4))
     assert np.allclose(known.solved @ (shares @ classes), classes)
     moved = shares @ classes + rng.normal(size=(7, 4))
@@ -142,8 +147,8 @@ def test_more_sets_than_classes_are_solved_by_weighted_least_squares(rng):
     assert np.allclose(known.solved @ moved, direct)
 
 
-def test_the_channel_is_the_probability_of_sets_given_classes():
-    known = replace(known_sets([[0.5, 0.5], [0.25, 0.75]]), sizes=np.array([200.0, 400.0]))
+def test_the_channel_is_the_probability_of_bags_given_classes():
+    known = replace(known_bags([[0.5, 0.5], [0.25, 0.75]]), sizes=np.array([200.0, 400.0]))
     assert np.allclose(known.channel.sum(axis=0), 1)
     assert np.allclose(known.channel, [[0.5, 0.25], [0.5, 0.75]])
     assert np.allclose(known.prior, [200 / 600, 400 / 600])
@@ -153,39 +158,39 @@ def test_the_channel_is_the_probability_of_sets_given_classes():
     ("shares", "match"),
     [
         ([[0.5, 0.25, 0.25], [0.2, 0.4, 0.4], [0.8, 0.1, 0.1]], "do not tell classes 1, 2 apart"),
-        ([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.8, 0.2, 0.0]], "class 2 occurs in no set"),
-        ([[0.5, 0.3, 0.2], [0.2, 0.8, 0.0]], "2 sets cannot tell 3 classes apart"),
+        ([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.8, 0.2, 0.0]], "class 2 occurs in no bag"),
+        ([[0.5, 0.3, 0.2], [0.2, 0.8, 0.0]], "2 bags cannot tell 3 classes apart"),
         ([[0.5, 0.5], [0.5, 0.5]], "do not tell classes 0, 1 apart"),
     ],
 )
 def test_proportions_that_do_not_identify_the_classes_are_refused(shares, match):
     with pytest.raises(ParameterError, match=match):
-        known_sets(shares).check()
+        known_bags(shares).check()
 
 
-def test_noise_that_hides_the_difference_of_sets_is_refused():
+def test_noise_that_hides_the_difference_of_bags_is_refused():
     close = [[0.52, 0.48], [0.48, 0.52]]
-    known_sets(close).check()
-    known_sets(close, variance=1e-5).check()
+    known_bags(close).check()
+    known_bags(close, variance=1e-5).check()
     with pytest.raises(ParameterError, match="the noise on the proportions hides"):
-        known_sets(close, variance=1e-3).check()
+        known_bags(close, variance=1e-3).check()
     with pytest.raises(ParameterError, match="fewer than 10 rows"):
-        known_sets(SKEWED, size=9).check()
+        known_bags(SKEWED, size=9).check()
 
 
 def test_redrawn_proportions_have_the_stated_noise_and_stay_proportions(rng):
-    known = known_sets([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], variance=1e-4)
+    known = known_bags([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], variance=1e-4)
     drawn = np.array([known.redrawn(rng).proportions for _ in range(1500)])
     assert np.allclose(drawn.sum(axis=2), 1)
     assert drawn.min() >= 0
     spread = drawn.var(axis=0) / (1e-4 * 2 / 3)  # a third goes with the total
     assert np.abs(spread - 1).max() < 6 * np.sqrt(2 / 1500)
-    exact = known_sets(SKEWED)
+    exact = known_bags(SKEWED)
     assert exact.redrawn(rng) is exact
 
 
-def drawn_sets(rng, size: int = 20_000) -> tuple[KnownSets, np.ndarray, np.ndarray, np.ndarray]:
-    """Return scores of rows whose posterior has slope 2, three sets of them, and their labels."""
+def drawn_bags(rng, size: int = 20_000) -> tuple[KnownBags, np.ndarray, np.ndarray, np.ndarray]:
+    """Return scores of rows whose posterior has slope 2, three bags of them, and their labels."""
     scores = rng.normal(size=(size, 3))
     posterior = softmax(2.0 * scores + [0.0, 0.5, -0.5], axis=1)
     labels = (posterior.cumsum(axis=1) < rng.random((size, 1))).sum(axis=1)
@@ -194,14 +199,14 @@ def drawn_sets(rng, size: int = 20_000) -> tuple[KnownSets, np.ndarray, np.ndarr
     counts = np.zeros((3, 3))
     np.add.at(counts, (codes, labels), 1)
     sizes = counts.sum(axis=1)
-    known = given_sets(range(3), sizes, counts / sizes[:, None], (0, 1, 2))
+    known = given_bags(range(3), sizes, counts / sizes[:, None], (0, 1, 2))
     return known, scores, codes, labels
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_calibration_finds_slope_and_shifts_through_the_channel(whole):
-    known, scores, codes, _ = drawn_sets(np.random.default_rng(3))
-    found = calibrated(known, scores, codes, calibrated_by_sets(known, scores, codes), whole=whole)
+    known, scores, codes, _ = drawn_bags(np.random.default_rng(3))
+    found = calibrated(known, scores, codes, calibrated_by_bags(known, scores, codes), whole=whole)
     assert found.slope == pytest.approx(2.0, abs=0.2)
     assert found.shifts[1] - found.shifts[0] == pytest.approx(0.5, abs=0.2)
     assert found.shifts[2] - found.shifts[0] == pytest.approx(-0.5, abs=0.2)
@@ -209,9 +214,9 @@ def test_calibration_finds_slope_and_shifts_through_the_channel(whole):
 
 def test_rows_that_count_nothing_are_as_if_left_out():
     rng = np.random.default_rng(4)
-    known, scores, codes, _ = drawn_sets(rng, 3000)
+    known, scores, codes, _ = drawn_bags(rng, 3000)
     half = rng.random(3000) < 0.5
-    start = calibrated_by_sets(known, scores, codes)
+    start = calibrated_by_bags(known, scores, codes)
     weighted = calibrated(known, scores, codes, start, counts=half.astype(float))
     alone = calibrated(known, scores[half], codes[half], replace(start, bend=None))
     assert weighted.slope == pytest.approx(alone.slope, rel=5e-3)
@@ -225,8 +230,8 @@ def test_the_counts_of_labels_bring_calibration_nearer_to_that_by_labels():
         size = 400
         labels = np.repeat([0, 1, 0, 1], [360, 40, 40, 360])
         scores = np.column_stack([np.zeros(2 * size), 2 * labels - 1 + rng.normal(size=2 * size)])
-        codes, known = np.repeat([0, 1], size), known_sets(SKEWED, size=size)
-        alone = calibrated_by_sets(known, scores, codes)  # slope 2, shift 0
+        codes, known = np.repeat([0, 1], size), known_bags(SKEWED, size=size)
+        alone = calibrated_by_bags(known, scores, codes)  # slope 2, shift 0
         found = calibrated(known, scores, codes, alone, whole=True)
         off[False].append(alone.shifts[1] - alone.shifts[0])
         off[True].append(found.shifts[1] - found.shifts[0])
@@ -237,7 +242,7 @@ def test_the_counts_of_labels_bring_calibration_nearer_to_that_by_labels():
 def test_the_covariance_of_label_counts_is_that_of_draws(rng):
     """Labels drawn row by row from their probabilities; one row is added to the diagonal."""
     within, codes = rng.dirichlet(np.ones(3), size=80), np.repeat([0, 1], 40)
-    known = known_sets([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], size=40, variance=1e-3)
+    known = known_bags([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], size=40, variance=1e-3)
     counts = LabelCounts.of(known, codes, np.ones(80), within)
     draws = rng.random((20_000, 40, 1)) > within[:40].cumsum(axis=1)
     drawn = np.eye(3)[draws.sum(axis=2)].sum(axis=1)
@@ -253,10 +258,10 @@ def test_the_covariance_of_label_counts_is_that_of_draws(rng):
 
 def test_calibration_stops_where_its_objective_is_least(rng):
     """A slow twin: the likelihood and the counts' distance written out, moved a little each way."""
-    known, scores, codes, _ = drawn_sets(rng, 600)
+    known, scores, codes, _ = drawn_bags(rng, 600)
     weights = rng.integers(0, 3, 600).astype(float)
     counts = LabelCounts.of(known, codes, weights, None)
-    start = calibrated_by_sets(known, scores, codes)
+    start = calibrated_by_bags(known, scores, codes)
     found = calibrated(known, scores, codes, start, counts=weights)
 
     def loss(flat):
@@ -274,20 +279,20 @@ def test_calibration_stops_where_its_objective_is_least(rng):
         assert loss(best) < loss(best + step)
 
 
-def test_a_classifier_of_sets_finds_the_posterior_of_classes(rng):
+def test_a_classifier_of_bags_finds_the_posterior_of_classes(rng):
     """Without one label: two Gaussian classes a distance of 2 apart have slope 2."""
     size = 1500
     labels = np.concatenate([rng.random(size) < 0.1, rng.random(size) < 0.9]).astype(int)
     rows = rng.normal(size=(2 * size, 2)) + 2.0 * labels[:, None] * [1, 0]
     codes = np.repeat([0, 1], size)
-    known = known_sets(SKEWED, size=size)
-    fitted = fit_set_likelihood(known, rows, codes, rng)
+    known = known_bags(SKEWED, size=size)
+    fitted = fit_bag_likelihood(known, rows, codes, rng)
     log = fitted.calibration.log_posteriors(fitted.scores_of(np.array([[0.0, 0], [1, 0], [2, 0]])))
     odds = log[:, 1] - log[:, 0]
     assert np.allclose(odds, [-2, 0, 2], atol=0.6)
     assert fitted.gain[0] > 10 * fitted.gain[1]
     wide = np.hstack([rows, 0.01 * rng.normal(size=(2 * size, 200))])
-    assert fit_set_likelihood(known, wide, codes, rng).weights.shape == (129, 2)
+    assert fit_bag_likelihood(known, wide, codes, rng).weights.shape == (129, 2)
 
 
 def test_groups_are_even_and_draws_keep_their_number(rng):
@@ -299,7 +304,7 @@ def test_groups_are_even_and_draws_keep_their_number(rng):
         assert drawn_again(codes, rng)[codes == code].sum() == size
 
 
-def test_a_keeper_samples_evenly_and_keeps_small_sets_whole(rng):
+def test_a_keeper_samples_evenly_and_keeps_small_bags_whole(rng):
     keeper = RowKeeper(2, 500, rng)
     for first in range(0, 20_000, 1000):
         numbers = np.arange(first, first + 1000, dtype=float)[:, None]
@@ -313,14 +318,14 @@ def test_a_keeper_samples_evenly_and_keeps_small_sets_whole(rng):
 
 def test_memory_of_sums_is_bounded_by_fewer_features(rng):
     rows = rng.normal(size=(50, 2))
-    few = Collector(known_sets(SKEWED, size=5000), "rbf", "cv", "auto", rng)
-    many = Collector(known_sets(np.tile(SKEWED, (150, 1)), size=5000), "rbf", "cv", "auto", rng)
+    few = Collector(known_bags(SKEWED, size=5000), "rbf", "cv", "auto", rng)
+    many = Collector(known_bags(np.tile(SKEWED, (150, 1)), size=5000), "rbf", "cv", "auto", rng)
     assert few._empty_sums(rows)._sums.shape[-1] == 512
     assert many._empty_sums(rows)._sums.nbytes <= 1 << 28
 
 
 def test_the_bound_is_theorem_1():
-    known = known_sets(SKEWED, size=900)
+    known = known_bags(SKEWED, size=900)
     gram = np.array([[0.5, 0.2], [0.2, 0.4]])
     bound = ErrorBound.of(gram, known)
     s = np.sqrt(np.linalg.eigvalsh(gram)[0])

@@ -1,7 +1,7 @@
-"""Calibration of scores by the sets that rows are in, and by how many of each class a set has.
+"""Calibration of scores by the bags that rows are in, and by how many of each class a bag has.
 
 Scores become class posteriors by one slope and one constant per class (Alexandari et al. 2020),
-those that explain the sets of rows best through the channel T of `set_likelihood`.
+those that explain the bags of rows best through the channel T of `bag_likelihood`.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from suffice.learner.ratio.sets import KnownSets
+from suffice.learner.ratio.bags import KnownBags
 from suffice.learner.weak.moments import group_sums
 
-__all__ = ["Calibration", "LabelCounts", "calibrated", "calibrated_by_sets"]
+__all__ = ["Calibration", "LabelCounts", "calibrated", "calibrated_by_bags"]
 
 _LEAST = 1e-300
 _TOL = 4e-3  # of a gradient whose standard deviation is some .2 / sqrt(rows)
@@ -38,11 +38,11 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class LabelCounts:
-    """What the proportions P say of how many rows of each class a set has.
+    """What the proportions P say of how many rows of each class a bag has.
 
-    Given a set's rows, row x is of class k with probability r_k(x), and so the counts N_i have the
+    Given a bag's rows, row x is of class k with probability r_k(x), and so the counts N_i have the
     mean sum_x r(x) and the covariance sum_x (diag r - r r^T), to which noise on P adds n_i^2 v_i.
-    The likelihood of sets takes rows for independent draws; that the counts came out as n_i P_i is
+    The likelihood of bags takes rows for independent draws; that the counts came out as n_i P_i is
     the factor it leaves out, here by its normal approximation with the covariance held fixed:
 
         1/2 sum_i (sum_x r(x) - n_i P_i)^T C_i^-1 (sum_x r(x) - n_i P_i)
@@ -55,11 +55,11 @@ class LabelCounts:
 
     @classmethod
     def of(
-        cls, known: KnownSets, codes: np.ndarray, weights: np.ndarray, within: np.ndarray | None
+        cls, known: KnownBags, codes: np.ndarray, weights: np.ndarray, within: np.ndarray | None
     ) -> "LabelCounts | None":
-        """Return the counts of rows of these sets; None where their noise is not known.
+        """Return the counts of rows of these bags; None where their noise is not known.
 
-        ``within`` (n, K) is r of all rows of the sets. None for a sample of them, whose counts are
+        ``within`` (n, K) is r of all rows of the bags. None for a sample of them, whose counts are
         those of n_i independent draws: C_i = n_i (diag P_i - P_i P_i^T).
         """
         if known.variances is None:
@@ -68,9 +68,9 @@ class LabelCounts:
         expected = sizes[:, None] * known.proportions
         means, seconds = expected, expected[:, :, None] * known.proportions[:, None, :]
         if within is not None:
-            sets = [within[codes == i] for i in range(len(sizes))]
-            means = np.stack([one.sum(axis=0) for one in sets])
-            seconds = np.stack([one.T @ one for one in sets])
+            bags = [within[codes == i] for i in range(len(sizes))]
+            means = np.stack([one.sum(axis=0) for one in bags])
+            seconds = np.stack([one.T @ one for one in bags])
         noise = 1.0 + known.variances * sizes**2  # one row is as near as counts need be
         diagonal = np.eye(len(known.classes)) * (means + noise[:, None])[:, None, :]
         return cls(expected, np.linalg.inv(diagonal - seconds))
@@ -78,7 +78,7 @@ class LabelCounts:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Scores of rows of sets, and how likely their sets are when these are calibrated."""
+    """Scores of rows of bags, and how likely their bags are when these are calibrated."""
 
     scores: np.ndarray
     codes: np.ndarray
@@ -86,12 +86,12 @@ class _Rows:
     channel: np.ndarray
 
     def within(self, calibration: Calibration) -> np.ndarray:
-        """Return the probability of each class given row and set, (n, K)."""
+        """Return the probability of each class given row and bag, (n, K)."""
         joint = self.channel[self.codes] * np.exp(calibration.log_posteriors(self.scores))
         return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), _LEAST))
 
     def fitted(self, start: Calibration, labels: LabelCounts | None) -> Calibration:
-        """Return the calibration that explains sets best, and what is known of their labels."""
+        """Return the calibration that explains bags best, and what is known of their labels."""
         total, chances = self.weights.sum(), self.channel[self.codes]
         weights = self.weights[:, None]
 
@@ -121,12 +121,12 @@ class _Rows:
         return Calibration(float(np.exp(found.x[0])), found.x[1:], bend)
 
 
-def calibrated_by_sets(
-    known: KnownSets, scores: np.ndarray, codes: np.ndarray, start: Calibration | None = None
+def calibrated_by_bags(
+    known: KnownBags, scores: np.ndarray, codes: np.ndarray, start: Calibration | None = None
 ) -> Calibration:
-    """Return the slope and shifts that explain the sets of rows best, through their channel.
+    """Return the slope and shifts that explain the bags of rows best, through their channel.
 
-    ``scores`` (n, K) of rows, ``codes`` of their sets. A weak prior holds the slope near one and
+    ``scores`` (n, K) of rows, ``codes`` of their bags. A weak prior holds the slope near one and
     the shifts near zero: classes that are told apart without error would else have no best slope.
     """
     first = start or Calibration(1.0, np.zeros(scores.shape[1]))
@@ -134,7 +134,7 @@ def calibrated_by_sets(
 
 
 def calibrated(
-    known: KnownSets,
+    known: KnownBags,
     scores: np.ndarray,
     codes: np.ndarray,
     start: Calibration,
@@ -142,9 +142,9 @@ def calibrated(
     counts: np.ndarray | None = None,
     whole: bool = False,
 ) -> Calibration:
-    """Return the same with what is known of the labels, from ``start``, that of sets alone.
+    """Return the same with what is known of the labels, from ``start``, that of bags alone.
 
-    ``counts`` says how often each row counts, ``whole`` that these are all rows of the sets, and
+    ``counts`` says how often each row counts, ``whole`` that these are all rows of the bags, and
     not a sample.
     """
     weights = np.ones(len(codes)) if counts is None else counts

@@ -1,7 +1,8 @@
-"""One pass over the rows of sets: sums by cell for mean embeddings, and rows for a classifier."""
+"""One pass over the rows of bags: sums by cell for mean embeddings, and rows for a classifier."""
 
 import numpy as np
 
+from suffice.learner.ratio.bags import KnownBags
 from suffice.learner.ratio.embeddings import (
     KERNELS,
     CellSums,
@@ -11,39 +12,38 @@ from suffice.learner.ratio.embeddings import (
 )
 from suffice.learner.ratio.mean_embedding import FOLDS, CellGram
 from suffice.learner.ratio.resampling import balanced_groups
-from suffice.learner.ratio.sets import KnownSets
 
 __all__ = ["Collector", "RowKeeper"]
 
-_EXACT = 2048  # rows of all sets up to which the kernel itself costs less than its features
+_EXACT = 2048  # rows of all bags up to which the kernel itself costs less than its features
 _FEATURES = 1024
 _LADDER = 2.0 ** np.arange(5, -6, -1)  # Section 4.2: bandwidths 2^-5 to 2^5, times the median
-_GROUPS = 32  # cells of a set: enough to resample
+_GROUPS = 32  # cells of a bag: enough to resample
 _GROUP_ROWS = 4
 _MOST_BYTES = 1 << 28  # of the sums of Fourier features
 _MEDIAN_ROWS = 300
-_MOST_ROWS = 32_768  # of all sets together, for the classifier
+_MOST_ROWS = 32_768  # of all bags together, for the classifier
 
 
 class RowKeeper:
-    """Keeps all rows of a set, or an even sample once they are more than ``most``."""
+    """Keeps all rows of a bag, or an even sample once they are more than ``most``."""
 
-    def __init__(self, sets: int, most: int, rng: np.random.Generator) -> None:
-        self._sets, self._most, self._rng = sets, most, rng
+    def __init__(self, bags: int, most: int, rng: np.random.Generator) -> None:
+        self._bags, self._most, self._rng = bags, most, rng
         self._blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._held = 0
 
     def update(self, rows: np.ndarray, codes: np.ndarray) -> None:
-        """Take in rows of some sets; those with the smallest random keys stay."""
+        """Take in rows of some bags; those with the smallest random keys stay."""
         self._blocks.append((rows, codes, self._rng.random(len(rows))))
         self._held += len(rows)
-        if self._held > 3 * self._most * self._sets:
+        if self._held > 3 * self._most * self._bags:
             self._prune()
 
     def _prune(self) -> tuple[np.ndarray, np.ndarray]:
         rows, codes, keys = (np.concatenate(part) for part in zip(*self._blocks, strict=True))
         order = np.lexsort((keys, codes))
-        starts = np.searchsorted(codes[order], np.arange(self._sets))
+        starts = np.searchsorted(codes[order], np.arange(self._bags))
         ranks = np.arange(len(order)) - starts[codes[order]]
         stay = np.sort(order[ranks < self._most])
         self._blocks = [(rows[stay], codes[stay], keys[stay])]
@@ -51,13 +51,13 @@ class RowKeeper:
         return self._blocks[0][0], self._blocks[0][1]
 
     def result(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows that were kept and the codes of their sets."""
+        """Return the rows that were kept and the codes of their bags."""
         rows, codes = self._prune()
         return np.ascontiguousarray(rows), codes.astype(np.int64)
 
 
 class Collector:
-    """An accumulator over rows and codes of their sets.
+    """An accumulator over rows and codes of their bags.
 
     ``kernel``, ``bandwidth`` and ``features`` are those of `ClassRatio`. The unit of bandwidths is
     the median distance of rows of the first batch.
@@ -65,7 +65,7 @@ class Collector:
 
     def __init__(
         self,
-        known: KnownSets,
+        known: KnownBags,
         kernel: str,
         bandwidth: float | str,
         features: int | str,
@@ -82,7 +82,7 @@ class Collector:
         self.sums: CellSums | None = None
 
     def update(self, rows: np.ndarray, codes: np.ndarray) -> None:
-        """Take in rows of some sets."""
+        """Take in rows of some bags."""
         if self.sums is None:
             self.sums = self._empty_sums(rows)
         self.keeper.update(rows, codes)
@@ -112,7 +112,7 @@ class Collector:
 
     def cell_grams(self) -> list[CellGram]:
         """Return the Gram of the cells for each bandwidth."""
-        assert self.sums is not None  # noqa: S101  # for the type checker: every set has rows
+        assert self.sums is not None  # noqa: S101  # for the type checker: every bag has rows
         powers = self.sums.powers()
         grams = self.sums.grams()
         return [CellGram(gram, self._counts, powers, self.groups) for gram in grams]

@@ -1,6 +1,6 @@
 """Mean embeddings of cells of rows: sums in a kernel's feature space, or the Gram of such sums.
 
-A cell is a part of a set. Everything that is later estimated, cross-validated or resampled needs
+A cell is a part of a bag. Everything that is later estimated, cross-validated or resampled needs
 inner products of sums over cells only. A ladder of bandwidths costs little more than one
 (`suffice.kernels.embeddings`).
 """

@@ -1,4 +1,4 @@
-"""Class ratios of unlabelled sets, learnt from sets whose label proportions are known."""
+"""Class ratios of unlabelled tables, learnt from bags whose label proportions are known."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from suffice.errors import ParameterError
 from suffice.learner.base import Learner, plain_pipeline
-from suffice.learner.ratio.bounds import ErrorBound
+from suffice.learner.ratio.bags import FEWEST_ROWS, KnownBags, given_bags, released_bags
 from suffice.learner.ratio.collecting import Collector
 from suffice.learner.ratio.embeddings import KERNELS
-from suffice.learner.ratio.mean_embedding import MeanEmbedding
+from suffice.learner.ratio.mean_embedding import ErrorBound, MeanEmbedding
 from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, resampled_ends
-from suffice.learner.ratio.sets import FEWEST_ROWS, KnownSets, given_sets, released_sets
-from suffice.learner.rows import mapped_batches, mapped_sets, matching_sets
+from suffice.learner.rows import mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
@@ -34,17 +33,17 @@ Batches = Iterable[tuple[np.ndarray, np.ndarray]]
 
 
 class ClassRatio(Learner):
-    """Computes the share of each class in an unlabelled set, from sets with known proportions.
+    """Computes the proportion of each class in an unlabelled table, from bags of known proportions.
 
-    rho of U with   p(x | U) = sum_k rho_k p(x | k),   p(x | set i) = sum_k P_ik p(x | k)
+    rho of U with   p(x | U) = sum_k rho_k p(x | k),   p(x | bag i) = sum_k P_ik p(x | k)
 
-    by mean embeddings (Iyer et al. 2016) or by the likelihood of sets. Assumes that classes look
-    alike in all sets and in U, p(x | k, set) = p(x | k), while their shares may differ at will
+    by mean embeddings (Iyer et al. 2016) or by the likelihood of bags. Assumes that classes look
+    alike in all bags and in U, p(x | k, bag) = p(x | k), while their proportions may differ at will
     (label shift); that the proportions tell all classes apart (A0), and the rows too (A2): both
     are checked, and refused with the reason.
 
     ``fit_release`` learns from private proportions; ``fit_proportions`` from known ones and ``fit``
-    from plain labels, whose sets are the classes; the latter two promise nothing.
+    from plain labels, whose bags are the classes; the latter two promise nothing.
 
     Parameters
     ----------
@@ -52,15 +51,15 @@ class ClassRatio(Learner):
         Of the mean embeddings; "linear" sees class means and nothing else.
     bandwidth : float or "cv", default="cv"
         In units of the mapped rows, or the best of 2^-5 to 2^5 times their median distance by
-        cross-validation on rows held back from each set.
+        cross-validation on rows held back from each bag.
     features : int, "exact" or "auto", default="auto"
         Number of random Fourier features, or the kernel itself, block by block; "auto": the kernel
         for up to 2,048 rows, else 1,024 features.
     constraint : {"rkhs", "euclidean"}, default="rkhs"
         The nearest mixture of classes in the kernel's metric, or the paper's: the nearest
-        combination of sets, then the nearest proportions (`mean_embedding`).
+        combination of bags, then the nearest proportions (`mean_embedding`).
     method : {"auto", "mmd", "likelihood"}, default="auto"
-        Mean embeddings or a classifier of the sets; "auto" is the latter, unless the former is
+        Mean embeddings or a classifier of the bags; "auto" is the latter, unless the former is
         nearer by two standard errors on rows held back.
     random_state : int, RandomState or None, default=0
         Of Fourier features, folds and resampling.
@@ -69,20 +68,20 @@ class ClassRatio(Learner):
     ----------
     classes_ : ndarray of shape (K,)
         The classes, in the order of the ratios.
-    sets_ : tuple
-        The names of the sets that it learnt from.
+    bags_ : tuple
+        The names of the bags that it learnt from.
     method_ : str
         The method that is used, "mmd" or "likelihood".
     bandwidth_ : float
         The bandwidth that was chosen.
     held_back_error_ : dict
-        The root mean squared L2 error of each method on parts of the sets that were held back.
+        The root mean squared L2 error of each method on parts of the bags that were held back.
     condition_ : float
-        Q(D), the condition number of the sets (Theorem 1).
+        Q(D), the condition number of the bags (Theorem 1).
     bound_ : float or None
-        Theorem 1's bound on the L2 error for a set as large as the smallest that it learnt from, at
-        95 %; with private proportions their noise is in it (Lemma 4's term). None for "linear" and
-        where the noise is not known; see `error_bound`.
+        Theorem 1's bound on the L2 error for a table as large as the smallest bag, at 95 %; with
+        private proportions their noise is in it (Lemma 4's term). None for "linear" and where the
+        noise is not known; see `error_bound`.
     pipeline_ : Pipeline
         What turns raw rows into coordinates.
     releases_ : tuple of Release
@@ -116,49 +115,49 @@ class ClassRatio(Learner):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "ClassRatio":
-        """Learn from plain labels, the rows of each class a set; this promises nothing."""
+        """Learn from plain labels, the rows of each class a bag; this promises nothing."""
         X, codes = self._plain_labels(X, y)
         many = len(self.classes_)
         if many < 2:
             raise ParameterError("the labels hold one class only; ratios need two.")
         names = range(many)
-        known = given_sets(names, np.bincount(codes), np.eye(many), names)
+        known = given_bags(names, np.bincount(codes), np.eye(many), names)
         class_names = tuple(self.classes_.tolist())
         known = replace(known, classes=class_names, names=class_names)
         table = open_table(X)
         self._plain(table, feature_names(table.schema))
         bags = Bags(tuple(names), codes.astype(np.int32)[:, None])
-        return self._fit_sets(known, mapped_sets(table, self.pipeline_, bags), strict=False)
+        return self._fit_bags(known, mapped_bags(table, self.pipeline_, bags), strict=False)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_proportions(self, X: Any, bags: Any, proportions: Any, *, classes: Any) -> "ClassRatio":
-        """Learn from sets whose proportions are known exactly; this promises nothing.
+        """Learn from bags whose proportions are known exactly; this promises nothing.
 
-        ``bags`` says which set each row is in (a column of ``X``, or one set per row);
-        ``proportions`` (M, K) are those of the sets in the order of their sorted names.
+        ``bags`` says which bag each row is in (a column of ``X``, or one bag per row);
+        ``proportions`` (M, K) are those of the bags in the order of their sorted names.
         """
         table = open_table(X)
         found = read_bags(table, bags)
-        known = given_sets(found.names, found.sizes, proportions, classes)
+        known = given_bags(found.names, found.sizes, proportions, classes)
         self.classes_ = np.array(known.classes)
         self._plain(table, feature_names(table.schema, bag_columns(bags)))
-        return self._fit_sets(known, mapped_sets(table, self.pipeline_, found))
+        return self._fit_bags(known, mapped_bags(table, self.pipeline_, found))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any, *, bags: Any
     ) -> "ClassRatio":
-        """Learn from one release of proportions, or several owners', and the rows of their sets.
+        """Learn from one release of proportions, or several owners', and the rows of their bags.
 
-        ``bags`` says which set each row is in: a column of ``X``, or one set per row.
+        ``bags`` says which bag each row is in: a column of ``X``, or one bag per row.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
         whole = merge(releases)
-        known = released_sets(whole)
+        known = released_bags(whole)
         table = open_table(X)
         found = read_bags(table, bags, known.names)
         self._learn_from(releases)
-        return self._fit_sets(known, matching_sets(table, whole, found))
+        return self._fit_bags(known, matching_bags(table, whole, found))
 
     def _plain(self, table: Table, names: Sequence[str]) -> None:
         """Fit the pipeline to plain rows."""
@@ -167,21 +166,21 @@ class ClassRatio(Learner):
         self.n_features_in_ = len(names)
         self.releases_: tuple[Release, ...] = ()
 
-    def _fit_sets(self, known: KnownSets, batches: Batches, *, strict: bool = True) -> "ClassRatio":
+    def _fit_bags(self, known: KnownBags, batches: Batches, *, strict: bool = True) -> "ClassRatio":
         """Learn, or refuse what cannot be learnt from; not ``strict``: warn."""
         known.check(FEWEST_ROWS if strict else 2)
         rng = self._generator()
         seen = Collector(known, self.kernel, self.bandwidth, self.features, rng)
         for rows, codes in batches:
             seen.update(_without_constant(rows, self.pipeline_), codes)
-        self.sets_ = known.names
+        self.bags_ = known.names
         grams = seen.cell_grams()
         level, errors = choose_level(known, grams, self.constraint)
         self.bandwidth_ = float(seen.bandwidths[level])
         fitted = MeanEmbedding(
             known, grams[level], np.ones(len(grams[level].counts)), self.constraint
         )
-        self._bound = ErrorBound.of(fitted.set_gram, known, normed=self.kernel != "linear")
+        self._bound = ErrorBound.of(fitted.bag_gram, known, normed=self.kernel != "linear")
         self.condition_ = self._bound.condition
         embedding = ByEmbedding(fitted, seen.sums, level)
         choice = choose_method(self.method, embedding, errors, seen.keeper, rng)
@@ -199,12 +198,12 @@ class ClassRatio(Learner):
 
     @property
     def bound_(self) -> float | None:
-        """Theorem 1's bound for a set as large as the smallest that it learnt from."""
+        """Theorem 1's bound for a table as large as the smallest bag that it learnt from."""
         check_is_fitted(self)
         return self.error_bound(int(self._bound.sizes.min())) if self._bound.known else None
 
     def error_bound(self, size: int, delta: float = 0.05) -> float:
-        """Return what the L2 error of a set of ``size`` rows stays below, at 1 - delta (Theorem 1).
+        """Return Theorem 1's bound on the L2 error for a table of ``size`` rows, at 1 - delta.
 
         It is proved for mean embeddings, whatever the method, for every data set, and is far from
         what happens on most; `interval` is what to go by.
@@ -213,29 +212,29 @@ class ClassRatio(Learner):
         return self._bound(size, delta)
 
     def quantify(self, U: Any) -> np.ndarray:
-        """Return the class ratios of one set (K,), or of a list of sets (n, K)."""
+        """Return the class ratios of one table (K,), or of a list of tables (n, K)."""
         check_is_fitted(self)
-        sets, alone = _as_sets(U)
-        found = np.array([self._choice.method.ratios(self._seen(one)) for one in sets])
+        tables, alone = _as_tables(U)
+        found = np.array([self._choice.method.ratios(self._seen(one)) for one in tables])
         return found[0] if alone else found
 
     def interval(self, U: Any, level: float = 0.95, *, draws: int = 200) -> np.ndarray:
-        """Return both ends of each ratio's interval, (2, K) of one set or (n, 2, K) of a list.
+        """Return both ends of each ratio's interval, (2, K) of one table or (n, 2, K) of a list.
 
         For the distribution that U was drawn from (and so a little wide for U itself): rows of the
-        sets and of U are resampled ``draws`` times, and the noise on the proportions is drawn anew
-        as often, where the release states it. That classes look alike in all sets is assumed.
+        bags and of U are resampled ``draws`` times, and the noise on the proportions is drawn anew
+        as often, where the release states it. That classes look alike in all bags is assumed.
         """
         check_is_fitted(self)
         if not 0 < level < 1 or draws < 2:
             raise ParameterError("level must lie between 0 and 1, and draws be at least 2.")
-        sets, alone = _as_sets(U)
-        seen = [self._seen(one) for one in sets]
+        tables, alone = _as_tables(U)
+        seen = [self._seen(one) for one in tables]
         found = resampled_ends(self._choice.method, seen, level, draws, self._generator())
         return found[0] if alone else found
 
     def _seen(self, one: Any) -> Any:
-        """Return what the method needs of the rows of one set."""
+        """Return what the method needs of the rows of one table."""
         if not self.releases_ and isinstance(one, np.ndarray):
             one = validate_data(self, one, dtype=np.float64, reset=False)
         batches = mapped_batches(one, self.pipeline_, unknown="zero")
@@ -251,14 +250,14 @@ def _without_constant(rows: np.ndarray, pipeline: Pipeline) -> np.ndarray:
     return rows[:, :-1] if pipeline.intercept else rows
 
 
-def _as_sets(U: Any) -> tuple[list[Any], bool]:
-    """Return a list of sets, and whether there was one alone."""
+def _as_tables(U: Any) -> tuple[list[Any], bool]:
+    """Return a list of tables, and whether there was one alone."""
     if isinstance(U, np.ndarray) and U.ndim == 3:
         return list(U), False
-    several = isinstance(U, list | tuple) and len(U) > 0 and all(_is_set(one) for one in U)
+    several = isinstance(U, list | tuple) and len(U) > 0 and all(_is_table(one) for one in U)
     return (list(U), False) if several else ([U], True)
 
 
-def _is_set(one: Any) -> bool:
+def _is_table(one: Any) -> bool:
     """Say whether this is a table, or a matrix, rather than a row of one."""
     return isinstance(one, str | Path) or hasattr(one, "schema") or np.ndim(one) == 2

@@ -1,12 +1,12 @@
-"""The two ways to a set's class ratios behind one interface, and the choice between them.
+"""The two methods for a table's class ratios behind one interface, and the choice between them.
 
-Both read the rows of a set once, answer, and resample. The choice is made on rows held back, and
-rows that do not tell the classes apart are refused.
+Both read the rows of a table U once, answer, and resample. The choice is made on rows held back,
+and rows that do not tell the classes apart are refused.
 
-A resampled answer is what other rows from the same distributions, in the sets and in U, and another
+A resampled answer is what other rows from the same distributions, in the bags and in U, and another
 draw of the noise on the proportions might have given: rows are drawn again with replacement
 (Efron 1979), in cells of some rows for mean embeddings, and noise is added of the kind that the
-release states. That the classifier of sets itself would differ is left out: its errors cost
+release states. That the classifier of bags itself would differ is left out: its errors cost
 accuracy, and calibration, which is done anew, keeps them from costing truth.
 """
 
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.random import Generator
 
 from suffice.errors import TableError
+from suffice.learner.ratio.bag_likelihood import BagLikelihood, fit_bag_likelihood
+from suffice.learner.ratio.bags import KnownBags, named_classes
 from suffice.learner.ratio.collecting import RowKeeper
 from suffice.learner.ratio.embeddings import CellSums
 from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding, held_back_errors
 from suffice.learner.ratio.resampling import balanced_groups, drawn_again
-from suffice.learner.ratio.set_likelihood import SetLikelihood, fit_set_likelihood
-from suffice.learner.ratio.sets import KnownSets, named_classes
 
 __all__ = [
     "ByEmbedding",
@@ -45,16 +45,16 @@ class Method(Protocol):
     """A fitted estimator of class ratios."""
 
     def read(self, batches: Iterable[np.ndarray], rng: Generator) -> Any:
-        """Return what is needed of a set's rows."""
+        """Return what is needed of a table's rows."""
 
     def ratios(self, seen: Any) -> np.ndarray:
-        """Return the ratios (K,) of the set."""
+        """Return the ratios (K,) of the table."""
 
     def redrawn(self, rng: Generator) -> "Method":
-        """Return the method as other rows of the sets, and other noise, might have left it."""
+        """Return the method as other rows of the bags, and other noise, might have left it."""
 
     def resampled(self, seen: Any, rng: Generator) -> np.ndarray:
-        """Return the ratios (K,) of rows of the set drawn again."""
+        """Return the ratios (K,) of rows of the table drawn again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,29 +66,29 @@ class ByEmbedding:
     level: int
 
     def read(self, batches: Iterable[np.ndarray], rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return the inner products (parts, cells) of the set's parts, and the parts' sizes."""
+        """Return the inner products (parts, cells) of the table's parts, and the parts' sizes."""
         across, counts = np.zeros((_PARTS, len(self.fitted.times))), np.zeros(_PARTS)
         for rows in batches:
             parts = balanced_groups(np.zeros(len(rows), dtype=np.int64), _PARTS, rng)
             across += self.sums.across(rows, parts, _PARTS, self.level)
             counts += np.bincount(parts, minlength=_PARTS)
         if not counts.any():
-            raise TableError("the set has no rows.")
+            raise TableError("the table has no rows.")
         return across[counts > 0], counts[counts > 0]
 
     def ratios(self, seen: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Return the ratios of the set."""
+        """Return the ratios of the table."""
         across, counts = seen
         return self.fitted.ratios(across.sum(axis=0) / counts.sum())
 
     def redrawn(self, rng: Generator) -> "ByEmbedding":
-        """Return the method as other rows of the sets, and other noise, might have left it."""
+        """Return the method as other rows of the bags, and other noise, might have left it."""
         known = self.fitted.known.redrawn(rng)
         again = replace(self.fitted, known=known, times=self.fitted.cells.drawn(rng))
         return replace(self, fitted=again)
 
     def resampled(self, seen: tuple[np.ndarray, np.ndarray], rng: Generator) -> np.ndarray:
-        """Return the ratios of parts of the set drawn again."""
+        """Return the ratios of parts of the table drawn again."""
         across, counts = seen
         times = drawn_again(np.zeros(len(counts), dtype=np.int64), rng)
         return self.fitted.ratios(times @ across / (times @ counts))
@@ -96,31 +96,31 @@ class ByEmbedding:
 
 @dataclass(frozen=True, eq=False)
 class ByLikelihood:
-    """Class ratios by the likelihood of sets."""
+    """Class ratios by the likelihood of bags."""
 
-    fitted: SetLikelihood
+    fitted: BagLikelihood
 
     def read(self, batches: Iterable[np.ndarray], rng: Generator) -> np.ndarray:
-        """Return the scores of the set's rows."""
+        """Return the scores of the table's rows."""
         del rng
         scores = [self.fitted.scores_of(rows) for rows in batches]
         if not scores:
-            raise TableError("the set has no rows.")
+            raise TableError("the table has no rows.")
         return np.vstack(scores)
 
     def ratios(self, seen: np.ndarray) -> np.ndarray:
-        """Return the ratios of the set."""
+        """Return the ratios of the table."""
         return self.fitted.ratios(seen)
 
     def redrawn(self, rng: Generator) -> "ByLikelihood":
-        """Return the method as other rows of the sets, and other noise, might have left it."""
+        """Return the method as other rows of the bags, and other noise, might have left it."""
         known = self.fitted.known.redrawn(rng)
         return replace(
             self, fitted=self.fitted.recalibrated(known, drawn_again(self.fitted.codes, rng))
         )
 
     def resampled(self, seen: np.ndarray, rng: Generator) -> np.ndarray:
-        """Return the ratios of rows of the set drawn again."""
+        """Return the ratios of rows of the table drawn again."""
         return self.fitted.ratios(seen, drawn_again(np.zeros(len(seen), dtype=np.int64), rng))
 
 
@@ -129,7 +129,7 @@ def resampled_ends(
 ) -> np.ndarray:
     """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
 
-    All sets are asked of the same redrawn methods, which cost more than the answers do.
+    All tables are asked of the same redrawn methods, which cost more than the answers do.
     """
     drawn = []
     for _ in range(draws):
@@ -161,11 +161,11 @@ class _Candidate:
 
 
 def choose_level(
-    known: KnownSets, grams: list[CellGram], constraint: str
+    known: KnownBags, grams: list[CellGram], constraint: str
 ) -> tuple[int, np.ndarray]:
     """Return the bandwidth's place in the ladder, and its errors on rows held back.
 
-    The widest whose mean error is within one standard error of the least: on few sets the errors
+    The widest whose mean error is within one standard error of the least: on few bags the errors
     say little, and narrow kernels are the noisier ones.
     """
     errors = np.array([held_back_errors(known, gram, constraint).ravel() for gram in grams])
@@ -181,7 +181,7 @@ def choose_method(
     """Return the method of this name, or of "auto" the better one on rows held back.
 
     ``errors`` are those of the embedding there. It is taken where it is nearer by more than two
-    standard errors: on few sets the errors say little, and likelihood is the more efficient.
+    standard errors: on few bags the errors say little, and likelihood is the more efficient.
     A method whose rows do not tell the classes apart is left out if the other's do.
     """
     found: dict[str, _Candidate] = {}
@@ -207,11 +207,11 @@ def _best(found: dict[str, _Candidate]) -> str:
     return "mmd" if near.mean() + _CLEARLY * doubt < far.mean() else "likelihood"
 
 
-def _by_likelihood(known: KnownSets, keeper: RowKeeper, rng: Generator) -> _Candidate:
+def _by_likelihood(known: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candidate:
     rows, codes = keeper.result()
     kept = replace(known, sizes=np.bincount(codes).astype(np.float64))
     whole = np.array_equal(kept.sizes, known.sizes)
-    fitted = fit_set_likelihood(kept, rows, codes, rng, whole=whole)
+    fitted = fit_bag_likelihood(kept, rows, codes, rng, whole=whole)
     distinct = fitted.gain[0] > _SURE * fitted.gain[1]
     return _Candidate(ByLikelihood(fitted), fitted.held_back_errors().ravel(), distinct)
 

@@ -18,7 +18,7 @@ ENTRIES = (
     ),
     Reproduction(
         "ratio-binary",
-        "Class ratios of two classes from two labelled sets",
+        "Class ratios of two classes from two bags",
         f"{PAPER}, Figure 2",
         two_classes.measure_errors,
         files=files_of("adult", "higgs", "spambase"),

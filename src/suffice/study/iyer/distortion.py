@@ -42,7 +42,7 @@ _MARKERS = dict(zip(_SHOWN, "v^PsDXo", strict=True))
 _UNSOUND = tuple(name for name in _OPTIONS if name.endswith(("eq. 9", "exact")))
 
 _NOTES = f"""
-The paper's own setting: sets of {_SIZE:,} labels, five classes, all but the last with a share of
+The paper's own setting: bags of {_SIZE:,} labels, five classes, all but the last with a share of
 rho_1 = .05, epsilon = delta = .05, one of them varied per panel. Its figure is a picture without
 numbers; printed are .06 for its Scaled Dirichlet and .15 for the best other one, in the
 introduction. Where its axis of classes ends is not printed either.
@@ -62,9 +62,9 @@ public kappa to every count. Where a curve is missing, no sigma exists.
 sqrt(2 ln(1.25/delta)) sqrt(2)/epsilon, which we simulate; with the analytic one (Balle & Wang 2018)
 no curve is clearly below that of the same noise in any panel, and its promise is global.
 
-Everything but the classical Gaussian is released by LabelProportions itself, {_DRAWS} sets per
+Everything but the classical Gaussian is released by LabelProportions itself, {_DRAWS} bags per
 repetition at once (the paper: 20 samples), and {_MORE} times as many at the setting above. With two
-classes our Laplace noise is drawn once per set, for one count says both: that is less than in the
+classes our Laplace noise is drawn once per bag, for one count says both: that is less than in the
 paper. Noise comes from the operating system, so figures move a little from run to run.
 """
 
@@ -79,7 +79,7 @@ class Point:
 
     @property
     def counts(self) -> np.ndarray:
-        """The class counts of a set."""
+        """The class counts of a bag."""
         counts = np.full(self.classes, round(self.rare * _SIZE))
         counts[-1] = _SIZE - counts[:-1].sum()
         return counts
@@ -148,7 +148,7 @@ def _measure(point: Point, draws: int) -> Drawn:
 def _released(
     point: Point, draws: int, options: Mapping[str, str], *, unprotected: bool
 ) -> np.ndarray | None:
-    """Return the distortion of many equal sets in one release, None if it is refused."""
+    """Return the distortion of many equal bags in one release, None if it is refused."""
     labels = np.tile(np.repeat(np.arange(point.classes), point.counts), draws)
     bags = np.repeat(np.arange(draws), _SIZE)
     owner = LabelProportions(

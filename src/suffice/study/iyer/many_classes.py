@@ -17,7 +17,7 @@ from suffice.learner.ratio.estimator import ClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.pages.plots import figure_svg
 from suffice.pages.report import PageTable, paragraphs
-from suffice.study.iyer.skewed_sets import SkewedSets, draw_sets, l1_errors, rare_but_last
+from suffice.study.iyer.skewed_bags import SkewedBags, draw_bags, l1_errors, rare_but_last
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.provenance import DECLARED
@@ -32,18 +32,18 @@ _MNIST, _COVERTYPE, _TWITTER = "mnist.parquet", "covertype.parquet", "twitter_se
 _COMPONENTS = 100  # of the words of a tweet
 
 _NOTES = f"""
-As in the paper: one set per class, rich in it, all other classes rare (5 % on MNIST, 10 % with
-three classes), sets of 3000 rows on MNIST and of 900 elsewhere, epsilon = delta = {_EPSILON:g}.
-Test sets are as large; all their classes but the last have the share rho_1. Figure 3 is a picture
-without numbers; printed is that on MNIST the error with Scaled Dirichlet is 60 % lower than with
-Laplace.
+As in the paper: one bag per class, rich in it, all other classes rare (5 % on MNIST, 10 % with
+three classes), bags of 3000 rows on MNIST and of 900 elsewhere, epsilon = delta = {_EPSILON:g}.
+Test sets are as large; all their classes but the last have the proportion rho_1. Figure 3 is a
+picture without numbers; printed is that on MNIST the error with Scaled Dirichlet is 60 % lower than
+with Laplace.
 
 The three largest classes of Covertype stand in for Acoustic, which we do not have. Twitter is the
-paper's set of 6,940 tweets; features are {_COMPONENTS} components of the TF-IDF of words (the paper
-has 3,600 handmade ones). Words or pairs, the number of components and their scale were chosen of
-twelve variants by errors like those shown, so Twitter is a little flattered. MNIST's features are
-50 standardised principal components, for time: in one trial with Gaussian noise MMD had .056 with
-them, .064 with raw pixels and .076 with standardised ones.
+paper's data set of 6,940 tweets; features are {_COMPONENTS} components of the TF-IDF of words (the
+paper has 3,600 handmade ones). Words or pairs, the number of components and their scale were chosen
+of twelve variants by errors like those shown, so Twitter is a little flattered. MNIST's features
+are 50 standardised principal components, for time: in one trial with Gaussian noise MMD had .056
+with them, .064 with raw pixels and .076 with standardised ones.
 
 MMD is the paper's estimator. ours is ClassRatio as it comes. Both learn from what LabelProportions
 released: the first word of a curve is the learner, the others the mechanism. auto takes the
@@ -51,9 +51,9 @@ mechanism of least predicted distortion, here Gaussian noise with the analytic c
 a release at epsilon {_NO_NOISE:g}, which protects nothing.
 
 Scaled Dirichlet has the exact delta in the place of equation 9 and leaves unprotected, for it is
-not differentially private (docs/errata.md). And sets that are formed by label, as here and in the
+not differentially private (docs/errata.md). And bags that are formed by label, as here and in the
 paper, give labels away through membership, whatever the noise: the promise of these releases
-assumes that nobody looked. assign_bags forms skewed sets and pays for it.
+assumes that nobody looked. assign_bags forms skewed bags and pays for it.
 
 60 % cannot be seen here: without any noise MMD errs about half as much as with Laplace. On even
 test sets of Covertype and Twitter ours was no better than MMD when this was written. Noise is from
@@ -63,7 +63,7 @@ the operating system, and draws are few: figures move from run to run, those wit
 
 @dataclass(frozen=True)
 class _Task:
-    """A data set: how it is read, its sets, and how often each repetition draws them anew."""
+    """A data set: how it is read, its bags, and how often each repetition draws them anew."""
 
     file: str
     read: Callable[[Path], tuple[pa.Table, np.ndarray]]
@@ -177,31 +177,31 @@ def _over_draws(name: str, setting: Setting, steps: Steps) -> dict[str, Runs]:
     errors: dict[str, Runs] = {_curve_name(*curve): [] for curve in _CURVES}
     for seed in range(setting.seeds * task.draws):
         rng = np.random.default_rng(seed)
-        sets = draw_sets(rows, labels, size=task.size, rare=task.rare, shares=shares, rng=rng)
+        drawn = draw_bags(rows, labels, size=task.size, rare=task.rare, shares=shares, rng=rng)
         for feed in _FEEDS:
             steps.begin(f"{name}, draw {seed + 1}, {feed}")
-            for curve, run in _learn(sets, feed, task.owner(rows)).items():
+            for curve, run in _learn(drawn, feed, task.owner(rows)).items():
                 errors[curve].append(run)
     return errors
 
 
-def _learn(sets: SkewedSets, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _learn(drawn: SkewedBags, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the errors of every learner that is fed by this mechanism."""
     request = {"epsilon": _EPSILON, "delta": _DELTA, **_FEEDS[feed]}
-    owner = LabelProportions(classes=sets.classes, **request, **options)
+    owner = LabelProportions(classes=drawn.classes, **request, **options)
     release = owner.release(
-        sets.rows, sets.labels, sets.bags, ledger=None, unprotected=feed == "Scaled Dirichlet"
+        drawn.rows, drawn.labels, drawn.bags, ledger=None, unprotected=feed == "Scaled Dirichlet"
     )
     runs = {}
     for learner in (learner for learner, fed in _CURVES if fed == feed):
         run: dict[str, Any] = {"errors": None, "method": "refused"}
         try:
-            fitted = _LEARNERS[learner]().fit_release(release, sets.rows, bags=sets.bags)
+            fitted = _LEARNERS[learner]().fit_release(release, drawn.rows, bags=drawn.bags)
         except ParameterError:  # the noise, or the rows, leave classes that cannot be told apart
             pass
         else:
-            answers = fitted.quantify(list(sets.tests))
-            run = {"errors": l1_errors(answers, sets), "method": fitted.method_}
+            answers = fitted.quantify(list(drawn.tests))
+            run = {"errors": l1_errors(answers, drawn), "method": fitted.method_}
         runs[_curve_name(learner, feed)] = run
     return runs
 
@@ -251,7 +251,7 @@ def _table(name: str, errors: dict[str, Runs]) -> PageTable:
         rows.append((curve, *cells, ", ".join(f"{m} {n}" for m, n in sorted(methods.items()))))
     draws = len(next(iter(errors.values())))
     title = (
-        f"{name}: L1 error by rho_1; {task.classes} sets of {task.size:,}, "
+        f"{name}: L1 error by rho_1; {task.classes} bags of {task.size:,}, "
         f"{'one draw' if draws == 1 else f'mean of {draws} draws'}"
     )
     shown = (f"{rare:.3g}" for rare in _rare_shares(task.classes))

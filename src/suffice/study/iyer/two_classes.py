@@ -1,4 +1,4 @@
-"""Class ratios of two classes from two labelled sets (Iyer, Nath & Sarawagi 2016, Figure 2)."""
+"""Class ratios of two classes from two bags (Iyer, Nath & Sarawagi 2016, Figure 2)."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,7 +13,7 @@ from suffice.learner.rows import design_matrix
 from suffice.pages.plots import figure_svg
 from suffice.pages.report import PageTable, paragraphs
 from suffice.study.data_sets import split
-from suffice.study.iyer.skewed_sets import SkewedSets, draw_sets, l1_errors
+from suffice.study.iyer.skewed_bags import SkewedBags, draw_bags, l1_errors
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
 __all__ = ["measure_errors"]
@@ -26,9 +26,9 @@ _SLOW_REPEATS = 4  # of the proportion SVM
 _OURS, _MMD, _COUNT, _SVM = "ours", "MMD", "classify and count", "pSVM"
 
 _NOTES = f"""
-As in the paper: sets of {_SIZE} rows at 10/90 and 90/10, test sets of {_SIZE} rows with 10 to 90 %
-of class 1, exact proportions. Two sets are learnt from: the paper's further two, for choosing a
-kernel, are not needed here, since rows inside each set are split. Test sets of one repetition are
+As in the paper: bags of {_SIZE} rows at 10/90 and 90/10, test sets of {_SIZE} rows with 10 to 90 %
+of class 1, exact proportions. Two bags are learnt from: the paper's further two, for choosing a
+kernel, are not needed here, since rows inside each bag are split. Test sets of one repetition are
 drawn from the same remaining rows. Figure 2 is a picture without numbers; printed is that MMD
 errs by as much as 70 % less than pSVM on skewed test sets.
 
@@ -36,10 +36,10 @@ Adult is the paper's Census. Higgs is a sample of 11 thousand rows in the place 
 Spambase stands for the comments on YouTube, which we do not have: spam as well, told by the
 frequencies of words.
 
-MMD is the paper's estimator (nearest combination of sets, then nearest proportions), its bandwidth
-cross-validated. ours is ClassRatio as it comes: the likelihood of sets or mean embeddings, as
+MMD is the paper's estimator (nearest combination of bags, then nearest proportions), its bandwidth
+cross-validated. ours is ClassRatio as it comes: the likelihood of bags or mean embeddings, as
 held-back rows say. classify and count takes the classifier that the mean map learns from the two
-sets. All see the same coordinates: columns standardised, one per category.
+bags. All see the same coordinates: columns standardised, one per category.
 
 pSVM is alter-pSVM with an RBF kernel of scikit-learn's default bandwidth and C = 1, not
 cross-validated as in the paper, for time; at C = .1 and 10 one trial gave about the same or worse.
@@ -48,13 +48,13 @@ It runs on the first {_SLOW_REPEATS} repetitions only.
 
 
 def measure_errors(setting: Setting) -> Result:
-    """Return the L1 error of every method against the share of class 1 in the test set."""
+    """Return the L1 error of every method against the proportion of class 1 in the test set."""
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds)
     runs = {name: _over_repeats(name, setting, steps) for name in setting.sets}
     caption = (
-        "L1 error of the estimated ratios against the true share of class 1: means, and for ours"
-        " the range between quartiles of the repetitions. Counting what a classifier says is right"
-        " only near the ratio where it learnt."
+        "L1 error of the estimated ratios against the true proportion of class 1: means, and for"
+        " ours the range between quartiles of the repetitions. Counting what a classifier says is"
+        " right only near the ratio where it learnt."
     )
     figure = figure_svg(*(partial(_draw, name, errors) for name, errors in runs.items()))
     values = {"ratios": list(_RATIOS), "seeds": setting.seeds, "sets": runs}
@@ -79,43 +79,43 @@ def _over_repeats(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
     for seed in range(setting.seeds):
         steps.begin(f"{name}, repetition {seed + 1}")
         rng = np.random.default_rng(seed)
-        sets = draw_sets(rows, labels, size=_SIZE, rare=_RARE, shares=shares, rng=rng)
+        drawn = draw_bags(rows, labels, size=_SIZE, rare=_RARE, shares=shares, rng=rng)
         ours = ClassRatio().fit_proportions(
-            sets.rows, sets.bags, sets.proportions, classes=sets.classes
+            drawn.rows, drawn.bags, drawn.proportions, classes=drawn.classes
         )
         choices.append(ours.method_)
         for method, answer in _METHODS.items():
             if method != _SVM or seed < _SLOW_REPEATS:
-                errors[method].append(l1_errors(answer(sets, ours), sets))
+                errors[method].append(l1_errors(answer(drawn, ours), drawn))
     return {
         "errors": errors,
         "ours_took": {choice: choices.count(choice) for choice in sorted(set(choices))},
     }
 
 
-def _mmd(sets: SkewedSets, _: ClassRatio) -> np.ndarray:
+def _mmd(drawn: SkewedBags, _: ClassRatio) -> np.ndarray:
     paper = ClassRatio(method="mmd", constraint="euclidean")
-    paper.fit_proportions(sets.rows, sets.bags, sets.proportions, classes=sets.classes)
-    return paper.quantify(list(sets.tests))
+    paper.fit_proportions(drawn.rows, drawn.bags, drawn.proportions, classes=drawn.classes)
+    return paper.quantify(list(drawn.tests))
 
 
-def _counted(learn: Callable[..., Any], sets: SkewedSets, ours: ClassRatio) -> np.ndarray:
+def _counted(learn: Callable[..., Any], drawn: SkewedBags, ours: ClassRatio) -> np.ndarray:
     """Return the shares that a classifier counts, on the coordinates that ``ours`` has."""
-    rows = design_matrix(sets.rows, ours.pipeline_)
-    classifier = learn(rows, sets.bags, sets.proportions)
+    rows = design_matrix(drawn.rows, ours.pipeline_)
+    classifier = learn(rows, drawn.bags, drawn.proportions)
     return np.array(
         [
             classify_and_count(
-                classifier, design_matrix(test, ours.pipeline_, unknown="zero"), sets.classes
+                classifier, design_matrix(test, ours.pipeline_, unknown="zero"), drawn.classes
             )
-            for test in sets.tests
+            for test in drawn.tests
         ]
     )
 
 
-_METHODS: Mapping[str, Callable[[SkewedSets, ClassRatio], np.ndarray]] = MappingProxyType(
+_METHODS: Mapping[str, Callable[[SkewedBags, ClassRatio], np.ndarray]] = MappingProxyType(
     {
-        _OURS: lambda sets, ours: ours.quantify(list(sets.tests)),
+        _OURS: lambda drawn, ours: ours.quantify(list(drawn.tests)),
         _MMD: _mmd,
         _COUNT: partial(_counted, partial(mean_map_classifier, classes=(0, 1))),
         _SVM: partial(_counted, lambda *bags: ProportionSVM().fit(*bags)),
@@ -124,7 +124,7 @@ _METHODS: Mapping[str, Callable[[SkewedSets, ClassRatio], np.ndarray]] = Mapping
 
 
 def _compare(runs: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
-    """Return by how much counting errs more at the two skewed ends, set by set."""
+    """Return by how much counting errs more at the two skewed ends, one data set after another."""
     compared = []
     for name, measured in runs.items():
         ends = {
@@ -150,7 +150,7 @@ def _table(name: str, measured: Mapping[str, Any]) -> PageTable:
     counts = ("repetitions", *(str(len(runs)) for runs in measured["errors"].values()))
     took = ", ".join(f"{method} in {times}" for method, times in measured["ours_took"].items())
     title = f"{name}: mean L1 error (ours took {took})"
-    return PageTable(title, ("share of class 1", *measured["errors"]), (*rows, counts))
+    return PageTable(title, ("proportion of class 1", *measured["errors"]), (*rows, counts))
 
 
 _LINES: Mapping[str, Mapping[str, Any]] = {
@@ -168,5 +168,5 @@ def _draw(name: str, measured: Mapping[str, Any], axes: Any) -> None:
         if method == _OURS:
             low, high = np.quantile(runs, [0.25, 0.75], axis=0)
             axes.fill_between(_RATIOS, low, high, color="black", alpha=0.12, linewidth=0)
-    axes.set(title=name, xlabel="share of class 1 in the test set", ylabel="L1 error")
+    axes.set(title=name, xlabel="proportion of class 1 in the test set", ylabel="L1 error")
     axes.set_ylim(bottom=0)

@@ -1,4 +1,4 @@
-"""Sets of rows as Iyer, Nath & Sarawagi 2016 draw them: skewed ones to learn from, and test sets.
+"""Bags of rows as Iyer, Nath & Sarawagi 2016 draw them: skewed ones to learn from, and test sets.
 
 They are drawn by label, which an owner who promises privacy must not do (docs/errata.md).
 """
@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from suffice.errors import TableError
 
-__all__ = ["SkewedSets", "draw_sets", "l1_errors", "rare_but_last"]
+__all__ = ["SkewedBags", "draw_bags", "l1_errors", "rare_but_last"]
 
 
 @dataclass(frozen=True, eq=False)
-class SkewedSets:
-    """Holds one set per class, rich in it, under private labels 0 to K - 1, and unlabelled sets.
+class SkewedBags:
+    """Holds one bag per class, rich in it, under private labels 0 to K - 1, and test sets.
 
-    ``bags`` says which set a row is in, ``truth`` (tests, K) the class ratios of the test sets.
+    ``bags`` says which bag a row is in, ``truth`` (tests, K) the class ratios of the test sets.
     """
 
     rows: pa.Table
@@ -33,12 +33,12 @@ class SkewedSets:
 
     @property
     def proportions(self) -> np.ndarray:
-        """The exact proportions (sets, K)."""
+        """The exact proportions (bags, K)."""
         counts = [np.bincount(self.labels[self.bags == i]) for i in self.classes]
         return np.array(counts) / len(self.labels) * len(counts)
 
 
-def draw_sets(
+def draw_bags(
     rows: pa.Table,
     labels: np.ndarray,
     *,
@@ -46,10 +46,10 @@ def draw_sets(
     rare: float,
     shares: np.ndarray,
     rng: np.random.Generator,
-) -> SkewedSets:
-    """Return K sets in which all classes but one have the share ``rare`` (Section 4.2).
+) -> SkewedBags:
+    """Return K bags in which all classes but one have the proportion ``rare`` (Section 4.2).
 
-    Sets share no row with each other nor with the test sets; these, whose class ratios are the
+    Bags share no row with each other nor with the test sets; these, whose class ratios are the
     lines of ``shares``, are drawn from the same remaining rows, each without replacement.
     """
     classes = shares.shape[1]
@@ -60,7 +60,7 @@ def draw_sets(
     pools = [rng.permutation(np.flatnonzero(labels == k)) for k in range(classes)]
     ends = np.vstack([np.zeros(classes, dtype=int), np.cumsum(learnt, axis=0)])
     if (ends[-1] + tested.max(axis=0) > list(map(len, pools))).any():
-        raise TableError(f"there are too few rows of some class for sets of {size}.")
+        raise TableError(f"there are too few rows of some class for bags of {size}.")
     inside = [
         np.concatenate([pool[ends[i, k] : ends[i + 1, k]] for k, pool in enumerate(pools)])
         for i in range(classes)
@@ -71,7 +71,7 @@ def draw_sets(
         for line in tested
     ]
     picked = np.concatenate(inside)
-    return SkewedSets(
+    return SkewedBags(
         rows.take(picked),
         labels[picked],
         np.repeat(np.arange(classes), size),
@@ -88,7 +88,7 @@ def _counts(shares: np.ndarray, size: int) -> np.ndarray:
 
 
 def rare_but_last(classes: int, rare: np.ndarray) -> np.ndarray:
-    """Return class ratios in which every class but the last has the share of that line's ``rare``.
+    """Return class ratios in which every class but the last has that line's proportion ``rare``.
 
     (Section 4.1: (rho_1, ..., rho_1, 1 - (c - 1) rho_1).)
     """
@@ -97,6 +97,6 @@ def rare_but_last(classes: int, rare: np.ndarray) -> np.ndarray:
     return shares
 
 
-def l1_errors(estimates: np.ndarray, sets: SkewedSets) -> list[float]:
+def l1_errors(estimates: np.ndarray, drawn: SkewedBags) -> list[float]:
     """Return the L1 distance of estimated ratios from the true ones, test set by test set."""
-    return [float(error) for error in np.abs(estimates - sets.truth).sum(axis=1)]
+    return [float(error) for error in np.abs(estimates - drawn.truth).sum(axis=1)]

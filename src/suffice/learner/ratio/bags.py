@@ -1,4 +1,4 @@
-"""What is known of sets of rows: their sizes and label proportions, and how sure these are."""
+"""What is known of bags of rows: their sizes and label proportions, and how sure these are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +13,16 @@ from suffice.models.simplex import nearest_proportions
 from suffice.release.artifact import Release
 from suffice.tables.labels import check_classes
 
-__all__ = ["FEWEST_ROWS", "KnownSets", "given_sets", "named_classes", "released_sets"]
+__all__ = ["FEWEST_ROWS", "KnownBags", "given_bags", "named_classes", "released_bags"]
 
-FEWEST_ROWS = 10  # of a set: fewer cannot be split for cross-validation
+FEWEST_ROWS = 10  # of a bag: fewer cannot be split for cross-validation
 
 
 @dataclass(frozen=True, eq=False)
-class KnownSets:
-    """Holds M sets: proportions P (M, K), sizes (M,), and the variances of what noise added.
+class KnownBags:
+    """Holds M bags: proportions P (M, K), sizes (M,), and the variances of what noise added.
 
-    ``variances`` (M,) are those of a set's proportions along any unit direction that keeps their
+    ``variances`` (M,) are those of a bag's proportions along any unit direction that keeps their
     sum, zero where they are exact and None where the release does not say.
     """
 
@@ -34,26 +34,26 @@ class KnownSets:
 
     @cached_property
     def solved(self) -> np.ndarray:
-        """A (K, M) with class = A set: the least squares solution of P class = set, sizes weighed.
+        """A (K, M) with class = A bag: the least squares solution of P class = bag, sizes weighed.
 
-        The variance of a set's mean is one over its size. For M = K it is P^-1.
+        The variance of a bag's mean is one over its size. For M = K it is P^-1.
         """
         root = np.sqrt(self.sizes / self.sizes.sum())
         return np.asarray(np.linalg.pinv(root[:, None] * self.proportions) * root)
 
     @property
     def prior(self) -> np.ndarray:
-        """The share of each class among the rows of all sets."""
+        """The proportion of each class among the rows of all bags."""
         return self.sizes @ self.proportions / self.sizes.sum()
 
     @property
     def channel(self) -> np.ndarray:
-        """T (M, K): the probability of each set for a row of each class."""
+        """T (M, K): the probability of each bag for a row of each class."""
         joint = self.sizes[:, None] * self.proportions
         return joint / joint.sum(axis=0)
 
-    def redrawn(self, rng: np.random.Generator) -> "KnownSets":
-        """Return the sets as another draw of the same noise would have left them, were these exact.
+    def redrawn(self, rng: np.random.Generator) -> "KnownBags":
+        """Return the bags as another draw of the same noise would have left them, were these exact.
 
         Gaussian noise of the stated variance, whatever the mechanism; the total stays one.
         """
@@ -64,7 +64,7 @@ class KnownSets:
         return replace(self, proportions=nearest_proportions(self.proportions + noise))
 
     def check(self, fewest: int = FEWEST_ROWS) -> None:
-        """Raise unless the sets have enough rows and tell all classes apart (assumption A0).
+        """Raise unless the bags have enough rows and tell all classes apart (assumption A0).
 
         A0 asks that the affine hull of the proportions holds the simplex: P has rank K. With noise
         the smallest singular value must also exceed what noise alone can make (Weyl), at most
@@ -74,17 +74,17 @@ class KnownSets:
         small = [n for n, size in zip(self.names, self.sizes, strict=True) if size < fewest]
         if small:
             raise ParameterError(
-                f"{len(small)} of {many} sets have fewer than {fewest} rows, {small[0]!r}"
-                " among them; join sets or leave these out."
+                f"{len(small)} of {many} bags have fewer than {fewest} rows, {small[0]!r}"
+                " among them; join bags or leave these out."
             )
         if many < classes:
             raise ParameterError(
-                f"{many} sets cannot tell {classes} classes apart; at least {classes} are needed."
+                f"{many} bags cannot tell {classes} classes apart; at least {classes} are needed."
             )
         unseen = [c for c, share in zip(self.classes, self.prior, strict=True) if not share]
         if unseen:
             raise ParameterError(
-                f"class {unseen[0]!r} occurs in no set (A0); add a set that has it, or leave the"
+                f"class {unseen[0]!r} occurs in no bag (A0); add a bag that has it, or leave the"
                 " class out."
             )
         root = np.sqrt(self.sizes * many / self.sizes.sum())[:, None]
@@ -93,14 +93,14 @@ class KnownSets:
         if values[-1] * CONDITION_LIMIT <= values[0]:
             raise ParameterError(
                 f"the proportions do not tell classes {mixed} apart: these appear in the same"
-                " relation in every set (A0). Form sets that differ in them."
+                " relation in every bag (A0). Form bags that differ in them."
             )
         noise = 0.0 if self.variances is None else float(np.sqrt(self.variances.mean()))
         if values[-1] <= noise * (np.sqrt(many) + np.sqrt(classes - 1)):
             raise ParameterError(
-                f"the noise on the proportions hides how classes {mixed} differ between the sets:"
+                f"the noise on the proportions hides how classes {mixed} differ between the bags:"
                 f" smallest singular value {values[-1]:.2g}, noise {noise:.2g}. Larger"
-                " sets, a larger epsilon or sets that differ more are needed."
+                " bags, a larger epsilon or bags that differ more are needed."
             )
 
 
@@ -110,14 +110,14 @@ def named_classes(classes: Sequence[Any], direction: np.ndarray) -> str:
     return ", ".join(str(c) for c, s in zip(classes, size, strict=True) if s >= size.max() / 4)
 
 
-def released_sets(release: Release) -> KnownSets:
-    """Return the sets of a release of proportions, of one owner or merged."""
-    proportions = release.array("proportions", "label proportions of sets")
+def released_bags(release: Release) -> KnownBags:
+    """Return the bags of a release of proportions, of one owner or merged."""
+    proportions = release.array("proportions", "label proportions of bags")
     sizes = release.arrays["sizes"].astype(np.float64)
     variances = None
     if release.noise.form != "none":
         variances = np.diag(release.noise.dense(len(sizes))) / sizes**2
-    return KnownSets(
+    return KnownBags(
         release.classes,
         tuple(release.details["bags"]),
         proportions,
@@ -126,10 +126,10 @@ def released_sets(release: Release) -> KnownSets:
     )
 
 
-def given_sets(
+def given_bags(
     names: Sequence[Any], sizes: np.ndarray, proportions: Any, classes: Any
-) -> KnownSets:
-    """Return sets whose proportions are known exactly, one line per name; checked."""
+) -> KnownBags:
+    """Return bags whose proportions are known exactly, one line per name; checked."""
     labels = check_classes(classes)
     try:
         shares = np.asarray(proportions, dtype=np.float64)
@@ -137,10 +137,10 @@ def given_sets(
         shares = np.empty(0)
     if shares.shape != (len(names), len(labels)):
         raise ParameterError(
-            f"proportions must be a matrix of {len(names)} sets times {len(labels)} classes."
+            f"proportions must be a matrix of {len(names)} bags times {len(labels)} classes."
         )
     inside = ((shares >= 0) & (shares <= 1)).all()
     if not (inside and np.allclose(shares.sum(axis=1), 1, atol=1e-6)):
-        raise ParameterError("proportions must be between 0 and 1 and sum to one in every set.")
+        raise ParameterError("proportions must be between 0 and 1 and sum to one in every bag.")
     many = np.asarray(sizes, dtype=np.float64)
-    return KnownSets(labels, tuple(names), shares, many, np.zeros(len(many)))
+    return KnownBags(labels, tuple(names), shares, many, np.zeros(len(many)))

@@ -1,33 +1,33 @@
-"""Class ratios by the likelihood of sets: a classifier of which set a row is in.
+"""Class ratios by the likelihood of bags: a classifier of which bag a row is in.
 
-A row x of the pooled sets is in set i with probability
+A row x of the pooled bags is in bag i with probability
 
     q_i(x) = sum_k T_ik p(k | x),   T_ik = n_i P_ik / sum_j n_j P_jk,
 
-since within a class the set says nothing (assumption A1). So sets are class labels that went
-through a known channel T, and the model of p(k | x) that explains the sets best is found by the
-likelihood of `suffice.learner.spread`, with no label. What T^-1 makes of a free classifier of sets
+since within a class the bag says nothing (assumption A1). So bags are class labels that went
+through a known channel T, and the model of p(k | x) that explains the bags best is found by the
+likelihood of `suffice.learner.spread`, with no label. What T^-1 makes of a free classifier of bags
 can be negative; these class posteriors cannot.
 
 Scores come from models that did not see their row (five folds) and are then calibrated, by one
 slope and one constant per class (Alexandari et al. 2020), again through T. Calibration uses one
-thing more that is known: how many rows of each class a set has (`calibration`). The penalty is the
-one whose calibrated scores explain held-out rows best. The ratios of a set U are the weights of the
-mixture sum_k rho_k p(k | x) / p(k) that explains its rows best.
+thing more that is known: how many rows of each class a bag has (`calibration`). The penalty is the
+one whose calibrated scores explain held-out rows best. The ratios of a table U are the weights of
+the mixture sum_k rho_k p(k | x) / p(k) that explains its rows best.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from suffice.learner.ratio.calibration import Calibration, calibrated, calibrated_by_sets
+from suffice.learner.ratio.bags import KnownBags
+from suffice.learner.ratio.calibration import Calibration, calibrated, calibrated_by_bags
 from suffice.learner.ratio.resampling import balanced_groups
-from suffice.learner.ratio.sets import KnownSets
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
 from suffice.learner.spread.selection import maximise
 from suffice.models.simplex import mixture_weights
 
-__all__ = ["Coordinates", "SetLikelihood", "fit_set_likelihood"]
+__all__ = ["BagLikelihood", "Coordinates", "fit_bag_likelihood"]
 
 _FOLDS = 5
 _LAMS = 10.0 ** np.arange(0.0, -5.01, -1.0)  # coarse: calibration mends the scale of the scores
@@ -60,15 +60,15 @@ class Coordinates:
 
 
 @dataclass(frozen=True, eq=False)
-class SetLikelihood:
-    """A fitted classifier of sets, and the held-out scores that it was calibrated with.
+class BagLikelihood:
+    """A fitted classifier of bags, and the held-out scores that it was calibrated with.
 
     ``weights`` (d + 1, K) are the mean of the folds' models; ``scores`` (n, K), ``codes`` and
     ``folds`` are those of the rows it learnt from; ``gain`` is by how much held-out rows are
-    likelier than under sets that cannot be told apart, with its standard error.
+    likelier than under bags that cannot be told apart, with its standard error.
     """
 
-    known: KnownSets
+    known: KnownBags
     coordinates: Coordinates
     weights: np.ndarray
     calibration: Calibration
@@ -88,10 +88,10 @@ class SetLikelihood:
         return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
 
     def ratios(self, scores: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
-        """Return the ratios of the set whose rows have these scores."""
+        """Return the ratios of the table whose rows have these scores."""
         return mixture_weights(self.likelihoods(scores), counts)
 
-    def recalibrated(self, known: KnownSets, counts: np.ndarray) -> "SetLikelihood":
+    def recalibrated(self, known: KnownBags, counts: np.ndarray) -> "BagLikelihood":
         """Return what other proportions and other counts of the same rows would have given."""
         found = calibrated(known, self.scores, self.codes, self.calibration, counts=counts)
         return replace(self, known=known, calibration=found)
@@ -109,18 +109,18 @@ class SetLikelihood:
         return np.array(errors)
 
 
-def fit_set_likelihood(
-    known: KnownSets,
+def fit_bag_likelihood(
+    known: KnownBags,
     rows: np.ndarray,
     codes: np.ndarray,
     rng: np.random.Generator,
     *,
     whole: bool = True,
-) -> SetLikelihood:
-    """Return the classifier of sets with the penalty that explains held-out rows best.
+) -> BagLikelihood:
+    """Return the classifier of bags with the penalty that explains held-out rows best.
 
     From the strongest penalty on, each solution where the next search starts, until one is no
-    better. ``known`` has the sizes of these rows' sets; ``whole`` says that the proportions
+    better. ``known`` has the sizes of these rows' bags; ``whole`` says that the proportions
     are those of these rows, and not of more of which they are a sample.
     """
     coordinates = Coordinates.of(rows, rng)
@@ -129,7 +129,7 @@ def fit_set_likelihood(
     pooled = SpreadLikelihood(CleanFeatures(mapped), codes, known.channel)
     parts = [pooled.picked(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
     models = [np.zeros(part.shape) for part in parts]
-    tried: list[SetLikelihood] = []
+    tried: list[BagLikelihood] = []
     calibration: Calibration | None = None
     for lam in _LAMS:
         models = [
@@ -140,11 +140,11 @@ def fit_set_likelihood(
         scores = np.empty((len(codes), len(known.classes)))
         for fold, model in enumerate(weights):
             scores[folds == fold] = mapped[folds == fold] @ model
-        calibration = calibrated_by_sets(known, scores, codes, calibration)
+        calibration = calibrated_by_bags(known, scores, codes, calibration)
         gain = _gain(calibration.log_posteriors(scores), codes, known)
         mean = np.mean(weights, axis=0)
         tried.append(
-            SetLikelihood(
+            BagLikelihood(
                 known, coordinates, mean, calibration, scores, codes, folds, float(lam), gain
             )
         )
@@ -161,8 +161,8 @@ def _by_class(model: np.ndarray) -> np.ndarray:
     return model if model.ndim == 2 else np.column_stack([np.zeros(len(model)), model])
 
 
-def _gain(log_posteriors: np.ndarray, codes: np.ndarray, known: KnownSets) -> tuple[float, float]:
-    """Return the mean log likelihood of rows' sets over that of their sizes, and its error."""
+def _gain(log_posteriors: np.ndarray, codes: np.ndarray, known: KnownBags) -> tuple[float, float]:
+    """Return the mean log likelihood of rows' bags over that of their sizes, and its error."""
     chance = (known.channel[codes] * np.exp(log_posteriors)).sum(axis=1)
     sizes = np.bincount(codes, minlength=len(known.names)) / len(codes)
     gains = np.log(np.maximum(chance, 1e-300)) - np.log(sizes[codes])

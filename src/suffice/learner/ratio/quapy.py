@@ -1,12 +1,36 @@
-"""Errors of class ratios under the names and conventions of QuaPy 0.2."""
+"""`ClassRatio` as a quantifier of QuaPy, and errors of class ratios as QuaPy 0.2 defines them.
+
+QuaPy itself is needed nowhere; where it is installed, its base class is used.
+"""
 
 from typing import Any
 
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.learner.ratio.estimator import ClassRatio
 
-__all__ = ["ae", "nkld", "rae"]
+try:
+    from quapy.method.base import BaseQuantifier
+except ImportError:  # QuaPy asks for methods only; the base class is a courtesy to isinstance
+
+    class BaseQuantifier:  # type: ignore[no-redef]
+        """Stands where QuaPy's own would."""
+
+
+__all__ = ["QuaPyClassRatio", "ae", "nkld", "rae"]
+
+
+class QuaPyClassRatio(ClassRatio, BaseQuantifier):
+    """Computes class prevalences under QuaPy's names: ``fit(X, y)``, then ``predict(X)``.
+
+    Not private: it learns from plain labels, the rows of each class a bag. Parameters are those of
+    `ClassRatio`. Works in QuaPy's evaluation and model selection as its own quantifiers do.
+    """
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the prevalence of each class in one sample."""
+        return self.quantify(np.asarray(X))
 
 
 def ae(true: Any, estimated: Any) -> Any:
@@ -18,7 +42,7 @@ def ae(true: Any, estimated: Any) -> Any:
 def rae(true: Any, estimated: Any, eps: float) -> Any:
     """Return the relative absolute error: the mean over classes of |p - p^| / p.
 
-    Both are first smoothed by ``eps``, as a rule 1 / (2 rows of the set).
+    Both are first smoothed by ``eps``, as a rule 1 / (2 rows of the table).
     """
     p, q = (_smooth(value, eps) for value in _pair(true, estimated))
     return (np.abs(q - p) / p).mean(axis=-1)
