@@ -89,8 +89,8 @@ P = TypeVar("P", bound=Public)
 class Procedure(ABC, Generic[E]):
     """One calibrated way to make a release; chosen before anything private is read.
 
-    ``kind`` is that of the release. ``draws_while_reading``: noise is drawn row by row, so that rows
-    may be taken in only after they were paid for; the engine cannot be another machine then.
+    ``kind`` is that of the release. ``draws_while_reading``: noise is drawn row by row, so that
+    rows may be taken in only after they were paid for; the engine cannot be another machine then.
     """
 
     kind: ClassVar[str]
