@@ -145,7 +145,7 @@ def test_protected_auxiliary_rows_pay_for_themselves(suffice):
     assert "Protects each record of the auxiliary rows" in printed
     shown = suffice("inspect", "a.suffice")
     assert "per party" in shown
-    assert "Protects each record of the auxiliary rows" in shown
+    assert 'Protects each record of "the auxiliary rows"' in shown
     second = (*words, "--enrolled", "5", "--ledger", "l", "--dataset", "b", "-o", "b.suffice")
     err = suffice(*second, "--aux-dataset", "rows", code=4)
     assert "'rows' has epsilon 5 per record" in err
