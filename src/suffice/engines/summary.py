@@ -121,7 +121,10 @@ class RowSample:
         if not len(near):
             return
         different, first, weights = np.unique(keys[near], return_index=True, return_counts=True)
-        self._add(different, weights, [batch.take(pa.array(near[first]))])
+        few = slice(self._most)  # of one batch no more can be among them in the end
+        if len(different) >= self._most:
+            self._limit = min(self._limit, different[self._most - 1])
+        self._add(different[few], weights[few], [batch.take(pa.array(near[first[few]]))])
 
     def merge(self, other: "RowSample") -> None:
         """Take in everything that ``other`` has seen."""
