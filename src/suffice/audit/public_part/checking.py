@@ -59,10 +59,11 @@ class Verdict:
     pairs: int
     differences: tuple[Difference, ...]
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """Return the verdict in words."""
         if not self.differences:
-            return f"no difference in {self.pairs:,} pairs"
-        return f"the public part differs: {self.differences[0]}"
+            return [f"no difference in {self.pairs:,} pairs"]
+        return [f"the public part differs: {one}" for one in self.differences]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""

@@ -22,10 +22,11 @@ from suffice.release.codec import load
 
 __all__ = ["Command", "Said", "by_command", "in_process", "repeated_draws"]
 
-_DATASET, _LEDGER, _OUTPUT = "people", Path("ledger"), Path("out.suffice")
+_DATASET, _OUTPUT = "people", Path("out.suffice")
+_LEDGER, _POOR = Path("ledger"), Path("poor")  # one that pays, and one that refuses
 _DRAWS = 100  # a fair answer of .75 is the same in all of them once in 10^12
 _BUDGET = Budget(1e4, 1e-3)  # more than any exercise costs
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?")
+_TIME = re.compile(r'"time": [^,\n]*')  # of a charge
 
 
 @dataclass(frozen=True)
@@ -100,18 +101,18 @@ def by_command(run: Command) -> Callable[[Way, Handed], Shown]:
         words = ["release", way.mechanism, str(handed.data)]
         words += _words(asked.mechanism, asked.options)
         words += _words(asked.mechanism.source, asked.inputs)
-        paid = ["--ledger", str(_LEDGER), "--dataset", _DATASET]
-        run_all = {
-            "ledger init": ["ledger", "init", *paid[1:], *_opened(_unit(way))],
-            "release": [*words, *paid, "--request", "first", "-o", str(_OUTPUT)],
+        spoken = {
+            "ledger init": ["ledger", "init", *_opened(_LEDGER, _unit(way), _BUDGET)],
+            "second ledger": ["ledger", "init", *_opened(_POOR, _unit(way), Budget(1e-6))],
+            "release": [*words, *_paid(_LEDGER), "--request", "first", "-o", str(_OUTPUT)],
             "release in JSON": [*words, "--no-ledger", "--json", "-o", "again.suffice"],
-            "refusal": [*words, "--ledger", "none", "--dataset", _DATASET, "-o", "no.suffice"],
-            "ledger history": ["ledger", "history", str(_LEDGER)],
+            "refusal": [*words, *_paid(_POOR), "-o", "never.suffice"],
+            "ledger history": ["ledger", "history", str(_LEDGER), "--json"],
             "ledger show": ["ledger", "show", str(_LEDGER)],
         }
         shown: Shown = {}
-        for name, spoken in run_all.items():
-            said = run(spoken)
+        for name, line in spoken.items():
+            said = run(line)
             for part in ("code", "out", "err"):
                 text = _TIME.sub("(time)", str(getattr(said, part)))
                 shown[f"{part} of {name}"] = text.encode()
@@ -129,9 +130,14 @@ def _unit(way: Way) -> Unit:
     return Unit.PARTY if changed is Changed.AUXILIARY else Unit(changed.value)
 
 
-def _opened(unit: Unit) -> list[str]:
+def _paid(ledger: Path) -> list[str]:
+    return [f"--ledger={ledger}", f"--dataset={_DATASET}"]
+
+
+def _opened(ledger: Path, unit: Unit, budget: Budget) -> list[str]:
     """Return the words with which a budget is opened."""
-    return [f"--epsilon={_BUDGET.epsilon}", f"--delta={_BUDGET.delta}", f"--unit={unit}"]
+    stated = [f"--epsilon={budget.epsilon}", f"--delta={budget.delta}", f"--unit={unit}"]
+    return [str(ledger), f"--dataset={_DATASET}", *stated]
 
 
 def _names() -> Shown:
