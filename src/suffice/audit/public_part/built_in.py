@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.audit.public_part.exercise import AUXILIARY_DATASET, Exercise
-from suffice.audit.public_part.neighbours import NAMES, PARTIES, RANGES, WARDS, Changed
+from suffice.audit.public_part.forms import Handed
+from suffice.audit.public_part.neighbours import FEATURES, NAMES, PARTIES, RANGES, WARDS, Changed
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.public_rows import Preprocessing
+from suffice.owner.rados.mechanism import Rados
 from suffice.tables.pipeline import Pipeline
 
 __all__ = ["EXERCISES"]
@@ -46,6 +48,23 @@ def _rados(unit: str, changed: Changed, **options: Any) -> Exercise:
     asked = {"count": 8, "epsilon": 1.0, "delta": 1e-6, "unit": unit, **declared}
     name = ", ".join([f"per {unit}", *(f"noise on {place}" for place in options.values())])
     return Exercise(name, {**asked, **options}, changed=changed, most_classes=2)
+
+
+def _own_scales(handed: Handed) -> Pipeline:
+    """Return the pipeline of a release that shows the scales of these private rows."""
+    columns = [name for name in FEATURES if handed.has(name)]
+    labels = {"label": "label"} if handed.form.named else {"y": handed.column("label")}
+    plain = Rados(count=8, standardize="rows", clip=0.9, classes=handed.classes)
+    inputs = {"features": columns, "ledger": None, "unprotected": True, **labels}
+    return plain.release(handed.data, **inputs).pipeline
+
+
+def _laundered() -> Exercise:
+    asked = {"count": 8, "epsilon": 1.0, "delta": 1e-6, "unit": "record", "pipeline": _own_scales}
+    return Exercise(
+        "scaled by private rows", asked, changed=Changed.RECORD, most_classes=2, command=False,
+        refused=True,
+    )  # fmt: skip
 
 
 def _parties(method: str, *, two: bool = False) -> Exercise:
@@ -94,6 +113,7 @@ EXERCISES: Mapping[str, tuple[Exercise, ...]] = {
         _rados("label", Changed.LABEL),
         _rados("record", Changed.RECORD),
         _rados("record", Changed.RECORD, noise_on="records"),
+        _laundered(),
     ),
     "proportions": (
         _proportions("chosen"),

@@ -17,6 +17,7 @@ from suffice.audit.public_part.forms import FORMS, Form, handed
 from suffice.audit.public_part.neighbours import Neighbours, neighbours
 from suffice.audit.public_part.releasing import Command, by_command, in_process, repeated_draws
 from suffice.audit.public_part.shown import Shown, frozen_cells
+from suffice.errors import SufficeError, UnprotectedError
 from suffice.tables import csv_files, sources
 
 __all__ = ["Difference", "Verdict", "check_pair", "check_public_part"]
@@ -136,10 +137,20 @@ def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
     one, two = (
         _on_its_own(pair, data, side, (int(batches[side]), block), route) for side in (0, 1)
     )
-    yield from _differing(one, two)
-    if drawn and not one.get("refused"):
-        draws = [_on_its_own(pair, data, side, (1 << 16, block), repeated_draws) for side in (0, 1)]
-        yield from frozen_cells(*draws)
+    yield from _differing(one, two, refused=exercise.refused)
+    if drawn and "refused" not in one and not exercise.refused:
+        yield from _frozen(pair, data, block)
+
+
+def _frozen(pair: Pair, data: Neighbours, block: int) -> Iterator[str]:
+    """Yield which noisy cells of a pair have no noise in them, by many draws of both sides."""
+    cuts = (max(_BATCHES), block)
+    try:
+        one, two = (_on_its_own(pair, data, side, cuts, repeated_draws) for side in (0, 1))
+    except SufficeError as error:
+        yield f"many draws were refused: {error}"
+        return
+    yield from frozen_cells(one, two)
 
 
 def _on_its_own(
@@ -162,9 +173,12 @@ def _cut(batch: int, block: int) -> Iterator[None]:
         sources.BATCH_ROWS, csv_files.BLOCKS = usual
 
 
-def _differing(one: Shown, two: Shown) -> Iterator[str]:
+def _differing(one: Shown, two: Shown, *, refused: bool) -> Iterator[str]:
     for where in dict.fromkeys([*one, *two]):
         if one.get(where) != two.get(where):
             yield where
-    if "refused" in one and one.get("refused") == two.get("refused"):
-        yield f"nothing was released: {one['refused'].decode()}"
+    answer = one.get("refused", b"").decode()
+    if refused and not answer:
+        yield "it was released, and should have been refused"
+    elif answer and not (refused and answer.startswith(UnprotectedError.__name__)):
+        yield f"nothing was released: {answer}"

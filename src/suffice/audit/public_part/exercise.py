@@ -3,7 +3,7 @@
 `register_exercises` adds those of a mechanism while a program runs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -25,6 +25,7 @@ class Exercise:
     and what is declared by column, are held to the columns of a form. ``changed`` is the unit that
     differs, ``most_classes`` bounds the number of classes. ``without`` says in which forms it
     cannot be handed over, and why; ``command`` whether the command line can ask for it.
+    ``refused``: it would show what is private, and must be refused as unprotected.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Exercise:
     most_classes: int = 3
     without: Mapping[str, str] = field(default_factory=dict)
     command: bool = True
+    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,11 @@ class Way:
 AUXILIARY_DATASET = "auxiliary"  # the ledger's name for protected auxiliary rows
 Exercises = Sequence[Exercise]
 _BUILT_IN = "suffice.audit.public_part.built_in"
-_REGISTERED: dict[str, Callable[[], Exercises]] = {}
+_REGISTERED: dict[str, Exercises] = {}
 
 
-def register_exercises(mechanism: str, exercises: Callable[[], Exercises]) -> None:
-    """Add the exercises of a mechanism; they are asked for when its public part is checked."""
+def register_exercises(mechanism: str, exercises: Exercises) -> None:
+    """Add the exercises of a mechanism: its public part is checked by them from now on."""
     if mechanism in _REGISTERED or mechanism in import_module(_BUILT_IN).EXERCISES:
         raise ParameterError(f"there are exercises of {mechanism!r} already.")
     _REGISTERED[mechanism] = exercises
@@ -64,9 +66,8 @@ def register_exercises(mechanism: str, exercises: Callable[[], Exercises]) -> No
 def exercises_of(mechanism: str) -> Exercises:
     """Return the exercises of a mechanism; that it has none is an error."""
     mechanism_of(mechanism)  # it must be there
-    if mechanism in _REGISTERED:
-        return _REGISTERED[mechanism]()
-    found: Exercises = import_module(_BUILT_IN).EXERCISES.get(mechanism, ())
+    built_in: Mapping[str, Exercises] = import_module(_BUILT_IN).EXERCISES
+    found = _REGISTERED.get(mechanism) or built_in.get(mechanism)
     if not found:
         raise ParameterError(
             f"nothing says how {mechanism!r} is exercised, so that its public part is not checked;"

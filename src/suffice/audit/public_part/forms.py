@@ -42,6 +42,10 @@ class Handed:
     auxiliary: Path
     classes: tuple[str, ...]
 
+    def has(self, name: str) -> bool:
+        """Say whether the form has a column of this name."""
+        return self.form.named or name in NAMES
+
     def column(self, name: str) -> Any:
         """Return a column as a source takes it: its name, or its cells where names are lacking."""
         return name if self.form.named else self.table[name].to_numpy(zero_copy_only=False)

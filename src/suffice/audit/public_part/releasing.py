@@ -58,7 +58,7 @@ class _Asked:
             options["classes"] = handed.classes
         inputs = {name: _held(value, handed) for name, value in exercise.inputs.items()}
         inputs |= {"label": "label"} if handed.form.named else {"y": handed.column("label")}
-        columns = [name for name in exercise.columns if _is_there(name, handed)]
+        columns = [name for name in exercise.columns if handed.has(name)]
         inputs |= {"features": columns} if columns else {}
         return cls(kind(**options), options, inputs)
 
@@ -69,11 +69,7 @@ def _held(value: Any, handed: Handed) -> Any:
         return value(handed)
     if not isinstance(value, Mapping):
         return value
-    return {name: item for name, item in value.items() if _is_there(name, handed)} or None
-
-
-def _is_there(name: str, handed: Handed) -> bool:
-    return handed.form.named or re.fullmatch(r"x\d+", name) is not None
+    return {name: item for name, item in value.items() if handed.has(name)} or None
 
 
 def in_process(way: Way, handed: Handed) -> Shown:
