@@ -20,12 +20,12 @@ from suffice.audit.public_part.shown import Shown, frozen_cells
 from suffice.errors import SufficeError, UnprotectedError
 from suffice.tables import csv_files, sources
 
-__all__ = ["Difference", "Verdict", "check_pair", "check_public_part"]
+__all__ = ["Difference", "Pair", "Verdict", "check_pair", "check_public_part"]
 
 _BATCHES = (61, 128, 500, 1 << 16)  # rows of a batch: several of them, or one
 _BLOCKS = (1 << 14, 1 << 15, 1 << 20)  # bytes of CSV that are parsed at once
-_COMMANDS = 4  # of so many pairs that could go through the command line, one does
-_DRAWN = 6  # of so many pairs, one is drawn again and again
+_COMMANDS = 5  # of so many pairs that could go through the command line, one does
+_DRAWN = 8  # of so many pairs, one is drawn again and again
 _FEW_ROWS, _MOST_ROWS = 240, 1500
 
 
