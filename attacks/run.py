@@ -20,6 +20,9 @@ ATTACKS = {
     "dirichlet_sigma": 300,
     "ledger_replay": 30,
     "swapped_release": 400,
+    "csv_cut": 30,
+    "laundered_pipeline": 30,
+    "class_oracle": 30,
 }  # and how often each is tried
 
 

@@ -77,3 +77,12 @@ def test_a_swapped_release_passes_only_if_the_owner_made_it_of_these_rows(attack
     *refused, passed = successes(attack("swapped_release").rates(60)).values()
     assert refused == [0] * len(refused)
     assert passed == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("csv_cut", 0.1), ("laundered_pipeline", 1), ("class_oracle", 1)]
+)
+def test_closed_holes_give_away_what_they_did_and_ours_gives_nothing(attack, name, least):
+    old, ours = successes(attack(name).rates(8)).values()
+    assert old >= least
+    assert ours == 0

@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 
 from suffice.audit import registry as audits
 from suffice.audit.case import SOME, Case, claim, half, repeated
+from suffice.audit.public_part import exercise
+from suffice.audit.public_part.exercise import Exercise
 from suffice.audit.scores import shift_score
 from suffice.audit.search import Pair
 from suffice.cli.main import app
@@ -109,7 +111,7 @@ class ClassCounts(Preprocessing, Mechanism[PublicTable]):
 
 
 KIND = Kind("class-counts", 1, title="noisy class counts of a table", noise_along="K",
-            arrays={"counts": ArrayRule("float64", ("K",), merge="sum")},
+            arrays={"counts": ArrayRule("float64", ("K",), merge="sum", noisy=True)},
             details={"classes": DetailRule("labels")})  # fmt: skip
 
 
@@ -125,6 +127,7 @@ def audit_cases():
 
 
 LEARNER = Learning(instead="class counts teach no classifier: read them with suffice inspect.")
+EXERCISES = (Exercise("laplace", {"epsilon": 0.5}),)
 
 # --------------------------------------------------------------------------- end: 80 lines at most
 
@@ -135,8 +138,9 @@ def registered(monkeypatch):
     monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
     monkeypatch.setattr(mechanisms, "_MECHANISMS", dict(mechanisms._MECHANISMS))
     monkeypatch.setattr(audits, "_REGISTERED", dict(audits._REGISTERED))
+    monkeypatch.setattr(exercise, "_REGISTERED", dict(exercise._REGISTERED))
     monkeypatch.setattr(learners, "_LEARNING", dict(learners._LEARNING))
-    register(ClassCounts, KIND, audit_cases, LEARNER)
+    register(ClassCounts, KIND, audit_cases, LEARNER, EXERCISES)
     yield
     monkeypatch.undo()
     audits.read_again()
@@ -228,6 +232,28 @@ def test_the_auditor_attacks_it_and_finds_the_broken_copy():
     assert done.exit_code == 0
     assert [item["violated"] for item in results] == [False, True]
     assert results[0]["tightness"] > 0.7
+
+
+@pytest.mark.usefixtures("desk")
+def test_its_public_part_is_checked_and_a_leak_beside_the_noise_is_found(monkeypatch):
+    assert run("audit --public-part class-counts --pairs 6") == "no difference in 6 pairs\n"
+
+    def leaky(self, exact):
+        counts = self.noise.add(in_steps(exact.result())) / STEPS
+        told = Covariance("identity", self.noise.variance + int(exact.result()[0]))
+        return {"counts": counts}, {}, told
+
+    monkeypatch.setattr(NoisyCounts, "contents", leaky)
+    printed = run("audit --public-part class-counts --pairs 2", code=1)
+    assert "the public part differs: pair 0 of seed 0, class-counts (laplace)" in printed
+
+
+def test_a_mechanism_that_nobody_can_exercise_is_an_error(monkeypatch):
+    monkeypatch.setattr(exercise, "_REGISTERED", {})
+    with pytest.raises(ParameterError, match="register an exercise"):
+        exercise.ways()
+    with pytest.raises(ParameterError, match="already"):
+        exercise.register_exercises("rados", EXERCISES)
 
 
 @pytest.mark.usefixtures("desk")

@@ -4,9 +4,10 @@ Command line, planner, auditor and learner look a mechanism up where it was regi
 list of their own. What ships with the package is registered in the same tables.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from suffice.audit.case import Case
+from suffice.audit.public_part.exercise import Exercise, register_exercises
 from suffice.audit.registry import register_cases
 from suffice.learner.fit import Learning, register_learner
 from suffice.owner.mechanism import Mechanism, register_mechanism
@@ -20,13 +21,18 @@ def register(
     kind: Kind,
     audit_cases: Callable[[], Iterable[Case]],
     learner: Learning,
+    exercises: Sequence[Exercise] = (),
 ) -> None:
-    """Add a mechanism, the kind of its releases, its audit cases, and what learns from it.
+    """Add a mechanism, the kind of its releases, its audit cases and what learns from it.
 
     From then on ``suffice release``, ``plan``, ``inspect``, ``audit`` and ``fit`` know it, ledgers
-    charge it, and its releases merge as the kind says.
+    charge it, and its releases merge as the kind says. ``exercises`` are ways to make it release,
+    by which ``suffice audit --public-part`` checks that nothing but the noise depends on a secret;
+    without any, that command refuses instead of passing over the mechanism.
     """
     register_kind(kind)
     register_mechanism(mechanism)
     register_cases(kind.name, audit_cases)
     register_learner(kind.name, learner)
+    if exercises:
+        register_exercises(mechanism.name, exercises)

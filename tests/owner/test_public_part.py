@@ -1,4 +1,7 @@
-"""Nothing but the noise depends on a secret: what a release shows in public, through real files."""
+"""What a release shows in public is a function of the set of public rows, through real files.
+
+Neighbouring data are in tests/audit/test_neighbour_pairs.py.
+"""
 
 import itertools
 
@@ -9,7 +12,6 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from neighbours import WAYS, differences
 from suffice.engines.local import fold
 from suffice.errors import TableError
 from suffice.owner.operator.mechanism import MeanOperator
@@ -17,40 +19,6 @@ from suffice.owner.source import PublicSource, unlabelled_batches
 from suffice.tables import sources
 
 MAPS = (None, "rff:24", "nystroem:20", "polynomial:2", "pca:3", "whiten:3")
-
-
-# --- neighbours
-
-
-def test_releases_of_neighbouring_files_differ_in_noise_alone(tmp_path):
-    assert list(differences(tmp_path, len(WAYS), seed=1)) == []
-
-
-@pytest.mark.audit
-def test_300_pairs_of_neighbouring_files_differ_in_noise_alone(tmp_path):
-    assert list(differences(tmp_path, 300, seed=0)) == []
-
-
-def test_the_pairs_notice_sums_in_the_order_of_batches(tmp_path, monkeypatch):
-    """With the cuts of a reader back, and floats added batch by batch, they find the difference."""
-    from suffice.engines.summary import ColumnMoments, Moments
-
-    class FloatMoments(ColumnMoments):
-        def __init__(self, width):
-            super().__init__(width)
-            self.total = np.zeros(width)
-
-        def update(self, columns):
-            super().update(columns)
-            self.total += np.nansum(columns, axis=1)
-
-        def result(self):
-            exact = super().result()
-            return Moments(exact.count, self.total / exact.count, exact.deviation, exact.wrong)
-
-    monkeypatch.setattr("suffice.engines.summary.ColumnMoments", FloatMoments)
-    monkeypatch.setattr(sources, "equal_batches", lambda batches, _: (b for b in batches))
-    assert any("pipeline.mean" in found for found in differences(tmp_path, 20, seed=1))
 
 
 # --- order, split, batch and format

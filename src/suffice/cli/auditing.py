@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from suffice.cli import options
-from suffice.cli.checks import check_outputs
-from suffice.cli.output import say, show_json, show_pairs, show_table
+from suffice.cli.checks import check_outputs, refuse_unused
+from suffice.cli.output import say, show_json, show_pairs, show_table, steps
 from suffice.cli.protocol import show_message
 from suffice.errors import ParameterError
 from suffice.plain_text import listed, name, phrase
@@ -16,6 +16,7 @@ from suffice.plain_text import listed, name, phrase
 __all__ = ["register"]
 
 
+_PAIRS = 60  # of neighbours, unless given
 _SHOWN = 6  # of many columns
 _PROMISES = 100  # shown of those in one file; --json has all of them
 _NO_CLIP = 1e30  # a bound that no row of numbers reaches
@@ -124,8 +125,12 @@ def verify(
 
 
 def audit(
+    context: typer.Context,
     kinds: Annotated[
-        list[str] | None, typer.Argument(help="Kinds of release, as inspect names them.")
+        list[str] | None,
+        typer.Argument(
+            help="Kinds of release, as inspect names them; with --public-part, as release does."
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every kind.")] = False,
     thorough: Annotated[
@@ -140,12 +145,29 @@ def audit(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write a page with plots, HTML.")
     ] = None,
+    public_part: Annotated[
+        bool,
+        typer.Option(
+            "--public-part",
+            help="Compare what releases of neighbouring data show beside the noise.",
+        ),
+    ] = False,
+    pairs: Annotated[
+        int | None, typer.Option(min=1, help="Neighbours that --public-part tries. Default: 60.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Attack mechanisms, and broken twins of them: say what each gives away at least.
 
-    Exit code 1 if a mechanism is found to break its promise, or if a twin is not found out.
+    Exit code 1 if a mechanism is found to break its promise, or if a twin is not found out. With
+    --public-part nothing is counted: exit code 1 if anything but the noise depends on a secret.
     """
+    if public_part:
+        unused = {"--all": everything or None, "--thorough": thorough or None}
+        refuse_unused("with --public-part", unused | {"--epsilon": epsilon, "--output": output})
+        _audit_public_part(context, kinds or (), pairs or _PAIRS, seed, json=json)
+        return
+    refuse_unused("without --public-part", {"--pairs": pairs})
     from suffice.audit import auditor
     from suffice.audit.registry import cases_at, selected
 
@@ -176,6 +198,29 @@ def audit(
     else:
         _show_findings(findings, auditor.FAILURE)
     if not all(finding.expected for finding in findings):
+        raise typer.Exit(1)
+
+
+def _audit_public_part(
+    context: typer.Context, mechanisms: Sequence[str], pairs: int, seed: int, *, json: bool
+) -> None:
+    from suffice.audit.public_part.checking import check_public_part
+    from suffice.audit.public_part.releasing import Said
+    from suffice.cli.running import recorded
+
+    program = context.find_root().command.main
+
+    def command(words: Sequence[str]) -> Said:
+        return Said(*recorded(program, words))
+
+    with steps() as tell:
+        asked = {"pairs": pairs, "seed": seed, "command": command, "progress": tell}
+        verdict = check_public_part(mechanisms, **asked)
+    if json:
+        show_json(verdict.to_json())
+    else:
+        say(*verdict.lines())
+    if verdict.differences:
         raise typer.Exit(1)
 
 

@@ -10,7 +10,7 @@ from suffice._version import __version__
 from suffice.cli import auditing, learner, owner, parties, protocol, ratio, simulate, study, survey
 from suffice.cli.building import group_with
 from suffice.cli.output import say
-from suffice.errors import StorageError, SufficeError
+from suffice.cli.running import reported
 
 __all__ = ["app", "run"]
 
@@ -48,11 +48,5 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter gets its escape
             stream.reconfigure(errors="backslashreplace")
-    try:
+    with reported():
         app(prog_name="suffice")
-    except SufficeError as error:
-        say(f"suffice: {error}", error=True)
-        sys.exit(error.exit_code)
-    except MemoryError:
-        say("suffice: this needs more memory than there is. Use a smaller file.", error=True)
-        sys.exit(StorageError.exit_code)

@@ -7,7 +7,7 @@ every kind read this table and hold no list of their own.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,13 +150,15 @@ class ArrayRule:
     of either sort, of which there may be none), n (what the detail ``count`` says), bags (sets of
     rows, named by the detail ``bags``). ``check`` is one of ARRAY_CHECKS. ``merge`` says what
     several owners' arrays become: "row-mean", the mean over all their rows; "sum"; "in turn", one
-    after the other; "equal", an error if they differ.
+    after the other; "equal", an error if they differ. ``noisy``: noise is in it; every other array
+    is public, and must be the same for all neighbouring data (audit/public_part).
     """
 
     dtype: str
     shape: tuple[str, ...]
     check: str = "finite"
     merge: str = "row-mean"
+    noisy: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,8 @@ class Kind:
 
     Versions from ``oldest`` on are read; they differ in the details that they state.
     ``ordered``: it says something about each row, so that its row hash depends on their order.
+    ``named_by_noise`` says when rows are private, so that the row hash is one of what leaves:
+    "never", "always", or "records": where a guarantee is about records.
     ``noise_along`` names the axis whose coordinates have the noise that the release states.
     ``claims`` returns, for a release, what says of a guarantee whether the release's own numbers
     can keep it. ``words`` are the lines that `suffice inspect` shows, ``noise_words`` those on
@@ -199,6 +203,7 @@ class Kind:
     title: str
     merges: bool = True
     ordered: bool = False
+    named_by_noise: Literal["never", "always", "records"] = "never"
     noise_along: str = "d"
     oldest: int | None = None
     claims: Callable[[Any], Check] = no_claims
@@ -233,7 +238,7 @@ KINDS: dict[str, Kind] = {
             name="mean-operator",
             version=1,
             title="a noisy mean operator",
-            arrays={"mean_operator": ArrayRule("float64", ("d", "K?"))},
+            arrays={"mean_operator": ArrayRule("float64", ("d", "K?"), noisy=True)},
             details={
                 "classes": DetailRule("labels"),
                 "mechanism": DetailRule("text", merge="any", among=_SUMS),
@@ -246,7 +251,7 @@ KINDS: dict[str, Kind] = {
             version=1,
             title="randomised labels, row by row",
             arrays={
-                "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn"),
+                "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn", noisy=True),
                 "channel": ArrayRule("float64", ("K", "K"), check="channel", merge="equal"),
             },
             details={
@@ -261,10 +266,14 @@ KINDS: dict[str, Kind] = {
             version=1,
             title="randomised records, cell by cell",
             arrays={
-                "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn"),
+                "answers": ArrayRule("uint8", ("m",), check="codes", merge="in turn", noisy=True),
                 "channel": ArrayRule("float64", ("K", "K"), check="channel", merge="equal"),
-                "codes": ArrayRule("uint8", ("m", "discrete"), check="states", merge="in turn"),
-                "values": ArrayRule("float64", ("m", "continuous"), check="noisy", merge="in turn"),
+                "codes": ArrayRule(
+                    "uint8", ("m", "discrete"), check="states", merge="in turn", noisy=True
+                ),
+                "values": ArrayRule(
+                    "float64", ("m", "continuous"), check="noisy", merge="in turn", noisy=True
+                ),
             },
             details={
                 "classes": DetailRule("labels"),
@@ -272,6 +281,7 @@ KINDS: dict[str, Kind] = {
                 "mechanism": DetailRule("text", among=("response",)),
             },
             ordered=True,
+            named_by_noise="always",
             claims=claims_of_records,
             words=column_words,
         ),
@@ -279,7 +289,7 @@ KINDS: dict[str, Kind] = {
             name="rados",
             version=1,
             title="Rademacher observations: sums over random subsets of private records",
-            arrays={"rados": ArrayRule("float64", ("n", "d"), merge="sum")},
+            arrays={"rados": ArrayRule("float64", ("n", "d"), merge="sum", noisy=True)},
             details={
                 "classes": DetailRule("two labels"),
                 "mechanism": DetailRule("text", among=_RADOS),
@@ -289,6 +299,7 @@ KINDS: dict[str, Kind] = {
                 "protect": DetailRule("names"),
                 "step": DetailRule("non-negative", merge="largest"),
             },
+            named_by_noise="always",
             claims=claims_of_rados,
         ),
         Kind(
@@ -296,8 +307,10 @@ KINDS: dict[str, Kind] = {
             version=1,
             title="noisy label proportions of bags of public rows",
             arrays={
-                "proportions": ArrayRule("float64", ("bags", "K"), check="shares", merge="in turn"),
-                "counts": ArrayRule("float64", ("bags", "K"), merge="in turn"),
+                "proportions": ArrayRule(
+                    "float64", ("bags", "K"), check="shares", merge="in turn", noisy=True
+                ),
+                "counts": ArrayRule("float64", ("bags", "K"), merge="in turn", noisy=True),
                 "sizes": ArrayRule("int64", ("bags",), check="sizes", merge="in turn"),
             },
             details={
@@ -314,7 +327,7 @@ KINDS: dict[str, Kind] = {
             name="votes",
             version=1,
             title="noisy mean votes of many parties, row by row",
-            arrays={"votes": ArrayRule("float64", ("m", "K"))},
+            arrays={"votes": ArrayRule("float64", ("m", "K"), noisy=True)},
             details={
                 "classes": DetailRule("labels"),
                 "mechanism": DetailRule("text", among=("gaussian", "knorm")),
@@ -329,7 +342,7 @@ KINDS: dict[str, Kind] = {
             version=3,
             oldest=2,
             title="a fitted linear classifier",
-            arrays={"coefficients": ArrayRule("float64", ("d", "K?"))},
+            arrays={"coefficients": ArrayRule("float64", ("d", "K?"), noisy=True)},
             details={
                 "classes": DetailRule("labels"),
                 "learner": DetailRule("text", among=_LEARNERS, since=3),
@@ -341,6 +354,7 @@ KINDS: dict[str, Kind] = {
                 "parameter_bound": DetailRule("maybe a number"),
             },
             merges=False,
+            named_by_noise="records",
             words=model_words,
         ),
     )

@@ -22,11 +22,11 @@ import pyarrow.dataset as ds
 from suffice.errors import TableError
 from suffice.tables.labels import texts_of
 
-__all__ = ["CsvFiles", "csv_trouble", "header_of"]
+__all__ = ["BLOCKS", "CsvFiles", "csv_trouble", "header_of"]
 
 _TYPED_ROWS = 1 << 16  # of which a type is inferred
 _LONGEST_HEADER = 1 << 20
-_BLOCKS = (1 << 20, 1 << 24, 1 << 28)  # bytes that are parsed at once: the next if a row is longer
+BLOCKS = (1 << 20, 1 << 24, 1 << 28)  # bytes that are parsed at once: the next if a row is longer
 _ACROSS = "straddling"  # Arrow's word for a row that reaches over two ends of blocks
 _OTHER_SIGNS = (";", "\t", "|")  # between columns, where there should be commas
 
@@ -91,7 +91,7 @@ class CsvFiles:
             column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False, **words
         )
         done = 0
-        for block in _BLOCKS:
+        for block in BLOCKS:
             how = ds.CsvFileFormat(
                 self._lines,
                 convert_options=cells,
@@ -104,7 +104,7 @@ class CsvFiles:
                     done += batch.num_rows
                     yield batch
             except pa.ArrowInvalid as error:
-                if _ACROSS not in str(error) or block == _BLOCKS[-1]:
+                if _ACROSS not in str(error) or block == BLOCKS[-1]:
                     raise
             else:
                 return

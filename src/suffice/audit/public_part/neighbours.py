@@ -1,0 +1,136 @@
+"""Neighbouring tables inside one declared domain: a label, record, party or auxiliary row differs.
+
+Labels differ in length, so that files are cut elsewhere; places are random, or where batches and
+blocks of bytes end; one column has a mean of exactly zero, whose sign must say nothing.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["FEATURES", "NAMES", "PARTIES", "RANGES", "WARDS", "Changed", "Neighbours", "neighbours"]
+
+_WIDTH = 6
+_LONGEST_LABEL = 60
+_AUXILIARY = 30  # rows
+NAMES = tuple(f"x{j}" for j in range(_WIDTH))
+RANGES = dict.fromkeys(NAMES, (-1e4, 1e4))
+WARDS = ("north", "south", "west")
+FEATURES = (*NAMES, "ward")
+PARTIES = tuple(f"p{k}" for k in range(5))
+
+
+class Changed(StrEnum):
+    """The unit in which two neighbouring data sets differ."""
+
+    LABEL = "label"
+    RECORD = "record"
+    PARTY = "party"
+    AUXILIARY = "auxiliary row"
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two data sets that differ in one unit; ``tables`` and ``auxiliary`` are one and two.
+
+    ``classes`` were declared for both, and ``place`` is the row that was changed.
+    """
+
+    tables: tuple[pa.Table, pa.Table]
+    auxiliary: tuple[pa.Table, pa.Table]
+    classes: tuple[str, ...]
+    place: int
+
+
+def neighbours(
+    rng: np.random.Generator, changed: Changed, *, rows: int, batch: int, classes: int, lone: bool
+) -> Neighbours:
+    """Return neighbouring data sets of about ``rows`` rows.
+
+    ``batch`` is where places are sought. ``lone``: the changed row is the only one of its class in
+    its ward, so that its neighbour has a class that nobody is of.
+    """
+    rows += rows % 2
+    names = _classes(rng, classes)
+    columns, scales = _columns(rng, rows)
+    ward, labels = rng.integers(0, len(WARDS), rows), rng.integers(0, classes, rows)
+    place = _place(rng, rows, batch)
+    if lone:
+        alike = (ward == ward[place]) & (labels == labels[place])
+        labels[alike] = (labels[place] + 1) % classes
+        labels[place] = (labels[place] - 1) % classes
+    one = _table(columns, ward, np.array(names)[labels])
+    two, auxiliary = one, _auxiliary(rng)
+    other = auxiliary
+    if changed is Changed.AUXILIARY:
+        other = _with_row(auxiliary, rng, int(rng.integers(_AUXILIARY)))
+    elif changed is Changed.PARTY:
+        two = _other_party(rng, one, names, scales)
+    else:
+        labels[place] = (labels[place] + 1 + rng.integers(classes - 1)) % classes
+        if changed is Changed.RECORD:
+            columns[:, place] = rng.uniform(-1, 1, _WIDTH) * scales
+            ward[place] = rng.integers(len(WARDS))
+        two = _table(columns, ward, np.array(names)[labels])
+    return Neighbours((one, two), (auxiliary, other), names, place)
+
+
+def _classes(rng: np.random.Generator, count: int) -> tuple[str, ...]:
+    """Return names of classes whose lengths differ, most often by as much as they can."""
+    lengths = rng.integers(1, _LONGEST_LABEL + 1, count)
+    if rng.random() < 0.7:
+        lengths[:2] = rng.permutation([1, _LONGEST_LABEL])
+    return tuple(f"{k}".ljust(int(length), "m") for k, length in enumerate(lengths))
+
+
+def _columns(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns as tables often have them, and their scales; the last has mean zero."""
+    columns = rng.normal(size=(_WIDTH, rows))
+    columns -= columns.mean(axis=1)[:, None]
+    columns /= columns.std(axis=1)[:, None]
+    scales = np.where(rng.random(_WIDTH) < 0.6, 1.0, 10.0 ** rng.integers(-3, 4, _WIDTH))
+    columns *= scales[:, None]
+    half = columns[-1, : rows // 2]
+    columns[-1] = rng.permutation(np.concatenate([half, -half]))
+    return columns, scales
+
+
+def _place(rng: np.random.Generator, rows: int, batch: int) -> int:
+    """Return a row: any, the first or last of all, or one where a batch begins or ends."""
+    ends = np.arange(batch, rows, batch)
+    edges = np.concatenate([[0, rows - 1], ends - 1, ends])
+    return int(rng.choice(edges)) if rng.random() < 0.5 else int(rng.integers(rows))
+
+
+def _table(columns: np.ndarray, ward: np.ndarray, labels: np.ndarray) -> pa.Table:
+    party = np.array(PARTIES)[np.arange(len(labels)) % len(PARTIES)]
+    shown = {name: column.copy() for name, column in zip(NAMES, columns, strict=True)}
+    return pa.table({**shown, "ward": np.array(WARDS)[ward], "party": party, "label": labels})
+
+
+def _other_party(
+    rng: np.random.Generator, table: pa.Table, classes: tuple[str, ...], scales: np.ndarray
+) -> pa.Table:
+    """Return the table in which one party holds other records, and at times fewer."""
+    frame = {name: table[name].to_numpy(zero_copy_only=False).copy() for name in table.column_names}
+    theirs = np.flatnonzero(frame["party"] == rng.choice(PARTIES))
+    for name, scale in zip(NAMES, scales, strict=True):
+        frame[name][theirs] = rng.normal(size=len(theirs)) * scale
+    frame["label"] = frame["label"].astype(object)
+    frame["label"][theirs] = rng.choice(classes, len(theirs))
+    kept = np.ones(table.num_rows, dtype=bool)
+    kept[theirs[: int(rng.integers(len(theirs)))]] = rng.random() < 0.5
+    return pa.table({name: column[kept] for name, column in frame.items()})
+
+
+def _auxiliary(rng: np.random.Generator) -> pa.Table:
+    return pa.table(dict(zip(NAMES, rng.normal(size=(_WIDTH, _AUXILIARY)), strict=True)))
+
+
+def _with_row(table: pa.Table, rng: np.random.Generator, place: int) -> pa.Table:
+    columns = {name: table[name].to_numpy().copy() for name in NAMES}
+    for column in columns.values():
+        column[place] = rng.normal()
+    return pa.table(columns)

@@ -1,0 +1,86 @@
+"""What others see of a release: every byte outside its noisy arrays, and what the ledger shows."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from suffice.owner.ledger import Ledger
+from suffice.privacy.guarantee import Unit
+from suffice.release.artifact import Release
+from suffice.release.codec import encode, manifest_of
+from suffice.release.kinds import kind_named
+
+__all__ = ["Shown", "frozen_cells", "ledger_part", "noisy_arrays", "public_part"]
+
+Shown = dict[str, bytes]
+"""What is shown, by where it is shown; it compares byte by byte."""
+
+
+def public_part(release: Release) -> Shown:
+    """Return everything of a release but what noise, or a digest of it, is in."""
+    kind = kind_named(release.kind)
+    manifest = manifest_of(release)
+    del manifest["payload"]  # a digest of the noisy arrays
+    for part, stated in zip(release.parts, manifest["parts"], strict=True):
+        records = any(guarantee.unit is Unit.RECORD for guarantee in part.guarantees)
+        if kind.named_by_noise == "always" or (kind.named_by_noise == "records" and records):
+            del stated["rows"]["hash"]
+    shown = _flat("manifest", manifest)
+    arrays = {**release.arrays, **release.pipeline.arrays(), **release.noise.arrays()}
+    for name, array in arrays.items():
+        shown[f"shape of {name}"] = f"{array.dtype} {array.shape}".encode()
+        if name not in kind.arrays or not kind.arrays[name].noisy:
+            shown[f"array {name}"] = array.tobytes()
+    shown["size of the file"] = str(len(encode(release))).encode()
+    return shown
+
+
+def _flat(where: str, value: Any) -> Shown:
+    """Return a JSON value leaf by leaf, so that a difference has a place."""
+    if isinstance(value, dict) and value:
+        parts = [_flat(f"{where}.{key}", item) for key, item in value.items()]
+    elif isinstance(value, list) and value:
+        parts = [_flat(f"{where}[{k}]", item) for k, item in enumerate(value)]
+    else:
+        return {where: json.dumps(value).encode()}
+    return {place: leaf for part in parts for place, leaf in part.items()}
+
+
+def ledger_part(ledger: Ledger) -> Shown:
+    """Return what a ledger shows: every charge but its time, and the balances."""
+    shown: Shown = {}
+    for entry in ledger.history():
+        for name, value in asdict(entry).items():
+            if name != "time":
+                shown[f"history {entry.number}: {name}"] = repr(value).encode()
+    for balance in ledger.balances():
+        shown[f"balance of {balance.dataset} per {balance.unit}"] = repr(balance).encode()
+    return shown
+
+
+def noisy_arrays(release: Release) -> dict[str, np.ndarray]:
+    """Return the arrays of a release that noise is in."""
+    rules = kind_named(release.kind).arrays
+    return {name: array for name, array in release.arrays.items() if rules[name].noisy}
+
+
+def frozen_cells(one: Sequence[Release], two: Sequence[Release]) -> list[str]:
+    """Return the noisy cells that have no noise on one side, and are otherwise on the other.
+
+    A cell that is the same in all draws of one side, and not that in those of the other, tells the
+    two apart, whatever noise the others have.
+    """
+    draws = [[noisy_arrays(release) for release in side] for side in (one, two)]
+    found = []
+    for name in draws[0][0]:
+        stacks = [np.stack([arrays[name] for arrays in side]) for side in draws]
+        if stacks[0].shape[1:] != stacks[1].shape[1:]:
+            continue  # a difference of shape is found in public
+        still = [(stack == stack[0]).all(axis=0) for stack in stacks]
+        differs = ~(still[0] & still[1] & (stacks[0][0] == stacks[1][0]))
+        cells = np.argwhere((still[0] | still[1]) & differs)[:1]
+        found += [f"no noise in {name}{cell.tolist()}" for cell in cells]
+    return found

@@ -1,0 +1,73 @@
+"""Nothing but the noise depends on a secret: neighbouring data through every mechanism and form."""
+
+import gzip
+
+import pytest
+import typer
+from public_part_mutants import MUTANTS
+
+from suffice.audit.public_part.checking import check_public_part
+from suffice.audit.public_part.exercise import exercises_of, ways
+from suffice.audit.public_part.forms import FORMS, LEFT_OUT
+from suffice.audit.public_part.releasing import Said
+from suffice.cli.main import app
+from suffice.cli.running import recorded
+from suffice.errors import TableError
+from suffice.owner.mechanism import mechanism_names
+from suffice.tables.sources import open_table
+
+# Which mechanisms show a mutant, and in how many pairs of these it has to be found.
+FOUND_IN = {
+    "sums_by_block": (["mean-operator"], 60),
+    "no_rounding": (["mean-operator"], 20),
+    "laundered": (["rados"], 8),
+    "absent_class": (["proportions"], 40),
+    "parity_in_step": (["mean-operator"], 20),
+    "sign_of_zero": (["mean-operator"], 20),
+}
+
+
+def command(words) -> Said:
+    return Said(*recorded(typer.main.get_command(app).main, words))
+
+
+def test_60_pairs_differ_in_noise_alone():
+    assert check_public_part(pairs=60, seed=1, command=command).lines() == [
+        "no difference in 60 pairs"
+    ]
+
+
+@pytest.mark.audit
+def test_2000_pairs_differ_in_noise_alone():
+    verdict = check_public_part(pairs=2_000, seed=0, command=command)
+    assert verdict.lines() == ["no difference in 2,000 pairs"]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_pairs_find_what_gave_labels_away(mutant, monkeypatch):
+    mutant(monkeypatch)
+    mechanisms, pairs = FOUND_IN[mutant.__name__]
+    verdict = check_public_part(mechanisms, pairs=pairs, seed=0, first_only=True)
+    print(f"{mutant.__name__}: pair {verdict.pairs}, {verdict.lines()[0]}")  # noqa: T201
+    assert verdict.differences
+
+
+def test_every_mechanism_has_an_exercise_in_every_form_or_a_reason():
+    for name in mechanism_names():
+        for exercise in exercises_of(name):
+            assert set(exercise.without) <= set(FORMS)
+            assert all(exercise.without.values())
+    assert {way.mechanism for way in ways()} == set(mechanism_names())
+
+
+def test_forms_that_are_left_out_are_those_that_nobody_can_hand_over(tmp_path):
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(b"x,label\n1,0\n"))
+    assert set(LEFT_OUT) == {"CSV.gz"}
+    with pytest.raises(TableError):
+        open_table(path)
+
+
+def test_a_pair_is_the_same_pair_again():
+    first, second = (check_public_part(["bags"], pairs=3, seed=5) for _ in range(2))
+    assert first == second
