@@ -58,6 +58,13 @@ def pairs() -> list[tuple[Command, str, str]]:
     ]
 
 
+def anything(kind: type, path: Path) -> Any:
+    """Return a value that a parameter of this kind takes."""
+    if kind is typer.Context:
+        return typer.Context(typer.main.get_command(app))
+    return path if kind is Path else kind(1)
+
+
 def call(command: Command, folder: Path, **given: Path) -> None:
     """Call a command with ``given`` paths, and anything for what else it must have."""
     words: dict[str, Any] = {}
@@ -65,8 +72,7 @@ def call(command: Command, folder: Path, **given: Path) -> None:
         words[name] = parameter.default
         value: Any = given.get(name)
         if value is None and parameter.default is inspect.Parameter.empty:
-            kind = kinds(command)[name]
-            value = folder / name if kind is Path else kind(1)
+            value = anything(kinds(command)[name], folder / name)
         if value is not None:
             words[name] = [value] if "list" in str(get_type_hints(command)[name]) else value
     command(**words)
