@@ -22,7 +22,8 @@ HERE = Path(__file__).resolve().parents[1] / "src"
 ROWS, COLUMNS, MAPPED = 3_000_000, 28, 100_000
 
 WORK = """
-import json, resource, sys, time
+import json, sys, time
+from mean_operator import own_peak
 from suffice import MeanOperator
 
 what, big, small = sys.argv[1:]
@@ -42,8 +43,7 @@ work = {
 release(small) if what == "release" else work()
 wall, cpu = time.perf_counter(), time.process_time()
 work()
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, peak]))
+print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, own_peak()]))
 """
 
 
@@ -71,7 +71,9 @@ def measured(source: Path, what: str, paths: tuple[Path, Path]) -> list[float]:
     """Return wall clock, CPU seconds and peak memory of one run in a process of its own."""
     env = {**os.environ, "PYTHONPATH": str(source)}
     words = [sys.executable, "-c", WORK, what, *map(str, paths)]
-    done = subprocess.run(words, env=env, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        words, env=env, cwd=Path(__file__).parent, check=True, capture_output=True, text=True
+    )
     return json.loads(done.stdout)
 
 
