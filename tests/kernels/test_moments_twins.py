@@ -69,6 +69,14 @@ def test_numbers_far_apart_in_size_are_added_exactly(gap, sign):
     assert added(columns) == exact(columns)
 
 
+@pytest.mark.parametrize("small", [2.0**-600, -(2.0**-590), 5e-324])
+def test_a_number_that_vanishes_beside_an_enormous_one_is_added(small):
+    """Scaled to the largest of its block it is zero, without a rest that would be seen."""
+    columns = np.array([[LARGEST, -LARGEST, small]])
+    assert small * 2.0**-485 == 0  # 2^(26 - E), E = 511
+    assert added(columns) == exact(columns) == added(columns[:, :2].copy(), columns[:, 2:].copy())
+
+
 def test_both_ways_of_adding_are_in_use_above():
     def is_cut(values):
         total, square = np.zeros(kernel.SUM_WORDS, int), np.zeros(kernel.SQUARE_WORDS, int)

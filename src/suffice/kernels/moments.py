@@ -88,6 +88,8 @@ def _add_cut(values, exponent, total, square):
         shifted = np.float64(third + _MAGIC)
         k3 = np.int64(np.int32(shifted.view(np.int64) - _MAGIC_BITS))
         lost |= np.float64(third - (shifted - _MAGIC)).view(np.int64) & _SIZE
+        # A product below the smallest float is zero, and leaves no rest to see.
+        lost |= np.int64((first == 0.0) != (values[i] == 0.0))
         one += k1
         two += k2
         three += k3
