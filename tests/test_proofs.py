@@ -58,6 +58,11 @@ def test_a_proof_covers_the_code_as_it_is(page):
     assert not stale, f"read {page.name} again beside the code, then put:\n" + "\n".join(stale)
 
 
+def test_the_promise_lists_every_page():
+    listed = (SRC.parent / "docs" / "promise.md").read_text().split("## Proofs")[1].split("## ")[0]
+    assert sorted(re.findall(r"`(\w+)`", listed)) == [page.stem for page in PAGES]
+
+
 def test_every_mechanism_has_a_proof():
     noise = ast.parse((SRC / "suffice/privacy/noise.py").read_text())
     mechanisms = {

@@ -20,7 +20,8 @@ __all__ = ["Payment", "PrivateIdentity", "publish"]
 
 _VERSIONS = Assumption(
     "the data of this name may have been changed between releases: a person with k rows, over all"
-    " versions of them together, has k times the epsilon",
+    " versions of them together, has k times the epsilon, and (e^(k epsilon) - 1)/(e^epsilon - 1)"
+    " times the delta",
     "declared by the owner",
 )
 
