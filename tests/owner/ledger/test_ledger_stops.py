@@ -1,0 +1,140 @@
+"""A release is stopped before and after every statement by which its ledger writes, one by one.
+
+`proofs/ledger.md` goes through the places where a program can stop. Here they are enumerated: each
+statement of SQLite but those that read raises once, before it is executed or after, COMMIT among
+them, so that it is also open whether it took place. What must hold: noise that was drawn is
+charged, one charge has one draw, and who asks again gets the stored bytes or none.
+"""
+
+import itertools
+import shutil
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from suffice.errors import BurntRequestError
+from suffice.owner.ledger import Ledger
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.privacy.guarantee import Budget
+from suffice.privacy.noise import Noise
+from suffice.release.codec import encode
+
+X = np.array([[0.0, 1.0], [1.0, 0.5], [0.5, 0.25], [2.0, 1.0]])
+Y = np.array([0, 1, 0, 1])
+READING = ("SELECT", "PRAGMA")  # to stop there is to stop before the next one that writes
+
+
+class Stopped(BaseException):
+    """The end of a program, wherever it is."""
+
+
+@dataclass
+class Stop:
+    """Raises at one statement: number ``at``, before it is executed or ``after``."""
+
+    at: int
+    after: bool
+    statements: int = 0
+    reached: str = ""
+
+    def execute(self, connection, statement, *values):
+        word = statement.split()[0]
+        self.statements += word not in READING
+        if self.statements != self.at or word in READING:
+            return sqlite3.Connection.execute(connection, statement, *values)
+        self.reached = word
+        if self.after:
+            sqlite3.Connection.execute(connection, statement, *values)
+        raise Stopped
+
+
+@pytest.fixture
+def draws(monkeypatch) -> list[int]:
+    """Return a list that grows with every draw of noise."""
+    drawn: list[int] = []
+    add = Noise.add
+
+    def counted(noise, exact):
+        drawn.append(1)
+        return add(noise, exact)
+
+    monkeypatch.setattr(Noise, "add", counted)
+    return drawn
+
+
+def release(ledger: Ledger) -> bytes:
+    mechanism = MeanOperator(epsilon=0.5, mechanism="laplace")
+    return encode(mechanism.release(X, Y, ledger=ledger, dataset="d"))
+
+
+def stopped_release(path, stop: Stop, monkeypatch) -> bytes | None:
+    """Return what a release that is stopped hands out: nothing, unless it was not reached."""
+    ledger = Ledger(path)
+    connect = sqlite3.connect
+
+    class Stopping(sqlite3.Connection):
+        def execute(self, *given):
+            return stop.execute(self, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=Stopping, **k))
+        try:
+            return release(ledger)
+        except Stopped:
+            return None
+
+
+def end_of(ledger: Ledger, draws: list[int]) -> str:
+    """Return what became of a release that was stopped, after asking for it again."""
+    charges = ledger.history()
+    assert len(draws) <= len(charges) <= 1
+    try:
+        again = release(ledger)
+    except BurntRequestError:
+        end = "burnt"
+    else:
+        end = "stored" if charges else "never charged"
+        assert ledger.released("d", again)
+    assert len(draws) <= 1 == len(ledger.history())
+    assert [entry.state for entry in ledger.history()] == [
+        "burnt" if end == "burnt" else "released"
+    ]
+    assert ledger.balances()[0].spent == pytest.approx(0.5)
+    return end
+
+
+def test_every_place_where_a_release_can_stop(tmp_path, draws, monkeypatch):
+    blank = tmp_path / "blank"
+    Ledger(blank, {"d": Budget(1.0)})
+    ends, reached = Counter(), set()
+    first = Stop(0, after=False)  # never: it counts the statements
+    shutil.copy(blank, tmp_path / "whole")
+    assert stopped_release(tmp_path / "whole", first, monkeypatch) is not None
+    for at, after in itertools.product(range(1, first.statements + 1), (False, True)):
+        path, stop = tmp_path / f"{at}{after}", Stop(at, after)
+        shutil.copy(blank, path)
+        draws.clear()
+        handed = stopped_release(path, stop, monkeypatch)
+        assert handed is None
+        reached.add((stop.reached, after))
+        ends[end_of(Ledger(path), draws)] += 1
+    assert {("COMMIT", False), ("COMMIT", True), ("INSERT", True), ("UPDATE", True)} <= reached
+    assert ends.keys() == {"never charged", "burnt", "stored"}
+
+
+def test_noise_before_the_charge_would_be_noticed(tmp_path, draws, monkeypatch):
+    """The same stops, with a release that draws before it pays: some leave a draw uncharged."""
+    debit = Ledger.debit
+
+    def late(self, *given, **named):
+        draws.append(1)
+        return debit(self, *given, **named)
+
+    monkeypatch.setattr(Ledger, "debit", late)
+    path = tmp_path / "late"
+    Ledger(path, {"d": Budget(1.0)})
+    assert stopped_release(path, Stop(2, after=False), monkeypatch) is None
+    assert len(draws) > len(Ledger(path).history())
