@@ -52,8 +52,9 @@ _MOST_PARTS = 256  # a stranger's file must not keep us convolving
 
 @dataclass(frozen=True)
 class Composed(Event):
-    """Several events on the same unit, one after the other, possibly adaptively.
+    """Several events on the same unit, one after the other; each may look at what came before.
 
+    What holds where the list itself is chosen by earlier outputs is in proofs/accounting.md.
     ``stated`` is a point (delta, epsilon) of theirs that a file states and that was checked
     (`as_stated`): there it is not computed anew.
     """

@@ -83,7 +83,10 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that may ever be lost about one unit: epsilon at delta, over all releases."""
+    """The most that may ever be lost about one unit: epsilon at delta, over all releases.
+
+    If releases are chosen by earlier ones, delta may be exceeded (proofs/accounting.md).
+    """
 
     epsilon: float
     delta: float = 0.0
