@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class _Operator:
         """Return the public rows of this name."""
         return np.array(_BOUNDARIES.get(which, self.rows))
 
-    @lru_cache  # noqa: B019  # frozen, few, and as long-lived as the process
+    @cache  # noqa: B019  # frozen, few, and as long-lived as the process
     def exact(self, data: DataSet) -> ExactSums:
         """Return the exact sums of these rows under these labels."""
         # Rows that are all equal are nothing but an intercept; some rows are worst without one.
@@ -73,6 +73,7 @@ class _Operator:
         source = Source(None, np.array(data[1 : 1 + len(self.public(data[0]))]))
         return fold(labelled_batches(public.table, public.roles, classes, source), sums)
 
+    @cache  # noqa: B019
     def noise(self, which: str = _SOME_ROWS) -> Noise:
         """Return the noise of a release, calibrated on the public rows of this name."""
         labels = (self.mechanism.classes[0],) * _MOST_ROWS

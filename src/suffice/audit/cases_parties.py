@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -68,12 +68,12 @@ class _Ensemble:
         """Return how every party votes."""
         return data
 
-    @lru_cache  # noqa: B019  # frozen, few, and as long-lived as the process
+    @cache  # noqa: B019  # frozen, few, and as long-lived as the process
     def procedure(self) -> PartyProcedure:
         """Return the procedure of a release, calibrated before anything is seen."""
         return self.ensemble.procedure(_auxiliary(self.rows), Enrolled.of(_PARTIES))
 
-    @lru_cache  # noqa: B019
+    @cache  # noqa: B019
     def integers(self, data: tuple[Any, ...]) -> np.ndarray:
         """Return what noise is added to."""
         auxiliary, enrolled = self.auxiliary(data), Enrolled.of(_PARTIES)

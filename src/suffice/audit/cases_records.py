@@ -5,7 +5,7 @@ A neighbour has other records of one party: one of them changed, all, or none le
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -93,12 +93,12 @@ class _Trained:
             label="label", party="party", auxiliary=_auxiliary(), enrolled=_NAMES,
         )  # fmt: skip
 
-    @lru_cache  # noqa: B019  # frozen, few, and as long-lived as the process
+    @cache  # noqa: B019  # frozen, few, and as long-lived as the process
     def procedure(self, data: DataSet) -> PartyProcedure:
         """Return the procedure of a release, calibrated before anything private is seen."""
         return self.ensemble.choose(self.ensemble.public(self.source(data)))
 
-    @lru_cache  # noqa: B019
+    @cache  # noqa: B019
     def integers(self, data: DataSet) -> np.ndarray:
         """Return what noise is added to, after training and summing."""
         procedure = self.procedure(data)
@@ -155,7 +155,7 @@ class _Unheld(_Trained):
 class _Seeded(_Trained):
     """A broken copy: the noise has a seed that follows from the records."""
 
-    @lru_cache  # noqa: B019
+    @cache  # noqa: B019
     def _drawn(self, data: DataSet) -> np.ndarray:
         return super().sample(data, 1)
 
@@ -211,7 +211,7 @@ class _Sent:
     held: Callable[[DataSet], dict[str, Records]] = _own
     spoil: Callable[[Release, DataSet], Release] = lambda release, _: release
 
-    @lru_cache  # noqa: B019
+    @cache  # noqa: B019
     def contributions(self, data: DataSet) -> tuple[tuple[bytes, ...], AuxiliaryRows]:
         """Return the bytes that parties send, each computed from its own file, and the rows."""
         run = {"classes": "0,1", "method": self.ensemble.method, "lam": self.ensemble.lam}
