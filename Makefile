@@ -38,8 +38,9 @@ docs: .venv/made  ## write docs/cli.md and the import graph anew, and the site i
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
 	@echo build/docs/index.html
 
-audit: .venv/made  ## the auditor on every mechanism; full-size checks: 20,000 mutated files, 200 spenders
+audit: .venv/made  ## the auditor on every mechanism; full-size checks: 2,000 pairs of neighbours, 20,000 mutated files
 	$(PY) -m suffice audit --all
+	$(PY) -m suffice audit --public-part --pairs 2000
 	$(PY) -m pytest -m audit
 
 bench: .venv/made  ## every performance claim, as ratios measured in one run; DATA=DIR for all of them

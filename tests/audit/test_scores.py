@@ -1,21 +1,17 @@
 """The bound against closed forms, from both sides: never above the truth, and not far below it."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 from suffice.audit.scores import (
+    Forecast,
     choose_event,
     epsilon_measure,
     event_bound,
-    learnt_score,
     limits,
     mu_measure,
-    off_grid,
 )
-from suffice.audit.search import Space, worst_pairs
 from suffice.privacy.calibrate import gaussian_epsilon
 
 ALPHA = 1e-6  # of each bound below: the chance that a test here fails without reason
@@ -23,7 +19,7 @@ ALPHA = 1e-6  # of each bound below: the chance that a test here fails without r
 
 def bound_of(draw, measure, *, forward=True, trials=40_000):
     """Return the bound from fresh scores, after other scores chose the event."""
-    some, fresh = ([draw(trials // 4)], [draw(trials)])
+    some, fresh = ({"score": draw(n)} for n in (trials // 4, trials))
     event = choose_event(some, measure, trials, ALPHA, forward=forward)
     return event_bound(event, fresh, measure, ALPHA)
 
@@ -99,47 +95,21 @@ def test_either_tail_of_a_score_is_tried():
     assert 1.8 < bound_of(wrong_way, mu_measure) <= 2
 
 
-def test_the_search_finds_what_trying_all_finds():
-    space = Space(((0, 1, 2),) * 4)
-    weights = np.array([3.0, -1.0, 7.0, 2.0])
-
-    def distance(one, two):
-        return float(abs((np.array(one) ** 2 - np.array(two) ** 2) @ weights)) * (1 + one[0])
-
-    found = worst_pairs(space, distance, np.random.default_rng(6))[0]
-    everything = itertools.product(space.choices[0], repeat=4)
-    neighbours = (
-        (one, (*one[:i], c, *one[i + 1 :]))
-        for one in everything
-        for i in range(4)
-        for c in range(3)
-    )
-    assert distance(found.one, found.two) == max(distance(*pair) for pair in neighbours)
-    assert sum(a != b for a, b in zip(found.one, found.two, strict=True)) == 1
+def test_a_forecast_is_what_the_limits_are_at_its_knots_and_between():
+    size, trials, alpha = 5000, 20_000, 1e-5
+    forecast = Forecast.of(size, trials, alpha)
+    hits = np.arange(size + 1)
+    least, most = np.maximum(hits - np.sqrt(hits), 0), np.minimum(hits + np.sqrt(hits) + 1, size)
+    low, high = limits(least * 4, trials, alpha)[0], limits(most * 4, trials, alpha)[1]
+    assert np.allclose(np.interp(hits, forecast.knots, forecast.low), low, rtol=0.01, atol=2e-5)
+    assert np.allclose(np.interp(hits, forecast.knots, forecast.high), high, rtol=0.01)
 
 
-def test_only_units_that_may_change_do():
-    space = Space(((0, 1), (0, 1, 2)), changing=(1,))
-    for pair in worst_pairs(space, lambda a, b: abs(a[0] - b[0]), np.random.default_rng(0), 9):
-        assert pair.one[0] == pair.two[0]
-
-
-def test_the_float_event_tells_floating_point_noise_from_integers():
-    rng = np.random.default_rng(7)
-    shares = [off_grid(at + rng.laplace(size=(50_000, 1))).mean() for at in (0.0, 1.0)]
-    assert shares[0] > 100 * shares[1]
-    assert not off_grid(rng.integers(-(2**40), 2**40, (1000, 2)) * 2.0**-30).any()
-
-
-def test_learnt_scores_see_counts_and_shapes():
-    rng = np.random.default_rng(8)
-    codes = [rng.choice(3, (4000, 1), p=p) for p in ((0.6, 0.3, 0.1), (0.2, 0.3, 0.5))]
-    (counted,) = learnt_score(*codes, seed=0)
-    assert np.allclose(
-        counted(np.array([[0], [1], [2], [7]])), [np.log(3), 0, -np.log(5), 0], atol=0.25
-    )
-    rings = [rng.normal(size=(2000, 2)) * r for r in (1.0, 3.0)]  # no line parts these
-    linear, trees = learnt_score(*rings, seed=0)
-    fresh = rng.normal(size=(2000, 2)), 3 * rng.normal(size=(2000, 2))
-    assert np.mean(trees(fresh[0]) > 0) + np.mean(trees(fresh[1]) < 0) > 1.5
-    assert np.mean(linear(fresh[0]) > 0) + np.mean(linear(fresh[1]) < 0) < 1.3
+def test_a_later_score_has_to_promise_more():
+    rng = np.random.default_rng(6)
+    shifted = rng.normal(size=4000) + 1, rng.normal(size=4000)
+    slightly = shifted[0] + 0.01, shifted[1]
+    much = shifted[0] + 1, shifted[1]
+    choices = [{"first": shifted, "second": other} for other in (slightly, much)]
+    chosen = [choose_event(c, mu_measure, 4000, ALPHA, forward=True).score for c in choices]
+    assert chosen == ["first", "second"]

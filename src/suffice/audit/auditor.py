@@ -1,7 +1,7 @@
 """Runs cases: a bound per mechanism, a verdict in words, and never the word "proved"."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from suffice.audit.atoms import support_scores
 from suffice.audit.case import Case
+from suffice.audit.learnt import learnt_scores
 from suffice.audit.registry import case_named, in_this_process_only
 from suffice.audit.scores import (
     Measure,
@@ -20,18 +22,21 @@ from suffice.audit.scores import (
     choose_event,
     epsilon_measure,
     event_bound,
-    learnt_score,
     mu_measure,
-    off_grid,
 )
 from suffice.audit.search import Pair
 from suffice.privacy.calibrate import gaussian_epsilon
 
 __all__ = ["COLUMNS", "FAILURE", "Finding", "audit", "audit_case"]
 
-COLUMNS = ("name", "claimed epsilon", "delta", "at least", "verdict")
+COLUMNS = ("name", "claimed epsilon", "delta", "at least", "verdict", "neighbours", "told by")
 FAILURE = 1e-3  # the probability that any bound of one run is wrong
+EXACT = "exact loss"
 _CHOOSING = 0.25  # as many outputs choose an event as 20 % of all: a quarter of the fresh ones
+_TEACHING = 4000  # of them at most teach scores, and half of them: the others choose among those
+_LEAST = 200  # fresh outputs
+_SCREENING = 1000  # outputs at most, with which each of many pairs is tried
+_FINALISTS = 2  # pairs that are tried with all outputs that choose
 _BINS = 60
 _PER_WORKER = 5  # cases at least: a process takes seconds to start
 _ROUNDING = 1e-9  # of a claim: it is rounded up, and so is nothing here
@@ -42,9 +47,10 @@ class Finding:
     """What came out for one case.
 
     ``lower_bound`` is on the epsilon at ``delta`` that is ``claimed``; ``mu_bound`` and ``mu`` are
-    the same for the parameter of a Gaussian curve. ``alpha`` is the probability
-    that it is wrong, ``samples`` how many fresh outputs of each data set it rests on. ``losses`` is
-    a histogram of scores for a plot: edges, counts under D, counts under D'.
+    the same for the parameter of a Gaussian curve. ``pair`` says which neighbours were told apart
+    best, ``score`` by what. ``alpha`` is the probability that the bound is wrong, ``samples`` how
+    many fresh outputs of each data set it rests on. ``losses`` is a histogram of scores for a plot:
+    edges, counts under D, counts under D'.
     """
 
     name: str
@@ -56,6 +62,8 @@ class Finding:
     mu_bound: float | None
     broken: bool
     what: str
+    pair: str
+    score: str
     alpha: float
     samples: int
     losses: tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]
@@ -85,12 +93,22 @@ class Finding:
     def cells(self) -> tuple[str, ...]:
         """Return the finding as text, one cell per entry of COLUMNS."""
         numbers = (f"{self.claimed:.4g}", f"{self.delta:g}", f"{self.lower_bound:.4g}")
-        return (self.name, *numbers, self.verdict)
+        return (self.name, *numbers, self.verdict, self.pair, self.score)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         kept = ("name", "kind", "claimed", "delta", "lower_bound", "violated", "broken")
-        more = ("verdict", "tightness", "mu", "mu_bound", "alpha", "samples", "what")
+        more = (
+            "verdict",
+            "tightness",
+            "mu",
+            "mu_bound",
+            "alpha",
+            "samples",
+            "what",
+            "pair",
+            "score",
+        )
         return {key: getattr(self, key) for key in (*kept, *more)}
 
 
@@ -143,82 +161,139 @@ def audit_case(case: Case, *, seed: int = 0, effort: float = 1.0, alpha: float =
     readings of a Gaussian claim.
     """
     rng = np.random.default_rng([seed, *case.name.encode()])
-    fresh = max(200, round(case.samples * effort / (1 + _CHOOSING)))
+    fresh = max(_LEAST, round(case.samples * effort / (1 + _CHOOSING)))
     measures: list[Measure] = [epsilon_measure(case.delta)]
     if case.mu is not None:
         measures.append(mu_measure)
     share = alpha / (2 * len(measures))
-    plans = [
-        _plan(case, pair, measures, fresh=fresh, alpha=share, seed=seed) for pair in case.pairs(rng)
-    ]
-    plan = max(plans, key=lambda p: p.promise(case))
-    scored = _scored(plan.scores, *(case.sample(data, fresh) for data in plan.data))
+    plan = _best_plan(_Planner(case, measures, fresh, share, seed), case.pairs(rng))
+    scored = _scored(plan.used, *_outputs(case, plan.pair, fresh))
     bounds = [
-        max(event_bound(event, scored, measure, share) for event in events)
+        [event_bound(event, scored, measure, share) for event in events]
         for measure, events in zip(measures, plan.events, strict=True)
     ]
+    best = [max(of_measure) for of_measure in bounds]
     return Finding(
         name=case.name,
         kind=case.kind,
         claimed=case.claimed,
         delta=case.delta,
-        lower_bound=max(0.0, _read(bounds, case)),
+        lower_bound=max(0.0, _read(best, case)),
         mu=case.mu,
-        mu_bound=max(0.0, bounds[1]) if case.mu is not None else None,
+        mu_bound=max(0.0, best[1]) if case.mu is not None else None,
         broken=case.broken,
         what=case.what,
+        pair=str(plan.pair),
+        score=_telling(bounds, plan, case),
         alpha=alpha,
         samples=fresh,
-        losses=_histogram(scored[0]),
+        losses=_histogram(scored[plan.first]),
     )
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A pair, its scores, and the events (both directions) for each measure."""
+    """A pair, its scores by name, and the events (both directions) for each measure."""
 
     pair: Pair
-    scores: tuple[Score, ...]
+    scores: Mapping[str, Score]
     events: list[list[OutputEvent]]
+    promise: float
 
     @property
-    def data(self) -> tuple[Any, Any]:
-        return self.pair.one, self.pair.two
+    def first(self) -> str:
+        """The score that is drawn: the exact loss where there is one, else the one that tells."""
+        return EXACT if EXACT in self.scores else self.events[0][0].score
 
-    def promise(self, case: Case) -> float:
-        """Return the bound on epsilon that this plan is expected to give."""
-        return _read([max(e.promise for e in events) for events in self.events], case)
+    @property
+    def used(self) -> dict[str, Score]:
+        """The scores that fresh outputs need."""
+        names = {event.score for events in self.events for event in events} | {self.first}
+        return {name: score for name, score in self.scores.items() if name in names}
 
 
-def _plan(
-    case: Case, pair: Pair, measures: list[Measure], *, fresh: int, alpha: float, seed: int
-) -> _Plan:
-    """Return the events that look best on outputs of their own."""
-    size = max(100, round(fresh * _CHOOSING))
-    one, two = case.sample(pair.one, size), case.sample(pair.two, size)
-    if case.score is not None:
-        scores: tuple[Score, ...] = (case.score(pair),)
-    else:  # half of these outputs teach a score, the other half choose its threshold
-        middle = size // 2
-        scores = learnt_score(one[:middle], two[:middle], seed)
-        one, two = one[middle:], two[middle:]
-    if np.issubdtype(one.dtype, np.floating):
-        scores = (*scores, off_grid)
-    scored = _scored(scores, one, two)
-    events = [
-        [choose_event(scored, measure, fresh, alpha, forward=way) for way in (True, False)]
-        for measure in measures
+@dataclass(frozen=True)
+class _Planner:
+    """Chooses scores and thresholds for the pairs of one case, on outputs of their own."""
+
+    case: Case
+    measures: list[Measure]
+    fresh: int
+    alpha: float
+    seed: int
+
+    def plan(self, pair: Pair, size: int) -> _Plan:
+        """Return the events that look best: some of ``size`` outputs teach, the others choose."""
+        one, two = _outputs(self.case, pair, size)
+        taught = min(size // 2, _TEACHING)
+        learnt = one[:taught], two[:taught]
+        exact = {} if self.case.score is None else {EXACT: self.case.score(pair)}
+        other = learnt_scores(*learnt, self.seed) | support_scores(*learnt)
+        scores = exact | other or {"none": _same}
+        # An exact loss learns nothing, so that all of these outputs may choose its threshold.
+        scored = _scored(exact, one, two) | _scored(other or scores, one[taught:], two[taught:])
+        events = [
+            [
+                choose_event(scored, measure, self.fresh, self.alpha, forward=way)
+                for way in (True, False)
+            ]
+            for measure in self.measures
+        ]
+        promised = [max(event.promise for event in both) for both in events]
+        return _Plan(pair, scores, events, _read(promised, self.case))
+
+
+def _best_plan(planner: _Planner, pairs: Sequence[Pair]) -> _Plan:
+    """Return the plan of the pair that promises most; many pairs are tried with few outputs first.
+
+    The first of them, which the search takes for the worst, is tried with many in any case. All of
+    these outputs are other ones than those that are counted.
+    """
+    size = max(_LEAST // 2, round(planner.fresh * _CHOOSING))
+    if len(pairs) > _FINALISTS:
+        few = min(_SCREENING, max(_LEAST // 2, round(size * _CHOOSING)))
+        tried = sorted((planner.plan(pair, few) for pair in pairs[1:]), key=lambda p: -p.promise)
+        pairs = [pairs[0], *(plan.pair for plan in tried[: _FINALISTS - 1])]
+    return max((planner.plan(pair, size) for pair in pairs), key=lambda p: p.promise)
+
+
+def _outputs(case: Case, pair: Pair, size: int) -> list[np.ndarray]:
+    """Return outputs of both data sets; where one has fewer numbers, it has NaN in their place."""
+    drawn = [case.sample(data, size) for data in (pair.one, pair.two)]
+    width = max(outputs.shape[1] for outputs in drawn)
+    if all(outputs.shape[1] == width for outputs in drawn):
+        return drawn
+    lacking = [((0, 0), (0, width - outputs.shape[1])) for outputs in drawn]
+    return [
+        np.pad(outputs.astype(np.float64), pad, constant_values=np.nan)
+        for outputs, pad in zip(drawn, lacking, strict=True)
     ]
-    return _Plan(pair, scores, events)
 
 
-def _scored(scores: Sequence[Score], one: np.ndarray, two: np.ndarray) -> list[Scored]:
-    return [(np.asarray(score(one)), np.asarray(score(two))) for score in scores]
+def _scored(scores: Mapping[str, Score], one: np.ndarray, two: np.ndarray) -> dict[str, Scored]:
+    return {
+        name: (np.asarray(score(one)), np.asarray(score(two))) for name, score in scores.items()
+    }
+
+
+def _same(outputs: np.ndarray) -> np.ndarray:
+    """Return the score of outputs that are all the same."""
+    return np.zeros(len(outputs))
+
+
+def _telling(bounds: Sequence[Sequence[float]], plan: _Plan, case: Case) -> str:
+    """Return the name of the score whose event gave the bound."""
+    read = [
+        (_read([bound], case) if not number else _read([-np.inf, bound], case), event.score)
+        for number, (values, events) in enumerate(zip(bounds, plan.events, strict=True))
+        for bound, event in zip(values, events, strict=True)
+    ]
+    return max(read)[1]
 
 
 def _read(bounds: Sequence[float], case: Case) -> float:
     """Return a bound on epsilon: direct, or what the least Gaussian curve that is left states."""
-    if case.mu is None or bounds[1] <= 0:
+    if len(bounds) == 1 or bounds[1] <= 0:
         return bounds[0]
     return max(bounds[0], gaussian_epsilon(case.delta, 1 / bounds[1]))
 

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from suffice.audit.case import CHEAP, FEW, SOME, Case, as_it_is, claim, half, repeated
 from suffice.audit.scores import Score, shift_score
-from suffice.audit.search import Pair, Space, worst_pairs
+from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.engines.local import fold
 from suffice.owner.operator.exact import ExactSums
 from suffice.owner.operator.mechanism import MeanOperator
@@ -22,72 +22,94 @@ from suffice.privacy.response import Response
 __all__ = ["at", "cases"]
 
 _KIND = "mean-operator"
+_SOME_ROWS = "some rows"
 # Public rows: along an axis, where the 1-norm equals the 2-norm, and along the diagonal.
-_ROWS = np.array([[1.5, 0.0], [-1.5, 0.0], [1.0, 1.0], [-1.0, -1.0], [0.2, -0.3]])
+_ROWS = ((1.5, 0.0), (-1.5, 0.0), (1.0, 1.0), (-1.0, -1.0), (0.2, -0.3))
 # The longest along an axis: the fewer numbers a change moves, the likelier the worst event is.
-_AXIS = np.array([[2.5, 0.0], [-2.5, 0.0], [0.0, 0.3], [0.0, -0.3], [0.2, 0.0]])
+_AXIS = ((2.5, 0.0), (-2.5, 0.0), (0.0, 0.3), (0.0, -0.3), (0.2, 0.0))
+_MOST_ROWS = 5
+_BOUNDARIES = {
+    "one row": ((0.6, 0.8),),
+    "equal rows": ((0.6, 0.8),) * 5,
+    "extreme rows": ((1e150, 0.0), (0.0, -1e150), (1e-150, 0.0), (0.0, 0.0), (1.0, 1.0)),
+}
 
 
 @dataclass(frozen=True)
 class _Operator:
-    """A mean operator of few public rows: the sums of a release, the noise of a release."""
+    """A mean operator of few public rows: the sums of a release, the noise of a release.
+
+    A data set is which public rows there are, by name, and labels; a label without a row is not
+    looked at.
+    """
 
     mechanism: MeanOperator
-    rows: bytes
-    width: int
+    rows: tuple[tuple[float, ...], ...]
     shaped: bool = False
     spoil: Callable[[Noise], Noise] = as_it_is
 
     @classmethod
-    def of(cls, rows: np.ndarray, *, shaped: bool = False, **options: Any) -> "_Operator":
-        mechanism = MeanOperator(intercept=0.0, clip=1.0, **options)
-        return cls(mechanism, rows.tobytes(), rows.shape[1], shaped)
+    def of(
+        cls, rows: tuple[tuple[float, ...], ...], *, shaped: bool = False, **options: Any
+    ) -> "_Operator":
+        return cls(MeanOperator(clip=1.0, **options), rows, shaped)
 
-    @property
-    def X(self) -> np.ndarray:  # noqa: N802
-        return np.frombuffer(self.rows).reshape(-1, self.width)
+    def public(self, which: str) -> np.ndarray:
+        """Return the public rows of this name."""
+        return np.array(_BOUNDARIES.get(which, self.rows))
 
-    @lru_cache  # noqa: B019  # frozen, few, and as long-lived as the process
-    def exact(self, labels: tuple[int, ...]) -> ExactSums:
-        """Return the exact sums under these labels."""
-        public, classes = self.mechanism.public_rows(self.X), tuple(self.mechanism.classes)
+    @cache  # noqa: B019  # frozen, few, and as long-lived as the process
+    def exact(self, data: DataSet) -> ExactSums:
+        """Return the exact sums of these rows under these labels."""
+        # Rows that are all equal are nothing but an intercept; some rows are worst without one.
+        asked = replace(self.mechanism, intercept=0.0 if data[0] == _SOME_ROWS else 1.0)
+        public, classes = asked.public_rows(self.public(data[0])), tuple(asked.classes)
         shape = None
         if self.shaped:
             rows, _ = public.sample()
             values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
             shape = Shape.of(whitening(values, vectors, 0.1, 0.25))
         sums = ExactSums(public, classes, shape)
-        source = Source(None, np.array(labels))
+        source = Source(None, np.array(data[1 : 1 + len(self.public(data[0]))]))
         return fold(labelled_batches(public.table, public.roles, classes, source), sums)
 
-    @property
-    def noise(self) -> Noise:
-        """The noise of a release, calibrated on the public rows."""
-        reach, asked = self.exact((0,) * len(self.X)).sensitivity, self.mechanism
+    @cache  # noqa: B019
+    def noise(self, which: str = _SOME_ROWS) -> Noise:
+        """Return the noise of a release, calibrated on the public rows of this name."""
+        labels = (self.mechanism.classes[0],) * _MOST_ROWS
+        reach, asked = self.exact((which, *labels)).sensitivity, self.mechanism
         return calibrated_noise(asked.mechanism, reach, asked.epsilon, asked.delta)
 
-    def distance(self, one: tuple[int, ...], two: tuple[int, ...]) -> float:
-        """Return how far apart the two statistics are, in the norm of the noise."""
-        moved = (self.exact(one).result() - self.exact(two).result()).ravel()
-        return float(np.linalg.norm(moved, 1 if isinstance(self.noise, LaplaceNoise) else 2))
+    def distance(self, one: DataSet, two: DataSet) -> float:
+        """Return how far apart the two statistics are, in the norm and the scale of the noise."""
+        moved, noise = (self.sums(one) - self.sums(two)).ravel(), self.noise(one[0])
+        return float(np.linalg.norm(moved, 1 if isinstance(noise, LaplaceNoise) else 2)) / float(
+            noise.scale
+        )
+
+    def sums(self, data: DataSet) -> np.ndarray:
+        """Return the exact sums of a data set."""
+        return self.exact(data).result()
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
-        """Return the labels that move the statistic most."""
-        choices = tuple(range(len(self.mechanism.classes)))
-        return worst_pairs(Space((choices,) * len(self.X)), self.distance, rng)
+        """Return the labels that move the statistic most, of any rows."""
+        labels = (tuple(range(len(self.mechanism.classes))),) * _MOST_ROWS
+        public = (_SOME_ROWS, *_BOUNDARIES)
+        space = Space((public, *labels), tuple(range(1, 1 + len(labels))))
+        return neighbouring_pairs(space, self.distance, rng)
 
-    def sample(self, labels: tuple[int, ...], times: int) -> np.ndarray:
+    def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return noisy sums."""
-        return repeated(self.spoil(self.noise), self.exact(labels).result(), times)
+        return repeated(self.spoil(self.noise(data[0])), self.sums(data), times)
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss."""
-        sums = [self.exact(labels).result() for labels in (pair.one, pair.two)]
-        return shift_score(self.spoil(self.noise), *sums)
+        noise = self.spoil(self.noise(pair.one[0]))
+        return shift_score(noise, self.sums(pair.one), self.sums(pair.two))
 
     def case(self, name: str, samples: int) -> Case:
         """Return the case of the mechanism as it is."""
-        stated = claim(self.noise.event, self.mechanism.delta)
+        stated = claim(self.noise().event, self.mechanism.delta)
         return Case(
             name, _KIND, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
             **stated,
@@ -104,7 +126,6 @@ def cases() -> Iterator[Case]:
     yield from _laplace_sums()
     yield from _gaussian_sums()
     yield from _knorm_sums()
-    yield from _whole_releases()
     yield from _seed_and_float()
     yield from _randomised_labels()
 
@@ -171,63 +192,37 @@ def _knorm_sums() -> Iterator[Case]:
     yield knorm.twin(case, "half the noise", "the scale is half of what it must be", half)
 
 
-def _whole_releases() -> Iterator[Case]:
-    """Yield releases from end to end, as floats, about which the auditor is told nothing."""
-    operator = _Operator.of(_ROWS, epsilon=2.0, mechanism="laplace")
-
-    def through(mechanism: MeanOperator) -> Callable[[Any, int], np.ndarray]:
-        def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
-            y = np.array(labels)
-            releases = (mechanism.release(operator.X, y, ledger=None) for _ in range(times))
-            return np.array([release.arrays["mean_operator"] for release in releases])
-
-        return sample
-
-    case = operator.case("mean-operator laplace, whole releases", FEW // 4)
-    case = replace(case, sample=through(operator.mechanism), score=None)
-    yield case
-    yield case.twin(
-        "epsilon fourfold",
-        "the noise of four times the epsilon that is stated",
-        sample=through(replace(operator.mechanism, epsilon=8.0)),
-        samples=FEW // 8,
-    )
-
-
 def _seed_and_float() -> Iterator[Case]:
     """Yield twins whose scale is right and whose randomness is not."""
     operator = _Operator.of(_ROWS, epsilon=1.0, mechanism="laplace")
     case = operator.case("mean-operator laplace", SOME)
-    others = (0,) * len(_ROWS)
 
-    def reused(labels: tuple[int, ...], times: int) -> np.ndarray:
-        drawn = repeated(operator.noise, np.zeros(2, dtype=np.int64), times)
-        sums = [operator.exact(y).result().ravel() for y in (labels, others)]
-        return np.hstack([drawn + sums[0], drawn + sums[1]])
-
-    def difference(pair: Pair) -> Score:
-        one, two = (operator.exact(y).result().ravel() for y in (pair.one, others))
-        return lambda outputs: -np.abs(outputs[:, :2] - outputs[:, 2:] - (one - two)).sum(axis=1)
+    def reused(data: DataSet, times: int) -> np.ndarray:
+        sums = operator.sums(data)
+        drawn = repeated(operator.noise(data[0]), np.zeros_like(sums), times)
+        others = operator.sums((data[0], *(0 for _ in data[1:])))
+        return np.hstack([drawn + sums.ravel(), drawn + others.ravel()])
 
     yield case.twin(
         "seed reused",
         "a release about other labels had the same noise: their difference is exact",
         sample=reused,
-        score=difference,
+        score=None,
     )
-    poll = _Operator.of(np.array([[1.0], [-1.0]]), epsilon=1.0, mechanism="laplace")
+    poll = _Operator.of(((1.0,), (-1.0,)), epsilon=1.0, mechanism="laplace")
     rng = np.random.default_rng(0)
 
-    def in_floats(labels: tuple[int, ...], times: int) -> np.ndarray:
-        exact = poll.exact(labels).result().ravel() * poll.exact(labels).unit
-        return np.asarray(exact + rng.laplace(size=(times, 1)) / poll.mechanism.epsilon)
+    def in_floats(data: DataSet, times: int) -> np.ndarray:
+        unit, noise = poll.exact(data).unit, poll.noise(data[0])
+        exact, scale = poll.sums(data).ravel() * unit, float(noise.scale) * unit
+        return np.asarray(exact + rng.laplace(scale=scale, size=(times, exact.size)))
 
     case = poll.case("mean-operator laplace", CHEAP)
     yield case.twin(
         "noise in floating point",
         "numpy's Laplace noise: which floats come out tells what it was added to (Mironov 2012)",
         sample=in_floats,
-        score=lambda _: lambda outputs: outputs[:, 0],
+        score=None,
     )
 
 
@@ -300,7 +295,7 @@ def _answers(response: Response) -> dict[str, Any]:
         return float((logs[:, list(one)] - logs[:, list(two)]).max(axis=0).sum())
 
     def pairs(rng: np.random.Generator) -> list[Pair]:
-        return worst_pairs(space, distance, rng)
+        return neighbouring_pairs(space, distance, rng)
 
     def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
         codes = np.tile(np.array(labels, dtype=np.uint8), times)

@@ -10,7 +10,7 @@ from scipy.special import betaln, gammaln, log_expit
 
 from suffice.audit.case import CHEAP, FEW, SOME, Case, claim
 from suffice.audit.scores import Score, shift_score
-from suffice.audit.search import Pair, Space, worst_pairs
+from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.errors import ParameterError
 from suffice.owner.proportions.bags import assign_bags
 from suffice.owner.proportions.choosing import count_noise
@@ -27,58 +27,66 @@ _KIND = "proportions"
 Counts = tuple[int, ...]
 
 
+# The sizes of the bags that are released together; the labels fill the first of them.
+_BAGS = {"one bag": (6,), "a bag of one row": (1,), "an empty bag": (6, 0)}
+
+
 @dataclass(frozen=True)
 class _Counts:
-    """The counts of one set (or of ``overlap`` sets that hold the same row), many times over.
+    """The counts of a bag (or of ``overlap`` bags that hold the same row), many times over.
 
-    Disjoint sets cost what one of them costs, so that one draw for n equal sets is n outputs.
+    Disjoint bags cost what one of them costs, so that one draw for n equal bags is n outputs. A
+    data set is which bags there are, by name, and the labels of the first of them.
     """
 
     mechanism: str
-    size: int
     classes: int
     epsilon: float
     delta: float = 0.0
     overlap: int = 1
     shrink: float = 1.0  # of the noise
 
-    def way(self, times: int = 1) -> AdditiveCounts:
-        """Return the mechanism of a release about this many sets."""
-        sets = BagSizes(np.full(times * self.overlap, self.size), self.classes, self.overlap)
-        way = count_noise(self.mechanism, sets, self.epsilon, self.delta)
+    def way(self, times: int = 1, bags: str = "one bag") -> AdditiveCounts:
+        """Return the mechanism of a release about this many bags."""
+        sizes = np.tile(_BAGS[bags], times * self.overlap)
+        public = BagSizes(sizes, self.classes, self.overlap)
+        way = count_noise(self.mechanism, public, self.epsilon, self.delta)
         assert isinstance(way, AdditiveCounts)  # noqa: S101  # for the type checker
         return replace(way, noise=replace(way.noise, scale=way.noise.scale * self.shrink))
 
-    def counts(self, labels: tuple[int, ...]) -> np.ndarray:
-        """Return the exact counts of every set."""
-        return np.tile(np.bincount(labels, minlength=self.classes), (self.overlap, 1))
+    def counts(self, data: DataSet) -> np.ndarray:
+        """Return the exact counts of every bag."""
+        sizes = _BAGS[data[0]]
+        exact = np.zeros((len(sizes), self.classes), dtype=np.int64)
+        exact[0] = np.bincount(data[1 : 1 + sizes[0]], minlength=self.classes)
+        return np.tile(exact, (self.overlap, 1))
 
-    def sample(self, labels: tuple[int, ...], times: int) -> np.ndarray:
+    def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return noisy counts."""
-        exact = np.tile(self.counts(labels), (times, 1))
-        return self.way(times).draw(exact).reshape(times, -1)
+        exact = np.tile(self.counts(data), (times, 1))
+        return self.way(times, data[0]).draw(exact).reshape(times, -1)
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss; of two counts the first says all."""
         way = self.way()
         cut = 1 if way.once else self.classes
-        one, two = (self.counts(labels)[:, :cut] for labels in (pair.one, pair.two))
+        one, two = (self.counts(data)[:, :cut] for data in (pair.one, pair.two))
         steps = way.noise.scale / way.scale
         shift = shift_score(way.noise, one * steps, two * steps, 1 / steps)
 
         def loss(outputs: np.ndarray) -> np.ndarray:
-            kept = outputs.reshape(len(outputs), self.overlap, self.classes)[:, :, :cut]
-            return shift(kept.reshape(len(outputs), -1))
+            cells = outputs.reshape(len(outputs), -1, self.classes)[:, :, :cut]
+            return shift(cells.reshape(len(outputs), -1))
 
         return loss
 
+    def distance(self, one: DataSet, two: DataSet) -> float:
+        """Return how far apart the counts are."""
+        return float(np.abs(self.counts(one) - self.counts(two)).sum())
+
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return labels whose counts are farthest apart."""
-
-        def distance(one: tuple[int, ...], two: tuple[int, ...]) -> float:
-            return float(np.abs(self.counts(one) - self.counts(two)).sum())
-
-        return worst_pairs(Space((tuple(range(self.classes)),) * self.size), distance, rng)
+        return neighbouring_pairs(_labelled_bags(self.classes), self.distance, rng)
 
     def case(self, name: str, samples: int) -> Case:
         """Return the case of the mechanism as it is."""
@@ -93,6 +101,13 @@ class _Counts:
         return case.twin(name, what, sample=broken.sample, score=broken.score, samples=SOME)
 
 
+def _labelled_bags(classes: int, names: tuple[str, ...] = tuple(_BAGS)) -> Space:
+    """Return bags of these names with all labels; only a label may change."""
+    most = max(_BAGS[name][0] for name in names)
+    labels = (tuple(range(classes)),) * most
+    return Space((names, *labels), tuple(range(1, 1 + most)))
+
+
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
     yield from _additive()
@@ -104,13 +119,13 @@ def cases() -> Iterator[Case]:
 
 def at(epsilon: float) -> Iterator[Case]:
     """Yield the mechanisms of this family at another epsilon; Gaussian noise at delta = .01."""
-    yield _Counts("laplace", 6, 2, epsilon).case("proportions laplace, 2 classes", CHEAP)
-    yield _Counts("laplace", 6, 3, epsilon).case("proportions laplace, 3 classes", CHEAP)
-    yield _Counts("gaussian", 6, 3, epsilon, 0.01).case("proportions gaussian", SOME)
+    yield _Counts("laplace", 2, epsilon).case("proportions laplace, 2 classes", CHEAP)
+    yield _Counts("laplace", 3, epsilon).case("proportions laplace, 3 classes", CHEAP)
+    yield _Counts("gaussian", 3, epsilon, 0.01).case("proportions gaussian", SOME)
 
 
 def _additive() -> Iterator[Case]:
-    two = _Counts("laplace", 6, 2, 1.0)
+    two = _Counts("laplace", 2, 1.0)
     case = two.case("proportions laplace, 2 classes", CHEAP)
     yield case
     yield two.twin(case, "half the noise", "the scale is half of what it must be", 0.5)
@@ -122,23 +137,23 @@ def _additive() -> Iterator[Case]:
     yield case.twin(
         "noise in floating point",
         "numpy's Laplace noise: which floats come out tells what it was added to (Mironov 2012)",
-        pairs=lambda rng: worst_pairs(
+        pairs=lambda rng: neighbouring_pairs(
             Space(((0, 1),) * 2), lambda a, b: float(a.count(0) * b.count(0) == 0), rng
         ),
         sample=in_floats,
-        score=lambda _: lambda outputs: outputs[:, 0],
+        score=None,
     )
-    three = _Counts("laplace", 6, 3, 1.0)
+    three = _Counts("laplace", 3, 1.0)
     case = three.case("proportions laplace, 3 classes", CHEAP)
     yield case
     yield three.twin(case, "sensitivity 1", "a changed label is said to move one count", 0.5)
-    shared = _Counts("laplace", 6, 2, 1.0, overlap=2)
+    shared = _Counts("laplace", 2, 1.0, overlap=2)
     case = shared.case("proportions laplace, overlapping sets", CHEAP)
     yield case
     yield shared.twin(
         case, "sets taken for disjoint", "a row in two sets is paid for as if it were in one", 0.5
     )
-    gaussian = _Counts("gaussian", 6, 3, 4.0, 0.01)
+    gaussian = _Counts("gaussian", 3, 4.0, 0.01)
     case = gaussian.case("proportions gaussian", SOME)
     yield case
     yield gaussian.twin(
@@ -148,19 +163,23 @@ def _additive() -> Iterator[Case]:
 
 def _whole_release() -> Iterator[Case]:
     """Yield one release about many equal sets, from end to end."""
-    plain = _Counts("laplace", 6, 2, 1.0)
+    plain = _Counts("laplace", 2, 1.0)
 
     def through(mechanism: LabelProportions) -> Callable[[Any, int], np.ndarray]:
-        def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
-            y = np.tile(np.array(labels), times)
+        def sample(data: DataSet, times: int) -> np.ndarray:
+            y = np.tile(np.array(data[1:]), times)
             rows = np.arange(len(y), dtype=np.float64)[:, None] % 5
-            bags = np.repeat(np.arange(times), len(labels))
+            bags = np.repeat(np.arange(times), len(y) // times)
             return mechanism.release(rows, y, bags, ledger=None).arrays["counts"]
 
         return sample
 
+    def pairs(rng: np.random.Generator) -> list[Pair]:  # a release refuses bags of too few rows
+        return neighbouring_pairs(_labelled_bags(2, ("one bag",)), plain.distance, rng)
+
     case = replace(
         plain.case("proportions laplace, a whole release", SOME),
+        pairs=pairs,
         sample=through(LabelProportions(1.0, mechanism="laplace")),
     )
     yield case
@@ -211,7 +230,7 @@ def _neighbours(
         fits = moved == 2 and sum(one[0]) == sum(two[0]) == total
         return distance(one[0], two[0]) if fits else -1.0
 
-    return lambda rng: worst_pairs(Space((counts,)), apart, rng, 1)
+    return lambda rng: neighbouring_pairs(Space((counts,)), apart, rng, 1)
 
 
 def _drawn() -> Iterator[Case]:
@@ -252,24 +271,25 @@ def _drawn() -> Iterator[Case]:
 
 def _prior() -> Iterator[Case]:
     """Yield proportions drawn from noisy counts: where one is cut off at zero, nothing is drawn."""
-    laplace = _Counts("laplace", 6, 2, 2.0)
+    laplace = _Counts("laplace", 2, 2.0)
 
-    def cut_off(one: tuple[int, ...], two: tuple[int, ...]) -> float:
-        rare = [np.exp(-laplace.epsilon * laplace.counts(labels)[0]) for labels in (one, two)]
+    def cut_off(one: DataSet, two: DataSet) -> float:
+        rare = [np.exp(-laplace.epsilon * laplace.counts(data)[0]) for data in (one, two)]
         return float(np.abs(rare[0] - rare[1]).max())
 
     def drawn(counts: _Counts) -> Callable[[Any, int], np.ndarray]:
-        def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
-            exact = np.tile(counts.counts(labels), (times, 1))
-            return PriorCounts(counts.way(times)).draw(exact)
+        def sample(data: DataSet, times: int) -> np.ndarray:
+            exact = np.tile(counts.counts(data), (times, 1))
+            return PriorCounts(counts.way(times, data[0])).draw(exact).reshape(times, -1)
 
         return sample
 
+    filled = ("one bag", "a bag of one row")  # of no row nothing can be drawn
     case = replace(
         laplace.case("proportions laplace-prior", FEW),
-        pairs=lambda rng: worst_pairs(Space(((0, 1),) * 6), cut_off, rng, 1),
+        pairs=lambda rng: neighbouring_pairs(_labelled_bags(2, filled), cut_off, rng, 1),
         sample=drawn(laplace),
-        score=lambda _: lambda outputs: outputs[:, 0],
+        score=None,
     )
     yield case
     yield case.twin(
@@ -369,7 +389,7 @@ def _formed() -> Iterator[Case]:
     space = Space((tuple(range(classes)),))
     case = Case(
         "sets by response", "label-responses", claimed=skew_epsilon(skew, classes), delta=0.0,
-        pairs=lambda rng: worst_pairs(space, lambda a, b: float(a != b), rng),
+        pairs=lambda rng: neighbouring_pairs(space, lambda a, b: float(a != b), rng),
         sample=sample, score=None,
     )  # fmt: skip
     yield case

@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from suffice.audit.case import CHEAP, FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score
-from suffice.audit.search import Pair, Space, worst_pairs
+from suffice.audit.search import Pair, Space, neighbouring_pairs
 from suffice.owner.rados.guarantees import label_sensitivity
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.rados.procedures import RadoProcedure, label_noise, procedure_for
@@ -82,7 +82,9 @@ class _Noisy:
                 float(np.linalg.norm(_edge(a) - _edge(b))) for a, b in zip(one, two, strict=True)
             )
 
-        return worst_pairs(Space((self.choices,) * self.examples), apart, rng, 1)
+        return neighbouring_pairs(
+            Space((self.choices,) * self.examples, unit="record"), apart, rng, 1
+        )
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss, for rows as long as they are."""
@@ -290,8 +292,9 @@ class _Feature:
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return columns that differ in one cell; all such pairs are equally far apart."""
-        some = tuple(int(c) for c in rng.integers(0, 2, self.rows))
-        return [Pair((0, *some[1:]), (1, *some[1:]))]
+        some = [int(c) for c in rng.integers(0, 2, self.rows - 1)]
+        rest = {"some cells": some, "one value only": [0] * len(some)}
+        return [Pair((0, *cells), (1, *cells), what) for what, cells in rest.items()]
 
     def case(self, name: str, samples: int) -> Case:
         """Return the case of what is promised about the column."""

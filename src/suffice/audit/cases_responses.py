@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from suffice.audit.case import CHEAP, SOME, Case
 from suffice.audit.scores import Score, log_density
-from suffice.audit.search import Pair, Space, worst_pairs
+from suffice.audit.search import Pair, Space, neighbouring_pairs
 from suffice.owner.responses.channels import Lattice, channel_of, response_of
 from suffice.owner.responses.mechanism import RandomizedResponse
 from suffice.participant import Choice, Number, Randomizer
@@ -51,11 +51,11 @@ class _Records:
         numbers = (0.0, 1.0, *_INSIDE)
         cells: tuple[Sequence[Any], ...] = ((0, 1), (0, 1, 2), numbers)
         if self.changing:
-            space = Space(cells, self.changing)
+            space = Space(cells, self.changing, "cell")
         else:
             whole = [(c, s, v) for c in cells[0] for s in cells[1] for v in numbers]
-            space = Space((whole,))
-        return worst_pairs(space, self._distance, rng)
+            space = Space((whole,), unit="record")
+        return neighbouring_pairs(space, self._distance, rng)
 
     def _distance(self, one: tuple[Any, ...], two: tuple[Any, ...]) -> float:
         """Return the largest loss of states, and how far the numbers are apart, in deviations."""
@@ -197,13 +197,13 @@ def _participant_choices() -> Iterator[Case]:
 
         return sample
 
-    space = Space((states,))
+    space = Space((states,), unit="answer")
     case = Case(
         "participant, a choice",
         _KIND,
         claimed=Randomizer(choice).epsilon,
         delta=0.0,
-        pairs=lambda rng: worst_pairs(space, lambda a, b: float(a != b), rng),
+        pairs=lambda rng: neighbouring_pairs(space, lambda a, b: float(a != b), rng),
         sample=answer(choice),
         score=None,
     )
@@ -239,8 +239,8 @@ def _number_case(number: Number, delta: float) -> Case:
         _KIND,
         claimed=asked.epsilon,
         delta=asked.delta,
-        pairs=lambda rng: worst_pairs(
-            Space(((0.0, 1.0, *_INSIDE, -3.0, 5.0),)),
+        pairs=lambda rng: neighbouring_pairs(
+            Space(((0.0, 1.0, *_INSIDE, -3.0, 5.0),), unit="number"),
             lambda a, b: abs(number.place(a[0]) - number.place(b[0])),
             rng,
         ),

@@ -65,6 +65,18 @@ def _parties() -> Family:
     return Family(cases, at)
 
 
+def _records() -> Family:
+    from suffice.audit.cases_records import cases
+
+    return Family(cases)
+
+
+def _whole() -> Family:
+    from suffice.audit.cases_whole import cases
+
+    return Family(cases)
+
+
 # Each is imported, with the mechanisms it attacks, when its cases are asked for.
 _BUILT_IN: dict[str, Callable[[], Family]] = {
     "mean-operator": _mean_operator,
@@ -72,6 +84,8 @@ _BUILT_IN: dict[str, Callable[[], Family]] = {
     "rados": _rados,
     "proportions": _proportions,
     "parties": _parties,
+    "records": _records,
+    "whole releases": _whole,
 }
 _REGISTERED: dict[str, Family] = {}
 

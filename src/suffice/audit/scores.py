@@ -2,8 +2,8 @@
 
 A score is a function of an output that is larger where D is likelier than D'. Best is the logarithm
 of the likelihood ratio, ln p(output | D) / p(output | D'), wherever densities are known; its values
-are the privacy loss. Where they are not, the ratio of counts of a few discrete outcomes, or a
-classifier that was trained to tell the two apart.
+are the privacy loss. Beside it stand scores that are learnt from outputs: classifiers (`learnt`),
+and what exact values and supports show (`atoms`).
 
 Two neighbouring data sets D and D' are given, and many outputs of each. Some of them choose an
 event S, a threshold on a score; fresh ones count how often it comes, k of n under D and k' of n'
@@ -18,8 +18,9 @@ claim proves nothing: other events, pairs or more samples may still break it.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import betaincinv, logsumexp, ndtri
@@ -27,6 +28,7 @@ from scipy.special import betaincinv, logsumexp, ndtri
 from suffice.privacy.noise import GaussianNoise, LaplaceNoise, Noise
 
 __all__ = [
+    "Forecast",
     "Measure",
     "OutputEvent",
     "Score",
@@ -34,12 +36,10 @@ __all__ = [
     "choose_event",
     "epsilon_measure",
     "event_bound",
-    "learnt_score",
     "limits",
     "log_density",
     "mixture_score",
     "mu_measure",
-    "off_grid",
     "shift_score",
 ]
 
@@ -47,9 +47,9 @@ Score = Callable[[np.ndarray], np.ndarray]
 Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of p_lo and q_hi: what they imply
 Scored = tuple[np.ndarray, np.ndarray]  # scores of outputs under D and under D'
 
-_FEW = 64  # outcomes, up to which they are counted one by one
-_GRID = 2.0**-53
 _THRESHOLDS = 400  # tried per score
+_MORE = 0.1  # of a bound, that a score has to promise beyond those before it
+_FEW_HITS, _KNOTS = 64, 120  # that a forecast is computed at, and not interpolated
 
 
 def log_density(noise: Noise, distance: np.ndarray) -> np.ndarray:
@@ -76,50 +76,6 @@ def mixture_score(
         return np.asarray(logsumexp(logs, axis=0))
 
     return lambda outputs: log_mean(outputs, ones) - log_mean(outputs, twos)
-
-
-def off_grid(outputs: np.ndarray) -> np.ndarray:
-    """Return 1 where a number is no multiple of 2^-53: noise in floating point shows what it hides.
-
-    (Mironov 2012: which floats come out depends on what the noise was added to.)
-    """
-    steps = outputs / _GRID  # exact: a power of two
-    return (steps != np.rint(steps)).any(axis=1).astype(np.float64)
-
-
-def learnt_score(one: np.ndarray, two: np.ndarray, seed: int) -> tuple[Score, ...]:
-    """Return scores learnt from outputs under D and under D', for outputs of unknown density.
-
-    Few discrete outcomes are counted: their score is the logarithm of the ratio. Others are told
-    apart by a linear classifier and by trees.
-    """
-    if np.issubdtype(one.dtype, np.integer):
-        outcomes, places = np.unique(np.concatenate([one, two]), axis=0, return_inverse=True)
-        if len(outcomes) <= _FEW:
-            return (_counted(outcomes, places.ravel(), len(one)),)
-    return _trained(one, two, seed)
-
-
-def _counted(outcomes: np.ndarray, places: np.ndarray, first: int) -> Score:
-    counts = np.bincount(places[:first], minlength=len(outcomes)) + 0.5
-    others = np.bincount(places[first:], minlength=len(outcomes)) + 0.5
-    ratios = {row.tobytes(): r for row, r in zip(outcomes, np.log(counts / others), strict=True)}
-    return lambda outputs: np.array([ratios.get(row.tobytes(), 0.0) for row in outputs])
-
-
-def _trained(one: np.ndarray, two: np.ndarray, seed: int) -> tuple[Score, ...]:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    outputs = np.concatenate([one, two]).astype(np.float64)
-    labels = np.repeat([1, 0], [len(one), len(two)])
-    trees = HistGradientBoostingClassifier(
-        max_iter=60, max_leaf_nodes=8, min_samples_leaf=30, random_state=seed
-    )
-    models = (make_pipeline(StandardScaler(), LogisticRegression()), trees)
-    return tuple(model.fit(outputs, labels).decision_function for model in models)
 
 
 def limits(hits: np.ndarray, trials: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -151,13 +107,13 @@ def mu_measure(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OutputEvent:
-    """The outputs whose score number ``which``, times ``tail``, is at least ``threshold``.
+    """The outputs whose ``score``, times ``tail``, is at least ``threshold``.
 
     It is likelier under D than under D' if it is ``forward``, else the other way round. ``promise``
     is the bound that it is expected to give.
     """
 
-    which: int
+    score: str
     forward: bool
     tail: int
     threshold: float
@@ -168,32 +124,61 @@ class OutputEvent:
         return int(np.count_nonzero(self.tail * scores >= self.threshold))
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """What the limits of ``trials`` fresh outputs will be about, after hits of ``size`` others.
+
+    Hits are counted a deviation less, and those under the other data set a deviation and one more,
+    than they were: an event that has rarely been seen is not taken at its word. Between its knots
+    it is interpolated, which is good enough to choose by; no bound rests on it.
+    """
+
+    knots: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, size: int, trials: int, alpha: float) -> "Forecast":
+        """Return the forecast for one number of outputs."""
+        few = np.arange(min(size, _FEW_HITS) + 1)
+        many = np.geomspace(1, size + 1, _KNOTS).astype(int) - 1
+        knots = np.unique(np.concatenate([few, size - few, many, size - many]))
+        least = np.maximum(knots - np.sqrt(knots), 0)
+        most = np.minimum(knots + np.sqrt(knots) + 1, size)
+        share = trials / size
+        low, high = limits(least * share, trials, alpha)[0], limits(most * share, trials, alpha)[1]
+        return cls(knots, low, high)
+
+    def measured(self, measure: Measure, hits: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return the bounds that are to be expected; what is no number counts as none."""
+        low, high = np.interp(hits, self.knots, self.low), np.interp(others, self.knots, self.high)
+        return np.nan_to_num(measure(low, high), nan=-math.inf, posinf=-math.inf)
+
+
 def choose_event(
-    scored: Sequence[Scored], measure: Measure, trials: int, alpha: float, *, forward: bool
+    scored: Mapping[str, Scored], measure: Measure, trials: int, alpha: float, *, forward: bool
 ) -> OutputEvent:
     """Return the event that promises the largest bound from ``trials`` fresh outputs of each.
 
-    Either tail of every score is tried. Hits are counted a deviation less, and those under the
-    other data set a deviation and one more, than they were: an event that has rarely been seen is
-    not taken at its word.
+    Either tail of every score is tried. A score has to promise a tenth more than those before it:
+    the first is the exact loss, if there is one, and of many others one promises too much by luck.
     """
-    best = OutputEvent(0, forward, 1, math.inf, -math.inf)
-    for which, scores in enumerate(scored):
+    best = OutputEvent(next(iter(scored)), forward, 1, math.inf, -math.inf)
+    for name, scores in scored.items():
         likely, other = scores if forward else scores[::-1]
+        forecast = Forecast.of(len(likely), trials, alpha)
+        least = best.promise + _MORE * abs(best.promise) if name != best.score else -math.inf
         levels = np.unique(np.concatenate(scores))
         if len(levels) > _THRESHOLDS:
             levels = levels[np.linspace(0, len(levels) - 1, _THRESHOLDS).astype(int)]
         for tail in (1, -1):
             hits, others = (_above(tail * s, tail * levels) for s in (likely, other))
-            share = trials / len(likely)
-            low, _ = limits(np.maximum(hits - np.sqrt(hits), 0) * share, trials, alpha)
-            most = np.minimum((others + np.sqrt(others) + 1) * share, trials)
-            promised = measure(low, limits(most, trials, alpha)[1])
-            promised = np.nan_to_num(promised, nan=-math.inf, posinf=-math.inf)
+            promised = forecast.measured(measure, hits, others)
             at = int(np.argmax(promised))
-            if promised[at] > best.promise:
+            if promised[at] > max(least, best.promise):
                 best = OutputEvent(
-                    which, forward, tail, float(tail * levels[at]), float(promised[at])
+                    name, forward, tail, float(tail * levels[at]), float(promised[at])
                 )
     return best
 
@@ -204,10 +189,10 @@ def _above(scores: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
 
 def event_bound(
-    event: OutputEvent, fresh: Sequence[Scored], measure: Measure, alpha: float
+    event: OutputEvent, fresh: Mapping[str, Scored], measure: Measure, alpha: float
 ) -> float:
     """Return the bound that fresh outputs give, wrong with a probability of at most alpha."""
-    likely, other = fresh[event.which] if event.forward else fresh[event.which][::-1]
+    likely, other = fresh[event.score] if event.forward else fresh[event.score][::-1]
     low, _ = limits(np.array(event.hits(likely)), len(likely), alpha)
     _, high = limits(np.array(event.hits(other)), len(other), alpha)
     return float(measure(low, high))

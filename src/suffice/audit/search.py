@@ -1,28 +1,38 @@
-"""Worst pairs of neighbouring data sets, looked for and not guessed.
+"""Worst pairs of neighbouring data sets, looked for and not guessed, and those at the boundary.
 
 A data set is a tuple of units, each one of its own list of choices: all labels, the corners of a
-box with some points inside, all ways to vote. Neighbours differ in one unit.
+box with some points inside, all ways to vote. Neighbours differ in one unit. What both must share,
+such as public rows, is a unit that may not change.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Pair", "Space", "worst_pairs"]
+__all__ = ["DataSet", "Pair", "Space", "neighbouring_pairs"]
 
 DataSet = tuple[Any, ...]
+Distance = Callable[[DataSet, DataSet], float]
 _STARTS, _SWEEPS = 16, 4
 _ALL = 1000  # changes of one unit: as many are all tried
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets."""
+    """Two neighbouring data sets; ``what`` says why they are tried."""
 
     one: DataSet
     two: DataSet
+    what: str = field(default="declared", compare=False)
+
+    def __str__(self) -> str:
+        changed = [(a, b) for a, b in zip(self.one, self.two, strict=False) if a != b]
+        if len(changed) == 1 and all(isinstance(unit, str) for unit in changed[0]):
+            return f"{self.what}: {changed[0][0]} or {changed[0][1]}"
+        return self.what
 
 
 @dataclass(frozen=True)
@@ -30,16 +40,23 @@ class Space:
     """The data sets that are declared possible, and which units a neighbour may change.
 
     ``choices`` lists what each unit can be; ``changing`` the positions that may differ, all unless
-    given.
+    given. ``unit`` is what one of these is called. Units that may not change are shared: public
+    rows, for example. Those that are texts name a boundary, such as "equal rows".
     """
 
     choices: tuple[Sequence[Any], ...]
     changing: tuple[int, ...] = ()
+    unit: str = "label"
 
     @property
     def positions(self) -> tuple[int, ...]:
         """The units that may differ."""
         return self.changing or tuple(range(len(self.choices)))
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """The units that may not."""
+        return tuple(j for j in range(len(self.choices)) if j not in self.positions)
 
     def start(self, rng: np.random.Generator) -> "_State":
         """Return a random pair."""
@@ -56,18 +73,23 @@ class _State:
     units: DataSet
     other: Any
 
-    @property
-    def pair(self) -> Pair:
-        return Pair(self.units, _with(self.units, self.at, self.other))
+    def pair(self, what: str = "largest distance") -> Pair:
+        return Pair(self.units, _with(self.units, self.at, self.other), what)
 
 
-def worst_pairs(
-    space: Space,
-    distance: Callable[[DataSet, DataSet], float],
-    rng: np.random.Generator,
-    count: int = 2,
+def neighbouring_pairs(
+    space: Space, distance: Distance, rng: np.random.Generator, count: int = 2
 ) -> list[Pair]:
-    """Return the ``count`` pairs of largest ``distance``: random starts, then coordinate ascent.
+    """Return the ``count`` pairs of largest ``distance``, and then one for every boundary.
+
+    ``distance`` is negative for two data sets that are no neighbours: those are left out.
+    """
+    pairs = [*_worst_pairs(space, distance, rng)[:count], *_boundary_pairs(space, distance)]
+    return list({frozenset((pair.one, pair.two)): pair for pair in reversed(pairs)}.values())[::-1]
+
+
+def _worst_pairs(space: Space, distance: Distance, rng: np.random.Generator) -> list[Pair]:
+    """Return pairs, the farthest apart first: random starts, then coordinate ascent.
 
     One unit at a time takes the choice that parts the two data sets most: the one that differs, in
     either data set (both together where it has few choices), which one that is, and those that both
@@ -76,9 +98,10 @@ def worst_pairs(
     seen: dict[Pair, float] = {}
 
     def value(state: _State) -> float:
-        if state.pair not in seen:
-            seen[state.pair] = distance(state.pair.one, state.pair.two)
-        return seen[state.pair]
+        pair = state.pair()
+        if pair not in seen:
+            seen[pair] = distance(pair.one, pair.two)
+        return seen[pair]
 
     for _ in range(_STARTS):
         state = space.start(rng)
@@ -88,7 +111,43 @@ def worst_pairs(
                 state = max((state, *moves(state)), key=value)
             if value(state) <= before:
                 break
-    return sorted(seen, key=lambda pair: -seen[pair])[:count]
+    return sorted((pair for pair in seen if seen[pair] >= 0), key=lambda pair: -seen[pair])
+
+
+def _boundary_pairs(space: Space, distance: Distance) -> Iterator[Pair]:
+    """Yield the pair of largest distance at every boundary of a space.
+
+    The boundaries: all units alike (one class only), a choice that only the change brings in (a
+    class that nobody has), and either of them with every choice of what is shared.
+    """
+    longest = max(len(space.choices[j]) for j in space.positions)
+    patterns: dict[str, Callable[[int], int]] = {
+        f"one {space.unit} only": lambda _: 0,
+        f"one {space.unit} only, the last": lambda _: longest,
+    }
+    if longest > 2:
+        patterns[f"a {space.unit} that nobody has"] = lambda j: j % (longest - 1)
+    for shared in product(*(space.choices[j] for j in space.shared)):
+        for what, pattern in patterns.items():
+            units = [_at(options, pattern(j)) for j, options in enumerate(space.choices)]
+            for j, unit in zip(space.shared, shared, strict=True):
+                units[j] = unit
+            names = [unit for unit in shared if isinstance(unit, str)]
+            yield from _farthest(space, tuple(units), distance, ", ".join([*names, what]))
+
+
+def _farthest(space: Space, units: DataSet, distance: Distance, what: str) -> Iterator[Pair]:
+    """Yield the neighbour that is farthest of those that bring in what no unit is yet."""
+    states = [
+        _State(at, units, other)
+        for at in space.positions
+        for other in space.choices[at]
+        if other not in units
+    ]
+    pairs = [state.pair(what) for state in states]
+    distances = [distance(pair.one, pair.two) for pair in pairs]
+    if distances and max(distances) >= 0:
+        yield pairs[int(np.argmax(distances))]
 
 
 def _neighbourhoods(space: Space) -> list[Callable[[_State], list[_State]]]:
@@ -110,6 +169,10 @@ def _neighbourhoods(space: Space) -> list[Callable[[_State], list[_State]]]:
         return lambda s: [_State(s.at, _with(s.units, j, c), s.other) for c in space.choices[j]]
 
     return [elsewhere, *(unit(j) for j in range(len(space.choices)))]
+
+
+def _at(options: Sequence[Any], place: int) -> Any:
+    return options[min(place, len(options) - 1)]
 
 
 def _with(units: DataSet, at: int, value: Any) -> DataSet:

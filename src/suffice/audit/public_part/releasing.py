@@ -10,7 +10,7 @@ from suffice.audit.public_part.exercise import AUXILIARY_DATASET, Way
 from suffice.audit.public_part.forms import Handed
 from suffice.audit.public_part.neighbours import Changed
 from suffice.audit.public_part.shown import Shown, ledger_part, public_part
-from suffice.engines.local import fold
+from suffice.audit.whole import repeated_releases
 from suffice.errors import SufficeError
 from suffice.options import options_of
 from suffice.owner.ledger import Ledger
@@ -162,16 +162,7 @@ def _word(value: Any) -> str:
 
 
 def repeated_draws(way: Way, handed: Handed) -> list[Release]:
-    """Return many releases of one data set; all but the noise is computed once where it can be."""
+    """Return many releases of one data set."""
     asked = _Asked.of(way, handed)
     source: Source = asked.mechanism.source(handed.data, **asked.inputs)
-    public = asked.mechanism.public(source)
-    procedure = asked.mechanism.choose(public)
-
-    def read() -> Any:
-        return fold(public.batches(), procedure.accumulator(identified=False))
-
-    late = procedure.draws_while_reading
-    first = fold(public.batches(), procedure.identifier()) if late else read()
-    promised = procedure.guarantees(first)
-    return [procedure.draw(read() if late else first, promised) for _ in range(_DRAWS)]
+    return repeated_releases(asked.mechanism, source, _DRAWS)

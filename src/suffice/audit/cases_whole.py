@@ -1,0 +1,270 @@
+"""Whole releases of small tables, metadata included, about which the auditor is told nothing.
+
+An output is everything that a release shows. The tables are those at the boundary: one row, equal
+rows, extreme rows, one class only, a class that nobody has.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.audit.case import FEW, Case, claim
+from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
+from suffice.audit.whole import outputs_of, repeated_releases
+from suffice.owner.mechanism import Mechanism
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.proportions.bags import SkewedBags
+from suffice.owner.proportions.mechanism import LabelProportions
+from suffice.owner.rados.mechanism import Rados
+from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.owner.source import Source
+from suffice.privacy.guarantee import Unit
+from suffice.release.artifact import Release
+
+__all__ = ["cases"]
+
+_OUTPUTS, _OF_TWINS = FEW // 5, FEW // 8
+_SOME = ((1.5, 0.0), (-1.5, 0.0), (1.0, 1.0), (-1.0, -1.0), (0.2, -0.3), (0.4, 0.1))
+_ROWS = {
+    "some rows": _SOME,
+    "one row": _SOME[:1],
+    "equal rows": _SOME[:1] * 6,
+    "extreme rows": (
+        (1e150, 0.0),
+        (0.0, -1e150),
+        (1e-150, 0.0),
+        (0.0, 0.0),
+        (1.0, 1.0),
+        (0.0, 1.0),
+    ),
+}
+_LARGE = tuple(name for name in _ROWS if name != "one row")  # bags must not be too small
+_RECORDS = ((0.5, 0.5, 0), (0.5, 0.5, 1), (-0.3, 0.8, 1), (0.0, 0.0, 0), (1e150, -1e150, 1))
+_SIZES = {"one record": 1, "three records": 3}
+
+Spoil = Callable[[Release, DataSet], Release]
+
+
+def _as_it_is(release: Release, data: DataSet) -> Release:
+    del data
+    return release
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Releases of one mechanism about public rows and private labels.
+
+    A data set is which rows there are, by name, and labels; those without a row are not looked at.
+    ``inputs`` are fields of the source, beside rows and labels.
+    """
+
+    mechanism: Mechanism[Any]
+    unit: Unit = Unit.LABEL
+    names: tuple[str, ...] = tuple(_ROWS)
+    inputs: Callable[[int], dict[str, Any]] = field(default=lambda _: {})
+    read_again: bool = False  # for every output: the statistic itself is random
+    spoil: Spoil = _as_it_is
+
+    def space(self) -> Space:
+        """Return the tables that are tried."""
+        labels = (tuple(range(len(self.mechanism.declared_classes() or ()))),) * len(_SOME)
+        return Space((self.names, *labels), tuple(range(1, 1 + len(labels))))
+
+    def source(self, data: DataSet) -> Source:
+        """Return a table as an owner hands it over."""
+        rows = np.array(_ROWS[data[0]])
+        labels = np.array(data[1 : 1 + len(rows)])
+        source: Source = self.mechanism.source(rows, labels, **self.inputs(len(rows)))
+        return source
+
+    def pairs(self, rng: np.random.Generator) -> list[Pair]:
+        """Return neighbours at every boundary, and some others: all count as equally far apart."""
+        return neighbouring_pairs(self.space(), self.distance, rng, 1)
+
+    def distance(self, one: DataSet, two: DataSet) -> float:
+        """Return how many units differ; a unit that is not looked at makes no neighbour."""
+        seen = len(self._seen(one))
+        return float(sum(a != b for a, b in zip(one[1:seen], two[1:seen], strict=True))) or -1.0
+
+    def _seen(self, data: DataSet) -> DataSet:
+        return data[: 1 + len(_ROWS[data[0]])]
+
+    def sample(self, data: DataSet, times: int) -> np.ndarray:
+        """Return all that releases show."""
+        asked = self.mechanism, self.source(data), times
+        releases = repeated_releases(*asked, read_again=self.read_again)
+        return outputs_of([self.spoil(release, self._seen(data)) for release in releases])
+
+    def case(self, name: str) -> Case:
+        """Return the case of the mechanism as it is."""
+        units = self.space().choices
+        (release,) = repeated_releases(self.mechanism, self.source(tuple(c[0] for c in units)), 1)
+        promise = next(g for g in release.guarantees if g.unit is self.unit)
+        return Case(
+            f"{name}, whole releases", release.kind, pairs=self.pairs, sample=self.sample,
+            score=None, samples=_OUTPUTS, **claim(promise.event, promise.delta),
+        )  # fmt: skip
+
+    def cases(self, name: str, *flaws: tuple[str, str, Spoil]) -> Iterator[Case]:
+        """Yield the mechanism as it is, and with every flaw."""
+        case = self.case(name)
+        yield case
+        for flaw, what, spoil in flaws:
+            sample = replace(self, spoil=spoil).sample
+            yield case.twin(flaw, what, sample=sample, samples=_OF_TWINS)
+
+
+@dataclass(frozen=True)
+class _WholeRecords(_Whole):
+    """Releases of one mechanism about private records; a data set is how many, and records."""
+
+    unit: Unit = Unit.RECORD
+    names: tuple[str, ...] = tuple(_SIZES)
+
+    def space(self) -> Space:
+        """Return the tables that are tried."""
+        return Space((self.names, *(_RECORDS,) * 3), (1, 2, 3), "record")
+
+    def _seen(self, data: DataSet) -> DataSet:
+        return data[: 1 + _SIZES[data[0]]]
+
+    def source(self, data: DataSet) -> Source:
+        """Return a table as an owner hands it over."""
+        first, second, labels = zip(*self._seen(data)[1:], strict=True)
+        table = pa.table({"x0": np.array(first, float), "x1": np.array(second, float)})
+        source: Source = self.mechanism.source(table, np.array(labels))
+        return source
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases of this family."""
+    yield from _operators()
+    yield from _proportions()
+    yield from _rados()
+    yield from _responses()
+
+
+def _operators() -> Iterator[Case]:
+    yield from _Whole(MeanOperator(2.0, mechanism="laplace")).cases(
+        "mean-operator laplace",
+        ("parity in the step", "the last bit of a public number is that of the labels", _parity),
+        ("labels in the digits", "the sums have a finer grid where labels are odd", _finer_grid),
+    )
+    gaussian = MeanOperator(4.0, delta=0.01, mechanism="gaussian", classes=(0, 1, 2))
+    yield from _Whole(gaussian).cases(
+        "mean-operator gaussian",
+        ("spread of the labels", "the variance that is stated depends on the labels", _variance),
+    )
+    yield from _Whole(MeanOperator(1.0, mechanism="response")).cases(
+        "label-responses",
+        ("flips counted", "a public number shows how many labels were flipped", _flips_counted),
+    )
+    yield from _Whole(SkewedBags(skew=0.7)).cases(
+        "sets by response",
+        ("flips counted", "a public number shows how many labels were flipped", _flips_counted),
+    )
+
+
+def _parity(release: Release, data: DataSet) -> Release:
+    step = float(np.nextafter(release.details["step"], 2.0 * (sum(data[1:]) % 2)))
+    return replace(release, details={**release.details, "step": step})
+
+
+def _finer_grid(release: Release, data: DataSet) -> Release:
+    step = release.details["step"] / 2 * (sum(data[1:]) % 2)
+    return replace(release, arrays={name: a + step for name, a in release.arrays.items()})
+
+
+def _variance(release: Release, data: DataSet) -> Release:
+    variance = release.noise.variance * (1 + 1e-12 * sum(data[1:]))
+    return replace(release, noise=replace(release.noise, variance=variance))
+
+
+def _flips_counted(release: Release, data: DataSet) -> Release:
+    flips = int(np.count_nonzero(release.arrays["answers"] != np.array(data[1:])))
+    return _with_bound(release, release.pipeline.bound + flips)
+
+
+def _with_bound(release: Release, bound: float) -> Release:
+    return replace(release, pipeline=replace(release.pipeline, bound=bound))
+
+
+def _proportions() -> Iterator[Case]:
+    bags = {"names": _LARGE, "inputs": lambda rows: {"bags": np.zeros(rows, dtype=int)}}
+    three = LabelProportions(2.0, mechanism="laplace", classes=(0, 1, 2))
+    yield from _Whole(three, **bags).cases(
+        "proportions laplace",
+        ("no noise for nobody", "a class that nobody has leaves as exactly zero", _zero_for_nobody),
+        ("noise cut off", "noise beyond a bound is wrapped around: no output is farther", _wrapped),
+        ("equal for one class", "shares are equal where all labels are equal", _equal_shares),
+    )
+
+
+def _exact_counts(release: Release, data: DataSet) -> np.ndarray:
+    return np.bincount(data[1:], minlength=release.arrays["counts"].shape[1])[None, :]
+
+
+def _zero_for_nobody(release: Release, data: DataSet) -> Release:
+    there = _exact_counts(release, data) > 0
+    shares = release.arrays["proportions"] * there + 1e-12 * there
+    changed = {
+        "counts": release.arrays["counts"] * there,
+        "proportions": shares / shares.sum(axis=1, keepdims=True),
+    }
+    return replace(release, arrays={**release.arrays, **changed})
+
+
+def _wrapped(release: Release, data: DataSet) -> Release:
+    exact = _exact_counts(release, data)
+    noise = np.mod(release.arrays["counts"] - exact + 1, 2) - 1
+    return replace(release, arrays={**release.arrays, "counts": exact + noise})
+
+
+def _equal_shares(release: Release, data: DataSet) -> Release:
+    if len(set(data[1:])) > 1:
+        return release
+    even = np.full_like(release.arrays["proportions"], 1 / 3)
+    return replace(release, arrays={**release.arrays, "proportions": even})
+
+
+def _rados() -> Iterator[Case]:
+    declared: dict[str, Any] = {"count": 2, "ranges": (-1.0, 1.0), "bound": 1.0}
+    yield from _Whole(Rados(epsilon=1.0, unit="label", **declared), read_again=True).cases(
+        "rados, a label", ("sign of zero", "labels decide the sign of a public zero", _zero_sign)
+    )
+    record = Rados(epsilon=4.0, delta=0.01, unit="record", **declared)
+    yield from _WholeRecords(record, read_again=True).cases(
+        "rados, a record",
+        ("longest record", "the stated bound is that of the private rows", _private_bound),
+    )
+
+
+def _zero_sign(release: Release, data: DataSet) -> Release:
+    zero = -0.0 if sum(data[1:]) % 2 else 0.0
+    mean = np.where(release.pipeline.mean == 0, zero, release.pipeline.mean)
+    return replace(release, pipeline=replace(release.pipeline, mean=mean))
+
+
+def _private_bound(release: Release, data: DataSet) -> Release:
+    longest = max(float(np.hypot(x, z)) for x, z, _ in data[1:])
+    return _with_bound(release, min(release.pipeline.bound, max(longest, 1e-6)))
+
+
+def _responses() -> Iterator[Case]:
+    asked = RandomizedResponse(
+        label_flip=0.3, ranges={"x0": (-1.0, 1.0), "x1": (-1.0, 1.0)}, feature_noise=16.0,
+        kernel="laplace",
+    )  # fmt: skip
+    yield from _WholeRecords(asked).cases(
+        "responses, a record",
+        ("equal answers", "equal records get equal answers", _shared_noise),
+    )
+
+
+def _shared_noise(release: Release, data: DataSet) -> Release:
+    places = [data[1:].index(record) for record in data[1:]]
+    changed = {name: release.arrays[name][places] for name in ("values", "answers")}
+    return replace(release, arrays={**release.arrays, **changed})

@@ -1,0 +1,74 @@
+"""Whole releases as outputs: their noisy numbers, and everything else that others see of them."""
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from suffice.audit.public_part.shown import Shown, noisy_arrays, public_part
+from suffice.engines.local import fold
+from suffice.owner.mechanism import Mechanism
+from suffice.owner.source import Source
+from suffice.release.artifact import Release
+
+__all__ = ["outputs_of", "repeated_releases"]
+
+_FOLDS = 16  # numbers that all public numbers of a release are added up to, by their place
+
+
+def repeated_releases(
+    mechanism: Mechanism[Any], source: Source, times: int, *, read_again: bool = False
+) -> list[Release]:
+    """Return many releases of one source; all but the noise is computed once.
+
+    ``read_again``: private cells are read for every release. Where a statistic is random before its
+    noise is, as rados are, no other releases are independent.
+    """
+    public = mechanism.public(source)
+    procedure = mechanism.choose(public)
+
+    def read() -> Any:
+        return fold(public.batches(), procedure.accumulator(identified=False))
+
+    late = procedure.draws_while_reading
+    first = fold(public.batches(), procedure.identifier()) if late else read()
+    promised = procedure.guarantees(first)
+    return [procedure.draw(read() if late or read_again else first, promised) for _ in range(times)]
+
+
+def outputs_of(releases: Sequence[Release]) -> np.ndarray:
+    """Return what releases show, one a row: noisy numbers, a digest of all else, public numbers.
+
+    The digest changes with any byte of the manifest, of a public array, of a shape or of the file's
+    size. A detail that is random by itself has another digest in every release, so public numbers
+    stand there too, those of equal hash added up. Releases of fewer numbers have NaN at the end.
+    """
+    rows = [_shown_numbers(release) for release in releases]
+    outputs = np.full((len(rows), max(map(len, rows))), np.nan)
+    for line, row in zip(outputs, rows, strict=True):
+        line[: len(row)] = row
+    return outputs
+
+
+def _shown_numbers(release: Release) -> np.ndarray:
+    noisy = [array.ravel().astype(np.float64) for array in noisy_arrays(release).values()]
+    shown = public_part(release)
+    return np.concatenate([[_digest(shown)], _folded(shown), *noisy])
+
+
+def _digest(shown: Shown) -> float:
+    """Return 48 bits of a hash of all that is shown: a float holds them exactly."""
+    lines = [f"{place}\0{len(content)}\0".encode() + content for place, content in shown.items()]
+    return float(int.from_bytes(sha256(b"".join(sorted(lines))).digest()[:6], "big"))
+
+
+def _folded(shown: Shown) -> np.ndarray:
+    folded = np.zeros(_FOLDS)
+    for place, content in shown.items():
+        number = None if place.startswith(("array", "shape")) else json.loads(content)
+        if isinstance(number, int | float):
+            folded[crc32(place.encode()) % _FOLDS] += number
+    return folded
