@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pty
+import random
 import re
 import stat
 import subprocess
@@ -114,6 +115,22 @@ def test_keeping_costs_what_it_costs_in_an_owners_records(states, keep):
 def pmf(weight, reach: int) -> dict[int, float]:
     total = {n: weight(abs(n)) for n in range(-reach, reach + 1)}
     return {n: w / math.fsum(total.values()) for n, w in total.items()}
+
+
+def test_every_draw_comes_from_the_operating_system(monkeypatch):
+    """No draw moves Python's own generator, and the word that decides is the system's."""
+    before = random.getstate()
+    choice = Choice(["no", "yes"], 0.75)
+    numbers = [Number(0, 1, kernel, 1.0) for kernel in ("laplace", "gaussian")]
+    for _ in range(5):
+        choice.draw(1)
+        for number in numbers:
+            number.draw(number.place(0.5))
+    assert random.getstate() == before
+    first = choice.weights(1)[0]
+    for word, answer in ((0, "no"), (first - 1, "no"), (first, "yes"), (2**64 - 1, "yes")):
+        monkeypatch.setattr(participant.secrets, "randbits", lambda _, word=word: word)
+        assert choice.draw(1) == answer
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,8 @@ def test_what_protects_nothing_leaves_only_if_somebody_says_so(release):
     nothing = Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Protection.NONE)
     with pytest.raises(UnprotectedError, match="unprotected"):
         publish(lambda: release, [nothing], **NO_LEDGER)
+    with pytest.raises(UnprotectedError, match="unprotected"):  # one that is none is enough
+        publish(lambda: release, [*release.guarantees, nothing], **NO_LEDGER)
     with pytest.raises(ParameterError, match="at least one guarantee"):
         publish(lambda: release, [], **NO_LEDGER)
 

@@ -22,8 +22,9 @@ from suffice.errors import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.rados.mechanism import Rados, plan_rados
-from suffice.owner.rados.signs import FreeSubsets, HadamardSubsets
+from suffice.owner.rados.signs import FreeSubsets, HadamardSubsets, _signs
 from suffice.privacy.guarantee import Budget, Protection, Unit
+from suffice.privacy.randomness import _seeded_for_tests, private_words
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
 
@@ -81,6 +82,26 @@ def test_the_signs_of_one_rado_are_uniform(signs):
     """One rado of each of 40 releases, 120 examples: all patterns of three are equally likely."""
     drawn = [members(8, 120, signs=signs)[s % 8].reshape(-1, 3) for s in range(40)]
     assert stats.chisquare(triple_counts(np.vstack(drawn))).pvalue > ALARM
+
+
+def test_the_secret_signs_are_drawn_from_private_words():
+    """Signs, orders and free bits are functions of private words, and of nothing else."""
+    rows, drawn = np.eye(40), []
+    for seed in (1, 1, 2):
+        with _seeded_for_tests(seed):
+            subsets = [made(40, 8, 0.0) for made in (HadamardSubsets, FreeSubsets)]
+            for one in subsets:
+                one.update(rows, np.ones(40))
+            drawn.append([one.result() for one in subsets])
+    for first, again, other in zip(*drawn, strict=True):
+        np.testing.assert_array_equal(first, again)
+        assert (first != other).mean() > 0.2
+    with _seeded_for_tests(3):
+        words = private_words(2)
+    with _seeded_for_tests(3):
+        signs = _signs(100)
+    bits = np.unpackbits(words.view(np.uint8), count=100)
+    np.testing.assert_array_equal(signs, 2.0 * bits - 1)
 
 
 @pytest.mark.usefixtures("seeded")
