@@ -63,8 +63,7 @@ MUTANTS = (
         "self._shaped = np.maximum(self._shaped, norms)",
         "self._shaped = np.array(norms)",
         (
-            "owner/operator/test_shaping.py::test_codes_for_the_norms_are_those_of_the_sums",
-            "owner/operator/test_shaping.py::test_replacing_one_label_never_moves_the_shaped_integers_by_more",
+            "owner/operator/test_shaping.py::test_the_shaped_reach_is_that_of_all_rows_however_they_are_cut",
         ),
         "The longest row is in an earlier batch, and noise is calibrated to a shorter one.",
     ),
@@ -102,7 +101,7 @@ MUTANTS = (
         "drawn = noise.add(self.result())",
         "exact = self.result()\n        drawn = exact + (noise.add(exact) - exact)[:1]",
         (
-            "owner/operator/test_mean_operator.py::test_the_release_is_the_statistic_plus_noise_of_the_stated_size",
+            "owner/operator/test_mean_operator.py::test_the_release_is_the_statistic_plus_noise_of_the_stated_size[3-gaussian-4000]",
         ),
         "All classes share one draw, which the difference of two columns takes away.",
     ),
@@ -122,8 +121,8 @@ MUTANTS = (
         "unit=Unit.LABEL,",
         "unit=Unit.RECORD,",
         (
-            "owner/operator/test_mean_operator.py::test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes",
-            "owner/operator/test_mean_operator.py::test_a_forecast_reads_no_label_and_tells_the_truth",
+            "owner/proportions/test_proportions.py::test_a_release_holds_noisy_counts_and_their_projection",
+            "owner/operator/test_responses_of_labels.py::test_the_cost_is_that_of_the_integer_weights",
         ),
         "Public rows are called protected.",
     ),
@@ -140,7 +139,7 @@ MUTANTS = (
         "engines/sums.py",
         "return np.array([-1.0, 1.0, 0.0])[codes][None, :]",
         "return np.array([-1.0, 1.0, 1.0])[codes][None, :]",
-        ("engines/test_sums.py::test_two_classes_weigh_minus_one_and_one",),
+        ("engines/test_sums.py::test_a_label_of_no_class_weighs_nothing",),
         "A label that is no label weighs as one, and moves the sum by what nobody stated.",
     ),
     Mutant(
@@ -214,10 +213,7 @@ MUTANTS = (
         "owner/proportions/noise.py",
         "return np.hstack([noisy, self.bags.sizes[:, None] - noisy]) if self.once else noisy",
         "return np.hstack([noisy, counts[:, 1:]]) if self.once else noisy",
-        (
-            "owner/proportions/test_proportions.py::test_noise_has_its_law_and_its_scale",
-            "owner/proportions/test_proportions.py::test_a_release_holds_noisy_counts_and_their_projection",
-        ),
+        ("owner/proportions/test_proportions.py::test_of_two_counts_neither_leaves_without_noise",),
         "Of two counts the second leaves exactly, and so does the first by the public size.",
     ),
     Mutant(
@@ -236,8 +232,7 @@ MUTANTS = (
         '_UNSOUND = ("scaled-dirichlet",)',
         '_UNSOUND = ("scaled",)',
         (
-            "owner/proportions/test_proportions.py::test_auto_is_never_far_from_the_best",
-            "owner/proportions/test_proportions.py::test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger",
+            "owner/proportions/test_proportions.py::test_auto_never_takes_what_is_not_differentially_private",
         ),
         "The automatic choice may take the mechanism that is not differentially private.",
     ),

@@ -191,7 +191,7 @@ MUTANTS = (
         "owner/rados/signs.py",
         "self._left, self._rows = left, self._rows - rows",
         "self._left, self._rows = self._left, self._rows - rows",
-        ("owner/rados/test_rados.py::test_a_fixed_support_is_fixed",),
+        ("owner/rados/test_rados.py::test_a_fixed_support_is_fixed_however_rows_arrive",),
         "Rows of later batches are chosen too often, and supports are not those stated.",
     ),
     Mutant(
@@ -208,8 +208,7 @@ MUTANTS = (
         "flipped = rows[position] * labels < 0",
         "flipped = rows[position] < 0",
         (
-            "owner/rados/test_rado_privacy.py::test_direct_sampling_is_the_law_that_rejection_has",
-            "owner/rados/test_rado_privacy.py::test_truncated_rados_stay_within_eq_16",
+            "owner/rados/test_rado_privacy.py::test_the_sum_of_a_protected_column_is_the_number_that_was_drawn_for_it",
         ),
         "The sum of a protected column is not the binomial that was paid for.",
     ),
@@ -242,7 +241,9 @@ MUTANTS = (
         "owner/rados/procedures.py",
         'rows = RowSet(exact.count, "sha256:" + content.hexdigest())',
         'rows = RowSet(exact.count, exact.content.decode() or "sha256:" + content.hexdigest())',
-        ("owner/rados/test_rados.py::test_rows_are_named_by_what_leaves",),
+        (
+            "owner/rados/test_rados.py::test_a_ledger_does_not_put_the_hash_of_private_rows_into_a_release",
+        ),
         "A hash of private rows stands in the release, and guesses are tried against it.",
     ),
 )

@@ -27,14 +27,6 @@ MUTANTS = (
         "Small numbers beside large ones are rounded, and the sum depends on their order.",
     ),
     Mutant(
-        "moments-not-carried",
-        "kernels/moments.py",
-        "        _carry(sums[j])\n",
-        "",
-        ("kernels/test_moments_twins.py::test_any_split_and_any_order_give_the_same_words",),
-        "After many batches words overflow, and means depend on how rows were cut.",
-    ),
-    Mutant(
         "reach-not-rounded-up",
         "engines/sums.py",
         "l2 = math.sqrt(self._reach[1]) * slack",

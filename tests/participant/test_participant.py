@@ -36,6 +36,7 @@ from suffice.participant import (
     respond,
 )
 from suffice.privacy.calibrate import _exact_delta
+from suffice.privacy.events import Gaussian
 from suffice.privacy.response import Response
 from suffice.release.spread import Added
 
@@ -205,6 +206,18 @@ def test_the_cost_of_gaussian_noise_is_right_to_nine_digits_and_rounded_up(z, de
     epsilon = participant._gaussian_epsilon(z, delta)
     assert _exact_delta(epsilon, z) <= delta
     assert epsilon > 700 or epsilon < 1e-9 or _exact_delta(epsilon * (1 - 3e-9), z) > delta
+
+
+def test_several_numbers_together_cost_what_their_noise_joined_does():
+    """K equal Gaussian answers are one of 1/sqrt(k) of the noise; a choice is added on top."""
+    number, choice = Number(0, 1, "gaussian", 16.0), Choice(["no", "yes"], 0.75)
+    for count in (1, 2, 9):
+        joined = Gaussian(4.0 / math.sqrt(count)).epsilon(1e-6)
+        epsilon, delta = participant._cost([number] * count, 1e-6)
+        assert joined <= epsilon == pytest.approx(joined, rel=1e-5)
+        assert delta == 1e-6
+        both = participant._cost([*[number] * count, choice], 1e-6)[0]
+        assert both == pytest.approx(epsilon + choice.pure, rel=1e-9)
 
 
 @pytest.mark.parametrize(
