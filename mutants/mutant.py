@@ -1,11 +1,14 @@
-"""What a privacy mutant is: a place in the package, and what a slip would make of it."""
+"""What a privacy mutant is: a place in the package, what a slip makes of it, and a copy for it."""
 
 import ast
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Mutant", "Place", "StaleMutantError", "plant"]
+__all__ = ["Mutant", "Place", "StaleMutantError", "copy_tree", "plant", "write_sources"]
+
+_COPIED = ("src", "tests", "attacks", "examples", "docs", "pyproject.toml")
 
 
 class StaleMutantError(Exception):
@@ -61,3 +64,21 @@ def plant(mutant: Mutant, package: Path) -> dict[Path, str]:
     for path, source in changed.items():
         ast.parse(source, str(path))
     return changed
+
+
+def copy_tree(source: Path, target: Path) -> Path:
+    """Copy what tests need; times stay, so that compiled kernels of other files stay valid."""
+    for name in _COPIED:
+        if (source / name).is_dir():
+            shutil.copytree(source / name, target / name, ignore=shutil.ignore_patterns("*.pyc"))
+        elif (source / name).is_file():
+            shutil.copy2(source / name, target / name)
+    return target
+
+
+def write_sources(changed: dict[Path, str]) -> None:
+    """Write changed sources, and forget what was compiled from the old ones."""
+    for path, source in changed.items():
+        path.write_text(source)
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+            compiled.unlink()

@@ -48,7 +48,7 @@ MUTANTS = (
         "return lambda claimed: type(claimed.event) in events and check(claimed)",
         "return lambda claimed: bool(events) and check(claimed)",
         (
-            "release/test_strangers.py::TestClaims::test_no_other_event_than_the_mechanism_s_own_hides_a_lack_of_noise",
+            "release/test_strangers.py::TestClaims::test_gaussian_noise_has_no_promise_at_delta_zero",
         ),
         "A cheaper event than the mechanism's own hides a lack of noise.",
     ),
@@ -131,10 +131,7 @@ MUTANTS = (
         "release/merge.py",
         "if len(set(hashes)) < len(hashes):",
         "if len(set(hashes)) < 1:",
-        (
-            "release/test_merge.py",
-            "common/test_kinds.py",
-        ),
+        ("common/test_kinds.py::test_merging_refuses_what_does_not_belong_together",),
         "Two releases of the same people are merged as if their losses did not add up.",
     ),
     Mutant(
@@ -182,7 +179,7 @@ MUTANTS = (
         "transport/protocol.py",
         "    if rows != proposal.rows:\n",
         "    if rows.count != proposal.rows.count:\n",
-        ("cli/test_protocol.py",),
+        ("cli/test_protocol.py::test_other_rows_are_an_error_and_no_answer",),
         "Labels are released beside rows that the proposal does not name.",
     ),
     Mutant(
@@ -198,7 +195,7 @@ MUTANTS = (
         "transport/protocol.py",
         "if digest_of(data) != answer.release:",
         "if not answer.release:",
-        ("cli/test_protocol.py",),
+        ("cli/test_protocol.py::test_tampered_files_are_refused",),
         "Another release is handed over under the owner's answer.",
     ),
     Mutant(
@@ -206,7 +203,7 @@ MUTANTS = (
         "transport/flower/client.py",
         'return encode_part(PartyContribution.load(Path(text(node, "part"))))',
         'return Path(text(node, "part")).read_bytes()',
-        ("transport/test_flower.py",),
+        ("transport/test_flower.py::test_a_node_sends_nothing_but_a_contribution",),
         "A node's configuration with a wrong path sends private records to the server.",
     ),
     Mutant(
@@ -214,7 +211,7 @@ MUTANTS = (
         "transport/flower/server.py",
         'if bool(payer) == bool(run.get("no-ledger", False)):',
         'if bool(payer) and bool(run.get("no-ledger", False)):',
-        ("transport/test_flower.py",),
+        ("transport/test_flower.py::test_a_node_sends_nothing_but_a_contribution",),
         "A round whose ledger was forgotten is released and charged to nobody.",
     ),
 )

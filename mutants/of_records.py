@@ -67,8 +67,9 @@ MUTANTS = (
         "columns-share-their-noise",
         "owner/responses/exact.py",
         "drawn[:, j] = self._lattice(column).randomise(clean[:, j])",
-        "noise = self._lattice(column).randomise(clean[:, 0])\n"
-        "            drawn[:, j] = noise + (clean[:, j] - clean[:, 0]) * self._lattice(column).step",
+        "noise = self._lattice(column).randomise(clean[:, j])\n"
+        "            shared = drawn[:, 0] + (clean[:, j] - clean[:, 0]) * self._lattice(column).step\n"
+        "            drawn[:, j] = shared if j else noise",
         ("owner/responses/test_responses.py::test_every_cell_has_noise_of_its_own",),
         "Cells that are moved alike are known up to one number.",
     ),

@@ -6,7 +6,8 @@ A mutant is killed if a test fails. One that no test notices survives, and is pr
 that should have noticed. One that cannot be imported, runs into a name that does not exist or never
 ends tells nothing, and is called broken. The exit code is 0 if all were killed.
 
-First the copy is tested as it is: if that fails, no mutant is tried.
+First the copy is tested as it is: if that fails, no mutant is tried. Every mutant has a copy and a
+process of its own, forked from one that has imported the libraries, but nothing of the package.
 """
 
 import argparse
@@ -14,32 +15,27 @@ import importlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from mutant import Mutant, StaleMutantError, plant
+from mutant import Mutant, StaleMutantError, copy_tree, plant, write_sources
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = (
-    "of_noise",
-    "of_accounting",
-    "of_ledger",
-    "of_publishing",
-    "of_labels",
-    "of_records",
-    "of_rados",
-    "of_parties",
-    "of_tables",
-    "of_files",
+_LIBRARIES = (  # what takes seconds to import; not hypothesis, which pytest wants to import itself
+    *("numpy", "scipy.stats", "scipy.optimize", "pyarrow.dataset", "pyarrow.parquet"),
+    *("numba", "mpmath", "opendp.measurements", "dp_accounting.pld.privacy_loss_distribution"),
+    *("cryptography.hazmat.primitives.ciphers", "sklearn.linear_model", "typer", "pytest"),
 )
-_COPIED = ("src", "tests", "attacks", "examples", "docs", "pyproject.toml")
 _MOST_SECONDS = 600
+_NOT_THE_COPY = 99
 _NO_TELLING = re.compile(
     r"- (NameError|AttributeError|ImportError|ModuleNotFoundError|SyntaxError|TypeError"
     r"|UnboundLocalError|numba\.)"
@@ -55,70 +51,68 @@ class Outcome(NamedTuple):
     test: str
 
 
+class Attempt(NamedTuple):
+    """A mutant whose tests are running, its copy, and since when."""
+
+    mutant: Mutant
+    tree: Path
+    began: float
+
+
 def every_mutant() -> tuple[Mutant, ...]:
-    """Return all mutants, in the order of their modules."""
-    return tuple(m for name in MODULES for m in importlib.import_module(name).MUTANTS)
+    """Return all mutants, those of every module of_*.py beside this one."""
+    modules = sorted(path.stem for path in Path(__file__).parent.glob("of_*.py"))
+    return tuple(m for name in modules for m in importlib.import_module(name).MUTANTS)
 
 
-def copy_tree(source: Path, target: Path) -> Path:
-    """Copy what tests need; times stay, so that compiled kernels of other files stay valid."""
-    for name in _COPIED:
-        if (source / name).is_dir():
-            shutil.copytree(source / name, target / name, ignore=shutil.ignore_patterns("*.pyc"))
-        elif (source / name).is_file():
-            shutil.copy2(source / name, target / name)
-    return target
+def words_for(tests: Iterable[str], *more: str) -> list[str]:
+    """Return what pytest is told."""
+    return ["-q", "-p", "no:cacheprovider", "--tb=line", *more, *(f"tests/{t}" for t in tests)]
 
 
-def write_sources(changed: dict[Path, str]) -> None:
-    """Write changed sources, and forget what was compiled from the old ones."""
-    for path, source in changed.items():
-        path.write_text(source)
-        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
-            compiled.unlink()
+def environment(tree: Path) -> dict[str, str]:
+    """Return what makes every process, those that tests start too, import the copy."""
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1", **threads}
 
 
-def run_tests(tree: Path, tests: Iterable[str], *more: str) -> tuple[int, str]:
-    """Run tests of a copy against the package in it; return pytest's exit code and output."""
-    package = tree / "src"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(package),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    settings = {"cwd": tree, "env": environment, "capture_output": True, "text": True}
-    asked = [sys.executable, "-c", "import suffice; print(suffice.__file__)"]
-    imported = subprocess.run(asked, **settings, check=False)
-    if imported.returncode == 0 and not Path(imported.stdout.strip()).is_relative_to(package):
-        raise SystemExit(f"the tests would run against {imported.stdout.strip()}, not the copy.")
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *more]
+def test_in_this_process(tree: Path, tests: Iterable[str]) -> int:
+    """Run tests of a copy against the package in it, in a process that was forked for that."""
+    os.setsid()
+    file = os.open(tree / "output", os.O_CREAT | os.O_WRONLY)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.chdir(tree)
+    os.environ.update(environment(tree))
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(tree / "src"))
     try:
-        ended = subprocess.run(
-            [*words, *(f"tests/{test}" for test in tests)],
-            **settings,
-            check=False,
-            timeout=_MOST_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return -1, f"FAILED nothing - it took more than {_MOST_SECONDS} seconds"
-    return ended.returncode, ended.stdout + ended.stderr
-
-
-def try_mutant(mutant: Mutant, clean: Path, folder: Path) -> Outcome:
-    """Return what became of one mutant, in a copy of its own."""
-    began = time.monotonic()
-    tree = copy_tree(clean, folder / mutant.name)
-    try:
-        write_sources(plant(mutant, tree / "src" / "suffice"))
-        code, output = run_tests(tree, mutant.tests, "-x")
+        code = int(importlib.import_module("pytest").main(words_for(tests, "-x")))
+        imported = Path(importlib.import_module("suffice").__file__ or "")
+    except BaseException:  # noqa: BLE001  # nothing may return to the parent's code
+        traceback.print_exc()
+        return _NOT_THE_COPY
     finally:
-        shutil.rmtree(tree)
-    lines = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    first = lines[0] if lines else (output.strip().splitlines() or [""])[-1]
-    told = "" if code == 0 else first
-    return Outcome(mutant, verdict_of(code, first), time.monotonic() - began, told)
+        sys.stdout.flush()
+    return code if imported.is_relative_to(tree) else _NOT_THE_COPY
+
+
+def start(mutant: Mutant, clean: Path, folder: Path) -> tuple[int, Attempt]:
+    """Begin to test a mutant; return the process that does so."""
+    tree = copy_tree(clean, folder / mutant.name)
+    write_sources(plant(mutant, tree / "src" / "suffice"))
+    if (process := os.fork()) == 0:
+        os._exit(test_in_this_process(tree, mutant.tests))
+    return process, Attempt(mutant, tree, time.monotonic())
+
+
+def finish(attempt: Attempt, code: int) -> Outcome:
+    """Return what became of a mutant whose tests have ended."""
+    lines = (attempt.tree / "output").read_text(errors="replace").strip().splitlines() or [""]
+    shutil.rmtree(attempt.tree)
+    first = next((x for x in lines if x.startswith(("FAILED", "ERROR"))), lines[-1])
+    told = "" if code == 0 else re.sub(r"^(FAILED|ERROR) tests/", "", first)
+    return Outcome(attempt.mutant, verdict_of(code, first), time.monotonic() - attempt.began, told)
 
 
 def verdict_of(code: int, first: str) -> str:
@@ -128,32 +122,49 @@ def verdict_of(code: int, first: str) -> str:
     return "broken" if code else "SURVIVED"
 
 
-def show(outcome: Outcome) -> None:
-    """Print one line of the table."""
-    noticed = re.sub(r"^(FAILED|ERROR) tests/", "", outcome.test)
-    told = noticed if outcome.verdict == "broken" else noticed.partition(" - ")[0]
-    name, seconds = outcome.mutant.name, outcome.seconds
-    print(f"{name:42} {outcome.verdict:8} {seconds:5.0f} s  {told}", flush=True)
+def test_clean(clean: Path, tests: Iterable[str], workers: int) -> None:
+    """Raise unless the tests pass without any mutant; this also compiles the copy's kernels."""
+    words = words_for(sorted(set(tests)), "-n", str(workers))
+    asked = [sys.executable, "-m", "pytest", *words]
+    settings = {"cwd": clean, "env": {**os.environ, **environment(clean)}}
+    ended = subprocess.run(asked, **settings, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise SystemExit(f"{ended.stdout}\nthe tests fail without any mutant: nothing is learnt.")
+    print(f"without a mutant: {ended.stdout.strip().splitlines()[-1]}", flush=True)
 
 
 def try_all(mutants: Sequence[Mutant], workers: int) -> list[Outcome]:
     """Try every mutant and print what became of it; the copy itself must pass first."""
+    waiting, running, outcomes = list(mutants), {}, []
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         folder = Path(name)
         clean = copy_tree(ROOT, folder / "clean")
-        union = sorted({test for mutant in mutants for test in mutant.tests})
-        code, output = run_tests(clean, union, "-n", str(workers))
-        if code != 0:
-            print(output)
-            raise SystemExit("the tests fail without any mutant: nothing is learnt from them.")
-        print(f"without a mutant: {output.strip().splitlines()[-1]}", flush=True)
-        with ThreadPoolExecutor(workers) as pool:
-            begun = [pool.submit(try_mutant, mutant, clean, folder) for mutant in mutants]
-            outcomes = []
-            for future in begun:
-                outcomes.append(future.result())
+        test_clean(clean, [test for mutant in mutants for test in mutant.tests], workers)
+        for library in _LIBRARIES:
+            importlib.import_module(library)
+        while waiting or running:
+            while waiting and len(running) < workers:
+                process, attempt = start(waiting.pop(0), clean, folder)
+                running[process] = attempt
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if process in running:
+                code = os.waitstatus_to_exitcode(status)
+                outcomes.append(finish(running.pop(process), code))
                 show(outcomes[-1])
+                continue
+            for overdue, attempt in running.items():
+                if time.monotonic() - attempt.began > _MOST_SECONDS:
+                    with suppress(ProcessLookupError):
+                        os.killpg(overdue, signal.SIGKILL)
+            time.sleep(0.05)
     return outcomes
+
+
+def show(outcome: Outcome) -> None:
+    """Print one line of the table."""
+    told = outcome.test if outcome.verdict == "broken" else outcome.test.partition(" - ")[0]
+    name, seconds = outcome.mutant.name, outcome.seconds
+    print(f"{name:40} {outcome.verdict:8} {seconds:4.0f} s  {told}", flush=True)
 
 
 def main() -> int:
@@ -172,6 +183,7 @@ def main() -> int:
     except StaleMutantError as stale:
         parser.error(str(stale))
     began = time.monotonic()
+    os.environ.update({k: v for k, v in environment(ROOT).items() if k.endswith("THREADS")})
     outcomes = try_all(chosen, asked.workers)
     for outcome in outcomes:
         if outcome.verdict == "SURVIVED":
@@ -183,5 +195,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     sys.exit(main())

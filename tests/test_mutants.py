@@ -5,6 +5,7 @@ And the runner tells killed from broken and from survived, with mutants of a sma
 
 import ast
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,11 +39,6 @@ def test_every_mutant_has_a_name_and_its_place_stands_once(module):
     for one in every:
         assert mutant.plant(one, ROOT / "src" / "suffice")
         assert one.reveals.endswith(".")
-
-
-def test_every_module_of_mutants_is_listed(module):
-    files = {path.stem for path in MUTANTS.glob("*.py")} - {"run", "mutant"}
-    assert files == set(module("run").MODULES)
 
 
 def test_the_tests_that_have_to_notice_are_there(module):
@@ -80,31 +76,52 @@ def test_a_place_that_is_gone_doubled_or_unchanged_is_refused(module, tmp_path):
         mutant.plant(gone, tmp_path)
 
 
-def test_the_runner_tells_killed_from_survived_and_broken(module, tmp_path, capsys, monkeypatch):
-    run, mutant = module("run"), module("mutant")
-    tree = tmp_path / "tree"
-    (tree / "src" / "suffice").mkdir(parents=True)
-    (tree / "tests").mkdir()
-    (tree / "src" / "suffice" / "__init__.py").write_text("")
-    (tree / "src" / "suffice" / "a.py").write_text("def noise(x):\n    return x + 1\n")
-    (tree / "tests" / "test_a.py").write_text(
-        "from suffice.a import noise\n\n\ndef test_noise():\n    assert noise(1) != 1\n"
+OF_A = """
+from mutant import Mutant
+
+MUTANTS = tuple(
+    Mutant(name, "a.py", text, replacement, ("test_a.py",), "It gives x away.")
+    for name, text, replacement in (
+        ("exact", "x + 1", "x"), ("more", "x + 1", "x + 2"), ("lost", "def noise", "def silence")
     )
-    monkeypatch.setattr(run, "ROOT", tree)
-    asked = {"tests": ("test_a.py",), "reveals": "It gives x away."}
-    outcomes = run.try_all(
-        [
-            mutant.Mutant("killed", "a.py", "x + 1", "x", **asked),
-            mutant.Mutant("survived", "a.py", "x + 1", "x + 2", **asked),
-            mutant.Mutant("no-import", "a.py", "def noise", "def silence", **asked),
-        ],
-        workers=1,
-    )
-    assert [one.verdict for one in outcomes] == ["killed", "SURVIVED", "broken"]
-    assert "test_a.py::test_noise" in capsys.readouterr().out
-    (tree / "tests" / "test_a.py").write_text("def test_noise():\n    assert False\n")
-    with pytest.raises(SystemExit, match="without any mutant"):
-        run.try_all([mutant.Mutant("any", "a.py", "x + 1", "x", **asked)], workers=1)
+)
+"""
+
+
+def test_the_runner_tells_killed_from_survived_and_broken(tmp_path):
+    """In a package of its own, whose tests notice one fault of three."""
+    for name, text in {
+        "src/suffice/__init__.py": "",
+        "src/suffice/a.py": "def noise(x):\n    return x + 1\n",
+        "tests/test_a.py": "from suffice.a import noise\n\n\n"
+        "def test_noise():\n    assert noise(1) != 1\n",
+        "mutants/of_a.py": OF_A,
+        **{
+            f"mutants/{name}.py": (MUTANTS / f"{name}.py").read_text() for name in ("run", "mutant")
+        },
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        asked = [sys.executable, str(tmp_path / "mutants" / "run.py"), *words, "--workers", "1"]
+        return subprocess.run(asked, capture_output=True, text=True, check=False)
+
+    done = run()
+    assert done.returncode == 1, done.stderr
+    table = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
+    assert [table[name][0] for name in ("exact", "more", "lost")] == [
+        "killed",
+        "SURVIVED",
+        "broken",
+    ]
+    assert "test_a.py::test_noise" in table["exact"]
+    assert "SURVIVED more: It gives x away.\n  should have noticed: test_a.py" in done.stdout
+    assert "3 tried, 1 killed" in done.stdout
+    (tmp_path / "src/suffice/a.py").write_text("def noise(x):\n    return x + 1 - 1\n")
+    done = run("exact")
+    assert done.returncode == 1
+    assert "the tests fail without any mutant" in done.stderr
 
 
 @pytest.mark.parametrize(
