@@ -1,4 +1,8 @@
-"""Slips in what noise costs: curves, composition, guarantees and units."""
+"""Slips in what noise costs: curves, composition, guarantees and units.
+
+Left out, since it changes no result: no mass at the edge of a binomial loss (what is missing of all
+masses counts as infinite anyhow); sqrt(2) not rounded up (the float lies above the root).
+"""
 
 from mutant import Mutant
 

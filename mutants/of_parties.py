@@ -15,7 +15,7 @@ MUTANTS = (
         "Votes move the sum along another direction further than noise hides.",
     ),
     Mutant(
-        "reach-by-the-shorter-of-mean-and-half",
+        "reach-halved",
         "owner/parties/noise.py",
         "return (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)",
         "return (min(mean, math.sqrt(largest)) / 2 + slack) * (1 + 64 * unit)",

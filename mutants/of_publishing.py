@@ -54,7 +54,7 @@ MUTANTS = (
         "The same request cannot be answered with the same bytes, and is drawn anew.",
     ),
     Mutant(
-        "charge-released-after-a-failure",
+        "stored-bytes-drawn-anew",
         "owner/publish.py",
         "    if stored is not None:\n        return decode(stored)\n",
         "",
@@ -237,7 +237,7 @@ MUTANTS = (
         "A mechanism that forgets where scales come from is not stopped.",
     ),
     Mutant(
-        "laundered-pipeline-of-the-audit",
+        "laundered-by-keeping-the-kind",
         "owner/scaling.py",
         "kind = Protection.DATA_DEPENDENT if guarantee.kind is Protection.GLOBAL else guarantee.kind",
         "kind = guarantee.kind",

@@ -1,4 +1,8 @@
-"""Slips in tables, engines and kernels: what is summed, clipped, hashed and read."""
+"""Slips in tables, engines and kernels: what is summed, clipped, hashed and read.
+
+Left out, since it changes no result: carrying no words in `add_moments` (they overflow only after
+2^31 blocks, and are read with their carries); no row count in a row hash (its sum has it).
+"""
 
 from mutant import Mutant
 
