@@ -1,6 +1,6 @@
 # The first call of any target makes .venv; later calls reuse it until pyproject.toml or constraints.txt change.
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint format audit bench docs
+.PHONY: help env demo test lint format audit mutants bench docs
 
 PY := .venv/bin/python
 
@@ -42,6 +42,9 @@ audit: .venv/made  ## the auditor on every mechanism; full-size checks: 2,000 pa
 	$(PY) -m suffice audit --all
 	$(PY) -m suffice audit --public-part --pairs 2000
 	$(PY) -m pytest -m audit
+
+mutants: .venv/made  ## privacy faults planted one by one in a copy: a test must notice each
+	$(PY) mutants/run.py
 
 bench: .venv/made  ## every performance claim, as ratios measured in one run; DATA=DIR for all of them
 	$(PY) bench/run.py $(if $(DATA),--data $(DATA))

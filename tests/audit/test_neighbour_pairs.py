@@ -37,6 +37,19 @@ def test_60_pairs_differ_in_noise_alone():
     ]
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "pairs"),
+    [
+        pytest.param("mean-operator", 12, id="mean-operator"),
+        pytest.param("proportions", 24, id="proportions"),
+        pytest.param("rados", 8, id="rados"),
+    ],
+)
+def test_pairs_where_mutants_show_differ_in_noise_alone(mechanism, pairs):
+    """Where `test_the_pairs_find_what_gave_labels_away` finds a fault, there is none without it."""
+    assert not check_public_part([mechanism], pairs=pairs, seed=0).differences
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_pairs_find_what_gave_labels_away(mutant, monkeypatch):
     mutant(monkeypatch)

@@ -69,6 +69,13 @@ def test_two_classes_weigh_minus_one_and_one():
     assert label_weights(np.array([0, 1, 1]), 2).tolist() == [[-1.0, 1.0, 1.0]]
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_label_of_no_class_weighs_nothing(classes):
+    weights = label_weights(np.array([-1, 0, -1, 1]), classes)
+    assert not weights[:, [0, 2]].any()
+    assert weights[:, [1, 3]].any(axis=0).all()
+
+
 def test_more_classes_weigh_one_hot():
     weights = label_weights(np.array([2, 0, 1, 2]), 3)
     assert weights.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]]

@@ -122,6 +122,15 @@ def test_integers_stay_exact_through_flushes_and_merges(kind, monkeypatch):
     assert halves[0].result().tolist() == expected.tolist()
 
 
+def test_sums_beyond_what_floats_hold_stay_exact(monkeypatch):
+    """2^53 + 1 is no float: what was added moves to integers before that."""
+    monkeypatch.setattr(engine, "_EXACT_ROWS", 1)
+    sums, bits = engine.SubsetSums(1, 1, 1.0), np.array([[1], [0]], dtype=np.uint8)
+    for value in (2.0**53 - 1, 1.0, 1.0):
+        sums.update((np.array([[value]]), np.ones(1), bits))
+    assert sums.result().tolist() == [[2**53 + 1]]
+
+
 def test_a_batch_too_large_to_add_exactly_is_refused(monkeypatch):
     monkeypatch.setattr(engine, "_EXACT_ROWS", 10)
     with pytest.raises(ParameterError, match="smaller"):

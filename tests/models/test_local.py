@@ -153,6 +153,18 @@ def test_a_party_with_long_rows_changes_no_other_classifier(rng, classes, larges
     assert not np.array_equal(before[4], after[4])
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_large_party_changes_no_small_party_s_solver(rng, classes):
+    """Which solver a party has follows from its own number of records, bit by bit."""
+    rows, codes, parties = crowd(rng, 5, 12, classes, width=3)
+    before = local_classifiers(rows, codes, parties, classes, LAM)
+    large = rng.normal(size=(400, 3)), rng.integers(0, classes, 400)
+    more = [np.concatenate(both) for both in zip((rows, codes), large, strict=True)]
+    after = local_classifiers(*more, np.concatenate([parties, np.full(400, 5)]), classes, LAM)
+    assert np.array_equal(before, after[:5])
+    assert after[5].any()
+
+
 def test_a_large_party_whose_solver_stops_short_is_solved_more_coarsely(rng, monkeypatch):
     monkeypatch.setattr(local, "_LARGEST", 0)
     monkeypatch.setattr(local, "_ITERATIONS", 2)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from suffice import participant
 from suffice.participant import (
     Choice,
     Memory,
+    MemoryEntry,
     Number,
     Randomizer,
     make_survey,
@@ -174,3 +176,19 @@ def test_a_line_without_a_field_stops_everything(tmp_path, missing):
     (tmp_path / "m").write_text(json.dumps(line) + "\n")
     with pytest.raises(ValueError, match="damaged"):
         Memory(tmp_path / "m")
+
+
+def test_an_answer_is_on_disk_before_it_is_given_out(tmp_path, monkeypatch):
+    """One write, then a sync: after a power cut nothing that was sent is drawn anew."""
+    done = []
+    for name in ("write", "fsync"):
+        real = getattr(participant.os, name)
+
+        def recorded(file, *data, name=name, real=real):
+            done.append(name)
+            return real(file, *data)
+
+        monkeypatch.setattr(participant.os, name, recorded)
+    entry = MemoryEntry("answer", None, "vote")
+    assert Memory(tmp_path / "memory").once(entry, lambda: "yes") == "yes"
+    assert done == ["write", "fsync"]

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pty
+import random
 import re
 import stat
 import subprocess
@@ -35,6 +36,7 @@ from suffice.participant import (
     respond,
 )
 from suffice.privacy.calibrate import _exact_delta
+from suffice.privacy.events import Gaussian
 from suffice.privacy.response import Response
 from suffice.release.spread import Added
 
@@ -116,6 +118,22 @@ def pmf(weight, reach: int) -> dict[int, float]:
     return {n: w / math.fsum(total.values()) for n, w in total.items()}
 
 
+def test_every_draw_comes_from_the_operating_system(monkeypatch):
+    """No draw moves Python's own generator, and the word that decides is the system's."""
+    before = random.getstate()
+    choice = Choice(["no", "yes"], 0.75)
+    numbers = [Number(0, 1, kernel, 1.0) for kernel in ("laplace", "gaussian")]
+    for _ in range(5):
+        choice.draw(1)
+        for number in numbers:
+            number.draw(number.place(0.5))
+    assert random.getstate() == before
+    first = choice.weights(1)[0]
+    for word, answer in ((0, "no"), (first - 1, "no"), (first, "yes"), (2**64 - 1, "yes")):
+        monkeypatch.setattr(participant.secrets, "randbits", lambda _, word=word: word)
+        assert choice.draw(1) == answer
+
+
 @pytest.mark.parametrize(
     ("sample", "scale", "weight"),
     [
@@ -188,6 +206,18 @@ def test_the_cost_of_gaussian_noise_is_right_to_nine_digits_and_rounded_up(z, de
     epsilon = participant._gaussian_epsilon(z, delta)
     assert _exact_delta(epsilon, z) <= delta
     assert epsilon > 700 or epsilon < 1e-9 or _exact_delta(epsilon * (1 - 3e-9), z) > delta
+
+
+def test_several_numbers_together_cost_what_their_noise_joined_does():
+    """K equal Gaussian answers are one of 1/sqrt(k) of the noise; a choice is added on top."""
+    number, choice = Number(0, 1, "gaussian", 16.0), Choice(["no", "yes"], 0.75)
+    for count in (1, 2, 9):
+        joined = Gaussian(4.0 / math.sqrt(count)).epsilon(1e-6)
+        epsilon, delta = participant._cost([number] * count, 1e-6)
+        assert joined <= epsilon == pytest.approx(joined, rel=1e-5)
+        assert delta == 1e-6
+        both = participant._cost([*[number] * count, choice], 1e-6)[0]
+        assert both == pytest.approx(epsilon + choice.pure, rel=1e-9)
 
 
 @pytest.mark.parametrize(

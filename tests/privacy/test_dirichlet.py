@@ -254,6 +254,8 @@ def test_an_urn_must_hold_something_and_not_too_much():
     for weights, balls in (([0, 0], 5), ([-1, 3], 5), ([1, 1], 0), ([2**62, 1], 5)):
         with pytest.raises(ParameterError):
             draw_balls(weights, 1, balls)
+    with pytest.raises(ParameterError, match="too large"):
+        draw_balls([1, 1], 2**60, 4)  # would grow beyond 2^62
     assert draw_balls([0, 7], 3, 50).tolist() == [0, 50]
 
 

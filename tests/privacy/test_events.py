@@ -201,3 +201,33 @@ def test_slack_and_tail_only_ever_cost():
     assert lattice.epsilon(1e-6) > plain.epsilon(1e-6)
     assert lattice.epsilon(1e-9) == math.inf
     assert composed_epsilon([lattice, lattice], 1e-6) > composed_epsilon([plain, plain], 1e-6)
+
+
+def test_what_the_lattice_costs_is_kept_whole_in_a_composition():
+    """Delta loses the tail and the factor e^slack, epsilon gains twice the slack: no less of it."""
+    slack, tail, delta = 0.01, 4e-7, 1e-6
+    lattice, plain = Gaussian(2.0, slack, tail), Gaussian(2.0)
+    left = (delta - tail) * math.exp(-slack)
+    alone = lattice.epsilon(delta)
+    assert alone == pytest.approx(plain.epsilon(left) + 2 * slack, rel=1e-12)
+    for other in (Laplace(0.3), Pure(0.3)):
+        expected = composed_epsilon([plain, other], left) + 2 * slack
+        assert composed_epsilon([lattice, other], delta) == pytest.approx(expected, rel=1e-5)
+
+
+def test_deltas_of_several_losses_add_up():
+    """Two chances of an infinite loss are more than either: 1 - .99^2 = .0199 at least."""
+    once = Approximate(1.0, 0.01)
+    assert once.epsilon(0.009) == math.inf
+    assert composed_epsilon([once, once], 0.0198) == math.inf
+    assert composed_epsilon([once, once], 0.0201) <= 2.0
+    assert not fits([once, once], 1e9, 0.0198)
+
+
+def test_a_delta_that_covers_one_gaussian_does_not_cover_two():
+    """At delta = .1 one of these costs nothing at all, and two cost what their join does."""
+    one = Gaussian(4.0)
+    assert one.epsilon(0.1) == 0
+    joined = Gaussian(4.0 / math.sqrt(2)).epsilon(0.1)
+    assert composed_epsilon([one, one], 0.1) == pytest.approx(joined, rel=1e-9)
+    assert not fits([one, one], 0.01, 0.1)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import CorruptFileError, ParameterError, UnitError
+from suffice.privacy.accounting import Composed
 from suffice.privacy.events import Gaussian, Laplace, Pure, Unbounded
 from suffice.privacy.guarantee import (
     Assumption,
@@ -117,6 +118,31 @@ def test_a_doctored_guarantee_is_noticed(change):
     if change == {"public": "everything"}:
         data["public"] = 7
     with pytest.raises(CorruptFileError):
+        Guarantee.from_json(data)
+
+
+def test_only_a_global_and_joint_promise_of_a_small_delta_is_called_protection():
+    """Whatever else it is, it leaves only if the owner says so (`publish`)."""
+    assert guarantee().protected
+    for weaker in (
+        {"scope": Scope.MARGINAL, "of": ("age",)},
+        {"kind": Protection.DATA_DEPENDENT},
+        {"kind": Protection.NONE, "event": Unbounded()},
+        {"event": Gaussian(4.0), "delta": 0.1},
+    ):
+        assert not guarantee(**weaker).protected, weaker
+
+
+@pytest.mark.parametrize("lower", [0.5, 0.99])
+def test_a_file_cannot_state_less_than_a_pure_loss_and_a_gaussian_cost_together(lower):
+    """More than the dearer of the two alone, and less than both: between, the exact curve."""
+    event, delta = Composed((Pure(1.0), Gaussian(2.0))), 1e-6
+    honest = guarantee(unit=Unit.RECORD, event=event, delta=delta)
+    data = honest.to_json()
+    assert Guarantee.from_json(data).epsilon == honest.epsilon
+    alone = Gaussian(2.0).epsilon(delta)
+    data["epsilon"] = alone + lower * (honest.epsilon - alone)
+    with pytest.raises(CorruptFileError, match="not the one its event has"):
         Guarantee.from_json(data)
 
 

@@ -7,6 +7,7 @@ misses less than once in 10^15. The 2-norm noise, 2,500 draws of 5 coordinates, 
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -148,6 +149,43 @@ def test_knorm_on_a_coarse_lattice_has_exact_probabilities():
     assert stats.chisquare([*observed, rest], [*expected, count - sum(expected)]).pvalue < ALARM
 
 
+def test_a_decision_of_the_knorm_sampler_is_the_same_with_more_bits():
+    """Nothing is decided before it is settled: what few bits say, all further bits say too."""
+    from suffice.privacy import knorm
+
+    iv, settled, answers = knorm._context(), 0, set()
+    with _seeded_for_tests(6):
+        for _ in range(300):
+            uniforms, said = knorm._Uniforms(4), []
+            for bits in (2, 4, 6, 8, 12, 16, 32, 192):
+                uniforms.reveal(bits)
+                iv.prec = bits + 64
+                said.append(knorm._decide(uniforms.enclosures(iv), 1, 1.0, iv))
+            first = next(k for k, (decided, _) in enumerate(said) if decided)
+            assert all(later == said[first] for later in said[first:])
+            settled += first < 7
+            answers.add(said[-1][1] is None)
+    assert settled > 200
+    assert answers == {True, False}
+
+
+def test_each_law_is_scaled_by_its_own_norm_and_never_rounded_down():
+    """Exact: the loss of scale and norm, as fractions, is no more than the event states."""
+    rng = np.random.default_rng(8)
+    for epsilon in rng.uniform(0.01, 9.0, 300).tolist():
+        reach = Sensitivity(l1=2**30, l2=float(rng.uniform(2.0**20, 2.0**21)), dimension=5)
+        laplace = LaplaceNoise.calibrated(reach, epsilon)
+        loss = Fraction(reach.l1 + 2) / Fraction(laplace.scale)
+        assert loss <= Fraction(laplace.event.bound) <= Fraction(epsilon)
+        knorm = KNormNoise.calibrated(reach, epsilon)
+        loss = Fraction(reach.l2) / Fraction(knorm.scale)
+        assert loss <= Fraction(knorm.event.bound) <= Fraction(epsilon)
+        assert float(loss) == pytest.approx(epsilon, rel=1e-9)
+        gaussian = GaussianNoise.calibrated(reach, epsilon, 1e-6)
+        multiplier = Fraction(gaussian.scale) / Fraction(reach.l2)
+        assert multiplier * (1 - Fraction(1, 10**11)) < gaussian.event.multiplier <= multiplier
+
+
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 3.7, 20.0])
 def test_the_stated_epsilon_never_exceeds_the_requested_one_and_wastes_nothing(epsilon):
     delta = 1e-6
@@ -256,8 +294,9 @@ def test_noise_that_would_not_fit_is_refused_before_it_is_drawn(epsilon):
 
 def test_noise_refuses_what_it_was_not_calibrated_for():
     noise = LaplaceNoise.calibrated(SMALL, 1.0)
-    with pytest.raises(ParameterError, match="dimension"):
-        noise.add(np.zeros(4, dtype=np.int64))
+    for size in (4, 6):
+        with pytest.raises(ParameterError, match="dimension"):
+            noise.add(np.zeros(size, dtype=np.int64))
     with pytest.raises(ParameterError, match="too large"):
         noise.add(np.full(5, 2**62, dtype=np.int64))
     with pytest.raises(ParameterError, match="too large"):

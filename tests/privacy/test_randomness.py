@@ -1,7 +1,9 @@
 """Private randomness: the operating system's bytes, all of them, and fresh ones at every call."""
 
+import functools
 import json
 import math
+import operator
 import os
 import subprocess
 import sys
@@ -69,6 +71,16 @@ def test_the_stream_is_never_the_same_twice_and_can_be_seeded_only_here():
     assert not np.array_equal(first, randomness.private_words(40_000))
     assert randomness.private_words(0).size == 0
     assert 0 <= randomness.private_bits(3) < 8
+
+
+@pytest.mark.parametrize("bits", [1, 2, 63, 64, 65, 128, 129])
+def test_every_bit_of_a_private_integer_is_drawn(bits):
+    """None is always zero or always one in 80 draws; false alarms: below 2 x 129 x 2^-80."""
+    drawn = [randomness.private_bits(bits) for _ in range(80)]
+    whole = 2**bits - 1
+    assert functools.reduce(operator.or_, drawn) == whole
+    assert functools.reduce(operator.and_, drawn) == 0
+    assert max(drawn) <= whole
 
 
 def test_private_words_are_uniform_bits():

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,11 +15,14 @@ from suffice.privacy.response import Response
 
 ALARM = 1e-6
 ASYMMETRIC = np.array([[0.8, 0.1, 0.1], [0.1, 0.7, 0.3], [0.1, 0.2, 0.6]])
+# The largest ratio is 5 within a row, and 4.5 within a column.
+FLAT = np.array([[0.5, 0.1, 0.25], [0.25, 0.45, 0.375], [0.25, 0.45, 0.375]])
 RESPONSES = {
     "two": Response.from_epsilon(2, 1.0),
     "many": Response.from_epsilon(300, 2.0),
     "kept": Response.keep_else_uniform(4, 0.6),
     "any": Response.from_matrix(ASYMMETRIC),
+    "flat": Response.from_matrix(FLAT),
     "liar": Response.from_matrix(np.array([[0.2, 0.8], [0.8, 0.2]])),
     "wide": Response.from_matrix(np.full((20, 20), 0.04) + 0.2 * np.eye(20)),
 }
@@ -71,6 +75,17 @@ def test_epsilon_is_the_largest_ratio_within_a_row(name):
     assert response.event.bound >= math.log(exact.numerator) - math.log(exact.denominator)
     assert response.event.bound == pytest.approx(math.log(exact), rel=1e-9)
     assert all(sum(column) == 2**64 for column in response.weights)
+
+
+def test_the_stated_epsilon_is_rounded_up():
+    """Against 60 digits: e^epsilon is never below the ratio of the integer weights."""
+    rng = np.random.default_rng(4)
+    for states in rng.integers(2, 9, 200).tolist():
+        response = Response.from_epsilon(states, float(rng.uniform(0.01, 9.0)))
+        kept, width, bound = *response.weights[0][:2], response.event.bound
+        with mpmath.workdps(60):
+            exact = mpmath.log(kept) - mpmath.log(width)
+            assert exact <= mpmath.mpf(bound) <= exact + mpmath.mpf(10) ** -12
 
 
 @settings(max_examples=30)

@@ -1,9 +1,11 @@
 """What files from strangers could do before, each hole with the file that used it."""
 
+import math
 import os
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +14,12 @@ import pytest
 
 import crafted_files
 from suffice.errors import CorruptFileError, StorageError, SufficeError, UnsupportedFileError
-from suffice.privacy.guarantee import Guarantee
+from suffice.privacy.events import Approximate, Gaussian, Pure
+from suffice.privacy.guarantee import Guarantee, Unit
+from suffice.release.cell_claims import Cells
 from suffice.release.codec import encode, load
 from suffice.release.files import read_bounded
+from suffice.release.spread import Added, SpreadColumn
 
 FIXTURES = crafted_files.FOLDER
 
@@ -266,6 +271,36 @@ class TestClaims:
         whole.manifest["noise"]["variance"] *= 1e-4
         with pytest.raises(CorruptFileError, match="more protection"):
             load(whole.sealed())
+
+    @pytest.mark.parametrize(
+        "name", ["votes.suffice", "proportions.suffice", "rados.suffice", "rados-from-rows.suffice"]
+    )
+    def test_a_thousandth_less_noise_than_a_promise_needs_is_refused(self, name):
+        """Where a file says how far one unit moves its numbers, nothing is lost by checking."""
+        for factor, refused in ((0.999, True), (1.0, False)):
+            whole = crafted_files._from(name)
+            whole.manifest["noise"]["variance"] *= factor
+            with pytest.raises(CorruptFileError, match="more prot") if refused else nullcontext():
+                load(whole.sealed())
+
+    def test_a_channel_is_judged_by_the_answer_that_tells_most(self):
+        """The largest ratios within its rows are 5, 1.8 and 1.8."""
+        channel = np.array([[0.5, 0.1, 0.25], [0.25, 0.45, 0.375], [0.25, 0.45, 0.375]])
+        for bound, kept in ((math.log(5) - 1e-4, False), (math.log(5) + 1e-4, True)):
+            claimed = Guarantee(unit=Unit.LABEL, event=Pure(bound))
+            assert Cells(channel, ()).allow(claimed) == kept
+
+    def test_the_numbers_of_a_record_are_judged_together(self):
+        """Nine Gaussian cells of four ranges each are one of four thirds, beside a fair label."""
+        channel, delta = np.array([[0.5, 0.4999], [0.5, 0.5001]]), 1e-6
+        columns = [
+            SpreadColumn(f"x{k}", None, Added(0.0, 1.0, "gaussian", 16.0)).to_json()
+            for k in range(9)
+        ]
+        for factor, kept in ((0.9, False), (1.1, True)):
+            epsilon = factor * Gaussian(4 / 3).epsilon(delta)
+            claimed = Guarantee(unit=Unit.RECORD, event=Approximate(epsilon, delta), delta=delta)
+            assert Cells(channel, columns).allow(claimed) == kept
 
     def test_gaussian_noise_has_no_promise_at_delta_zero(self):
         pure = {"event": {"event": "pure", "bound": 9.0}, "epsilon": 9.0, "delta": 0}

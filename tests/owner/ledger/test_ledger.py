@@ -118,6 +118,22 @@ def test_several_statements_about_one_unit_are_all_charged(tmp_path):
     assert ledger.balances()[0].spent == 0.75
     with pytest.raises(BudgetError):
         pay(ledger, "b", one, other)
+    with pytest.raises(BudgetError):  # either of them alone would still fit
+        pay(ledger, "c", one, one)
+    pay(ledger, "d", one)
+
+
+def test_the_same_cells_under_a_second_name_are_refused_whatever_their_labels(tmp_path):
+    """A record's cells are secrets too: with other labels they are no other people."""
+    ledger = Ledger(tmp_path / "l", {"d": Budget(1.0), "e": Budget(1.0)})
+
+    def asked(labels: str, cells: str) -> Request:
+        return Request("a", f"hash of {labels}", {"labels-2": labels, "cells-1 x": cells}, {})
+
+    ledger.debit("d", [promise()], asked("first", "cells"))
+    with pytest.raises(DataChangedError, match="under the name 'd'"):
+        ledger.debit("e", [promise()], asked("second", "cells"))
+    assert ledger.debit("e", [promise()], asked("second", "other cells")) is None
 
 
 def test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all(tmp_path):
@@ -334,3 +350,11 @@ def test_every_transaction_locks_at_once_and_survives_a_power_cut(tmp_path, monk
     with pytest.raises(BudgetError):
         pay(ledger, "c", promise(2.0))
     assert Watched.kept == []
+
+
+def test_every_ledger_has_a_key_of_its_own(tmp_path):
+    """256 bits of private words: two ledgers never share it, and it stays what it is."""
+    keys = [Ledger(tmp_path / f"l{k}", {"d": Budget(1.0)}).secret() for k in range(3)]
+    assert len(set(keys)) == 3
+    assert all(len(key) == 32 and len(set(key)) > 8 for key in keys)
+    assert Ledger(tmp_path / "l0").secret() == keys[0]

@@ -16,6 +16,7 @@ import pytest
 
 from suffice.errors import BudgetError, BurntRequestError, LedgerError
 from suffice.owner.ledger import Ledger, Request
+from suffice.owner.ledger.locks import whole_file
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -230,6 +231,14 @@ def test_a_ledger_waits_for_who_holds_its_file(path):
             assert not waiting.done()
             fcntl.flock(file, fcntl.LOCK_UN)
             waiting.result(timeout=30)
+
+
+def test_whoever_uses_a_ledger_holds_its_file_alone(path):
+    """Not even a shared lock is left for others, and all of it is let go afterwards."""
+    with path.open("rb") as file:
+        with whole_file(path), pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def spend(path: str, name: str, out: str, start) -> None:

@@ -1,6 +1,7 @@
 """The mean operator's release: right on average, private by its own account, clear when refused."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from builders import assert_noise, read_labels
 from suffice.engines.sums import MappedSums, label_weights
@@ -57,7 +59,7 @@ def whitened(gaps: np.ndarray, noise: Covariance) -> np.ndarray:
 @pytest.mark.parametrize(("mechanism", "numbers"), NUMBERS.items())
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_release_is_the_statistic_plus_noise_of_the_stated_size(mechanism, numbers, classes):
-    """False alarms: one in 10^7; noise that is 10 % off is rejected."""
+    """False alarms: one in 10^7; noise that is 10 % off, or shared by classes, is rejected."""
     labels = y if classes == 2 else three
     operator = MeanOperator(
         epsilon=2.0, delta=1e-6, mechanism=mechanism, classes=tuple(range(classes))
@@ -71,6 +73,9 @@ def test_the_release_is_the_statistic_plus_noise_of_the_stated_size(mechanism, n
     scale = {"laplace": 0.5, "gaussian": 1.0, "knorm": 1 / (dimension + 1)}[mechanism] ** 0.5
     assert_noise(z, scale, mechanism)  # of variance one
     assert abs(z.mean()) < 6 / math.sqrt(z.size)
+    columns = z.reshape(-1, 1 if classes == 2 else classes).T
+    for one, other in itertools.combinations(columns, 2):
+        assert abs(stats.spearmanr(one, other).statistic) < 6 / math.sqrt(len(one))
     assert release.guarantee.epsilon <= 2.0
     assert release.guarantee.unit is Unit.LABEL
 
@@ -211,6 +216,8 @@ def test_what_protects_nothing_leaves_only_if_somebody_says_so(release):
     nothing = Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Protection.NONE)
     with pytest.raises(UnprotectedError, match="unprotected"):
         publish(lambda: release, [nothing], **NO_LEDGER)
+    with pytest.raises(UnprotectedError, match="unprotected"):  # one that is none is enough
+        publish(lambda: release, [*release.guarantees, nothing], **NO_LEDGER)
     with pytest.raises(ParameterError, match="at least one guarantee"):
         publish(lambda: release, [], **NO_LEDGER)
 

@@ -26,10 +26,12 @@ from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.source import PublicSource
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Unit
+from suffice.privacy.randomness import _seeded_for_tests
 from suffice.privacy.response import Response
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
+from suffice.tables import sources
 
 ALARM = 1e-6
 rng = np.random.default_rng(6)
@@ -142,6 +144,17 @@ def test_answers_belong_to_rows_in_their_order():
             FactoredClassifier().fit_release(release, X[order])
     sums = MeanOperator(epsilon=1.0, mechanism="laplace").release(X, TWO, ledger=None)
     FactoredClassifier(lam=1.0).fit_release(sums, X[::-1])  # a sum has no order
+
+
+def test_answers_do_not_depend_on_how_rows_arrive(monkeypatch):
+    """The same private words give the same answers in one batch and in many."""
+    drawn = []
+    for rows in (1 << 16, 40):
+        monkeypatch.setattr(sources, "BATCH_ROWS", rows)
+        with _seeded_for_tests(3):
+            drawn.append(operator(0.5).release(X, TWO, ledger=None).arrays["answers"])
+    np.testing.assert_array_equal(*drawn)
+    assert 0.2 < (drawn[0] != TWO).mean() < 0.6
 
 
 def test_the_same_request_gets_the_same_answers_and_pays_once(tmp_path):

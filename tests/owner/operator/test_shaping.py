@@ -14,13 +14,15 @@ from scipy import stats
 
 from builders import read_labels
 from suffice.errors import ParameterError
+from suffice.owner.operator import exact as exact_sums
 from suffice.owner.operator.exact import ExactSums
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.procedures import NoisySums
 from suffice.owner.operator.shaping import Shape, whitening
-from suffice.owner.source import PublicSource
+from suffice.owner.source import PublicSource, Source, labelled_batches
 from suffice.privacy.noise import Sensitivity
 from suffice.release.artifact import Release
+from suffice.tables import sources
 
 ALARM = 1e-6
 ROWS, WIDTH = 40, 5
@@ -158,6 +160,24 @@ def test_replacing_one_label_never_moves_the_shaped_integers_by_more(classes, na
     if name != "coarse":  # and a row comes close: the bound is not just safe
         assert one >= (1 - 1e-6) * reach.l1
         assert two >= (1 - 1e-6) * reach.l2
+
+
+def test_the_shaped_reach_is_that_of_all_rows_however_they_are_cut(monkeypatch):
+    """The longest row may be in the first batch, in the last, or in another part."""
+    whole = read(LABELS[2], 2, FINE)
+    monkeypatch.setattr(exact_sums, "_SHAPED_ROWS", 3)
+    monkeypatch.setattr(sources, "BATCH_ROWS", 7)
+    assert read(LABELS[2], 2, FINE).sensitivity == whole.sensitivity
+    (names, source), parts = ((0, 1), Source(None, LABELS[2])), []
+    for batch in labelled_batches(PUBLIC.table, PUBLIC.roles, names, source):
+        parts.append(ExactSums(PUBLIC, names, FINE))
+        parts[-1].update(batch)
+    assert len({part.sensitivity.l2 for part in parts}) > 1
+    for order in (parts, parts[::-1]):
+        joined = ExactSums(PUBLIC, names, FINE)
+        for part in order:
+            joined.merge(part)
+        assert joined.sensitivity == whole.sensitivity
 
 
 def without_rounding(exact: ExactSums) -> Sensitivity:

@@ -71,6 +71,20 @@ def test_replacing_one_party_never_moves_the_sum_by_more_than_is_stated(classes,
     assert 0 < largest <= bound
 
 
+def test_rounding_to_a_coarse_shape_is_part_of_what_a_party_can_move():
+    """Where a party is worth less than a step, the sum moves by whole steps or not at all."""
+    fine = whitened_shape(AUX.codes)
+    coarse = Shape(fine.matrix, bits=59)
+    bound = operator_sensitivity(AUX.codes, coarse, 2).l2
+    alone = 2 * VOTE * AUX.count * reach(AUX.codes, coarse)
+    generator, largest = np.random.default_rng(2), 0.0
+    for _ in range(300):
+        rest = generator.integers(-(2**45), 2**45, (1, AUX.codes.shape[1]))
+        ends = [total_of(from_shares(random_shares(generator, 2, "hard")), rest) for _ in "ab"]
+        largest = max(largest, moved(*ends, coarse))
+    assert alone < largest <= bound
+
+
 @given(st.data())
 def test_no_search_finds_votes_that_move_the_sum_further(data):
     """Votes are drawn adversarially: along a direction, by threshold, or freely."""

@@ -20,6 +20,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.privacy.guarantee import Budget, Guarantee, Unit, compose
+from suffice.release.artifact import manifest_of
 
 THREE = (0, 1, 2)
 PIPELINE = AuxiliaryRows.read(np.random.default_rng(5).normal(size=(50, 3))).pipeline
@@ -79,6 +80,16 @@ def test_the_release_states_what_both_were_charged(tmp_path):
     plain = Guarantee(unit=Unit.RECORD, event=per_record.event, delta=1e-5)
     with pytest.raises(UnitError, match="tables"):
         compose([per_record, plain], delta=1e-5)
+
+
+def test_no_name_of_protected_rows_is_written_down_or_released(tmp_path):
+    """A hash of rows is a test for guesses: neither the history nor the release has one."""
+    ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
+    release = released(ledger)
+    (entry,) = ledger.history()
+    shown = repr(entry.parameters) + repr(manifest_of(release))
+    for name in (SECRET.grid, *SECRET.hashes, SECRET.fingerprint().split()[-1]):
+        assert name.removeprefix("sha256:") not in shown
 
 
 def test_the_same_request_gets_the_same_bytes_and_costs_both_once(tmp_path):

@@ -203,6 +203,16 @@ def test_a_tally_counts_enrolled_parties_only():
         ensemble.aggregate(tally, AUX, enrolled=2, ledger=None)
 
 
+def test_a_tally_counts_a_party_once():
+    tally = VoteTally(AUX, THREE, Enrolled(3))
+    votes = np.zeros((2, AUX.count), dtype=int)
+    tally.add(["ann", "bob"], votes)
+    assert tally.gathered("votes").accepted == 2
+    tally.add(["ann"], votes[:1])
+    with pytest.raises(ParameterError, match="counted twice"):
+        tally.gathered("votes")
+
+
 # --- a round that no header fits
 
 FOREIGN = {

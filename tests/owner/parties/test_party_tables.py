@@ -6,6 +6,7 @@ import pytest
 
 from builders import auxiliary_rows
 from suffice.errors import ParameterError, TableError
+from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.gathering import Gathering
 from suffice.owner.parties.mechanism import PrivateEnsemble
@@ -69,6 +70,33 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
         assert np.array_equal(one.contribution(name, AUX, "parameters", 0.01).array, part.array)
 
 
+def test_close_votes_are_summed_in_the_order_of_coordinates():
+    """Rows at right angles to a model: a product of matrices rounds their scores to either side."""
+    rng = np.random.default_rng(1)
+    models, width = rng.normal(size=(7, 40)), 40
+    away = rng.normal(size=(400, width))
+    toward = models[rng.integers(0, 7, 400)]
+    rows = away - (away * toward).sum(axis=1, keepdims=True) / (toward**2).sum(1)[:, None] * toward
+    votes = predicted(rows, models, np.ones((7, 2), dtype=bool))
+    expected = [[sum((m * r).tolist()) > 0 for r in rows] for m in models]
+    assert np.array_equal(votes, expected)
+    assert (np.abs(models @ rows.T) < 1e-13).sum() > 300  # no more than roundings
+
+
+def test_a_category_that_one_party_alone_has_stops_nobody():
+    """It counts as none: whether there is a release must not tell that it occurs."""
+    rng = np.random.default_rng(3)
+    wards = rng.choice(["a", "b"], 40)
+    aux = AuxiliaryRows.read(pa.table({"x": rng.normal(size=40), "ward": wards}))
+    own = {"x": [0.5, -1.0, 2.0, 1.0], "ward": ["a", "b", "c", "a"], "label": [0, 1, 1, 0]}
+    table = pa.table({**own, "who": ["p", "p", "q", "q"]})
+    found = PartyTable.read(table, aux, label="label", classes=(0, 1), party="who")
+    coded = [name.startswith("ward=") for name in aux.pipeline.outputs]
+    inside, outside = found.rows[0][coded], found.rows[2][coded]
+    assert len(found.rows) == 4
+    assert not np.array_equal(inside, outside)
+
+
 def test_blocks_of_parties_change_nothing(monkeypatch):
     own = read(records(3), 3)
     whole = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
@@ -100,7 +128,6 @@ def nasty(classes: int, changed: dict[str, list], *, without: bool = False) -> p
 def test_what_one_party_holds_moves_no_other_party(classes, map, largest, monkeypatch):  # noqa: A002
     """Bit by bit: auxiliary rows stand where rounding, or a coarser solution, turns a vote."""
     from suffice.models import local
-    from suffice.owner.parties.auxiliary import AuxiliaryRows
 
     monkeypatch.setattr(local, "_LARGEST", largest)
     aux = AuxiliaryRows.read(np.random.default_rng(0).normal(size=(60, 3)) * 5, map=map, clip=1.0)

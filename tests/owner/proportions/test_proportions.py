@@ -28,6 +28,7 @@ from suffice.owner.proportions.choosing import (
     best_count_noise,
     count_noise,
 )
+from suffice.owner.proportions.dirichlet import ScaledCounts
 from suffice.owner.proportions.mechanism import BagSource, LabelProportions
 from suffice.owner.proportions.plan import plan_proportions, plan_skew, skew_epsilon
 from suffice.privacy.calibrate import gaussian_multiplier
@@ -143,6 +144,14 @@ def test_noise_has_its_law_and_its_scale(name, overlap):
     assert_noise(noise, scale, name)
 
 
+def test_of_two_counts_neither_leaves_without_noise():
+    """The second is the public size less the noisy first. Once in 10^7 the noise is zero."""
+    counts = np.array([[10, 30], [25, 25]])
+    drawn = count_noise("laplace", bag_sizes([40, 50], 2), 0.5, 0.0).draw(counts)
+    assert drawn.sum(axis=1).tolist() == [40, 50]
+    assert (drawn != counts).all()
+
+
 @pytest.mark.parametrize("overlap", [1, 2, 3, 7])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_scale_of_gaussian_noise_is_the_multiplier_times_sqrt_two_r(overlap, classes):
@@ -238,6 +247,14 @@ def test_the_papers_setting_is_released_at_half_its_distortion_with_a_global_gua
     assert name == "gaussian"
     assert distances.mean() + 6 * distances.std() / math.sqrt(3000) <= 0.030
     assert count_noise("laplace", bag_sizes([1000], 5), 0.05, 0.0).distortion()[0] > 0.15
+
+
+def test_auto_never_takes_what_is_not_differentially_private(monkeypatch):
+    """However good the prediction for it may be."""
+    monkeypatch.setattr(ScaledCounts, "distortion", lambda self: np.zeros(len(self.bags.sizes)))
+    name, noise = best_count_noise(bag_sizes([300, 400], 3), 1.0, 1e-3)
+    assert name != "scaled-dirichlet"
+    assert noise.kind is Protection.GLOBAL
 
 
 def test_auto_is_never_far_from_the_best():

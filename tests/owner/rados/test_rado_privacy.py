@@ -504,6 +504,19 @@ def test_truncated_rados_stay_within_eq_16():
         assert (300 - low >= K).all()
 
 
+def test_the_sum_of_a_protected_column_is_the_number_that_was_drawn_for_it():
+    """K itself, rado by rado: whichever subset of that size it is, whatever the labels are."""
+    with (
+        randomness._seeded_for_tests(4),
+        protected(300, count=36, delta=0.09, truncate=0.6) as made,
+    ):
+        release, X, y = made
+    with randomness._seeded_for_tests(4):
+        sizes = binomials(300, 36, truncation(300, 0.6))
+    v = (2 * X[:, 1] - 1) * (2 * y - 1)
+    assert (release.arrays["rados"][:, 1] + (v < 0).sum()).tolist() == sizes.tolist()
+
+
 def test_several_columns_are_protected_each_on_its_own():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (300, 2)).astype(float)

@@ -22,8 +22,9 @@ from suffice.errors import (
 )
 from suffice.owner.ledger import Ledger
 from suffice.owner.rados.mechanism import Rados, plan_rados
-from suffice.owner.rados.signs import FreeSubsets, HadamardSubsets
+from suffice.owner.rados.signs import ChosenSubsets, FreeSubsets, HadamardSubsets, _signs
 from suffice.privacy.guarantee import Budget, Protection, Unit
+from suffice.privacy.randomness import _seeded_for_tests, private_words
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
 
@@ -81,6 +82,26 @@ def test_the_signs_of_one_rado_are_uniform(signs):
     """One rado of each of 40 releases, 120 examples: all patterns of three are equally likely."""
     drawn = [members(8, 120, signs=signs)[s % 8].reshape(-1, 3) for s in range(40)]
     assert stats.chisquare(triple_counts(np.vstack(drawn))).pvalue > ALARM
+
+
+def test_the_secret_signs_are_drawn_from_private_words():
+    """Signs, orders and free bits are functions of private words, and of nothing else."""
+    rows, drawn = np.eye(40), []
+    for seed in (1, 1, 2):
+        with _seeded_for_tests(seed):
+            subsets = [made(40, 8, 0.0) for made in (HadamardSubsets, FreeSubsets)]
+            for one in subsets:
+                one.update(rows, np.ones(40))
+            drawn.append([one.result() for one in subsets])
+    for first, again, other in zip(*drawn, strict=True):
+        np.testing.assert_array_equal(first, again)
+        assert (first != other).mean() > 0.2
+    with _seeded_for_tests(3):
+        words = private_words(2)
+    with _seeded_for_tests(3):
+        signs = _signs(100)
+    bits = np.unpackbits(words.view(np.uint8), count=100)
+    np.testing.assert_array_equal(signs, 2.0 * bits - 1)
 
 
 @pytest.mark.usefixtures("seeded")
@@ -151,6 +172,18 @@ def test_a_fixed_support_is_fixed(support):
     assert inside.sum(axis=0).std() > 0
 
 
+def test_a_fixed_support_is_fixed_however_rows_arrive():
+    """What is still to be chosen is carried from batch to batch."""
+    rows, sizes = np.eye(60), np.array([1, 7, 30, 59])
+    subsets = ChosenSubsets(60, sizes, 0.0, 60)
+    for start in range(0, 60, 17):
+        part = np.ascontiguousarray(rows[:, start : start + 17])
+        subsets.update(part, np.ones(part.shape[1]))
+    inside = subsets.result()
+    assert set(np.unique(inside)) <= {0.0, 1.0}
+    assert inside.sum(axis=1).tolist() == sizes.tolist()
+
+
 def test_free_signs_ignore_how_rows_arrive():
     """Many rados: bits are drawn part by part, and every row still has its own."""
 
@@ -198,6 +231,16 @@ def test_rows_are_named_by_what_leaves():
     assert first.parts[0].rows.hash != second.parts[0].rows.hash
     assert first.parts[0].rows.count == 200
     assert decode(encode(first)) == first
+
+
+def test_a_ledger_does_not_put_the_hash_of_private_rows_into_a_release(tmp_path):
+    """It knows them by their cells; what leaves is named by what leaves."""
+    X, y = rows()
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(9.0, 1e-6)}})
+    asked = Rados(count=8, epsilon=1.0, delta=1e-6, unit="record", ranges=(-1, 1))
+    paid = {"ledger": ledger, "dataset": "d"}
+    one, other = (asked.release(X, y, **paid, request=name) for name in "ab")
+    assert one.parts[0].rows.hash != other.parts[0].rows.hash
 
 
 def test_several_owners_add_their_rados_one_by_one():

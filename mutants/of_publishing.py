@@ -1,0 +1,269 @@
+"""Slips in the one door: order of debit and draw, provenance, what is checked before and after."""
+
+from mutant import Mutant, Place
+
+_PAIRS = "audit/test_neighbour_pairs.py::test_pairs_where_mutants_show_differ_in_noise_alone"
+_LAUNDERED = "Numbers of private rows stand in a release that promises differential privacy."
+
+MUTANTS = (
+    Mutant(
+        "drawn-before-the-debit",
+        "owner/publish.py",
+        """\
+    stored = ledger.debit(
+        dataset,
+        guarantees,
+        request,
+        others,
+        data_changed=payment.data_changed,
+        tell=payment.tell,
+    )
+    if stored is not None:
+        return decode(stored)
+    try:
+        release = _as_promised(draw(), stated)
+""",
+        """\
+    release = _as_promised(draw(), stated)
+    stored = ledger.debit(
+        dataset,
+        guarantees,
+        request,
+        others,
+        data_changed=payment.data_changed,
+        tell=payment.tell,
+    )
+    if stored is not None:
+        return decode(stored)
+    try:
+""",
+        (
+            "owner/operator/test_mean_operator.py::test_an_output_lost_in_drawing_is_burnt",
+            "owner/rados/test_rados.py::test_edges_get_their_noise_after_they_were_paid_for",
+        ),
+        "Noise that a crash shows before the charge is written costs nothing.",
+    ),
+    Mutant(
+        "bytes-not-kept",
+        "owner/publish.py",
+        "        ledger.finish(dataset, request.name, encode(release))\n",
+        "        ledger.abandon(dataset, request.name)\n",
+        (
+            "owner/operator/test_mean_operator.py::test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes",
+        ),
+        "The same request cannot be answered with the same bytes, and is drawn anew.",
+    ),
+    Mutant(
+        "stored-bytes-drawn-anew",
+        "owner/publish.py",
+        "    if stored is not None:\n        return decode(stored)\n",
+        "",
+        (
+            "owner/operator/test_mean_operator.py::test_the_ledger_pays_once_and_the_same_request_gets_the_same_bytes",
+        ),
+        "Each time that a request is repeated fresh noise is drawn, and averages away.",
+    ),
+    Mutant(
+        "other-guarantees-than-paid-for",
+        "owner/publish.py",
+        "if release.guarantees != tuple(guarantees):",
+        "if len(release.guarantees) != len(guarantees):",
+        ("owner/operator/test_mean_operator.py::test_only_what_was_paid_for_leaves",),
+        "A release states more protection than was charged.",
+    ),
+    Mutant(
+        "unprotected-without-a-word",
+        "owner/publish.py",
+        "if not payment.unprotected and not all(guarantee.protected for guarantee in stated):",
+        "if not payment.unprotected and not any(guarantee.protected for guarantee in stated):",
+        (
+            "owner/operator/test_mean_operator.py::test_what_protects_nothing_leaves_only_if_somebody_says_so",
+        ),
+        "A release leaves although one of its guarantees is none.",
+    ),
+    Mutant(
+        "fingerprints-without-a-key",
+        "owner/publish.py",
+        'return hmac.new(secret, purpose + b"\\0" + content, hashlib.sha256).hexdigest()',
+        'return hashlib.sha256(purpose + b"\\0" + content).hexdigest()',
+        (
+            "owner/operator/test_mean_operator.py::test_the_ledger_does_not_store_the_labels_or_an_unkeyed_hash_of_them",
+        ),
+        "Whoever reads a ledger tries labels against the fingerprints in it.",
+    ),
+    Mutant(
+        "request-not-bound-to-its-data",
+        "owner/publish.py",
+        'bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + cells)',
+        'bound = _keyed(secret, b"request", canonical(dict(parameters)) + cells)',
+        (
+            "owner/ledger/test_ledger_versions.py::test_an_appended_row_needs_a_word_and_uses_the_same_budget",
+            "owner/ledger/test_ledger_versions.py::test_reordered_labels_under_one_name_are_a_version_too",
+        ),
+        "A release of other labels is answered with these bytes, and says that they are equal.",
+    ),
+    Mutant(
+        "request-not-bound-to-its-cells",
+        "owner/publish.py",
+        'bound = _keyed(secret, b"request", canonical(dict(parameters)) + first + cells)',
+        'bound = _keyed(secret, b"request", canonical(dict(parameters)) + first)',
+        (
+            "owner/responses/test_responses.py::test_changed_features_pay_anew_and_other_labels_are_other_people",
+            "owner/parties/test_auxiliary_budget.py::test_a_request_is_bound_to_the_rows_that_it_was_paid_for",
+        ),
+        "Changed features are answered with the bytes of the old ones, which tells who repeats.",
+    ),
+    Mutant(
+        "edges-drawn-while-identifying",
+        "owner/mechanism.py",
+        "first = procedure.identifier() if late else procedure.accumulator(identified=identified)",
+        "first = procedure.accumulator(identified=identified)",
+        ("owner/rados/test_rados.py::test_edges_get_their_noise_after_they_were_paid_for",),
+        "Noise on records is drawn before it is paid for.",
+    ),
+    Mutant(
+        "labels-as-public-features",
+        "owner/mechanism.py",
+        "    check_features(public.shown, payment.ledger, payment.dataset)\n",
+        "",
+        ("cli/test_grant_tells_nothing.py::test_a_label_that_the_ledger_knows_is_no_feature",),
+        "A private label leaves in the clear as a feature of another label's release.",
+    ),
+    Mutant(
+        "classes-chosen-by-who-asks",
+        "owner/mechanism.py",
+        "    if classes is not None:\n        check_declared",
+        "    if classes is None:\n        check_declared",
+        (
+            "owner/ledger/test_ledger_versions.py::test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read",
+        ),
+        "Whether a label occurs is found out by naming it as a class.",
+    ),
+    Mutant(
+        "changed-data-not-stated",
+        "owner/publish.py",
+        "        if not self.data_changed:\n",
+        "        if self.data_changed or not self.data_changed:\n",
+        (
+            "owner/ledger/test_ledger_versions.py::test_the_guarantee_of_changed_data_says_what_a_person_with_several_rows_has",
+        ),
+        "Who has rows in several versions is not told that they lose several times as much.",
+    ),
+    Mutant(
+        "rows-charged-as-parties",
+        "owner/mechanism.py",
+        "guarantees[: len(guarantees) - further],",
+        "guarantees,",
+        ("owner/parties/test_auxiliary_budget.py::test_the_release_states_what_both_were_charged",),
+        "What protects auxiliary rows is charged to the parties, who are not protected by it.",
+    ),
+    Mutant(
+        "laundered-everywhere",
+        "owner/scaling.py",
+        "    if origin.is_public:\n",
+        "    if origin.is_public or not origin.is_public:\n",
+        ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_pipeline",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-by-unknown-scales",
+        "tables/provenance.py",
+        "return self.source in {Origin.DECLARED, Origin.PUBLIC_ROWS}",
+        "return self.source is not Origin.PRIVATE_ROWS",
+        ("owner/test_laundering.py::test_a_file_of_version_one_is_unknown_when_it_is_used_again",),
+        "A file that says nothing of its scales passes for one with public scales.",
+    ),
+    Mutant(
+        "laundered-by-a-merge",
+        "tables/provenance.py",
+        "for weak in (PRIVATE_ROWS, UNKNOWN):",
+        "for weak in (UNKNOWN,):",
+        ("tables/test_provenance.py::test_the_weakest_origin_wins",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-by-the-first-owner",
+        "release/merge.py",
+        "origins = (release.pipeline.origin for release in releases)",
+        "origins = (release.pipeline.origin for release in releases[:1])",
+        ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_merge",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-by-an-old-file",
+        "tables/pipeline.py",
+        'origin=Provenance.from_json(data["origin"]) if "origin" in data else UNKNOWN,',
+        'origin=Provenance.from_json(data.get("origin", {"source": "declared", "rows": []})),',
+        (
+            "tables/test_provenance.py::test_an_old_file_is_unknown_and_keeps_its_digest_and_its_bytes",
+        ),
+        "A file written before origins were recorded passes for one with declared scales.",
+    ),
+    Mutant(
+        "laundered-labels",
+        "owner/labelled.py",
+        "return (as_scaled(guarantee, self.public.rows.pipeline.origin),)",
+        "return (guarantee,)",
+        ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_pipeline",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-rados",
+        "owner/rados/guarantees.py",
+        "    return as_scaled(guarantee, origin)\n",
+        "    return guarantee\n",
+        (
+            "owner/test_laundering.py::test_private_scales_cannot_be_laundered_by_a_pipeline",
+            "owner/rados/test_rado_privacy.py::test_a_given_pipeline_of_private_rows_is_data_dependent",
+        ),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-parties",
+        "owner/parties/procedures.py",
+        "return tuple(as_scaled(guarantee, origin) for guarantee in promised)",
+        "return tuple(guarantee for guarantee in promised if origin)",
+        ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_through_parties",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "laundered-past-the-door",
+        "owner/publish.py",
+        "if any(as_scaled(guarantee, origin).kind is not guarantee.kind for guarantee in guarantees):",
+        "if any(as_scaled(guarantee, origin).unit is not guarantee.unit for guarantee in guarantees):",
+        (
+            "owner/test_laundering.py::test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from",
+        ),
+        "A mechanism that forgets where scales come from is not stopped.",
+    ),
+    Mutant(
+        "laundered-by-keeping-the-kind",
+        "owner/scaling.py",
+        "kind = Protection.DATA_DEPENDENT if guarantee.kind is Protection.GLOBAL else guarantee.kind",
+        "kind = guarantee.kind",
+        (f"{_PAIRS}[rados]",),
+        _LAUNDERED,
+    ),
+    Mutant(
+        "float-sums-by-block",
+        "engines/summary.py",
+        """\
+        kernel.add_moments(columns, self._counts, self._sums, self._squares, self._wrong)
+""",
+        """\
+        kernel.add_moments(columns, self._counts, self._sums, self._squares, self._wrong)
+        self._floats = getattr(self, "_floats", 0.0) + np.nansum(columns, axis=1)
+        exact = ColumnMoments._moments
+        self._moments = lambda j: (float(self._floats[j] / self._counts[j]), exact(self, j)[1])
+""",
+        ("owner/test_public_part.py::test_public_numbers_are_a_function_of_the_set_of_rows[None]",),
+        "The length of one label moves the cuts of a file, and so the last bits of all means.",
+        (
+            Place(
+                "tables/sources.py",
+                "yield from read_ahead(equal_batches(parts, BATCH_ROWS))",
+                "yield from read_ahead(iter(parts))",
+            ),
+        ),
+    ),
+)
