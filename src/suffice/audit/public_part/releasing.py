@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from suffice.audit.public_part.exercise import AUXILIARY_DATASET, Way
 from suffice.audit.public_part.forms import Handed
 from suffice.audit.public_part.neighbours import Changed
 from suffice.audit.public_part.shown import Shown, ledger_part, public_part
-from suffice.engines.local import fold
 from suffice.errors import SufficeError
 from suffice.options import options_of
 from suffice.owner.ledger import Ledger
@@ -168,10 +168,12 @@ def repeated_draws(way: Way, handed: Handed) -> list[Release]:
     public = asked.mechanism.public(source)
     procedure = asked.mechanism.choose(public)
 
+    parts = procedure.parts(public)
+
     def read() -> Any:
-        return fold(public.batches(), procedure.accumulator(identified=False))
+        return source.fold(parts, partial(procedure.accumulator, identified=False))
 
     late = procedure.draws_while_reading
-    first = fold(public.batches(), procedure.identifier()) if late else read()
+    first = source.fold(parts, procedure.identifier) if late else read()
     promised = procedure.guarantees(first)
     return [procedure.draw(read() if late else first, promised) for _ in range(_DRAWS)]
