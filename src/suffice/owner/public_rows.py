@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from suffice.engines.fitting import fit_pipeline
 from suffice.engines.opening import Computing
-from suffice.engines.summary import PublicSummary, Summary
+from suffice.engines.summary import PublicSummary, SampleLimit, Summary
 from suffice.errors import ParameterError
 from suffice.options import Group, lists_by_column, option, preprocessing_option
 from suffice.owner.source import LabelledPart, PublicSource, labelled_parts, rows_parts
@@ -206,7 +206,7 @@ def public_summary(
 ) -> Summary:
     """Return what one pass over these columns yields; ``declared`` ones are categories."""
     schema = pa.schema([table.schema.field(name) for name in features])
-    make = partial(PublicSummary, schema, declared)
+    make = partial(PublicSummary, schema, declared, SampleLimit())
     return computing.fold(rows_parts(table, features), make).result()
 
 

@@ -174,7 +174,6 @@ def _scanned(
         batch_readahead=_READ_AHEAD,
         fragment_readahead=1,
         fragment_scan_options=options,
-        memory_pool=_scan_pool(),
         **more,
     )
 
@@ -185,14 +184,6 @@ def position_of(schema: pa.Schema, name: str) -> int:
     if position < 0:
         raise TableError(f"the table has no column {name!r}.")
     return position
-
-
-def _scan_pool() -> pa.MemoryPool:
-    """Return the pool that gave memory back soonest (a release peaked at 515 MB, not 628)."""
-    try:
-        return pa.jemalloc_memory_pool()
-    except NotImplementedError:  # not built for every platform
-        return pa.default_memory_pool()
 
 
 def format_of(path: Path) -> str:
