@@ -115,9 +115,9 @@ class SampleLimit:
     """
 
     def __init__(self) -> None:
-        self.key = np.iinfo(np.uint64).max
+        self.key = int(np.iinfo(np.uint64).max)
 
-    def lower(self, key: np.uint64) -> None:
+    def lower(self, key: int) -> None:
         """Lower the limit, if this is lower."""
         self.key = min(self.key, key)
 
@@ -141,13 +141,13 @@ class RowSample:
 
     def update(self, batch: pa.RecordBatch, keys: np.ndarray) -> None:
         """Take in rows and their keys."""
-        near = np.flatnonzero(keys <= self._limit.key)
+        near = np.flatnonzero(keys <= np.uint64(self._limit.key))
         if not len(near):
             return
         different, first, weights = np.unique(keys[near], return_index=True, return_counts=True)
         few = slice(self._most)  # of one batch no more can be among them in the end
         if len(different) >= self._most:
-            self._limit.lower(different[self._most - 1])
+            self._limit.lower(int(different[self._most - 1]))
         self._add(different[few], weights[few], [batch.take(pa.array(near[first[few]]))])
 
     def merge(self, other: "RowSample") -> None:
@@ -170,7 +170,7 @@ class RowSample:
         self._rows = kept.take(pa.array(first[: self._most])).combine_chunks().to_batches()
         self._keys, self._weights = keys[: self._most], weights[: self._most]
         if len(self._keys) == self._most:
-            self._limit.lower(self._keys[-1])
+            self._limit.lower(int(self._keys[-1]))
 
     def result(self) -> Sample:
         """Return the sample."""
