@@ -110,7 +110,8 @@ def forecast(folder: Path, rows: int) -> None:
     for workers in (2, 16, 64, 256):
         reading, hashing = 1e9 * WIDTH * cell / workers, 1e9 * hashed
         print(
-            f"       10^9 rows, {workers:3} workers: reading {reading:6.0f} s, labels {hashing:.0f} s"
+            f"       10^9 rows, {workers:3} workers: reading {reading:6.0f} s,"
+            f" labels {hashing:.0f} s"
         )
 
 
