@@ -40,8 +40,8 @@ def real_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    from suffice.engines.engine import fold
     from suffice.engines.fitting import fit_pipeline
-    from suffice.engines.local import fold
     from suffice.engines.summary import PublicSummary
     from suffice.learner.rows import design_matrix
     from suffice.tables.sources import open_table

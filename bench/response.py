@@ -18,7 +18,7 @@ def draw_bits() -> None:
 
 def digits() -> Any:
     """Return a table of 784 columns of 256 states, read and checked."""
-    from suffice.engines.local import fold
+    from suffice.engines.threads import Threads
     from suffice.owner.responses.mechanism import RandomizedResponse
     from suffice.owner.source import Source
 
@@ -27,7 +27,7 @@ def digits() -> Any:
     mechanism = RandomizedResponse(label_flip=0.2, states=range(256), feature_flip=0.2)
     public = mechanism.public(Source(X, X[:, 0] % 2))
     cells = mechanism.choose(public).accumulator(identified=False)
-    return fold(public.batches(), cells)
+    return Threads(1).fold(public.parts(), lambda: cells)
 
 
 def main() -> list[dict]:

@@ -32,6 +32,7 @@ BENCHMARKS = {
     "mean_operator": Bench("mean_operator"),
     "public_pass": Bench("public_pass", ()),
     "startup": Bench("startup", ()),
+    "engines": Bench("engines", ()),
     "response": Bench("response"),
     "learner": Bench("learner"),
     "spread_solver": Bench("spread_solver"),

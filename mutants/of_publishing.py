@@ -116,10 +116,30 @@ MUTANTS = (
     Mutant(
         "edges-drawn-while-identifying",
         "owner/mechanism.py",
-        "first = procedure.identifier() if late else procedure.accumulator(identified=identified)",
-        "first = procedure.accumulator(identified=identified)",
+        "procedure.identifier if late else statistic",
+        "statistic",
         ("owner/rados/test_rados.py::test_edges_get_their_noise_after_they_were_paid_for",),
         "Noise on records is drawn before it is paid for.",
+    ),
+    Mutant(
+        "other-records-after-they-were-paid-for",
+        "owner/mechanism.py",
+        "        if procedure.identity(drawn, guarantees) != identity:\n",
+        "        if drawn is None:\n",
+        (
+            "engines/test_thread_pool.py::test_records_that_change_after_they_were_paid_for_are_not_drawn_from",
+        ),
+        "Records leave that the ledger did not charge for.",
+    ),
+    Mutant(
+        "other-rows-in-the-second-pass",
+        "owner/labelled.py",
+        "        if summary is not None and exact.public_rows != summary.rows_hash:\n",
+        "        if summary is None and exact.public_rows:\n",
+        (
+            "engines/test_thread_pool.py::test_a_part_that_changes_between_the_passes_is_noticed_before_it_is_paid",
+        ),
+        "Scales of rows that are not released leave, and what they reach is not what was promised.",
     ),
     Mutant(
         "labels-as-public-features",
@@ -260,9 +280,14 @@ MUTANTS = (
         "The length of one label moves the cuts of a file, and so the last bits of all means.",
         (
             Place(
-                "tables/sources.py",
-                "yield from read_ahead(equal_batches(parts, BATCH_ROWS))",
-                "yield from read_ahead(iter(parts))",
+                "tables/files.py",
+                "reader(list(columns)))\n        try:\n            yield from read_ahead(equal_batches(",
+                "reader(list(columns)))\n        try:\n            yield from read_ahead(_uneven(",
+            ),
+            Place(
+                "tables/files.py",
+                "def _joined(",
+                "def _uneven(batches, rows):\n    return iter(batches)\n\n\ndef _joined(",
             ),
         ),
     ),

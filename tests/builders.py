@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from suffice.engines.local import fold
+from suffice.engines.engine import fold
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution

@@ -24,6 +24,7 @@ __all__ = [
     "budget_option",
     "by_column",
     "check_choices",
+    "computing_option",
     "data_option",
     "lists_by_column",
     "names",
@@ -49,6 +50,7 @@ class Group(StrEnum):
     PRIVACY = "Privacy"
     PREPROCESSING = "Preprocessing"
     BUDGET = "Budget"
+    COMPUTING = "Computing"
     OUTPUT = "Output"
 
 
@@ -118,6 +120,7 @@ REQUIRED = MISSING
 data_option = partial(option, group=Group.DATA)
 privacy_option = partial(option, group=Group.PRIVACY)
 preprocessing_option = partial(option, group=Group.PREPROCESSING)
+computing_option = partial(option, group=Group.COMPUTING)
 budget_option = partial(option, group=Group.BUDGET)
 output_option = partial(option, group=Group.OUTPUT)
 

@@ -10,7 +10,7 @@ from suffice.engines.summary import ColumnMoments, Moments
 from suffice.owner.labelled import LabelledPass, LabelProcedure
 from suffice.owner.operator.procedures import NoisySums
 from suffice.owner.proportions.procedures import NoisyProportions
-from suffice.tables import sources
+from suffice.tables import files
 
 
 class FloatMoments(ColumnMoments):
@@ -36,7 +36,7 @@ def sums_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(checking, "_BATCHES", (1 << 16,))
     monkeypatch.setattr("suffice.engines.summary.ColumnMoments", FloatMoments)
-    monkeypatch.setattr(sources, "equal_batches", lambda batches, _: (b for b in batches))
+    monkeypatch.setattr(files, "equal_batches", lambda batches, _: (b for b in batches))
 
 
 def no_rounding(monkeypatch: pytest.MonkeyPatch) -> None:

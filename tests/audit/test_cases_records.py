@@ -1,11 +1,11 @@
 """What parties send follows from their own records, and an audit from records on sees if not."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 
-from suffice.audit import cases_records
 from suffice.audit.auditor import audit_case
 from suffice.audit.cases_records import _RECORDS, _coupled, _Sent, _Trained
 from suffice.audit.registry import case_named
@@ -21,7 +21,8 @@ def trained(method, **changed):
 
 def total(mechanism, data):
     procedure = mechanism.procedure(data)
-    exact = cases_records.fold(procedure.public.batches(), procedure.accumulator(identified=False))
+    make = partial(procedure.accumulator, identified=False)
+    exact = mechanism.source(data).fold(procedure.public.parts(), make)
     return exact.result().total
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from suffice.engines.engine import fold
 from suffice.engines.fitting import default_clip, fit_pipeline
-from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary
 from suffice.errors import ParameterError
 from suffice.tables.pipeline import Pipeline

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import clinic_table
+from suffice.engines.engine import fold
 from suffice.engines.fitting import fit_pipeline
-from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary, Summary
 from suffice.errors import ParameterError, TableError
 from suffice.tables.pipeline import Column

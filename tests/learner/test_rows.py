@@ -12,7 +12,7 @@ from suffice.learner.rows import design_matrix, matching_rows
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
-from suffice.tables import sources
+from suffice.tables import batching
 
 FEATURES = ["age", "dose", "ward"]
 
@@ -69,7 +69,7 @@ def test_columns_may_come_in_any_order_and_without_the_label(owners, alone):
 def test_the_size_of_batches_does_not_matter(owners, alone, together, monkeypatch):
     everything = pa.concat_tables(owners)
     whole, all_of_them = match(alone, owners[0]), match(together, everything)
-    monkeypatch.setattr(sources, "BATCH_ROWS", 7)
+    monkeypatch.setattr(batching, "BATCH_ROWS", 7)
     np.testing.assert_array_equal(match(alone, owners[0]), whole)
     np.testing.assert_array_equal(match(together, everything), all_of_them)
 
@@ -109,7 +109,7 @@ def test_too_many_rows_are_refused(owners, alone, extra):
 
 @pytest.mark.parametrize("batch_rows", [1, 59, 60, 61])
 def test_too_many_rows_are_counted_whatever_the_batches(owners, alone, batch_rows, monkeypatch):
-    monkeypatch.setattr(sources, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(batching, "BATCH_ROWS", batch_rows)
     with pytest.raises(ForeignRowsError, match="about 60 rows; 95 were given"):
         match(alone, pa.concat_tables(owners[:2]))
 

@@ -12,11 +12,11 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from suffice.engines.local import fold
+from suffice.engines.engine import fold
 from suffice.errors import TableError
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.source import PublicSource, unlabelled_batches
-from suffice.tables import sources
+from suffice.tables import batching, sources
 
 MAPS = (None, "rff:24", "nystroem:20", "polynomial:2", "pca:3", "whiten:3")
 
@@ -78,7 +78,7 @@ def test_public_numbers_are_a_function_of_the_set_of_rows(table, map_spec, tmp_p
     pipeline = fitted(tmp_path / "first.parquet", map_spec).pipeline
     cases = (("csv", 1_000, 1), ("parquet", 10**6, 50), ("feather", 1_999, 7), ("csv", 10**6, 2))
     for k, (kind, batch_rows, parts) in enumerate(cases):
-        monkeypatch.setattr(sources, "BATCH_ROWS", batch_rows)
+        monkeypatch.setattr(batching, "BATCH_ROWS", batch_rows)
         path = tmp_path / (f"{k}.{kind}" if parts == 1 else f"folder{k}")
         write(labelled.take(rng.permutation(labelled.num_rows)), path, kind, parts, rng)
         assert public_numbers(path, map_spec=map_spec) == expected, (kind, batch_rows, parts)

@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 
 from builders import clinic_table
 from suffice.errors import TableError
-from suffice.tables import sources
+from suffice.tables import batching
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import open_table
 
@@ -65,7 +65,7 @@ def test_neither_the_order_of_rows_nor_their_batches_matter(order, cuts):
 
 def test_the_size_of_batches_does_not_matter(monkeypatch):
     whole = hash_of(clinic_table(100))
-    monkeypatch.setattr(sources, "BATCH_ROWS", 7)
+    monkeypatch.setattr(batching, "BATCH_ROWS", 7)
     assert hash_of(clinic_table(100)) == whole
 
 
@@ -264,7 +264,7 @@ def test_an_ordered_hash_is_no_unordered_one_but_knows_it():
     assert digest_of(table).unordered() == hash_of(table)
 
 
-def test_ordered_rows_merge_in_their_order_until_a_part_has_let_go_of_them(monkeypatch):
+def test_ordered_rows_merge_in_their_order_unless_they_come_first():
     table = clinic_table(20)
     first, second = ordered_of(table.slice(0, 8)), ordered_of(table.slice(8))
     first.merge(second)
@@ -272,8 +272,9 @@ def test_ordered_rows_merge_in_their_order_until_a_part_has_let_go_of_them(monke
     swapped = ordered_of(table.slice(8))
     swapped.merge(ordered_of(table.slice(0, 8)))
     assert swapped.result() != first.result()
-    monkeypatch.setattr("suffice.tables.rowhash._MOST_HELD", 64)
-    large = ordered_of(table.slice(8))
-    with pytest.raises(TableError, match="too large for a hash of rows in order"):
-        ordered_of(table.slice(0, 8)).merge(large)
-    large.merge(ordered_of(table.slice(0, 2)))  # as the first of several it still goes on
+    leading = ordered_of(table.slice(0, 8))
+    leading.lead()
+    with pytest.raises(TableError, match="rows that come first cannot follow others"):
+        ordered_of(table.slice(8)).merge(leading)
+    leading.merge(ordered_of(table.slice(8)))
+    assert leading.result() == first.result()

@@ -11,7 +11,7 @@ import numpy as np
 from suffice.audit.case import CHEAP, FEW, SOME, Case, as_it_is, claim, half, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
-from suffice.engines.local import fold
+from suffice.engines.engine import fold
 from suffice.owner.operator.exact import ExactSums
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.shaping import Shape, whitening

@@ -5,7 +5,7 @@ A neighbour has other records of one party: one of them changed, all, or none le
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +18,6 @@ from suffice.audit.case import FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.audit.whole import outputs_of
-from suffice.engines.local import fold
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import parameter_radius, parameter_step
 from suffice.owner.parties.mechanism import PrivateEnsemble
@@ -102,7 +101,8 @@ class _Trained:
     def integers(self, data: DataSet) -> np.ndarray:
         """Return what noise is added to, after training and summing."""
         procedure = self.procedure(data)
-        exact = fold(procedure.public.batches(), procedure.accumulator(identified=False))
+        make = partial(procedure.accumulator, identified=False)
+        exact = self.source(data).fold(procedure.public.parts(), make)
         return procedure.integers(exact.result().total)
 
     def distance(self, one: DataSet, two: DataSet) -> float:

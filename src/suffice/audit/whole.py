@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from zlib import crc32
@@ -9,7 +10,6 @@ from zlib import crc32
 import numpy as np
 
 from suffice.audit.public_part.shown import Shown, noisy_arrays, public_part
-from suffice.engines.local import fold
 from suffice.owner.mechanism import Mechanism
 from suffice.owner.source import Source
 from suffice.release.artifact import Release
@@ -30,11 +30,13 @@ def repeated_releases(
     public = mechanism.public(source)
     procedure = mechanism.choose(public)
 
+    parts = procedure.parts(public)
+
     def read() -> Any:
-        return fold(public.batches(), procedure.accumulator(identified=False))
+        return source.fold(parts, partial(procedure.accumulator, identified=False))
 
     late = procedure.draws_while_reading
-    first = fold(public.batches(), procedure.identifier()) if late else read()
+    first = source.fold(parts, procedure.identifier) if late else read()
     promised = procedure.guarantees(first)
     return [procedure.draw(read() if late or read_again else first, promised) for _ in range(times)]
 

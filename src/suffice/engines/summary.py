@@ -19,7 +19,15 @@ from suffice.kernels import moments as kernel
 from suffice.tables.columns import is_categorical, numeric_columns
 from suffice.tables.rowhash import RowDigest, RowLanes
 
-__all__ = ["ColumnMoments", "Moments", "PublicSummary", "RowSample", "Sample", "Summary"]
+__all__ = [
+    "ColumnMoments",
+    "Moments",
+    "PublicSummary",
+    "RowSample",
+    "Sample",
+    "SampleLimit",
+    "Summary",
+]
 
 _MOST_CATEGORIES = 1000
 _MOST_ROWS = 20_000
@@ -98,6 +106,22 @@ class Sample:
     weights: np.ndarray
 
 
+class SampleLimit:
+    """A key that no row of the final sample exceeds; parts that are read at a time share it.
+
+    Each part lowers it to the last key of a full sample of its own rows. More rows only lower the
+    last key of a sample, so that a row above the limit can be let go of anywhere: the limit saves
+    work, and decides nothing. Two threads may lower it at once; the higher value is a limit too.
+    """
+
+    def __init__(self) -> None:
+        self.key = int(np.iinfo(np.uint64).max)
+
+    def lower(self, key: int) -> None:
+        """Lower the limit, if this is lower."""
+        self.key = min(self.key, key)
+
+
 class RowSample:
     """Keeps the different rows of smallest key, each with its count; an accumulator.
 
@@ -107,23 +131,23 @@ class RowSample:
     alone (docs/known-holes.md). It keeps rows, and so is for public ones.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, limit: SampleLimit | None = None) -> None:
         self._schema = schema
+        self._limit = SampleLimit() if limit is None else limit
         self._most = max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_CELLS // len(schema.names)))
-        self._limit = np.iinfo(np.uint64).max
         self._keys = np.empty(0, dtype=np.uint64)
         self._weights = np.empty(0, dtype=np.int64)
         self._rows: list[pa.RecordBatch] = []
 
     def update(self, batch: pa.RecordBatch, keys: np.ndarray) -> None:
         """Take in rows and their keys."""
-        near = np.flatnonzero(keys <= self._limit)
+        near = np.flatnonzero(keys <= np.uint64(self._limit.key))
         if not len(near):
             return
         different, first, weights = np.unique(keys[near], return_index=True, return_counts=True)
         few = slice(self._most)  # of one batch no more can be among them in the end
         if len(different) >= self._most:
-            self._limit = min(self._limit, different[self._most - 1])
+            self._limit.lower(int(different[self._most - 1]))
         self._add(different[few], weights[few], [batch.take(pa.array(near[first[few]]))])
 
     def merge(self, other: "RowSample") -> None:
@@ -146,7 +170,7 @@ class RowSample:
         self._rows = kept.take(pa.array(first[: self._most])).combine_chunks().to_batches()
         self._keys, self._weights = keys[: self._most], weights[: self._most]
         if len(self._keys) == self._most:
-            self._limit = self._keys[-1]
+            self._limit.lower(int(self._keys[-1]))
 
     def result(self) -> Sample:
         """Return the sample."""
@@ -173,10 +197,16 @@ class Summary:
 class PublicSummary:
     """Computes a `Summary` in one pass; an accumulator over record batches.
 
-    ``declared`` names columns of numbers that are categories all the same.
+    ``declared`` names columns of numbers that are categories all the same; ``limit`` is shared by
+    parts that are read at a time.
     """
 
-    def __init__(self, schema: pa.Schema, declared: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        declared: frozenset[str] = frozenset(),
+        limit: SampleLimit | None = None,
+    ) -> None:
         self._declared = declared
         self._coded = [n for n in schema.names if _is_coded(schema, n, declared)]
         self._numeric = [n for n in schema.names if n not in self._coded]
@@ -184,7 +214,7 @@ class PublicSummary:
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in self._coded}
         self._lanes = RowLanes(schema, schema.names)
         self._digest = RowDigest(schema.names)
-        self._sample = RowSample(schema)
+        self._sample = RowSample(schema, limit)
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Take in one batch that has every column of the schema."""

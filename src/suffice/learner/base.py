@@ -10,8 +10,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from suffice.engines.engine import fold
 from suffice.engines.fitting import fit_pipeline
-from suffice.engines.local import fold
 from suffice.engines.summary import PublicSummary
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.learner.rows import design_matrix

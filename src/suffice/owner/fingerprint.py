@@ -14,7 +14,6 @@ from suffice.tables.rowhash import RowDigest, RowLanes
 
 __all__ = ["CellFingerprint", "LabelFingerprint"]
 
-_MOST_HELD = 2**21  # codes that can still be appended to those of another part
 _TRUTHS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 
 
@@ -36,32 +35,42 @@ class LabelFingerprint:
             name: _words([*spelled, f"{name.partition(SPELT_AS)[0]} none"])  # code -1 is the last
             for name, spelled in spellings.items()
         }
-        self._digests = {name: hashlib.sha256() for name in spellings}
-        self._held: list[np.ndarray] = []  # the last codes: the first ones, where there are few
-        self._size, self._begun, self._outside = 0, False, 0
+        self._digests: dict[str, Any] | None = None  # of rows that come first alone
+        self._held: list[np.ndarray] = []
+        self._held_as = np.min_scalar_type(-len(classes))  # a byte a row crosses a cluster
+        self._outside = 0
+
+    def lead(self) -> None:
+        """Say that no rows come before these: from now on no code is held."""
+        self._digests = self._hashed()
+        self._held = []
 
     def update(self, codes: np.ndarray) -> None:
         """Take in the class codes of the next rows; -1 is a label of no class."""
-        self._held.append(codes.astype(np.int32))
-        self._size += len(codes)
         self._outside += int(np.count_nonzero(codes < 0))
-        if self._size > _MOST_HELD:
-            self._digests = self._hashed()
-            self._held, self._size, self._begun = [], 0, True
+        if self._digests is None:
+            self._held.append(codes.astype(self._held_as))
+        else:
+            self._hash(self._digests, codes)
 
     def merge(self, other: "LabelFingerprint") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
-        if other._begun:
-            raise TableError("a part is too large for a hash of labels in order; read in one pass.")
+        if other._digests is not None:
+            raise TableError("rows that come first cannot follow others; merge parts in order.")
         for codes in other._held:
             self.update(codes)
 
-    def _hashed(self) -> dict[str, Any]:
-        """Return the digests with the codes that are held."""
-        digests = {name: digest.copy() for name, digest in self._digests.items()}
+    def _hash(self, digests: Mapping[str, Any], codes: np.ndarray) -> None:
         for name, digest in digests.items():
-            for codes in self._held:
-                digest.update(self._words[name][codes].tobytes())
+            digest.update(self._words[name][codes].tobytes())
+
+    def _hashed(self) -> dict[str, Any]:
+        """Return the states of SHA-256 after all codes so far."""
+        if self._digests is not None:
+            return {name: digest.copy() for name, digest in self._digests.items()}
+        digests = {name: hashlib.sha256() for name in self._words}
+        for codes in self._held:
+            self._hash(digests, codes)
         return digests
 
     @property
@@ -85,6 +94,10 @@ class CellFingerprint:
         self._rows = RowDigest(features, ordered=True)
         names = "\0".join(sorted(features)).encode()
         self._name = f"cells-1 {hashlib.sha256(names).hexdigest()[:32]}"
+
+    def lead(self) -> None:
+        """Say that no rows come before these."""
+        self._rows.lead()
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Take in the next rows."""

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from suffice.errors import TableError
 from suffice.owner.fingerprint import LabelFingerprint
 from suffice.owner.mechanism import Procedure
 from suffice.owner.public_rows import PublicRows, PublicTable
@@ -56,6 +57,10 @@ class LabelStatistic(Protocol):
         """Return the name of the public rows."""
 
     @property
+    def public_rows(self) -> str:
+        """The hash that the public rows have in any order."""
+
+    @property
     def fingerprint(self) -> dict[str, bytes]:
         """What identifies the private labels."""
 
@@ -70,13 +75,14 @@ L = TypeVar("L", bound=LabelStatistic)
 class LabelledPass(ABC):
     """Takes in public rows with their labels; names both, and lets a subclass keep what it needs.
 
-    An accumulator. Merged passes must be about rows that follow each other.
+    An accumulator. Merged passes must be about rows that follow each other. It knows the layout of
+    the table, and not the table: on a cluster it travels to the rows.
     """
 
     ordered = False
 
     def __init__(self, public: PublicRows, classes: Classes) -> None:
-        self.public, self.classes = public, classes
+        self.pipeline, self.classes = public.pipeline, classes
         features = public.roles.features
         self._lanes = RowLanes(public.table.schema, features)
         self._rows = RowDigest(features, ordered=self.ordered)
@@ -89,9 +95,14 @@ class LabelledPass(ABC):
             and pipeline.map is None
         )
 
+    def lead(self) -> None:
+        """Say that no rows come before these."""
+        self._rows.lead()
+        self._labels.lead()
+
     def update(self, batch: LabelledBatch) -> None:
         """Take in rows under their labels, and fingerprint both."""
-        pipeline, start = self.public.pipeline, 0
+        pipeline, start = self.pipeline, 0
         for part in narrow_batches(batch.rows, len(pipeline.outputs)):
             columns = pipeline.encoded(part)
             self._take(columns, batch.codes[start : start + part.num_rows])
@@ -120,6 +131,11 @@ class LabelledPass(ABC):
     def row_set(self, found_at: str | None) -> RowSet:
         """Return the name of the public rows."""
         return RowSet(self._rows.count, self._rows.result(), found_at)
+
+    @property
+    def public_rows(self) -> str:
+        """The hash that the public rows have in any order."""
+        return self._rows.unordered()
 
     @property
     def fingerprint(self) -> dict[str, bytes]:
@@ -169,6 +185,16 @@ class LabelProcedure(Procedure[L], Generic[L]):
     def shown(self) -> Iterable[str]:
         """What the guarantee calls public."""
         return ("the feature columns of every row", "the number of rows", "the class list")
+
+    def check(self, exact: L) -> None:
+        """Raise if there are no rows, or others than those that the pipeline was fitted on."""
+        super().check(exact)
+        summary = self.public.rows.summary
+        if summary is not None and exact.public_rows != summary.rows_hash:
+            raise TableError(
+                "the rows of the table changed while it was read; nothing was charged. Release from"
+                " a copy that nobody writes to."
+            )
 
     def report(self, exact: L) -> OwnerReport | None:
         """Return how many labels are of no class, where that is no error."""

@@ -16,10 +16,11 @@ statistic is made in a second one, after the debit, on the owner's own machine.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from suffice.engines.local import Accumulator, fold
+from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
 from suffice.errors import ParameterError, TableError
 from suffice.options import Group, check_choices, values
 from suffice.owner.classes import check_declared, check_features
@@ -70,8 +71,8 @@ class Public(Protocol):
     def shown(self) -> Iterable[str]:
         """The columns that the release takes for public."""
 
-    def batches(self) -> Iterable[Any]:
-        """Yield the private batches that an accumulator takes in; may be called again."""
+    def parts(self) -> Sequence[BatchPart]:
+        """Return the private batches that an accumulator takes in, in parts."""
 
 
 class Exact(Accumulator, Protocol):
@@ -90,15 +91,22 @@ class Procedure(ABC, Generic[E]):
     """One calibrated way to make a release; chosen before anything private is read.
 
     ``kind`` is that of the release. ``draws_while_reading``: noise is drawn row by row, so that
-    rows may be taken in only after they were paid for; the engine cannot be another machine then.
+    rows may be taken in only after they were paid for. ``stays`` says why rows must be taken in one
+    after the other on the owner's own machine, where they must.
     """
 
     kind: ClassVar[str]
     draws_while_reading: ClassVar[bool] = False
+    stays: ClassVar[str] = ""
 
     @abstractmethod
     def accumulator(self, *, identified: bool) -> E:
         """Return an empty statistic; ``identified``: a ledger wants to know the data again."""
+
+    def parts(self, public: Public) -> Sequence[BatchPart]:
+        """Return the private batches in parts; one stream, where they must stay here."""
+        parts = public.parts()
+        return in_one_stream(parts, self.stays) if self.stays else parts
 
     def identifier(self) -> Any:
         """Return what identifies the data in a pass of its own, where `accumulator` draws."""
@@ -202,6 +210,11 @@ class Mechanism(ABC, Generic[P]):
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
     """Return a release: the walk that every mechanism goes through."""
     source.check()
+    with source.running() as opened:
+        return _walk(mechanism, opened, payment)
+
+
+def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
     classes = mechanism.declared_classes()
     if classes is not None:
         check_declared(classes, payment.ledger, payment.dataset, source.label)
@@ -211,17 +224,23 @@ def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) ->
     procedure = mechanism.choose(public)
     identified = payment.ledger is not None
     late = procedure.draws_while_reading
-    first = procedure.identifier() if late else procedure.accumulator(identified=identified)
-    exact = fold(public.batches(), first, source.progress)
+    statistic = partial(procedure.accumulator, identified=identified)
+    parts = procedure.parts(public)
+    exact = source.fold(parts, procedure.identifier if late else statistic)
     procedure.check(exact)
     _tell_owner(procedure.report(exact), source, payment)
     guarantees = payment.stated(procedure.guarantees(exact))
 
     def draw() -> Release:
-        drawn = exact
-        if late:  # noise on every row: only after the debit
-            again = procedure.accumulator(identified=False)
-            drawn = fold(public.batches(), again, source.progress)
+        if not late:
+            return procedure.draw(exact, guarantees)
+        # Noise on every row: only after the debit.
+        drawn = source.fold(parts, partial(procedure.accumulator, identified=True))
+        if procedure.identity(drawn, guarantees) != identity:
+            raise TableError(
+                "the table changed while it was read, after it was paid for; give one that stays as"
+                " it is."
+            )
         return procedure.draw(drawn, guarantees)
 
     identity = procedure.identity(exact, guarantees)

@@ -1,7 +1,8 @@
 """The public side of an owner's table: rows that everybody may see, and their pipeline."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.engines.fitting import fit_pipeline
-from suffice.engines.local import fold
-from suffice.engines.summary import PublicSummary, Summary
+from suffice.engines.opening import Computing
+from suffice.engines.summary import PublicSummary, SampleLimit, Summary
 from suffice.errors import ParameterError
 from suffice.options import Group, lists_by_column, option, preprocessing_option
-from suffice.owner.source import LabelledBatch, PublicSource, labelled_batches
+from suffice.owner.source import LabelledPart, PublicSource, labelled_parts, rows_parts
 from suffice.release.codec import load
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.labels import Classes
@@ -36,7 +37,6 @@ __all__ = [
 
 
 _SAMPLE = 5000  # rows enough for second moments
-Progress = Callable[[int], None] | None
 
 # Declared once for all mechanisms that map rows; each makes its own field of them.
 MISSING: dict[str, Any] = {
@@ -62,12 +62,16 @@ PIPELINE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class PublicRows:
-    """A table whose features are public, the pipeline for them, and a summary if there is one."""
+    """A table whose features are public, the pipeline for them, and a summary if there is one.
+
+    ``computing`` says where its rows are read.
+    """
 
     table: Table
     roles: Roles
     pipeline: Pipeline
     summary: Summary | None = None
+    computing: Computing = field(default_factory=Computing)
 
     @property
     def _declared(self) -> frozenset[str]:
@@ -79,7 +83,8 @@ class PublicRows:
 
         Which rows, and in which order, no order or split of the table changes.
         """
-        summary = self.summary or public_summary(self.table, self.roles.features, self._declared)
+        features, declared = self.roles.features, self._declared
+        summary = self.summary or public_summary(self.table, features, declared, self.computing)
         sample = summary.sample
         picked = evenly_spaced(sample.weights, min(_SAMPLE, summary.rows))
         return self.pipeline.transform(sample.rows.take(pa.array(picked))), summary.rows
@@ -103,9 +108,10 @@ class PublicTable:
         """Where others find the rows."""
         return self.source.found_at
 
-    def batches(self) -> Iterator[LabelledBatch]:
-        """Yield the rows with their private labels."""
-        return labelled_batches(self.rows.table, self.rows.roles, self.classes, self.source)
+    def parts(self, bags: np.ndarray | None = None) -> Sequence[LabelledPart]:
+        """Return the rows with their private labels, and with ``bags`` if given, in parts."""
+        rows = self.rows
+        return labelled_parts(rows.table, rows.roles, self.classes, self.source, bags)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,11 +142,15 @@ class Preprocessing:
 
     def public_table(self, source: PublicSource, classes: Classes) -> PublicTable:
         """Return what may be seen of a table with public rows and private labels."""
-        rows = self.read_public(open_public(source), source.label, source.features, source.progress)
+        rows = self.read_public(open_public(source), source.label, source.features, source)
         return PublicTable(rows, classes, source)
 
     def read_public(
-        self, table: Table, label: str | None, features: Sequence[str] | None, progress: Progress
+        self,
+        table: Table,
+        label: str | None,
+        features: Sequence[str] | None,
+        computing: Computing,
     ) -> PublicRows:
         """Read the feature columns once, never the label, and fit the pipeline unless given."""
         if self.pipeline is not None:
@@ -148,14 +158,14 @@ class Preprocessing:
             features = given_features(self.pipeline, features)
         roles = resolve_roles(table.schema, label=label, features=features)
         if self.pipeline is not None:
-            return PublicRows(table, roles, self.pipeline)
+            return PublicRows(table, roles, self.pipeline, computing=computing)
         declared = dict(self.categories or {})
         strange = sorted(set(declared) - set(roles.features))
         if strange:
             raise ParameterError(
                 f"categories are declared for {strange[0]!r}, which is no feature."
             )
-        summary = public_summary(table, roles.features, frozenset(declared), progress)
+        summary = public_summary(table, roles.features, frozenset(declared), computing)
         fitted = fit_pipeline(
             summary,
             roles.features,
@@ -166,7 +176,7 @@ class Preprocessing:
             map_spec=self.map,
         )
         stated = replace(fitted, origin=public_rows(summary.rows_hash))
-        return PublicRows(table, roles, stated, summary)
+        return PublicRows(table, roles, stated, summary, computing)
 
     def _check_settled(self, pipeline: Pipeline) -> None:
         """Raise if something was asked for that the given pipeline decides already."""
@@ -192,11 +202,12 @@ def public_summary(
     table: Table,
     features: Sequence[str],
     declared: frozenset[str],
-    progress: Progress = None,
+    computing: Computing,
 ) -> Summary:
     """Return what one pass over these columns yields; ``declared`` ones are categories."""
     schema = pa.schema([table.schema.field(name) for name in features])
-    return fold(table.batches(features), PublicSummary(schema, declared), progress).result()
+    make = partial(PublicSummary, schema, declared, SampleLimit())
+    return computing.fold(rows_parts(table, features), make).result()
 
 
 def open_public(source: PublicSource) -> Table:

@@ -52,12 +52,14 @@ class BagDigest:
     def __init__(self, schema: pa.Schema, features: Sequence[str], names: BagNames) -> None:
         self._lanes = RowLanes(schema, features)
         self._digest = RowDigest([*features, _HASHED_AS])
+        self._rows = RowDigest(features)
         spelled = pa.record_batch({_HASHED_AS: [str(name) for name in names]})
         self._sets = RowLanes(spelled.schema, [_HASHED_AS]).of(spelled)
 
     def update(self, batch: pa.RecordBatch, codes: np.ndarray) -> None:
         """Take in rows and the codes (rows, r) of their sets."""
         lanes = self._lanes.of(batch)
+        self._rows.update(lanes)
         for column in codes.T:
             inside = column >= 0
             self._digest.update(lanes[:, inside] + self._sets[:, column[inside]])
@@ -65,11 +67,17 @@ class BagDigest:
     def merge(self, other: "BagDigest") -> None:
         """Take in everything that ``other`` has seen."""
         self._digest.merge(other._digest)
+        self._rows.merge(other._rows)
 
     @property
     def count(self) -> int:
         """The number of lines so far."""
         return self._digest.count
+
+    @property
+    def public_rows(self) -> str:
+        """The hash of the rows alone, each of them once."""
+        return self._rows.unordered()
 
     def result(self) -> str:
         """Return ``sha256:...`` of all lines."""

@@ -11,7 +11,9 @@ from threading import Event, Thread
 
 import pyarrow as pa
 
-__all__ = ["equal_batches", "narrow_batches", "read_ahead"]
+__all__ = ["BATCH_ROWS", "equal_batches", "narrow_batches", "read_ahead"]
+
+BATCH_ROWS = 1 << 16  # larger batches cost memory, smaller ones time
 
 _AHEAD = 2  # batches that are read before they are wanted
 _MOST_CELLS = 1 << 22  # of mapped rows that are in memory at once

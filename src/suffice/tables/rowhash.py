@@ -9,6 +9,7 @@ many. It is no defence against somebody who crafts rows on purpose (see docs/kno
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,6 @@ from suffice.tables.sources import Table
 __all__ = ["OrderedHash", "RowDigest", "RowLanes", "hash_rows"]
 
 _MISSING_TEXT = 0x6D697373696E6721
-_MOST_HELD = 2**24  # bytes that can still be appended to those of another part
 
 
 class RowLanes:
@@ -52,40 +52,46 @@ class RowLanes:
 class OrderedHash:
     """Computes SHA-256 of bytes in their order; the hash of a part can be appended to another.
 
-    A part holds its bytes until there are too many of them. From then on it can be the first of
-    several parts, and no other.
+    It holds its bytes until it is appended to the part before, or is said to come first (`lead`).
     """
 
     def __init__(self, prefix: bytes = b"") -> None:
-        self._digest = hashlib.sha256(prefix)
+        self._prefix = prefix
         self._held: list[bytes] = []
-        self._size, self._begun = 0, False
+        self._digest: Any = None  # of the first part alone: a state of SHA-256 cannot be appended
+
+    def lead(self) -> None:
+        """Say that no bytes come before these: from now on none is held."""
+        self._digest = self._hashed()
+        self._held = []
 
     def update(self, data: bytes) -> None:
         """Take in the next bytes."""
-        self._held.append(data)
-        self._size += len(data)
-        if self._size > _MOST_HELD:
-            self._hash_held()
-
-    def _hash_held(self) -> None:
-        for data in self._held:
+        if self._digest is None:
+            self._held.append(data)
+        else:
             self._digest.update(data)
-        self._held, self._size, self._begun = [], 0, True
 
     def merge(self, other: "OrderedHash") -> None:
         """Append the bytes that ``other`` has seen."""
-        if other._begun:
-            raise TableError("a part is too large for a hash of rows in order; read in one pass.")
+        if other._digest is not None:
+            raise TableError("rows that come first cannot follow others; merge parts in order.")
         for data in other._held:
             self.update(data)
 
+    def _hashed(self) -> Any:
+        """Return the state of SHA-256 after all bytes so far."""
+        if self._digest is not None:
+            return self._digest.copy()
+        state = hashlib.sha256(self._prefix)
+        for data in self._held:
+            state.update(data)
+        return state
+
     def digest(self) -> bytes:
         """Return the hash of all bytes so far."""
-        so_far = self._digest.copy()
-        for data in self._held:
-            so_far.update(data)
-        return so_far.digest()
+        result: bytes = self._hashed().digest()
+        return result
 
 
 class RowDigest:
@@ -99,6 +105,11 @@ class RowDigest:
         self._sums = np.zeros(2, dtype=np.uint64)
         self._sequence = OrderedHash(b"rows in order\0") if ordered else None
         self.count = 0
+
+    def lead(self) -> None:
+        """Say that no rows come before these."""
+        if self._sequence is not None:
+            self._sequence.lead()
 
     def update(self, lanes: np.ndarray) -> None:
         """Take in the lanes of a batch of rows."""

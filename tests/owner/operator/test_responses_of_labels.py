@@ -5,12 +5,12 @@ Our own randomness can be seeded, so the statistics below are the same in every 
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from suffice.engines.local import fold
 from suffice.errors import (
     BudgetError,
     DataChangedError,
@@ -51,7 +51,7 @@ def estimates(classes: int, draws: int) -> tuple[np.ndarray, np.ndarray, list]:
     mechanism = operator(classes=classes)
     public = mechanism.public(PublicSource(X, LABELS[classes]))
     procedure = mechanism.choose(public)
-    labels = fold(public.batches(), procedure.accumulator(identified=False))
+    labels = public.source.fold(public.parts(), partial(procedure.accumulator, identified=False))
     promised = procedure.guarantees(labels)
     rows = design_matrix(X, public.rows.pipeline)
     found = [

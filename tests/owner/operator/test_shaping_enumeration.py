@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from suffice.engines.local import fold
+from suffice.engines.engine import fold
 from suffice.owner.operator.exact import ExactSums
 from suffice.owner.operator.shaping import Shape
 from suffice.owner.public_rows import PublicRows

@@ -1,6 +1,7 @@
 """Noisy label proportions: the noise is what was promised, sets that overlap are paid for."""
 
 import math
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from scipy import stats
 
 from builders import assert_noise
-from suffice.engines.local import fold
+from suffice.engines.threads import Threads
 from suffice.errors import (
     BudgetError,
     ForeignRowsError,
@@ -37,6 +38,7 @@ from suffice.privacy.events import Approximate, Gaussian, Laplace
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
+from suffice.tables import batching
 from suffice.tables.bags import read_bags
 from suffice.tables.sources import open_table
 
@@ -70,7 +72,8 @@ def counted(
 ) -> np.ndarray:
     public = asked.public(BagSource(rows, labels, sets))
     procedure = asked.choose(public)
-    return fold(public.batches(), procedure.accumulator(identified=False)).result()
+    make = partial(procedure.accumulator, identified=False)
+    return Threads().fold(public.parts(), make).result()
 
 
 # --- what leaves
@@ -564,7 +567,5 @@ def test_the_trade_between_skew_and_noise_has_a_middle():
 
 def test_counts_over_several_batches_are_those_of_one(monkeypatch):
     """The rows arrive in pieces; sets are found by the position of a row."""
-    from suffice.tables import sources
-
-    monkeypatch.setattr(sources, "BATCH_ROWS", 128)
+    monkeypatch.setattr(batching, "BATCH_ROWS", 128)
     np.testing.assert_array_equal(counted(mechanism(), X, Y, BAGS), EXACT)

@@ -18,7 +18,7 @@ from suffice.audit.public_part.neighbours import Neighbours, neighbours
 from suffice.audit.public_part.releasing import Command, by_command, in_process, repeated_draws
 from suffice.audit.public_part.shown import Shown, frozen_cells
 from suffice.errors import SufficeError, UnprotectedError
-from suffice.tables import csv_files, sources
+from suffice.tables import batching, csv_files
 
 __all__ = ["Difference", "Pair", "Verdict", "check_pair", "check_public_part"]
 
@@ -165,12 +165,12 @@ def _on_its_own(
 @contextmanager
 def _cut(batch: int, block: int) -> Iterator[None]:
     """Read tables in batches of so many rows, and CSV in blocks of so many bytes."""
-    usual = sources.BATCH_ROWS, csv_files.BLOCKS
-    sources.BATCH_ROWS, csv_files.BLOCKS = batch, (block, *usual[1])
+    usual = batching.BATCH_ROWS, csv_files.BLOCKS
+    batching.BATCH_ROWS, csv_files.BLOCKS = batch, (block, *usual[1])
     try:
         yield
     finally:
-        sources.BATCH_ROWS, csv_files.BLOCKS = usual
+        batching.BATCH_ROWS, csv_files.BLOCKS = usual
 
 
 def _differing(one: Shown, two: Shown, *, refused: bool) -> Iterator[str]:

@@ -36,7 +36,7 @@ class ExactSums(LabelledPass):
         if self.shape is None:
             return
         for first in range(0, columns.shape[1], _SHAPED_ROWS):
-            rows = self.public.pipeline.finished(columns[:, first : first + _SHAPED_ROWS])
+            rows = self.pipeline.finished(columns[:, first : first + _SHAPED_ROWS])
             norms = self.shape.norms(np.rint(rows.T / self.step))
             self._shaped = np.maximum(self._shaped, norms)
 
@@ -49,7 +49,7 @@ class ExactSums(LabelledPass):
     @property
     def sensitivity(self) -> Sensitivity:
         """How far one label moves the integers that noise is added to, from public rows alone."""
-        width = len(self.public.pipeline.outputs)
+        width = len(self.pipeline.outputs)
         reach, dimension = self._sums.reach, width * self._columns
         # A changed label moves mu by 2x/m, or two columns of M by x/m each (docs/errata.md).
         factor = label_change(len(self.classes))
@@ -98,7 +98,7 @@ class ExactLabels(LabelledPass):
 
     def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
         if not np.isfinite(columns).all():
-            self.public.pipeline.explain_holes(columns)
+            self.pipeline.explain_holes(columns)
         self._codes.append(codes.astype(np.uint8))
 
     def merge(self, other: Self) -> None:

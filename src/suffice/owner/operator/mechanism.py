@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suffice.engines.local import fold
+from suffice.engines.engine import fold
 from suffice.options import REQUIRED, option, privacy_option
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, make_release

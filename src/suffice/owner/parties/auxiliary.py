@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from suffice.engines.opening import Computing
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError, TableError
 from suffice.options import REQUIRED, data_option, names
@@ -64,7 +65,7 @@ class AuxiliaryRows:
         mapped = Preprocessing(**settings)
         if mapped.clip is None and mapped.pipeline is None:
             mapped = replace(mapped, clip=_CLIP)
-        public = mapped.read_public(_typed(data, mapped.pipeline), None, features, None)
+        public = mapped.read_public(_typed(data, mapped.pipeline), None, features, Computing())
         names = public.roles.features
         blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
         digest = hash_rows(public.table, names, ordered=True)

@@ -2,12 +2,13 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from suffice.engines.engine import Stream
 from suffice.errors import ParameterError
 from suffice.owner.ledger import DatasetCharge
 from suffice.owner.mechanism import Procedure
@@ -49,6 +50,8 @@ _NOT_FITTED = Assumption(
     "declared by the aggregator",
 )
 _AUXILIARY = "the auxiliary rows"
+
+_STAYS = "What parties sent is summed on the aggregator's machine."
 
 
 class PartyExact(Protocol):
@@ -93,9 +96,9 @@ class Round:
 
     shown: ClassVar[tuple[str, ...]] = ()
 
-    def batches(self) -> Iterable[Any]:
-        """Yield what parties sent, or the records of their table."""
-        return self.sent()
+    def parts(self) -> Sequence[Stream]:
+        """Return what parties sent, or the records of their table."""
+        return [Stream(self.sent, _STAYS)]
 
     @property
     def columns(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.engines.local import fold
+from suffice.engines.engine import fold
 from suffice.errors import ParameterError, TableError
 from suffice.models.local import local_classifiers
 from suffice.owner.parties.auxiliary import AuxiliaryRows

@@ -23,6 +23,10 @@ class ExactCounts:
         self._counts = np.zeros(len(bags.names) * len(classes), dtype=np.int64)
         self.count = 0
 
+    def lead(self) -> None:
+        """Say that no rows come before these."""
+        self._labels.lead()
+
     def update(self, batch: LabelledBatch) -> None:
         """Take in rows with their labels and bags."""
         assert batch.bags is not None  # noqa: S101  # for the type checker
@@ -50,6 +54,11 @@ class ExactCounts:
     def row_set(self, found_at: str | None) -> RowSet:
         """Return the name of the public rows with their bags."""
         return RowSet(self._rows.count, self._rows.result(), found_at)
+
+    @property
+    def public_rows(self) -> str:
+        """The hash that the public rows have in any order."""
+        return self._rows.public_rows
 
     @property
     def outside(self) -> int:

@@ -183,7 +183,7 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
             resolve_roles(table.schema, label=source.label, features=features, bag=column)
         unclipped = self.clip is None and self.pipeline is None
         mapped = replace(self, clip=1.0) if unclipped else self
-        rows = mapped.read_public(table, source.label, features, source.progress)
+        rows = mapped.read_public(table, source.label, features, source)
         formed = formed_by_response(source.bags) if isinstance(source.bags, Release) else _UNSEEN
         return BaggedTable(PublicTable(rows, classes, source), bags, formed)
 

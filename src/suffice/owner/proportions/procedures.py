@@ -1,20 +1,19 @@
 """How label proportions leave: counts with noise, and the nearest proportions to them."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from suffice.errors import TableError
 from suffice.models.simplex import nearest_proportions
 from suffice.owner.labelled import Contents, LabelProcedure
 from suffice.owner.proportions.dirichlet import ScaledCounts
 from suffice.owner.proportions.exact import ExactCounts
 from suffice.owner.proportions.noise import CountNoise
 from suffice.owner.public_rows import PublicTable
-from suffice.owner.source import LabelledBatch
+from suffice.owner.source import LabelledPart
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Assumption, Protection
 from suffice.strict_json import canonical
@@ -42,15 +41,9 @@ class BaggedTable:
         """The feature columns: all of them are public."""
         return self.table.shown
 
-    def batches(self) -> Iterator[LabelledBatch]:
-        """Yield the rows with their private labels and their bags."""
-        start, codes = 0, self.bags.codes
-        for batch in self.table.batches():
-            end = start + len(batch)
-            yield replace(batch, bags=codes[start:end])
-            start = end
-        if start != len(codes):
-            raise TableError("the table changed while it was read; give one that stays as it is.")
+    def parts(self) -> Sequence[LabelledPart]:
+        """Return the rows with their private labels and their bags, in parts."""
+        return self.table.parts(self.bags.codes)
 
 
 @dataclass(frozen=True, eq=False)

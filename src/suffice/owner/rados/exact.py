@@ -34,6 +34,12 @@ class RadoPass:
         self._cells = CellFingerprint(self._rows.table.schema, features) if identified else None
         self.count = 0
 
+    def lead(self) -> None:
+        """Say that no rows come before these."""
+        self._labels.lead()
+        if self._cells is not None:
+            self._cells.lead()
+
     def update(self, batch: LabelledBatch) -> None:
         """Take in private rows."""
         self._labels.update(batch.codes)

@@ -1,6 +1,6 @@
 """Rademacher observations: sums of private records over random subsets (Nock et al. 2015)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import Any
@@ -13,10 +13,11 @@ from suffice.owner.rados.pipeline import PrivateRows, PrivateScaling
 from suffice.owner.rados.plan import RadoPlan, plan_private_rows
 from suffice.owner.rados.procedures import RadoProcedure, procedure_for
 from suffice.owner.rados.request import NoisePlace, RadoRequest, RadoUnit, Signs
-from suffice.owner.source import LabelledBatch, Source, labelled_batches
+from suffice.owner.source import LabelledPart, Source, labelled_parts
 from suffice.privacy.calibrate import check_delta, check_promise
 from suffice.privacy.guarantee import Unit
 from suffice.tables.labels import Classes, check_classes
+from suffice.tables.sources import row_count
 
 __all__ = ["Rados", "plan_rados"]
 
@@ -33,9 +34,9 @@ class _PrivateTable:
     given: Source
     shown = ()
 
-    def batches(self) -> Iterator[LabelledBatch]:
-        """Yield the private rows with their labels."""
-        return labelled_batches(self.rows.table, self.rows.roles, self.classes, self.given)
+    def parts(self) -> Sequence[LabelledPart]:
+        """Return the private rows with their labels, in parts."""
+        return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.given)
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
 
     def public(self, source: Source) -> _PrivateTable:
         """Return the table, its pipeline and its number of rows; tells the owner of shared rows."""
-        rows = self.private_rows(source.data, source.label, source.features, source.progress)
+        rows = self._private_rows(source)
         rows.tell_overlap()
         size = _row_count(rows) if source.y is None else len(source.y)
         return _PrivateTable(rows, size, self.declared_classes(), source)
@@ -157,11 +158,13 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
         data: Any,
         label: str | None = None,
         features: Sequence[str] | None = None,
-        progress: Any = None,
     ) -> PrivateRows:
         """Return the private table with its pipeline; reads it only with standardize="rows"."""
+        return self._private_rows(Source(data, label=label, features=features))
+
+    def _private_rows(self, source: Source) -> PrivateRows:
         return self.read_private(
-            Source(data, label=label, features=features, progress=progress),
+            source,
             promised=self.epsilon is not None or bool(self.protect),
             protect=tuple(self.protect or ()),
             boxed=bool(self.attributes),
@@ -213,8 +216,7 @@ def plan_rados(
 
 def _row_count(rows: PrivateRows) -> int:
     """Return how many rows there are: a number that every guarantee takes as public."""
-    only = rows.roles.label or rows.roles.features[0]
-    return sum(batch.num_rows for batch in rows.table.batches([only]))
+    return row_count(rows.table, rows.roles.label or rows.roles.features[0])
 
 
 def _whole(name: str, value: Any) -> int:

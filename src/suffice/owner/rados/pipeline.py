@@ -7,7 +7,7 @@ that is given says itself where its numbers came from.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from suffice.engines.fitting import fit_pipeline
+from suffice.engines.opening import Computing
 from suffice.errors import ParameterError, TableError
 from suffice.options import ByColumn, option, pair, preprocessing_option, value_or_by_column
 from suffice.owner.overlap import warn_of_shared_rows
@@ -39,7 +40,6 @@ _CODED = (0.0, 1.0)  # the two values of a protected column, unless its range de
 _ROOM = 1 + 2.0**-20  # a box inside its norm bound, whatever floats round
 
 Range = tuple[float, float]
-Progress = Callable[[int], None] | None
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class PrivateScaling:
         roles = resolve_roles(table.schema, label=label, features=features)
         ranges = self._ranges(table.schema, roles, protect)
         pipeline, scaled_by = self._pipeline(
-            table, roles, ranges, promised=promised, progress=source.progress
+            table, roles, ranges, promised=promised, computing=source
         )
         public = self._public_table() if scaled_by == "public" else None
         made = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
@@ -267,25 +267,25 @@ class PrivateScaling:
         ranges: Mapping[str, Range],
         *,
         promised: bool,
-        progress: Progress,
+        computing: Computing,
     ) -> tuple[Pipeline, str]:
         """Return the pipeline, its norm bound still open, and where it came from."""
         if self.pipeline is not None:
             return self.pipeline, "given"
         wanted = self._wanted(promised=promised)
         if not isinstance(wanted, str) or wanted not in {"rows", "none", "declared"}:
-            fitted, row_hash = self._fitted(self._public_table(), roles, progress)
+            fitted, row_hash = self._fitted(self._public_table(), roles, computing)
             return replace(fitted, origin=public_rows(row_hash)), "public"
         if wanted == "rows":
-            fitted, _ = self._fitted(table, roles, progress)
+            fitted, _ = self._fitted(table, roles, computing)
             return replace(fitted, origin=PRIVATE_ROWS), "rows"
         return self._declared(table.schema, roles, ranges, scaled=wanted != "none"), "declared"
 
-    def _fitted(self, table: Table, roles: Roles, progress: Progress) -> tuple[Pipeline, str]:
+    def _fitted(self, table: Table, roles: Roles, computing: Computing) -> tuple[Pipeline, str]:
         """Return the pipeline of a table's columns, and their hash; its label is never read."""
         resolve_roles(table.schema, features=roles.features)
         declared = dict(self.categories or {})
-        summary = public_summary(table, roles.features, frozenset(declared), progress)
+        summary = public_summary(table, roles.features, frozenset(declared), computing)
         fitted = fit_pipeline(
             summary, roles.features, categories=declared, missing=self.missing, clip=self.clip
         )

@@ -57,6 +57,7 @@ class RadoProcedure(Procedure[RadoPass]):
     """
 
     kind = "rados"
+    stays = "Rados are summed on the owner's machine: their secret signs are drawn there."
     mechanism: str
     step = 0.0
 

@@ -40,6 +40,12 @@ class PrivateCells:
         self._labels, self._cells = LabelFingerprint(classes), cells
         self._parts: list[Cells] = []
 
+    def lead(self) -> None:
+        """Say that no records come before these."""
+        self._labels.lead()
+        if self._cells is not None:
+            self._cells.lead()
+
     def update(self, batch: LabelledBatch) -> None:
         """Take in records with their labels."""
         records = batch.rows

@@ -1,7 +1,7 @@
 """How records leave: every cell through the noise that was declared for it."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from suffice.owner.mechanism import Procedure
 from suffice.owner.publish import PrivateIdentity
 from suffice.owner.responses.exact import PrivateCells
 from suffice.owner.responses.records import DeclaredRecords
-from suffice.owner.source import LabelledBatch, Source, labelled_batches
+from suffice.owner.source import LabelledPart, Source, labelled_parts
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
 from suffice.strict_json import canonical
@@ -32,9 +32,9 @@ class DeclaredTable:
     given: Source
     shown = ()
 
-    def batches(self) -> Iterator[LabelledBatch]:
-        """Yield the private records with their labels."""
-        return labelled_batches(self.table, self.roles, self.classes, self.given)
+    def parts(self) -> Sequence[LabelledPart]:
+        """Return the private records with their labels, in parts."""
+        return labelled_parts(self.table, self.roles, self.classes, self.given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,10 @@ class RandomisedRecords(Procedure[PrivateCells]):
     """Whole records, every cell through the noise that was declared for it."""
 
     kind = "responses"
+    stays = (
+        "A release of randomised records is made from every private cell, and all of them would"
+        " have to travel to the owner's machine."
+    )
     public: DeclaredTable
     delta: float
 

@@ -1,0 +1,157 @@
+"""What every engine is: it folds the parts of a table into one accumulator, and keeps no row.
+
+    total = empty; for each part in order: total.merge(empty updated with the part's batches)
+
+Accumulators are monoids of exact numbers, so that the total has the same bits however parts are
+cut, whichever worker reads them, and in whatever order workers finish. Parts are merged in their
+order, for statistics that have one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+from suffice.errors import ParameterError
+
+__all__ = [
+    "Accumulator", "BatchPart", "Engine", "Leading", "Progress", "Run", "Stream", "fold",
+    "in_one_stream", "make_leading", "runs_of",
+]  # fmt: skip
+
+Progress = Callable[[int], None] | None
+_MOST_RUN_ROWS = 1 << 22  # of one task: bounds what a statistic of rows in order holds
+_RUNS_PER_WORKER = 4  # so that one slow worker does not keep the others waiting
+
+
+class Accumulator(Protocol):
+    """A monoid over batches: merging the halves equals one pass over the whole.
+
+    It may be updated anywhere (a thread, a dask worker, a spark task) and merged in any tree, of
+    neighbours if it has an order. It never writes, logs or keeps a row that is not part of its
+    result. It can be copied and pickled, before and after it has seen batches.
+    """
+
+    def update(self, batch: Any) -> None:
+        """Take in one batch."""
+
+    def merge(self, other: Self) -> None:
+        """Take in everything that ``other`` has seen."""
+
+    def result(self) -> Any:
+        """Return the statistic of all that was seen."""
+
+
+@runtime_checkable
+class Leading(Protocol):
+    """An accumulator of rows in order, which can let go of them once nothing comes before."""
+
+    def lead(self) -> None:
+        """Say that no rows come before these: they need not be held for a merge."""
+
+
+class BatchPart(Protocol):
+    """Batches that follow each other, and that one worker can read on its own.
+
+    ``rows`` is their number, None if that is known only after they were read. ``stays`` says why
+    they can be read in this process alone; it is empty if they can be read elsewhere.
+    """
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, or None."""
+
+    @property
+    def stays(self) -> str:
+        """Why the rows are read in this process alone, or nothing."""
+
+    def batches(self) -> Iterable[Any]:
+        """Yield the batches; may be called again."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Batches that are read one after the other, in this process; ``stays`` says why."""
+
+    read: Callable[[], Iterable[Any]]
+    stays: str
+    rows: int | None = None
+
+    def batches(self) -> Iterable[Any]:
+        """Yield the batches."""
+        return self.read()
+
+
+def in_one_stream(parts: Sequence[BatchPart], why: str) -> list[BatchPart]:
+    """Return the same batches as one part that stays in this process."""
+    return [Stream(lambda: chain.from_iterable(part.batches() for part in parts), why)]
+
+
+Run = tuple[BatchPart, ...]
+A = TypeVar("A", bound=Accumulator)
+
+
+class Engine(ABC):
+    """Where passes over rows run. ``name`` is its name in commands."""
+
+    name: str
+
+    @abstractmethod
+    def fold(
+        self, parts: Sequence[BatchPart], make: Callable[[], A], progress: Progress = None
+    ) -> A:
+        """Return an accumulator that has taken in every batch of all parts.
+
+        ``make`` returns an empty one. ``progress`` is given the number of rows done, again and
+        again. The first error in the order of the parts is raised, whichever came first in time.
+        """
+
+    def close(self) -> None:  # noqa: B027  # most have started nothing
+        """Let go of what this engine has started; others' clusters and sessions stay."""
+
+    def check_movable(self, parts: Sequence[BatchPart]) -> None:
+        """Raise if some part can be read in this process alone."""
+        for part in parts:
+            if part.stays:
+                raise ParameterError(
+                    f"{part.stays} So the {self.name} engine cannot be used; leave --engine out"
+                    " (Python: engine='threads')."
+                )
+
+
+def fold(batches: Iterable[Any], accumulator: A, progress: Progress = None) -> A:
+    """Update ``accumulator`` with every batch and return it; ``progress`` is told the rows done."""
+    for batch in batches:
+        accumulator.update(batch)
+        if progress is not None:
+            progress(len(batch))
+    return accumulator
+
+
+def make_leading(make: Callable[[], A]) -> A:
+    """Return an empty accumulator that no rows come before."""
+    total = make()
+    if isinstance(total, Leading):
+        total.lead()
+    return total
+
+
+def runs_of(parts: Sequence[BatchPart], workers: int) -> Iterator[Run]:
+    """Yield the parts in their order, joined to runs of neighbours that one task reads.
+
+    There are about four runs a worker. No run of several parts has more than 4 million rows.
+    """
+    known = [part.rows for part in parts if part.rows is not None]
+    share = sum(known) // (workers * _RUNS_PER_WORKER) + 1
+    most, rows = min(share, _MOST_RUN_ROWS), 0
+    run: list[BatchPart] = []
+    for part in parts:
+        size = most if part.rows is None else part.rows
+        if run and rows + size > most:
+            yield tuple(run)
+            run, rows = [], 0
+        run.append(part)
+        rows += size
+    if run:
+        yield tuple(run)

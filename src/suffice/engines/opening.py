@@ -1,0 +1,74 @@
+"""Which engine a pass runs on: by name, with how many workers, or an open one."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from suffice.engines.engine import A, BatchPart, Engine, Progress
+from suffice.engines.threads import Threads
+from suffice.errors import ParameterError
+from suffice.options import computing_option
+
+__all__ = ["Computing", "EngineName", "open_engine"]
+
+
+class EngineName(StrEnum):
+    """The engines by their names."""
+
+    THREADS = "threads"
+    DASK = "dask"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """Where passes over rows run; the released bytes do not depend on it.
+
+    ``engine`` is a name, or in Python also an open engine, a dask ``Client`` or a ``SparkSession``.
+    ``progress`` is given the number of rows done, again and again.
+    """
+
+    engine: Any = computing_option(
+        "threads",
+        "Where rows are read: threads of this process, a dask cluster or spark.",
+        choices=EngineName,
+    )
+    workers: int | None = computing_option(
+        None, "Number of workers. Default: one for each core, or those of the cluster."
+    )
+    scheduler: str | None = computing_option(
+        None,
+        "Address of a running cluster, for example tcp://127.0.0.1:8786 or spark://host:7077.",
+    )
+    progress: Progress = field(default=None)
+
+    def fold(self, parts: Sequence[BatchPart], make: Callable[[], A]) -> A:
+        """Return an accumulator that has taken in every batch of all parts."""
+        with self.running() as here:
+            return here.engine.fold(parts, make, self.progress)
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Yield the same with an open engine; what was started for it ends with the block."""
+        if isinstance(self.engine, Engine):
+            yield self
+            return
+        engine = open_engine(self.engine, self.workers, self.scheduler)
+        try:
+            yield replace(self, engine=engine)
+        finally:
+            engine.close()
+
+
+def open_engine(engine: Any, workers: int | None = None, scheduler: str | None = None) -> Engine:
+    """Return an open engine of this name, or on a cluster or session that somebody else runs."""
+    if isinstance(engine, Engine):
+        return engine
+    name = engine if isinstance(engine, str) else type(engine).__module__.partition(".")[0]
+    if name == "threads":
+        if scheduler is not None:
+            raise ParameterError("--scheduler is for --engine dask or spark; threads have none.")
+        return Threads(workers)
+    raise ParameterError(f"there is no engine {name!r}; there are {', '.join(EngineName)}.")

@@ -1,0 +1,95 @@
+"""The engine of this process: a pool of threads, each of which reads a run of parts."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from threading import Event, Lock
+from typing import Any
+
+from suffice.engines.engine import (
+    A,
+    BatchPart,
+    Engine,
+    Progress,
+    Run,
+    fold,
+    make_leading,
+    runs_of,
+)
+from suffice.errors import ParameterError
+
+__all__ = ["Threads", "usable_cores"]
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use, as numba counts them."""
+    from numba import config  # takes a while to import
+
+    return int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]  # set as it is imported
+
+
+class Threads(Engine):
+    """Folds parts in ``workers`` threads, as many as there are cores unless given.
+
+    Kernels and readers release the interpreter's lock. Memory is bounded: each thread holds the
+    batches that it reads, and at most twice as many runs as threads wait to be merged.
+    """
+
+    name = "threads"
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise ParameterError(f"workers must be at least 1; got {workers}.")
+        self.workers = workers or usable_cores()
+
+    def fold(
+        self, parts: Sequence[BatchPart], make: Callable[[], A], progress: Progress = None
+    ) -> A:
+        """Return an accumulator that has taken in every batch of all parts."""
+        runs = list(runs_of(parts, self.workers)) if self.workers > 1 else []
+        total = make_leading(make)
+        if len(runs) < 2:  # nothing to share out: one accumulator, nothing to merge
+            batches = chain.from_iterable(part.batches() for part in parts)
+            return fold(batches, total, progress)
+        for done in self._in_order(runs, make, progress):
+            total.merge(done)
+        return total
+
+    def _in_order(
+        self, runs: Sequence[Run], make: Callable[[], A], progress: Progress
+    ) -> Iterator[A]:
+        """Yield the accumulators of runs in the order of the runs."""
+        stopped, lock = Event(), Lock()
+
+        def tell(rows: int) -> None:
+            if progress is not None:
+                with lock:
+                    progress(rows)
+
+        def read(run: Run) -> A:
+            batches = chain.from_iterable(part.batches() for part in run)
+            return fold(_until(stopped, batches), make(), tell)
+
+        waiting: deque[Future[A]] = deque()
+        rest = iter(runs)
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="suffice") as pool:
+            try:
+                for run in rest:
+                    waiting.append(pool.submit(read, run))
+                    if len(waiting) >= 2 * self.workers:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                stopped.set()
+                for future in waiting:
+                    future.cancel()
+
+
+def _until(stopped: Event, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield batches until somebody else has failed."""
+    for batch in batches:
+        if stopped.is_set():
+            return
+        yield batch
