@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from suffice.errors import ParameterError
 from suffice.learner.rows import matching_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.learner.weak.moments import OperatorEstimate
+from suffice.models.rows import WeightedRows, as_weighted
 from suffice.release.artifact import Release
 
 __all__ = ["Supervised", "combined"]
@@ -17,11 +19,19 @@ __all__ = ["Supervised", "combined"]
 
 @dataclass(frozen=True, eq=False)
 class Supervised:
-    """Mapped rows, the operator of their labels, and the weights of rows (None: all alike)."""
+    """Mapped rows, the operator of their labels, and the weights of rows (None: all alike).
 
-    rows: np.ndarray
+    The rows are a matrix, or `WeightedRows`, which have their weights and need not be in memory.
+    """
+
+    rows: np.ndarray | WeightedRows
     estimate: OperatorEstimate
     weights: np.ndarray | None = None
+
+    @cached_property
+    def weighted(self) -> WeightedRows:
+        """The rows with their weights."""
+        return as_weighted(self.rows, self.weights)
 
 
 def combined(releases: Sequence[Release], X: Any) -> Supervised:
@@ -53,11 +63,11 @@ def combined(releases: Sequence[Release], X: Any) -> Supervised:
     )
 
 
-def _error(rows: np.ndarray, estimate: OperatorEstimate) -> float:
+def _error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float:
     """Return the trace of C + S/m per column."""
     width = rows.shape[1]
     columns = 1 if estimate.operator.ndim == 1 else estimate.operator.shape[1]
-    sampling = float(np.mean(np.sum(rows**2, axis=1))) / (len(rows) * columns)
+    sampling = as_weighted(rows).mean_square / (len(rows) * columns)
     return float(estimate.noise.along(np.eye(width)).sum()) + sampling
 
 

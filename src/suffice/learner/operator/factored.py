@@ -197,14 +197,13 @@ class FactoredClassifier(LinearModel):
         loss, operator = loss_named(self.loss), known.estimate.operator
         make = partial(
             FactoredProblem,
-            known.rows,
-            weights=known.weights,
+            known.weighted,
             penalty=penalty_named(self.penalty),
             intercept=self.pipeline_.intercept > 0,
         )
         if operator.ndim == 1:
             return [make(operator=operator, loss=loss)]
-        mean = np.average(known.rows, axis=0, weights=known.weights)
+        mean = known.weighted.mean
         # Every row is in one class: M 1 = mean x is public, and what noise adds to it is known.
         operator = operator - ((operator.sum(axis=1) - mean) / operator.shape[1])[:, None]
         if loss.joint:
@@ -272,13 +271,13 @@ class FactoredClassifier(LinearModel):
     @property
     def risk_(self) -> float:
         """The estimated risk on fresh labels of the same rows; not below zero where none is."""
-        risk = self._known_evidence.risk()[0]
+        risk = self._known_evidence.risk[0]
         return max(risk, 0.0) if loss_named(self.loss).steepest else risk
 
     @property
     def risk_interval_(self) -> np.ndarray:
         """The interval of the risk at 95 %; not below zero where the loss is not."""
-        ends = interval(*self._known_evidence.risk(), 0.95)
+        ends = interval(*self._known_evidence.risk, 0.95)
         return np.maximum(ends, 0.0) if loss_named(self.loss).steepest else ends
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -325,7 +324,7 @@ def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
     energy = columns * float(noise.diagonal(width).sum())
     if energy <= _NOISY * float(np.sum(problem.operator**2)):
         return problem
-    nearest = project(problem.rows, problem.operator, weights=problem.weights)
+    nearest = project(problem.weighted, problem.operator)
     alone = problem.penalty.name == "none"
     return problem.with_operator(nearest.shrunk() if alone else nearest.operator)
 
@@ -339,7 +338,7 @@ def _column_noise(known: Supervised) -> Covariance:
     operator, noise = known.estimate.operator, known.estimate.noise
     if operator.ndim == 1:
         return noise
-    mean = np.average(known.rows, axis=0, weights=known.weights)
+    mean = known.weighted.mean
     right = np.allclose(operator.sum(axis=1), mean, rtol=0, atol=_RIGHT * np.abs(mean).max())
     columns = operator.shape[1]
     return noise.scaled(columns / (columns - 1)) if right else noise
