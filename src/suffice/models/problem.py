@@ -190,9 +190,7 @@ class FactoredProblem:
         absolute, squared = self._penalty_weights(lam)
         if not (absolute.any() or squared.any()):
             self._check_minimiser()
-        begin, metric = start, None
-        if start is None:
-            begin, metric = self._near(lam, squared, max(tol, _SAMPLE_TOL), max_iter)
+        begin, metric = self._near(lam, tol, max_iter) if start is None else (start, None)
         if absolute.any():
             risk = partial(self._smooth_risk, squared=squared)
             return minimise_with_1norm(risk, absolute, begin, tol, max_iter)
@@ -200,7 +198,7 @@ class FactoredProblem:
         common = self._common_part(squared)
         function = Curved(
             lambda theta: self._risk_between_classes(theta, common, squared),
-            lambda theta: self._hessian_roots(_centred(theta) + common, squared),
+            lambda theta: self.hessian_roots(_centred(theta) + common, squared),
             price,
         )
         found = minimise(function, begin, tol, max_iter, metric)
@@ -212,21 +210,24 @@ class FactoredProblem:
         return self.weighted.shape[1] * self.operator.size <= _LARGEST_METRIC
 
     def _near(
-        self, lam: float, squared: np.ndarray, tol: float, max_iter: int
+        self, lam: float, tol: float, max_iter: int
     ) -> tuple[np.ndarray, list[np.ndarray] | None]:
-        """Return where to begin: at the minimiser on a sample of the rows, and its metric.
+        """Return where to begin: at the minimiser on a sample of the rows, with its metric.
 
-        Of few rows the sample is all of them: then that is zero, and no metric.
+        The metric is that of a risk without a 1-norm. Of few rows in memory the sample is the rows
+        themselves: then nothing is known, and the start is zero.
         """
-        small, zero = self.on_sample(), np.zeros(self.operator.shape)
-        if small is self or not squared.any():
-            return zero, None
+        small, (absolute, squared) = self.on_sample(), self._penalty_weights(lam)
+        if small is self or not (absolute.any() or squared.any()):
+            return np.zeros(self.operator.shape), None
+        if len(small.weighted) < len(self.weighted):
+            tol = max(tol, _SAMPLE_TOL)
         try:
             near = small.solve(lam, tol=tol, max_iter=max_iter).parameters
         except OptimisationError:  # all rows may still have what a sample of them has not
-            return zero, None
-        smooth = self.penalty.smooth and self._has_metric
-        return near, small._hessian_roots(near, squared) if smooth else None
+            return np.zeros(self.operator.shape), None
+        smooth = not absolute.any() and self._has_metric
+        return near, small.hessian_roots(near, squared) if smooth else None
 
     def _check_minimiser(self) -> None:
         """Raise if nothing minimises the risk without a penalty."""
@@ -255,8 +256,11 @@ class FactoredProblem:
         value, gradient = self._smooth_risk(_centred(parameters) + common, squared)
         return value, _centred(gradient)
 
-    def _hessian_roots(self, parameters: np.ndarray, squared: np.ndarray) -> list[np.ndarray]:
-        """Return the upper Cholesky factor of each column's block of the Hessian."""
+    def hessian_roots(self, parameters: np.ndarray, squared: np.ndarray) -> list[np.ndarray]:
+        """Return the upper Cholesky factor of each column's block of the Hessian.
+
+        ``squared`` are the weights of the squared penalty, of the parameters' shape.
+        """
         blocks = self.weighted.grams(parameters, _ColumnCurves(self.loss))
         extras = squared.reshape(len(squared), -1)
         return [_root(block, extra) for block, extra in zip(blocks, extras.T, strict=True)]
@@ -273,4 +277,3 @@ def _root(block: np.ndarray, extra: np.ndarray) -> np.ndarray:
     """Return R with R^T R = block + diag(extra), the diagonal raised where that is singular."""
     block = block + np.diag(extra + 1e-12 * (1 + block.diagonal().max()))
     return np.asarray(cholesky(block, check_finite=False))
-

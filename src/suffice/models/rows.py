@@ -97,12 +97,18 @@ class WeightedRows(ABC):
 
 
 class MatrixRows(WeightedRows):
-    """Rows as a matrix in memory; ``given`` are their weights, None where all are alike."""
+    """Rows as a matrix in memory; ``given`` are their weights, None where all are alike.
 
-    def __init__(self, matrix: np.ndarray, given: np.ndarray | None = None) -> None:
+    Every ``stride``-th row is in the sample. Rows in other coordinates keep that of their origin.
+    """
+
+    def __init__(
+        self, matrix: np.ndarray, given: np.ndarray | None = None, stride: int | None = None
+    ) -> None:
         _check_weights(given, len(matrix))
         self.matrix, self.given = matrix, given
         self.shape = (matrix.shape[0], matrix.shape[1])
+        self._stride = sample_stride(self.shape) if stride is None else stride
         self._weights = np.full(len(matrix), 1 / len(matrix)) if given is None else given
 
     @property
@@ -134,13 +140,13 @@ class MatrixRows(WeightedRows):
     @cached_property
     def sample(self) -> "MatrixRows":
         """Every so many-th row, or all of them."""
-        stride = sample_stride(self.shape)
+        stride = self._stride
         if stride == 1:
             return self
         given = None
         if self.given is not None:
             given = self.given[::stride] / self.given[::stride].sum()
-        return MatrixRows(np.ascontiguousarray(self.matrix[::stride]), given)
+        return MatrixRows(np.ascontiguousarray(self.matrix[::stride]), given, 1)
 
     def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
         """Return the sum of g and X^T slopes."""
@@ -165,7 +171,7 @@ class MatrixRows(WeightedRows):
 
     def turned(self, basis: np.ndarray) -> "MatrixRows":
         """Return the rows B^T x_i."""
-        return MatrixRows(np.ascontiguousarray(self.matrix @ basis), self.given)
+        return MatrixRows(np.ascontiguousarray(self.matrix @ basis), self.given, self._stride)
 
     def times_moment(self, vector: np.ndarray) -> np.ndarray:
         """Return S times a vector, without S, which is dear where rows are wide."""
@@ -173,12 +179,10 @@ class MatrixRows(WeightedRows):
 
     def last(self) -> "MatrixRows":
         """Return the last coordinate of each row alone."""
-        return MatrixRows(self.matrix[:, -1:], self.given)
+        return MatrixRows(self.matrix[:, -1:], self.given, self._stride)
 
 
-def as_weighted(
-    rows: np.ndarray | WeightedRows, weights: np.ndarray | None = None
-) -> WeightedRows:
+def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = None) -> WeightedRows:
     """Return a matrix with the weights of its rows as one object; such an object as it is."""
     if not isinstance(rows, WeightedRows):
         return MatrixRows(rows, weights)

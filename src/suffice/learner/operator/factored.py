@@ -11,6 +11,8 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from suffice.engines.opening import Computing
+from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.operator.bounds import NoiseBounds
@@ -134,12 +136,24 @@ class FactoredClassifier(LinearModel):
         return self._fit_operator(known)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit_release(self, release: Release | Sequence[Release], X: Any) -> "FactoredClassifier":
-        """Learn from one release, or several owners', and the public rows they belong to."""
+    def fit_release(
+        self, release: Release | Sequence[Release], X: Any, **computing: Any
+    ) -> "FactoredClassifier":
+        """Learn from one release, or several owners', and the public rows they belong to.
+
+        Rows that do not fit into memory stay in their files (`suffice.learner.streaming`), and are
+        read again for each sum over them; ``computing`` (``engine``, ``workers``, ``scheduler``,
+        ``progress``) says where.
+        """
         releases = (release,) if isinstance(release, Release) else tuple(release)
-        known = combined(releases, X)
-        self._learn_from(releases)
-        return self._fit_operator(known)
+        where = Computing(**computing)
+        with where.running() as here:
+            known = combined(releases, X, here)
+            self._learn_from(releases)
+            self._fit_operator(known)
+        if isinstance(known.rows, StreamedRows):  # intervals need further passes
+            known.rows.run_on(where)
+        return self
 
     @one_blas_thread()
     def _fit_operator(self, known: Supervised) -> "FactoredClassifier":
