@@ -19,6 +19,7 @@ from suffice.engines.score_sums import (
 )
 from suffice.errors import TableError
 from suffice.models.rows import Curves, MatrixRows, Slopes, WeightedRows, sample_stride
+from suffice.models.threads import one_blas_thread
 from suffice.tables.pieces import pieces_parts
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import Table
@@ -77,7 +78,8 @@ class OwnersTable:
     def _fold(self, make: Callable[[], _P], owners: range, values: np.ndarray | None = None) -> _P:
         columns = [column.name for column in self.pipeline.columns]
         parts = pieces_parts(self.table, columns, self.ends, owners, values)
-        return self.computing.fold(parts, make)
+        with one_blas_thread():  # each worker is one already
+            return self.computing.fold(parts, make)
 
 
 class StreamedRows(WeightedRows):

@@ -78,7 +78,7 @@ class FactoredProblem:
     the last coordinate is one, and never pays a 1-norm.
     """
 
-    rows: np.ndarray | WeightedRows
+    rows: Any  # a matrix, or WeightedRows
     operator: np.ndarray
     loss: LinearOddLoss | None
     weights: np.ndarray | None = None
