@@ -31,6 +31,7 @@ class Bench(NamedTuple):
 BENCHMARKS = {
     "mean_operator": Bench("mean_operator"),
     "public_pass": Bench("public_pass", ()),
+    "streamed_fit": Bench("streamed_fit"),
     "startup": Bench("startup", ()),
     "engines": Bench("engines", ()),
     "response": Bench("response"),

@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from builders import clinic_table
+from builders import clinic_table, rado_release
+from suffice.learner import streaming
 
 
 @pytest.mark.parametrize(("epsilon", "doubtful"), [("0.001", True), ("100", False)])
@@ -19,3 +21,20 @@ def test_a_model_that_may_know_nothing_says_so(suffice, tmp_path, monkeypatch, e
     told = json.loads(suffice(*fit, "--json"))
     assert (told["risk_interval"][1] >= told["risk_of_knowing_nothing"]) == doubtful
     assert told["risk"] >= 0
+
+
+def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(clinic_table(400), "clinic.parquet")
+    words = ("clinic.parquet", "--label", "sick", "--epsilon", "3", "--no-ledger")
+    suffice("release", "mean-operator", *words, "-o", "r.suffice")
+    fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice")
+    plain = json.loads(suffice(*fit, "--json"))
+    monkeypatch.setattr(streaming, "_MOST_HELD", 0)
+    streamed = json.loads(suffice(*fit, "--json", "--engine", "threads", "--workers", "2"))
+    assert streamed["lam"] == plain["lam"]
+    assert streamed["risk"] == pytest.approx(plain["risk"], abs=1e-8)
+    assert "threads have none" in suffice(*fit, "--scheduler", "tcp://127.0.0.1:1", code=2)
+    rado_release(np.ones((4, 3)), rows=10).save("sums.suffice")
+    unused = ("fit", "sums.suffice", "--workers", "2", "-o", "n.suffice")
+    assert "--workers" in suffice(*unused, code=2)

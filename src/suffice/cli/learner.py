@@ -7,7 +7,7 @@ import typer
 
 from suffice.cli import options
 from suffice.cli.checks import check_outputs, refuse_unused
-from suffice.cli.output import say, show_json, show_pairs, show_table
+from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.errors import ParameterError, TableError
 from suffice.plain_text import listed, name
 
@@ -47,6 +47,9 @@ def fit(
         str, typer.Option(help="Weight of the penalty, for example 0.01; auto: from the release.")
     ] = "auto",
     lam: Annotated[str | None, typer.Option(hidden=True)] = None,  # its former name
+    engine: options.Engine = None,
+    workers: options.Workers = None,
+    scheduler: options.Scheduler = None,
     json: options.Json = False,
 ) -> None:
     """Learn a classifier from releases and the public rows that they belong to."""
@@ -59,6 +62,9 @@ def fit(
         "penalty": None if penalty == "l2" else penalty,
         "loss": loss,
         "lam": _weight(lam or penalty_weight),
+        "engine": None if engine is None else engine.value,
+        "workers": workers,
+        "scheduler": scheduler,
     }
     learning = learners.learning_from(loaded[0].kind)
     unused = {
@@ -66,9 +72,11 @@ def fit(
         for option in learning.unused(rows or None, given)
     }
     refuse_unused(f"to what is learnt from {loaded[0].kind}", unused)
-    model = learning.fit(loaded, _rows(rows), given)
-    learners.release_of(model).save(output)
-    report = learning.report(model)
+    with progress("reading") as tell:
+        told = {"progress": tell} if "progress" in learning.options(given) else {}
+        model = learning.fit(loaded, _rows(rows), given | told)
+        learners.release_of(model).save(output)
+        report = learning.report(model)
     if json:
         show_json({"written": str(output), **report.values})
     else:

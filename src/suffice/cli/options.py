@@ -6,9 +6,13 @@ from typing import Annotated
 
 import typer
 
-from suffice.options import REQUIRED, output_option
+from suffice.engines.opening import Computing, EngineName
+from suffice.options import REQUIRED, options_of, output_option
 
-__all__ = ["Json", "Label", "LedgerPath", "Output", "OutputFile", "SigningKey", "TablePath"]
+__all__ = [
+    "Engine", "Json", "Label", "LedgerPath", "Output", "OutputFile", "Scheduler", "SigningKey",
+    "TablePath", "Workers",
+]  # fmt: skip
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 TablePath = Annotated[
@@ -18,6 +22,10 @@ Label = Annotated[str, typer.Option(help="The private column.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.")]
 SigningKey = Annotated[Path | None, typer.Option("--sign", help="Sign with this private key.")]
+_COMPUTING = options_of(Computing)
+Engine = Annotated[EngineName | None, typer.Option(help=_COMPUTING["engine"].help)]
+Workers = Annotated[int | None, typer.Option(help=_COMPUTING["workers"].help)]
+Scheduler = Annotated[str | None, typer.Option(help=_COMPUTING["scheduler"].help)]
 
 
 @dataclass(frozen=True, kw_only=True)

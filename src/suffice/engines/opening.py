@@ -44,6 +44,11 @@ class Computing:
     )
     progress: Progress = field(default=None)
 
+    @property
+    def here(self) -> bool:
+        """Whether rows are read in this process."""
+        return self.engine == EngineName.THREADS or isinstance(self.engine, Threads)
+
     def fold(self, parts: Sequence[BatchPart], make: Callable[[], A]) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
         with self.running() as here:

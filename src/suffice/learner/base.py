@@ -14,7 +14,7 @@ from suffice.engines.engine import fold
 from suffice.engines.fitting import fit_pipeline
 from suffice.engines.summary import PublicSummary
 from suffice.errors import CorruptFileError, ParameterError, TableError
-from suffice.learner.rows import design_matrix
+from suffice.learner.rows import design_matrix, mapped_batches
 from suffice.learner.sklearn_names import OwnErrors
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
@@ -72,10 +72,12 @@ class Learner(OwnErrors):
 
     def _mapped(self, X: Any) -> np.ndarray:
         """Return new rows mapped; a category that was not declared counts as none."""
+        return design_matrix(self._new_rows(X), self.pipeline_, unknown="zero")
+
+    def _new_rows(self, X: Any) -> Any:
+        """Return new rows as they came; plain ones are checked to be as those that were learnt."""
         check_is_fitted(self)
-        if not self.releases_:
-            X = validate_data(self, X, dtype=np.float64, reset=False)
-        return design_matrix(X, self.pipeline_, unknown="zero")
+        return X if self.releases_ else validate_data(self, X, dtype=np.float64, reset=False)
 
     def _from_fit(self, name: str, what: str) -> Any:
         """Return an attribute that a fit leaves, and a model that was loaded lacks."""
@@ -102,8 +104,15 @@ class LinearModel(ClassifierMixin, Learner):
         return self._plain_rows(X), codes
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return scores: one per row for two classes, one per row and class for more."""
-        return self._mapped(X) @ self.coef_
+        """Return scores: one per row for two classes, one per row and class for more.
+
+        Rows are read batch by batch, and their scores alone are held.
+        """
+        batches = mapped_batches(self._new_rows(X), self.pipeline_, unknown="zero")
+        scores = [np.ascontiguousarray(rows) @ self.coef_ for rows in batches]
+        if not scores:
+            raise TableError("the table has no rows.")
+        return np.concatenate(scores)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row."""

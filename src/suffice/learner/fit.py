@@ -16,6 +16,7 @@ from suffice.plain_text import listed
 from suffice.release.artifact import Release
 
 __all__ = [
+    "PASSES",
     "Learning",
     "Report",
     "fit",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 Options = Mapping[str, Any]
+# Where passes over public rows run (`suffice.engines.opening.Computing`).
+PASSES = ("engine", "workers", "scheduler", "progress")
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,10 @@ class Learning:
     """Describes what is learnt from releases of one kind.
 
     ``estimator`` makes the learner from the options that were given, and ``options`` names those
-    that mean something, given the others. ``rows``: whether it needs the public rows that the
-    releases belong to. ``report`` says what is known of the fitted model. A kind that no classifier
-    learns from has no estimator and says ``instead`` what does.
+    that mean something, given the others; those of `PASSES` say where public rows are read.
+    ``rows``: whether it needs the public rows that the releases belong to. ``report`` says what is
+    known of the fitted model. A kind that no classifier learns from has no estimator and says
+    ``instead`` what does.
     """
 
     estimator: Callable[[Options], Any] | None = None
@@ -74,8 +78,11 @@ class Learning:
             raise ParameterError(self.instead)
         if self.rows and rows is None:
             raise ParameterError("these releases belong to public rows: give them with --rows.")
-        learner = self.estimator(_given(options))
-        return learner.fit_release(releases, rows) if self.rows else learner.fit_release(releases)
+        known = _given(options)
+        passes = {name: known.pop(name) for name in PASSES if name in known}
+        learner = self.estimator(known)
+        given = (releases, rows) if self.rows else (releases,)
+        return learner.fit_release(*given, **passes)
 
 
 def _given(options: Options) -> dict[str, Any]:
@@ -86,7 +93,9 @@ def fit(releases: Release | Sequence[Release], rows: Any = None, **options: Any)
     """Return the classifier of one release or several owners', by the learner of their kind.
 
     ``rows`` are the public rows they belong to, where the kind needs them; ``options`` (loss,
-    penalty, lam and whatever else the kind has) are None where its own default will do.
+    penalty, lam and whatever else the kind has) are None where its own default will do. Of the
+    kinds that need rows, ``engine``, ``workers`` and ``scheduler`` say where rows are read that do
+    not fit into memory.
     """
     several = [releases] if isinstance(releases, Release) else list(releases)
     if not several:
@@ -263,7 +272,7 @@ def _of_votes(options: Options) -> Any:
     return VoteClassifier(**options) if "estimator" in options else _of_operator(options)
 
 
-_OPERATOR = Learning(_of_operator, lambda _: ("loss", "penalty", "lam"), rows=True)
+_OPERATOR = Learning(_of_operator, lambda _: ("loss", "penalty", "lam", *PASSES), rows=True)
 _LEARNING: dict[str, Learning] = {
     "mean-operator": _OPERATOR,
     "label-responses": _OPERATOR,

@@ -6,25 +6,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from suffice.engines.score_sums import mapped_rows
 from suffice.errors import CorruptFileError, ForeignRowsError, ParameterError, TableError
 from suffice.release.artifact import Release, RowSet
 from suffice.release.kinds import kind_named
 from suffice.tables.bags import BagDigest, Bags
+from suffice.tables.batching import narrow_batches
 from suffice.tables.columns import resolve_roles
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import Table, open_table
 
-__all__ = ["design_matrix", "mapped_bags", "mapped_batches", "matching_bags", "matching_rows"]
+__all__ = [
+    "OwnerHashes", "design_matrix", "mapped_bags", "mapped_batches", "matching_bags",
+    "matching_rows", "opened",
+]  # fmt: skip
 
 
 def mapped_batches(
     data: Any, pipeline: Pipeline, *, unknown: str = "error"
 ) -> Iterator[np.ndarray]:
     """Yield the mapped rows of ``data`` batch by batch."""
-    table, names = _opened(data, pipeline)
+    table, names = opened(data, pipeline)
     for batch in table.batches(names):
-        yield pipeline.transform(batch, unknown=unknown)
+        for narrow in narrow_batches(batch, len(pipeline.outputs)):
+            yield pipeline.transform(narrow, unknown=unknown)
 
 
 def design_matrix(data: Any, pipeline: Pipeline, *, unknown: str = "error") -> np.ndarray:
@@ -42,11 +48,10 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
     within one owner's rows the order matters only where a release says something about each row.
     """
     pipeline = releases[0].pipeline
-    table, names = _opened(data, pipeline)
+    table, names = opened(data, pipeline)
     stream = _Stream(table.batches(names))
     lanes = RowLanes(table.schema, names)
-    owners = sum(len(release.parts) for release in releases)
-    seen: set[str] = set()
+    hashes = OwnerHashes(releases)
     blocks: list[np.ndarray] = []
     for release in releases:
         mapped: list[np.ndarray] = []
@@ -54,24 +59,43 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
             digest = RowDigest(names, ordered=kind_named(release.kind).ordered)
             for batch in stream.take(part.rows.count):
                 digest.update(lanes.of(batch))
-                mapped.append(_mapped(batch, pipeline))
-            _check(digest, part.rows, owners)
-            if digest.unordered() in seen:  # hashes with and without an order do not compare
-                raise ParameterError("two of the releases are about the same rows; give others.")
-            seen.add(digest.unordered())
+                mapped.append(mapped_rows(batch, pipeline))
+            hashes.check(digest, part.rows)
         blocks.append(np.ascontiguousarray(np.vstack(mapped)))
-    extra = stream.remaining()
-    if extra:
-        total = sum(release.rows for release in releases)
-        raise ForeignRowsError(f"the release is about {total} rows; {total + extra} were given.")
+    hashes.check_extra(stream.remaining())
     return blocks
+
+
+class OwnerHashes:
+    """Compares the rows of each owner with those that the releases name, owner by owner."""
+
+    def __init__(self, releases: Sequence[Release]) -> None:
+        self._owners = sum(len(release.parts) for release in releases)
+        self._total = sum(release.rows for release in releases)
+        self.unordered: list[str] = []
+
+    def check(self, digest: RowDigest, rows: RowSet) -> None:
+        """Raise unless these are the rows of the next owner, and nobody else's."""
+        _check(digest, rows, self._owners)
+        name = digest.unordered()  # hashes with and without an order do not compare
+        if name in self.unordered:
+            raise ParameterError("two of the releases are about the same rows; give others.")
+        self.unordered.append(name)
+
+    def check_extra(self, extra: int) -> None:
+        """Raise if there are rows behind those of the last owner."""
+        if extra:
+            total = self._total
+            raise ForeignRowsError(
+                f"the release is about {total} rows; {total + extra} were given."
+            )
 
 
 def mapped_bags(
     data: Any, pipeline: Pipeline, bags: Bags
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield mapped rows and the code of their bag, batch by batch; once for each bag of a row."""
-    for batch, codes in _with_bags(*_opened(data, pipeline), bags):
+    for batch, codes in _with_bags(*opened(data, pipeline), bags):
         yield from _bag_by_bag(pipeline.transform(batch), codes)
 
 
@@ -83,7 +107,7 @@ def matching_bags(
     Bags have names, so that the rows of several owners come in any order. That they are the ones
     is known, and the error raised, after the last of them.
     """
-    table, names = _opened(data, release.pipeline)
+    table, names = opened(data, release.pipeline)
     sizes = release.arrays["sizes"]
     strange = np.flatnonzero(bags.sizes != sizes)
     if len(strange):
@@ -96,7 +120,7 @@ def matching_bags(
     for batch, codes in _with_bags(table, names, bags):
         for owner, digest in enumerate(digests):
             digest.update(batch, np.where(owners[codes] == owner, codes, -1))
-        yield from _bag_by_bag(_mapped(batch, release.pipeline), codes)
+        yield from _bag_by_bag(mapped_rows(batch, release.pipeline), codes)
     for digest, part in zip(digests, release.parts, strict=True):
         _check(digest, part.rows, owners=1)
 
@@ -127,20 +151,12 @@ def _owners(release: Release) -> np.ndarray:
     return owners
 
 
-def _opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
+def opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
+    """Return a table, and the names of the columns that a pipeline reads of it."""
     table = open_table(data)
     names = tuple(column.name for column in pipeline.columns)
     resolve_roles(table.schema, features=names)
     return table, names
-
-
-def _mapped(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
-    try:
-        return pipeline.transform(batch)
-    except TableError as error:
-        raise ForeignRowsError(
-            f"these are not the rows that the release was computed on: {error}"
-        ) from None
 
 
 def _check(digest: RowDigest | BagDigest, rows: RowSet, owners: int) -> None:

@@ -10,6 +10,7 @@ so that g, the even part, needs rows and no labels. Softmax is the same for more
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -63,6 +64,11 @@ class LinearOddLoss:
     def curvature(self) -> float:
         """g''(0), of H = lam I + g''(0) S."""
         return float(self.second(np.zeros(1))[0])
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Let a loss of this package travel to other processes by its name."""
+        known = LOSSES.get(self.name) is self
+        return (loss_named, (self.name,)) if known else super().__reduce__()
 
     def __call__(self, margins: np.ndarray) -> np.ndarray:
         """Return the loss at each margin y <theta, x>."""

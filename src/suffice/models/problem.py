@@ -1,18 +1,19 @@
 """The factored problem: public rows, a mean operator, a loss, a penalty; its risk and minimiser."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky
 from scipy.special import softmax
 
-from suffice.errors import ParameterError
+from suffice.errors import OptimisationError, ParameterError
 from suffice.kernels.margins import softmax_slopes
-from suffice.models.gram import gram
 from suffice.models.losses import LinearOddLoss
 from suffice.models.penalties import PENALTIES, Penalty
+from suffice.models.rows import MatrixRows, WeightedRows, as_weighted
 from suffice.models.solvers import Curved, Solution, minimise, minimise_with_1norm
 from suffice.models.threads import one_blas_thread
 from suffice.models.zonotope import why_no_minimiser
@@ -21,22 +22,50 @@ __all__ = ["FactoredProblem", "Solution"]
 
 _LARGEST_HESSIAN = 4000
 _LARGEST_METRIC = 2**25  # entries of the Hessian's blocks that the solver may hold
+_SAMPLE_TOL = 1e-5  # of a start; a sample of rows is farther from all of them than that
 _EVALUATIONS = 24  # d over this many evaluations of the risk cost as much as one Hessian block
 
 
-class _Rows:
-    """What depends on rows and their weights alone, computed once for every operator."""
+@dataclass(frozen=True)
+class _EvenPart:
+    """Computes sum_i w_i g(z_i) and w_i g'(z_i); without a loss g is softmax's log-sum-exp."""
 
-    def __init__(self, rows: np.ndarray, weights: np.ndarray | None) -> None:
-        self.rows = rows
-        self.given = weights
-        self.weights = np.full(len(rows), 1 / len(rows)) if weights is None else weights
+    loss: LinearOddLoss | None
 
-    @cached_property
-    def moment(self) -> np.ndarray:
-        """S = sum_i w_i x_i x_i^T."""
-        rows = self.rows
-        return gram(rows) / len(rows) if self.given is None else gram(rows, self.given)
+    def __call__(self, scores: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        if self.loss is None:
+            return softmax_slopes(scores, weights), scores
+        if self.loss.fused is not None:
+            return self.loss.fused(scores, weights), scores
+        return float(weights @ self.loss.even(scores)), weights * self.loss.slope(scores)
+
+
+@dataclass(frozen=True)
+class _ColumnCurves:
+    """Computes w_i times the second derivative in each score, column by column, at least zero."""
+
+    loss: LinearOddLoss | None
+
+    def __call__(self, scores: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
+        if self.loss is not None:
+            yield np.maximum(weights * self.loss.second(scores), 0)
+            return
+        shares = softmax(scores, axis=1)
+        for share in shares.T:
+            yield weights * share * (1 - share)
+
+
+@dataclass(frozen=True)
+class _PairCurves:
+    """Computes w_i p_k (1 - p_k), then w_i p_k p_j for each j < k, for every k of softmax."""
+
+    def __call__(self, scores: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
+        shares = softmax(scores, axis=1)
+        for k in range(shares.shape[1]):
+            own = weights * shares[:, k]
+            yield own * (1 - shares[:, k])
+            for j in range(k):
+                yield own * shares[:, j]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,23 +73,24 @@ class FactoredProblem:
     """Minimise sum_i w_i g(<theta, x_i>) - <theta, weight x operator> + penalty(theta).
 
     ``operator`` is mu (d,) with weight a/2, or M (d, K) with weight one and softmax's log-sum-exp
-    in the place of g (``loss`` None). ``weights`` w_i of the rows are nonnegative and sum to one;
-    1/m unless given. ``intercept``: the last coordinate is one, and never pays a 1-norm.
+    in the place of g (``loss`` None). ``rows`` are a matrix, whose ``weights`` w_i are nonnegative
+    and sum to one, 1/m unless given; or `WeightedRows`, which need not be in memory. ``intercept``:
+    the last coordinate is one, and never pays a 1-norm.
     """
 
-    rows: np.ndarray
+    rows: Any  # a matrix, or WeightedRows
     operator: np.ndarray
     loss: LinearOddLoss | None
     weights: np.ndarray | None = None
     penalty: Penalty = PENALTIES["l2"]
     intercept: bool = False
-    _shared: Any = field(default=None, repr=False)  # _Rows, from the start
+    weighted: WeightedRows = field(default=None, repr=False)  # type: ignore[assignment]  # below
 
     def __post_init__(self) -> None:
-        shared = self._shared
-        if shared is None or shared.rows is not self.rows or shared.given is not self.weights:
-            _check_weights(self.weights, len(self.rows))
-            object.__setattr__(self, "_shared", _Rows(self.rows, self.weights))
+        shared: Any = self.weighted
+        same = isinstance(shared, MatrixRows) and shared.matrix is self.rows
+        if not (same and shared.given is self.weights):  # else what rows alone decide is shared
+            object.__setattr__(self, "weighted", as_weighted(self.rows, self.weights))
 
     @property
     def operator_weight(self) -> float:
@@ -75,11 +105,19 @@ class FactoredProblem:
     @property
     def moment(self) -> np.ndarray:
         """S = sum_i w_i x_i x_i^T (d, d), computed once for all operators on these rows."""
-        return self._shared.moment
+        return self.weighted.moment
 
     def with_operator(self, operator: np.ndarray) -> "FactoredProblem":
         """Return the same problem for another operator; what the rows alone decide is shared."""
         return replace(self, operator=operator)
+
+    def on_sample(self) -> "FactoredProblem":
+        """Return the same problem on a sample of its rows that is in memory, or on all of them."""
+        return self.on_rows(self.weighted.sample)
+
+    def on_rows(self, rows: WeightedRows) -> "FactoredProblem":
+        """Return the same problem on other rows; where they are the same it is this one."""
+        return self if rows is self.weighted else replace(self, rows=rows, weights=None)
 
     def risk(self, parameters: np.ndarray, lam: float = 0.0) -> tuple[float, np.ndarray]:
         """Return the regularised risk and its gradient (of |theta_j| at zero: zero)."""
@@ -93,20 +131,10 @@ class FactoredProblem:
 
     def _smooth_risk(self, parameters: np.ndarray, squared: np.ndarray) -> tuple[float, np.ndarray]:
         """Return value and gradient of all but the 1-norm (eq. 4 of Patrini et al. 2016)."""
-        scores = self.rows @ parameters
-        even, slopes = self._even_and_slopes(scores)
+        even, slopes = self.weighted.sums(parameters, _EvenPart(self.loss))
         pull = self.operator_weight * self.operator
         value = even - float(np.vdot(parameters, pull - squared / 2 * parameters))
-        return value, self.rows.T @ slopes - pull + squared * parameters
-
-    def _even_and_slopes(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return sum_i w_i g(z_i) and the vector of w_i g'(z_i); the scores may be overwritten."""
-        weights = self._shared.weights
-        if self.loss is None:
-            return softmax_slopes(scores, weights), scores
-        if self.loss.fused is not None:
-            return self.loss.fused(scores, weights), scores
-        return float(weights @ self.loss.even(scores)), weights * self.loss.slope(scores)
+        return value, slopes - pull + squared * parameters
 
     def hessian_product(
         self, parameters: np.ndarray, direction: np.ndarray, lam: float = 0.0
@@ -116,15 +144,15 @@ class FactoredProblem:
         Binary: X^T diag(w g''(z)) X v; softmax: X^T [w (p . (X V) - p <p, X V>)]. The squared
         penalty is in it, a 1-norm has no curvature.
         """
-        moved = self.rows @ direction
-        scores = self.rows @ parameters
+        rows = self.weighted
+        moved, scores = rows.scores(direction), rows.scores(parameters)
         if self.loss is None:
             shares = softmax(scores, axis=1)
             moved = shares * (moved - np.sum(shares * moved, axis=1, keepdims=True))
-            moved *= self._shared.weights[:, None]
+            moved *= rows.weights[:, None]
         else:
-            moved *= self._shared.weights * self.loss.second(scores)
-        return self.rows.T @ moved + self._penalty_weights(lam)[1] * direction
+            moved *= rows.weights * self.loss.second(scores)
+        return rows.combined(moved) + self._penalty_weights(lam)[1] * direction
 
     def hessian(self, parameters: np.ndarray, lam: float = 0.0) -> np.ndarray:
         """Return the Hessian (d, d), or (dK, dK) in the order of ``parameters.ravel()``.
@@ -136,19 +164,15 @@ class FactoredProblem:
             raise ParameterError(
                 f"a Hessian of {squared.size} rows is too large; use hessian_product."
             )
-        scores, weights = self.rows @ parameters, self._shared.weights
         if self.loss is not None:
-            curve = np.maximum(self._curves(scores)[:, 0], 0)
-            return gram(self.rows, curve) + np.diag(squared)
+            return self.weighted.grams(parameters, _ColumnCurves(self.loss))[0] + np.diag(squared)
         width, classes = self.operator.shape
-        shares = softmax(scores, axis=1)
+        found = iter(self.weighted.grams(parameters, _PairCurves()))
         full = np.empty((width, classes, width, classes))
         for k in range(classes):
-            own = weights * shares[:, k]
-            full[:, k, :, k] = gram(self.rows, own * (1 - shares[:, k]))
+            full[:, k, :, k] = next(found)
             for j in range(k):
-                both = gram(self.rows, own * shares[:, j])
-                full[:, k, :, j] = full[:, j, :, k] = -both
+                full[:, k, :, j] = full[:, j, :, k] = -next(found)
         return full.reshape(squared.size, squared.size) + np.diag(squared)
 
     @one_blas_thread()
@@ -164,27 +188,51 @@ class FactoredProblem:
         if self.loss is not None and self.loss.untrainable:
             raise ParameterError(f"the {self.loss.name} loss: {self.loss.untrainable}")
         absolute, squared = self._penalty_weights(lam)
-        begin = np.zeros(self.operator.shape) if start is None else start
         if not (absolute.any() or squared.any()):
             self._check_minimiser()
+        begin, metric = self._near(lam, tol, max_iter) if start is None else (start, None)
         if absolute.any():
             risk = partial(self._smooth_risk, squared=squared)
             return minimise_with_1norm(risk, absolute, begin, tol, max_iter)
-        wide = self.rows.shape[1] * self.operator.size > _LARGEST_METRIC
-        price = max_iter if wide else max(4, self.operator.size // _EVALUATIONS)
+        price = max(4, self.operator.size // _EVALUATIONS) if self._has_metric else max_iter
         common = self._common_part(squared)
         function = Curved(
             lambda theta: self._risk_between_classes(theta, common, squared),
-            lambda theta: self._hessian_roots(_centred(theta) + common, squared),
+            lambda theta: self.hessian_roots(_centred(theta) + common, squared),
             price,
         )
-        found = minimise(function, begin, tol, max_iter)
+        found = minimise(function, begin, tol, max_iter, metric)
         return replace(found, parameters=_centred(found.parameters) + common)
+
+    @property
+    def _has_metric(self) -> bool:
+        """Whether the Hessian's blocks are small enough to be held."""
+        return self.weighted.shape[1] * self.operator.size <= _LARGEST_METRIC
+
+    def _near(
+        self, lam: float, tol: float, max_iter: int
+    ) -> tuple[np.ndarray, list[np.ndarray] | None]:
+        """Return where to begin: at the minimiser on a sample of the rows, with its metric.
+
+        The metric is that of a risk without a 1-norm. Of few rows in memory the sample is the rows
+        themselves: then nothing is known, and the start is zero.
+        """
+        small, (absolute, squared) = self.on_sample(), self._penalty_weights(lam)
+        if small is self or not (absolute.any() or squared.any()):
+            return np.zeros(self.operator.shape), None
+        if len(small.weighted) < len(self.weighted):
+            tol = max(tol, _SAMPLE_TOL)
+        try:
+            near = small.solve(lam, tol=tol, max_iter=max_iter).parameters
+        except OptimisationError:  # all rows may still have what a sample of them has not
+            return np.zeros(self.operator.shape), None
+        smooth = not absolute.any() and self._has_metric
+        return near, small.hessian_roots(near, squared) if smooth else None
 
     def _check_minimiser(self) -> None:
         """Raise if nothing minimises the risk without a penalty."""
         steepest = 1.0 if self.loss is None else self.loss.steepest
-        reason = why_no_minimiser(self.rows, self.operator, weights=self.weights, steepest=steepest)
+        reason = why_no_minimiser(self.weighted, self.operator, steepest=steepest)
         if reason:
             raise ParameterError(f"without a penalty there is no minimiser: {reason}")
 
@@ -196,7 +244,7 @@ class FactoredProblem:
         """
         if self.loss is not None:
             return np.zeros(self.operator.shape)
-        excess = self.operator.sum(axis=1) - self._shared.weights @ self.rows
+        excess = self.operator.sum(axis=1) - self.weighted.mean
         strength = squared.sum(axis=1)
         common = np.divide(excess, strength, out=np.zeros_like(excess), where=strength > 0)
         return np.tile(common[:, None], self.operator.shape[1])
@@ -208,21 +256,14 @@ class FactoredProblem:
         value, gradient = self._smooth_risk(_centred(parameters) + common, squared)
         return value, _centred(gradient)
 
-    def _curves(self, scores: np.ndarray) -> np.ndarray:
-        """Return w_i times the second derivative in each score, of shape (rows, columns)."""
-        if self.loss is None:
-            shares = softmax(scores, axis=1)
-            return self._shared.weights[:, None] * shares * (1 - shares)
-        return (self._shared.weights * self.loss.second(scores))[:, None]
+    def hessian_roots(self, parameters: np.ndarray, squared: np.ndarray) -> list[np.ndarray]:
+        """Return the upper Cholesky factor of each column's block of the Hessian.
 
-    def _hessian_roots(self, parameters: np.ndarray, squared: np.ndarray) -> list[np.ndarray]:
-        """Return the upper Cholesky factor of each column's block of the Hessian."""
-        curves = self._curves(self.rows @ parameters)
+        ``squared`` are the weights of the squared penalty, of the parameters' shape.
+        """
+        blocks = self.weighted.grams(parameters, _ColumnCurves(self.loss))
         extras = squared.reshape(len(squared), -1)
-        return [
-            _root(gram(self.rows, np.maximum(curve, 0)), extra)
-            for curve, extra in zip(curves.T, extras.T, strict=True)
-        ]
+        return [_root(block, extra) for block, extra in zip(blocks, extras.T, strict=True)]
 
 
 def _centred(parameters: np.ndarray) -> np.ndarray:
@@ -236,12 +277,3 @@ def _root(block: np.ndarray, extra: np.ndarray) -> np.ndarray:
     """Return R with R^T R = block + diag(extra), the diagonal raised where that is singular."""
     block = block + np.diag(extra + 1e-12 * (1 + block.diagonal().max()))
     return np.asarray(cholesky(block, check_finite=False))
-
-
-def _check_weights(weights: np.ndarray | None, rows: int) -> None:
-    if weights is None:
-        return
-    if weights.shape != (rows,):
-        raise ParameterError(f"there must be one weight per row; got {weights.shape} for {rows}.")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and abs(weights.sum() - 1) < 1e-9):
-        raise ParameterError("the weights of rows must be nonnegative and sum to one.")

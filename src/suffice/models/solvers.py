@@ -63,13 +63,19 @@ class _Remembered:
         return float(np.abs(self(theta)[1]).max())
 
 
-def minimise(function: Curved, start: np.ndarray, tol: float, max_iter: int) -> Solution:
+def minimise(
+    function: Curved,
+    start: np.ndarray,
+    tol: float,
+    max_iter: int,
+    metric: list[np.ndarray] | None = None,
+) -> Solution:
     """Return where the gradient's largest entry is at most ``tol``; beyond ten times that, raise.
 
-    What floats allow may lie between: the solution states what it reached.
+    What floats allow may lie between: the solution states what it reached. ``metric`` are roots of
+    a Hessian near that at ``start``, where the caller has them.
     """
     risk, at, used = _Remembered(function.risk), start, 0
-    metric: list[np.ndarray] | None = None
     while risk.residual(at) > tol and used < max_iter:
         limit = _Limit(tol, function.price, max_iter - used)
         at, steps, stalled = _descend(risk, at, metric, limit)

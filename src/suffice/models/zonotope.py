@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from suffice.errors import OptimisationError, ParameterError
+from suffice.models.rows import WeightedRows, as_weighted
 from suffice.models.simplex import nearest_proportions
 
 __all__ = ["Projection", "project", "why_no_minimiser"]
@@ -42,7 +43,7 @@ class Projection:
 
 
 def project(
-    rows: np.ndarray,
+    rows: np.ndarray | WeightedRows,
     operator: np.ndarray,
     *,
     weights: np.ndarray | None = None,
@@ -56,20 +57,21 @@ def project(
     C of the noise (its diagonal (d,), or A (d, r) with C = A A^T; a factor changes nothing), by
     accelerated projected gradient over the labels with restarts. With z the point
     found and r = mu - z, gap = max_{s in Z} <r, s> - <r, z> bounds the squared distance from z to
-    the exact projection: sqrt(gap) is at most ``tol`` times ||mu||, or an error says so.
+    the exact projection: sqrt(gap) is at most ``tol`` times ||mu||, or an error says so. The labels
+    are held in memory, also where the rows are not.
     """
-    weights = np.full(len(rows), 1 / len(rows)) if weights is None else weights
-    seen, target = _whitened(rows, operator, metric)
+    weighted = as_weighted(rows, weights)
+    seen, target = _whitened(weighted, operator, metric)
     size = float(np.linalg.norm(target))
     gap = np.inf
-    for labels, missing, gap in _steps(seen, target, weights, max_iter):
+    for labels, missing, gap in _steps(seen, target, max_iter):
         if gap <= (tol * size) ** 2:
             return Projection(
-                _operator_of(rows, weights, labels),
+                _operator_of(weighted, labels),
                 labels,
                 distance=float(np.linalg.norm(missing)),
                 error=float(np.sqrt(gap)),
-                centre=_centre(rows, operator, weights),
+                centre=_centre(weighted, operator),
             )
     raise OptimisationError(
         f"the projection stopped within {np.sqrt(gap):.2g} of its goal, short of {tol * size:.2g};"
@@ -77,19 +79,19 @@ def project(
     )
 
 
-def _operator_of(rows: np.ndarray, weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return rows.T @ (weights * labels.T).T
+def _operator_of(rows: WeightedRows, labels: np.ndarray) -> np.ndarray:
+    return rows.combined((rows.weights * labels.T).T)
 
 
-def _centre(rows: np.ndarray, operator: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _centre(rows: WeightedRows, operator: np.ndarray) -> np.ndarray:
     """Return the operator of labels that say nothing: zero, or mean x / K in each column."""
     if operator.ndim == 1:
         return np.zeros_like(operator)
-    return np.tile((weights @ rows)[:, None] / operator.shape[1], operator.shape[1])
+    return np.tile(rows.mean[:, None] / operator.shape[1], operator.shape[1])
 
 
 def _steps(
-    rows: np.ndarray, operator: np.ndarray, weights: np.ndarray, max_iter: int
+    rows: WeightedRows, operator: np.ndarray, max_iter: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
     """Yield labels, what is missing to ``operator``, and the gap, every few steps.
 
@@ -97,14 +99,14 @@ def _steps(
     when the momentum points uphill (O'Donoghue & Candes 2015, eq. 13). One step needs two
     passes over the rows: an operator is linear in its labels, so that of a momentum is free.
     """
-    binary = operator.ndim == 1
-    step = 1 / _largest_eigenvalue(rows, weights)
+    binary, weights = operator.ndim == 1, rows.weights
+    step = 1 / _largest_eigenvalue(rows)
     labels = _nearest_labels(np.zeros((len(rows), *operator.shape[1:])))
-    found = _operator_of(rows, weights, labels)
+    found = _operator_of(rows, labels)
     ahead, found_ahead, momentum = labels, found, 1.0
     for i in range(1, max_iter + 1):
-        new = _nearest_labels(ahead + step * (rows @ (operator - found_ahead)))
-        found_new = _operator_of(rows, weights, new)
+        new = _nearest_labels(ahead + step * rows.scores(operator - found_ahead))
+        found_new = _operator_of(rows, new)
         if np.vdot((weights * (ahead - new).T).T, new - labels) > 0:
             momentum = 1.0
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
@@ -113,7 +115,7 @@ def _steps(
         labels, found, momentum = new, found_new, following
         if i % _EVERY == 0 or i == max_iter:
             missing = operator - found
-            scores = rows @ missing
+            scores = rows.scores(missing)
             best = np.abs(scores) if binary else scores.max(axis=1)
             gap = float(weights @ best) - float(np.vdot(missing, found))
             yield labels, missing, max(gap, 0.0)
@@ -126,35 +128,35 @@ def _nearest_labels(labels: np.ndarray) -> np.ndarray:
     return nearest_proportions(labels)
 
 
-def _largest_eigenvalue(rows: np.ndarray, weights: np.ndarray) -> float:
+def _largest_eigenvalue(rows: WeightedRows) -> float:
     """Return the largest eigenvalue of S, rounded up by a margin that power iteration needs."""
     vector = np.random.default_rng(0).standard_normal(rows.shape[1])
     for _ in range(20):
-        vector = rows.T @ (weights * (rows @ (vector / np.linalg.norm(vector))))
+        vector = rows.times_moment(vector / np.linalg.norm(vector))
     return 1.05 * float(np.linalg.norm(vector))
 
 
 def _whitened(
-    rows: np.ndarray, operator: np.ndarray, metric: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
+    rows: WeightedRows, operator: np.ndarray, metric: np.ndarray | None
+) -> tuple[WeightedRows, np.ndarray]:
     """Return rows and operator in coordinates in which the metric C^-1 is the identity."""
     if metric is None:
         return rows, operator
     if metric.ndim == 1:
         if not (metric > 0).all():
             raise ParameterError("a coordinate without noise has no Mahalanobis metric; use none.")
-        scale = 1 / np.sqrt(metric)
-        return rows * scale, (operator.T * scale).T
+        white = np.diag(1 / np.sqrt(metric))
+        return rows.turned(white), white @ operator
     try:
         root = cholesky(metric @ metric.T, lower=True)
     except LinAlgError as error:
         raise ParameterError("a singular covariance has no inverse; use no metric.") from error
-    white = solve_triangular(root, rows.T, lower=True)
-    return np.ascontiguousarray(white.T), solve_triangular(root, operator, lower=True)
+    white = solve_triangular(root, np.eye(len(root)), lower=True)
+    return rows.turned(white.T), white @ operator
 
 
 def why_no_minimiser(
-    rows: np.ndarray,
+    rows: np.ndarray | WeightedRows,
     operator: np.ndarray,
     *,
     weights: np.ndarray | None = None,
@@ -174,12 +176,12 @@ def why_no_minimiser(
     if steepest == 0:
         still = not operator.any()
         return "" if still else "the linear loss falls for ever along the operator; set lam > 0."
-    weights = np.full(len(rows), 1 / len(rows)) if weights is None else weights
-    reason = _outside_the_span(rows, operator, weights)
+    weighted = as_weighted(rows, weights)
+    reason = _outside_the_span(weighted, operator)
     if not reason and np.isfinite(steepest):
-        centre = _centre(rows, operator, weights)
+        centre = _centre(weighted, operator)
         target = centre + (operator - centre) / (_INSIDE * steepest)
-        if not _holds(rows, target, weights, max_iter):
+        if not _holds(weighted, target, max_iter):
             reason = (
                 "the operator lies outside the operators that labels of these rows can have, or on"
                 " their boundary, and the risk falls for ever"
@@ -187,39 +189,39 @@ def why_no_minimiser(
     return reason and f"{reason}. Set lam > 0, or project the operator (Projection.shrunk)."
 
 
-def _outside_the_span(rows: np.ndarray, operator: np.ndarray, weights: np.ndarray) -> str:
+def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:
     """Return which linear equation a true operator fulfils and this one does not."""
     size = float(np.linalg.norm(operator))
     if operator.ndim == 2:
-        excess = float(np.linalg.norm(operator.sum(axis=1) - weights @ rows))
+        excess = float(np.linalg.norm(operator.sum(axis=1) - rows.mean))
         if excess > _SAME * (1 + size):
             return f"the columns of M miss mean x by {excess:.2g} in their sum"
-    basis = _basis(rows, weights)[0]
+    basis = _basis(rows)[0]
     if np.linalg.norm(operator - basis @ (basis.T @ operator)) > _SAME * size:
         return "the operator leaves the span of the rows"
     return ""
 
 
-def _basis(rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _basis(rows: WeightedRows) -> tuple[np.ndarray, np.ndarray]:
     """Return the eigenvectors of S that the rows span, and their eigenvalues."""
-    eigenvalues, vectors = np.linalg.eigh((rows * weights[:, None]).T @ rows)
+    eigenvalues, vectors = np.linalg.eigh(rows.moment)
     kept = eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
     return vectors[:, kept], eigenvalues[kept]
 
 
-def _holds(rows: np.ndarray, target: np.ndarray, weights: np.ndarray, max_iter: int) -> bool:
+def _holds(rows: WeightedRows, target: np.ndarray, max_iter: int) -> bool:
     """Return whether labels strictly inside their bounds, times _INSIDE, have ``target``.
 
     In coordinates in which S = I what is missing, r, is itself the operator of the labels X r: they
     mend the labels found so far, and prove the point if no bound is touched.
     """
-    basis, eigenvalues = _basis(rows, weights)
+    basis, eigenvalues = _basis(rows)
     map_ = basis / np.sqrt(eigenvalues)
-    white = rows @ map_
-    for labels, missing, gap in _steps(white, map_.T @ target, weights, max_iter):
+    white = rows.turned(map_)
+    for labels, missing, gap in _steps(white, map_.T @ target, max_iter):
         if np.vdot(missing, missing) > gap:  # <r, target> > max over Z of <r, s>: a plane between
             return False
-        if _strictly_inside(labels + white @ missing):
+        if _strictly_inside(labels + white.scores(missing)):
             return True
     return False
 

@@ -26,7 +26,10 @@ from suffice.tables.files import (
 )
 from suffice.tables.labels import label_texts
 
-__all__ = ["Part", "Table", "column_names", "concatenated", "open_table", "row_count", "sizes_of"]
+__all__ = [
+    "Part", "Table", "column_names", "concatenated", "in_memory", "open_table", "row_count",
+    "sizes_of",
+]  # fmt: skip
 
 _PART_ROWS = 1 << 18  # of a table in memory
 _IN_MEMORY = "The table is in the memory of this process; save it as Parquet."
@@ -174,6 +177,11 @@ def sizes_of(parts: Sequence[Part]) -> list[int] | None:
     """Return the number of rows of each part, or None if they are known only once they are read."""
     sizes = [part.rows for part in parts if part.rows is not None]
     return sizes if len(sizes) == len(parts) else None
+
+
+def in_memory(table: Table) -> bool:
+    """Say whether all rows of a table are in the memory of this process already."""
+    return all(part.stays == _IN_MEMORY for part in table.parts())
 
 
 def concatenated(tables: Sequence[Table]) -> Table:

@@ -165,7 +165,7 @@ def test_the_interval_of_the_risk_covers_the_risk_on_fresh_labels(deviation, lam
     for _ in range(300):
         operator = ROWS.T @ local.choice([-1, 1], 400) / 400 + normal(covariance, local)
         problem, theta = solved(operator, lam)
-        risk, error = Evidence([problem], [theta], lam, covariance).risk()
+        risk, error = Evidence([problem], [theta], lam, covariance).risk
         gap = abs(risk - fresh.risk(theta)[0])
         hits += gap <= 1.96 * error
         narrow += gap <= 1.96 * 0.6 * error
@@ -180,7 +180,7 @@ def test_of_labels_that_rows_explain_the_risk_is_rather_too_large():
     for _ in range(300):
         signs = np.where(local.random(400) < SHARES, 1, -1)
         problem, theta = solved(ROWS.T @ signs / 400 + normal(covariance, local))
-        risk, error = Evidence([problem], [theta], LAM, covariance).risk()
+        risk, error = Evidence([problem], [theta], LAM, covariance).risk
         gaps.append(risk - fresh.risk(theta)[0])
         hits += abs(gaps[-1]) <= 1.96 * error
     assert -0.002 < np.mean(gaps) < 0.01

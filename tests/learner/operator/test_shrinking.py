@@ -67,7 +67,7 @@ def test_rows_are_white_and_models_mean_the_same(rng, classes, intercept):
     weights = rng.dirichlet(np.ones(80))
     known = released(rng, classes, 1e-3, weights)
     turned = Shrinkage.of(known, intercept=intercept)
-    white = turned.released.rows
+    white = turned.released.weighted.matrix
     assert (white * weights[:, None]).T @ white == pytest.approx(np.eye(white.shape[1]), abs=1e-9)
     if intercept:
         assert white[:, -1] == pytest.approx(1.0)
@@ -182,7 +182,7 @@ def test_the_ridge_bounds_what_noise_adds_to_a_score(rng):
     for classes, columns in ((2, 1), (4, 2)):
         turned = Shrinkage.of(released(rng, classes, 1e-3), intercept=True)
         lam = turned.lam(0.5)
-        white = turned.released.rows
+        white = turned.released.weighted.matrix
         spread = columns * 0.25 * np.mean(white**2 @ turned.shrunk.estimate.noise.array) / lam**2
         assert spread == pytest.approx(shrinking._MARGIN_NOISE)
         assert turned.lam(1.0) == pytest.approx(2 * lam)
@@ -196,7 +196,7 @@ def test_steins_term_of_a_shrunk_operator_is_unbiased():
     generator = np.random.default_rng(11)
     known = released(generator, 2, 1e-12)
     turned = Shrinkage.of(known, intercept=True)
-    white, truth = turned.released.rows, turned.released.estimate.operator
+    white, truth = turned.released.weighted.matrix, turned.released.estimate.operator
     noise = Covariance("diagonal", 1.0, np.full(6, 0.05))
     kept = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.5])
     problem = FactoredProblem(white, truth, LOSSES["logistic"], intercept=True)

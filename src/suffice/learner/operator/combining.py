@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from suffice.engines.opening import Computing
 from suffice.errors import ParameterError
-from suffice.learner.rows import matching_rows
+from suffice.learner.streaming import joined, public_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.learner.weak.moments import OperatorEstimate
+from suffice.models.rows import WeightedRows, as_weighted
 from suffice.release.artifact import Release
 
 __all__ = ["Supervised", "combined"]
@@ -17,22 +20,31 @@ __all__ = ["Supervised", "combined"]
 
 @dataclass(frozen=True, eq=False)
 class Supervised:
-    """Mapped rows, the operator of their labels, and the weights of rows (None: all alike)."""
+    """Mapped rows, the operator of their labels, and the weights of rows (None: all alike).
 
-    rows: np.ndarray
+    The rows are a matrix, or `WeightedRows`, which have their weights and need not be in memory.
+    """
+
+    rows: np.ndarray | WeightedRows
     estimate: OperatorEstimate
     weights: np.ndarray | None = None
 
+    @cached_property
+    def weighted(self) -> WeightedRows:
+        """The rows with their weights."""
+        return as_weighted(self.rows, self.weights)
 
-def combined(releases: Sequence[Release], X: Any) -> Supervised:
+
+def combined(releases: Sequence[Release], X: Any, computing: Computing | None = None) -> Supervised:
     """Return rows and operator of all owners, each weighted by how sure their operator is.
 
     Every owner's operator estimates the same mean E[y x], with an error of covariance C from the
     mechanism and S/m from sampling. The weights are inverse to the traces of C + S/m: without noise
-    they are the shares of rows, and a noisy owner counts for less.
+    they are the shares of rows, and a noisy owner counts for less. ``computing`` says where rows
+    that are not held are read.
     """
     _check(releases)
-    blocks = matching_rows(X, releases)
+    blocks = public_rows(X, releases, computing or Computing())
     found = [
         estimate_mean_operator(rows, Released(release))
         for rows, release in zip(blocks, releases, strict=True)
@@ -45,19 +57,15 @@ def combined(releases: Sequence[Release], X: Any) -> Supervised:
     for weight, estimate in zip(weights[1:], found[1:], strict=True):
         noise = noise + estimate.noise.scaled(weight**2)
     operator = sum(w * estimate.operator for w, estimate in zip(weights, found, strict=True))
-    rows = np.concatenate(
-        [np.full(len(b), w / len(b)) for w, b in zip(weights, blocks, strict=True)]
-    )
-    return Supervised(
-        np.concatenate(blocks), replace(found[0], operator=operator, noise=noise), rows
-    )
+    rows, each = joined(blocks, weights)
+    return Supervised(rows, replace(found[0], operator=operator, noise=noise), each)
 
 
-def _error(rows: np.ndarray, estimate: OperatorEstimate) -> float:
+def _error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float:
     """Return the trace of C + S/m per column."""
     width = rows.shape[1]
     columns = 1 if estimate.operator.ndim == 1 else estimate.operator.shape[1]
-    sampling = float(np.mean(np.sum(rows**2, axis=1))) / (len(rows) * columns)
+    sampling = as_weighted(rows).mean_square / (len(rows) * columns)
     return float(estimate.noise.along(np.eye(width)).sum()) + sampling
 
 

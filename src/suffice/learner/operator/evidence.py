@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
@@ -33,8 +34,9 @@ class Evidence:
     noise: Covariance
     shrinkage: Shrinkage | None = None
 
+    @cached_property
     def risk(self) -> tuple[float, float]:
-        """Return the estimated risk on fresh labels of the same rows, and its standard deviation.
+        """The estimated risk on fresh labels of the same rows, and its standard deviation.
 
         The mean over the classes, one against the rest. The deviation is that of the mechanism's
         noise and the sampling of labels together. A model of a projected operator moves less with

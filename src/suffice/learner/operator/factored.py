@@ -11,6 +11,8 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from suffice.engines.opening import Computing
+from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.operator.bounds import NoiseBounds
@@ -134,12 +136,24 @@ class FactoredClassifier(LinearModel):
         return self._fit_operator(known)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit_release(self, release: Release | Sequence[Release], X: Any) -> "FactoredClassifier":
-        """Learn from one release, or several owners', and the public rows they belong to."""
+    def fit_release(
+        self, release: Release | Sequence[Release], X: Any, **computing: Any
+    ) -> "FactoredClassifier":
+        """Learn from one release, or several owners', and the public rows they belong to.
+
+        Rows that do not fit into memory stay in their files (`suffice.learner.streaming`), and are
+        read again for each sum over them; ``computing`` (``engine``, ``workers``, ``scheduler``,
+        ``progress``) says where.
+        """
         releases = (release,) if isinstance(release, Release) else tuple(release)
-        known = combined(releases, X)
-        self._learn_from(releases)
-        return self._fit_operator(known)
+        where = Computing(**computing)
+        with where.running() as here:
+            known = combined(releases, X, here)
+            self._learn_from(releases)
+            self._fit_operator(known)
+        if isinstance(known.rows, StreamedRows):  # intervals need further passes
+            known.rows.run_on(where)
+        return self
 
     @one_blas_thread()
     def _fit_operator(self, known: Supervised) -> "FactoredClassifier":
@@ -197,14 +211,13 @@ class FactoredClassifier(LinearModel):
         loss, operator = loss_named(self.loss), known.estimate.operator
         make = partial(
             FactoredProblem,
-            known.rows,
-            weights=known.weights,
+            known.weighted,
             penalty=penalty_named(self.penalty),
             intercept=self.pipeline_.intercept > 0,
         )
         if operator.ndim == 1:
             return [make(operator=operator, loss=loss)]
-        mean = np.average(known.rows, axis=0, weights=known.weights)
+        mean = known.weighted.mean
         # Every row is in one class: M 1 = mean x is public, and what noise adds to it is known.
         operator = operator - ((operator.sum(axis=1) - mean) / operator.shape[1])[:, None]
         if loss.joint:
@@ -272,13 +285,13 @@ class FactoredClassifier(LinearModel):
     @property
     def risk_(self) -> float:
         """The estimated risk on fresh labels of the same rows; not below zero where none is."""
-        risk = self._known_evidence.risk()[0]
+        risk = self._known_evidence.risk[0]
         return max(risk, 0.0) if loss_named(self.loss).steepest else risk
 
     @property
     def risk_interval_(self) -> np.ndarray:
         """The interval of the risk at 95 %; not below zero where the loss is not."""
-        ends = interval(*self._known_evidence.risk(), 0.95)
+        ends = interval(*self._known_evidence.risk, 0.95)
         return np.maximum(ends, 0.0) if loss_named(self.loss).steepest else ends
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -325,7 +338,7 @@ def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
     energy = columns * float(noise.diagonal(width).sum())
     if energy <= _NOISY * float(np.sum(problem.operator**2)):
         return problem
-    nearest = project(problem.rows, problem.operator, weights=problem.weights)
+    nearest = project(problem.weighted, problem.operator)
     alone = problem.penalty.name == "none"
     return problem.with_operator(nearest.shrunk() if alone else nearest.operator)
 
@@ -339,7 +352,7 @@ def _column_noise(known: Supervised) -> Covariance:
     operator, noise = known.estimate.operator, known.estimate.noise
     if operator.ndim == 1:
         return noise
-    mean = np.average(known.rows, axis=0, weights=known.weights)
+    mean = known.weighted.mean
     right = np.allclose(operator.sum(axis=1), mean, rtol=0, atol=_RIGHT * np.abs(mean).max())
     columns = operator.shape[1]
     return noise.scaled(columns / (columns - 1)) if right else noise

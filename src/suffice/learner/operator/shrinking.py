@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from suffice.learner.operator.combining import Supervised
-from suffice.models.gram import gram
+from suffice.models.rows import WeightedRows
 from suffice.release.covariance import Covariance
 
 __all__ = ["Shrinkage"]
@@ -53,7 +53,7 @@ class Shrinkage:
 
         The intercept says how large the classes are and nothing about rows: its share is its own.
         """
-        variances, basis = _white(known.rows, known.weights, intercept=intercept)
+        variances, basis = _white(known.weighted, intercept=intercept)
         estimate = known.estimate
         noise = estimate.noise.along(basis)
         operator = basis.T @ estimate.operator
@@ -68,8 +68,7 @@ class Shrinkage:
         if intercept:
             kept[-1] = max(0.0, 1 - noise[-1] / energy[-1]) if energy[-1] > 0 else 0.0
         turned = replace(estimate, operator=operator, noise=Covariance("diagonal", 1.0, noise))
-        rows = np.ascontiguousarray(known.rows @ basis)
-        return cls(basis, kept, exponent, Supervised(rows, turned, known.weights))
+        return cls(basis, kept, exponent, Supervised(known.weighted.turned(basis), turned))
 
     @property
     def shrunk(self) -> Supervised:
@@ -99,24 +98,21 @@ class Shrinkage:
         return replace(self, basis=self.basis[-1:, -1:], kept=self.kept[-1:])
 
 
-def _white(
-    rows: np.ndarray, weights: np.ndarray | None, *, intercept: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _white(rows: WeightedRows, *, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows' variances along the eigenvectors of their covariance, and B.
 
     Rows are centred by the intercept's coordinate, which stays the last one and becomes one;
     without it, second moments take the place of variances. Directions in which no row varies are
     left out.
     """
-    weights = np.full(len(rows), 1 / len(rows)) if weights is None else weights
-    features = rows[:, :-1] if intercept else rows
-    mean = weights @ features if intercept else np.zeros(features.shape[1])
-    values, vectors = np.linalg.eigh(gram(features, weights) - np.outer(mean, mean))
+    width = rows.shape[1] - intercept
+    mean = rows.mean[:width] if intercept else np.zeros(width)
+    values, vectors = np.linalg.eigh(rows.moment[:width, :width] - np.outer(mean, mean))
     kept = values > _FLAT * max(float(values[-1]), np.finfo(float).tiny)
     values, basis = values[kept][::-1], (vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1]
     if not intercept:
         return values, basis
-    constant = float(rows[0, -1])
+    constant = float(rows.sample.matrix[0, -1])
     full = np.zeros((rows.shape[1], len(values) + 1))
     full[:-1, :-1], full[-1, :-1], full[-1, -1] = basis, -mean @ basis / constant, 1 / constant
     return values, full

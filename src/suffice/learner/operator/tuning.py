@@ -19,15 +19,15 @@ The estimate itself moves by weight sqrt(theta^T C theta) with the mechanism's n
 is large its risk is a guess. So each model is charged one such deviation, and the least wins.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
 from suffice.errors import OptimisationError
-from suffice.models.gram import gram
+from suffice.models.losses import LinearOddLoss
 from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
@@ -41,7 +41,6 @@ __all__ = [
 
 _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
 _TOL = 1e-5  # a risk does not need more
-_CELLS = 8_000_000  # of the rows that the path is fitted on; the operator keeps all rows
 _RISES = 3  # weaker penalties are not tried after so many worse ones
 
 
@@ -124,9 +123,7 @@ class Optimism:
 
 def labels_behind(problem: FactoredProblem) -> float:
     """Return how many labels of equal weight vary as much as those of the rows: 1 / sum w_i^2."""
-    if problem.weights is None:
-        return float(len(problem.rows))
-    return 1 / float(problem.weights @ problem.weights)
+    return problem.weighted.labels
 
 
 def choose_lam(
@@ -134,12 +131,12 @@ def choose_lam(
 ) -> ChosenPenalty:
     """Return the penalty of least charged risk, summed over the problems (one per class or one).
 
+    Where rows are many, models are fitted on a sample of them; the operator is that of all rows.
     A constant, with a penalty of its own, is taken where it does better, and where it beats knowing
     nothing at twice the charge: which class is the larger must be sure, or a weak model is better.
     """
-    stride = max(1, problems[0].rows.size // _CELLS)
     count = labels_behind(problems[0])
-    small = [_thinned(problem, stride) for problem in problems]
+    small = [problem.on_sample() for problem in problems]
     risks = _charged_risks(small, noise, count, max_iter)
     best = int(np.argmin(risks))
     if problems[0].intercept:
@@ -165,17 +162,6 @@ def _charged_risks(
     """Return the charged risks of the problems together, one per penalty."""
     optimism = Optimism(problems[0], noise, count, charge)
     return np.sum([_risks_along_path(p, optimism, max_iter) for p in problems], axis=0)
-
-
-def _thinned(problem: FactoredProblem, stride: int) -> FactoredProblem:
-    """Return the problem on every ``stride``-th row."""
-    if stride == 1:
-        return problem
-    weights = problem.weights
-    if weights is not None:
-        weights = weights[::stride] / weights[::stride].sum()
-    rows = np.ascontiguousarray(problem.rows[::stride])
-    return replace(problem, rows=rows, weights=weights)
 
 
 def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: int) -> np.ndarray:
@@ -209,26 +195,37 @@ def _risks_along_path(problem: FactoredProblem, optimism: Optimism, max_iter: in
     return risks
 
 
+@dataclass(frozen=True)
+class _SpreadCurves:
+    """Computes w_i g''(z_i), and w_i 4 p_i (1 - p_i) where that is another sum.
+
+    Of softmax the first is the mean between two classes, and the second the same.
+    """
+
+    loss: LinearOddLoss | None
+
+    def __call__(self, scores: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
+        if self.loss is None:
+            shares = softmax(scores, axis=1)
+            yield (shares * (1 - shares)).sum(axis=1) / (shares.shape[1] - 1) * weights
+            return
+        yield np.maximum(self.loss.second(scores), 0.0) * weights
+        if not self.loss.joint and self.loss.link is not None:
+            shares = self.loss.link(scores)
+            yield 4 * shares * (1 - shares) * weights
+
+
 def _spreads(problem: FactoredProblem, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the Hessian of the even part, and the covariance of one label's x y under the model.
 
     Both are (d, d); of softmax they are means between two classes, and the same. A loss that has no
     link gives no probability: there labels vary as much as they can.
     """
-    scores = problem.rows @ parameters
-    weights = problem.weights if problem.weights is not None else 1 / len(scores)
-    if problem.loss is None:
-        shares = softmax(scores, axis=1)
-        curves = (shares * (1 - shares)).sum(axis=1) / (shares.shape[1] - 1)
-    else:
-        curves = np.maximum(problem.loss.second(scores), 0.0)
-    hessian = gram(problem.rows, curves * weights)
-    if problem.loss is None or problem.loss.joint:  # g'' = p (1 - p), in units of weight^2
+    loss = problem.loss
+    hessian, *labels = problem.weighted.grams(parameters, _SpreadCurves(loss))
+    if loss is None or loss.joint:  # g'' = p (1 - p), in units of weight^2
         return hessian, hessian / problem.operator_weight**2
-    if problem.loss.link is None:
-        return hessian, problem.moment
-    shares = problem.loss.link(scores)
-    return hessian, gram(problem.rows, 4 * shares * (1 - shares) * weights)
+    return hessian, labels[0] if labels else problem.moment
 
 
 def _least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> float:
@@ -238,4 +235,5 @@ def _least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> f
 
 def intercept_alone(problem: FactoredProblem) -> FactoredProblem:
     """Return the problem that has the intercept's coordinate only, the last one."""
-    return replace(problem, rows=problem.rows[:, -1:], operator=problem.operator[-1:])
+    alone = problem.on_rows(problem.weighted.last())
+    return alone.with_operator(problem.operator[-1:])

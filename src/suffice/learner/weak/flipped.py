@@ -15,7 +15,7 @@ from suffice.learner.weak.moments import (
     noise_of_gram,
     per_column,
 )
-from suffice.models.gram import gram
+from suffice.models.rows import WeightedRows, as_weighted
 from suffice.tables.labels import check_classes
 
 __all__ = ["FlippedLabels"]
@@ -39,7 +39,7 @@ class FlippedLabels:
     classes: Any
     rates: Any
 
-    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
         """Return the corrected operator and the covariance of the flips."""
         classes = check_classes(self.classes)
         count, m = len(classes), len(rows)
@@ -51,7 +51,7 @@ class FlippedLabels:
         # q (q - 1) with q = (P^-1)_ko. Summed over k, q sums to one; mu is 2 M_2 - mean x.
         spread = (inverse**2).sum(axis=0) - 1
         spread *= 2.0 if count == 2 else 1 / count
-        second = gram(rows, np.maximum(spread, 0.0)[codes]) / m
+        second = as_weighted(rows).gram(np.maximum(spread, 0.0)[codes]) / m
         note = (
             "The covariance of the flips given the true labels, (1/m^2) sum_i v_i x_i x_i^T; v_i"
             " is the unbiased estimate of each row's conditional variance from its observed label,"

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from suffice.errors import ParameterError
+from suffice.models.rows import WeightedRows
 from suffice.release.covariance import Covariance
 from suffice.tables.labels import Classes, label_codes
 
@@ -40,7 +41,7 @@ class OperatorEstimate:
     note: str = ""
 
 
-def codes_of(labels: Any, classes: Classes, rows: np.ndarray) -> np.ndarray:
+def codes_of(labels: Any, classes: Classes, rows: np.ndarray | WeightedRows) -> np.ndarray:
     """Return each label's position among the classes; there must be one label per row."""
     codes = label_codes(labels, classes)
     if len(codes) != len(rows):
@@ -48,8 +49,10 @@ def codes_of(labels: Any, classes: Classes, rows: np.ndarray) -> np.ndarray:
     return codes
 
 
-def group_sums(rows: np.ndarray, codes: np.ndarray, groups: int) -> np.ndarray:
+def group_sums(rows: np.ndarray | WeightedRows, codes: np.ndarray, groups: int) -> np.ndarray:
     """Return the sum of the rows of each group, one group per line."""
+    if isinstance(rows, WeightedRows):  # a byte for each row and group, and no row
+        return rows.combined((codes[:, None] == np.arange(groups)).astype(np.int8)).T
     count = len(rows)
     member = csr_array((np.ones(count), (codes, np.arange(count))), shape=(groups, count))
     return np.asarray(member @ rows)

@@ -1,6 +1,6 @@
 """One interface for every kind of supervision, and those kinds that need no estimation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +15,7 @@ from suffice.learner.weak.moments import (
     no_noise,
     noise_of_gram,
 )
-from suffice.models.gram import gram
+from suffice.models.rows import WeightedRows, as_weighted
 from suffice.release.artifact import Release
 from suffice.tables.labels import check_classes
 
@@ -35,8 +35,11 @@ def estimate_mean_operator(rows: Any, source: Supervision) -> OperatorEstimate:
     """Compute an estimate of mu or M for mapped rows (m, d) from a source of supervision.
 
     Patrini et al. 2016, Meta-Algorithm 1, step 1. What a source assumes is in its docstring; what
-    the stated covariance covers is in the estimate's note.
+    the stated covariance covers is in the estimate's note. The rows of a release may also be
+    `WeightedRows`, which need not be in memory.
     """
+    if isinstance(rows, WeightedRows):
+        return source.estimate(rows)
     try:
         mapped = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError):
@@ -79,15 +82,16 @@ class SoftVotes:
     classes: Any
     variance: float = 0.0
 
-    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
         """Return the operator of the votes, with the covariance of their noise."""
         classes = check_classes(self.classes)
         votes = np.asarray(self.votes, dtype=np.float64)
         if votes.shape != (len(rows), len(classes)):
             raise ParameterError("there must be one vote per row and class.")
-        operator = as_operator(rows.T @ votes / len(rows))
+        weighted = as_weighted(rows)
+        operator = as_operator(weighted.combined(votes) / len(rows))
         entries = 2.0 if len(classes) == 2 else 1.0
-        noise = noise_of_gram(gram(rows) / len(rows) ** 2, entries * self.variance)
+        noise = noise_of_gram(weighted.moment / len(rows), entries * self.variance)
         return OperatorEstimate(operator, noise, classes, "The covariance is that of the votes.")
 
 
@@ -101,7 +105,7 @@ class Released:
 
     release: Release
 
-    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
+    def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
         """Return the released operator, with the covariance of the mechanism's noise."""
         release = self.release
         width = len(release.pipeline.outputs)
@@ -112,8 +116,9 @@ class Released:
                 " its pipeline."
             )
         if {*release.arrays} == {"answers", "channel"}:  # labels, each randomised
-            labels = np.array(release.classes)[release.arrays["answers"]]
-            return FlippedLabels(labels, release.classes, release.arrays["channel"]).estimate(rows)
+            answers, codes = release.arrays["answers"], range(len(release.classes))
+            found = FlippedLabels(answers, codes, release.arrays["channel"]).estimate(rows)
+            return replace(found, classes=release.classes)
         if "votes" in release.arrays:
             votes = SoftVotes(release.arrays["votes"], release.classes, release.noise.variance)
             return votes.estimate(rows)

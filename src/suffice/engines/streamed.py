@@ -1,0 +1,210 @@
+"""Rows that are not in memory: each sum that a risk needs of them is one pass over their table."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from suffice.engines.opening import Computing
+from suffice.engines.score_sums import (
+    FirstPass,
+    MappedPass,
+    Mapping,
+    RowScores,
+    ScoreGrams,
+    ScoreSums,
+    ValueSums,
+)
+from suffice.errors import TableError
+from suffice.models.rows import Curves, MatrixRows, Slopes, WeightedRows, sample_stride
+from suffice.models.threads import one_blas_thread
+from suffice.tables.pieces import pieces_parts
+from suffice.tables.pipeline import Pipeline
+from suffice.tables.sources import Table
+
+__all__ = ["OwnersTable", "StreamedRows"]
+
+_P = TypeVar("_P", bound=MappedPass)
+
+
+@dataclass(eq=False)
+class OwnersTable:
+    """A table with the rows of several owners, ``counts`` of each, and where passes over it run.
+
+    ``names`` are the hashes of the owners' rows in any order, from the first pass on: every later
+    pass must read the same rows.
+    """
+
+    table: Table
+    pipeline: Pipeline
+    counts: tuple[int, ...]
+    computing: Computing
+    names: tuple[str, ...] = ()
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The rows behind each owner's last."""
+        return tuple(int(end) for end in np.cumsum(self.counts))
+
+    def mapping(self, weights: Sequence[float] | np.ndarray) -> Mapping:
+        """Return how rows are mapped, under one weight for the rows of each owner."""
+        return Mapping(self.table.schema, self.pipeline, tuple(map(float, weights)))
+
+    def first(self, ordered: Sequence[bool]) -> FirstPass:
+        """Return the first pass over all rows; its digests are still to be checked."""
+        stride = sample_stride((sum(self.counts), len(self.pipeline.outputs)))
+        mapping = self.mapping([0.0] * len(self.counts))
+        return self._fold(partial(FirstPass, mapping, ordered, stride), self._every)
+
+    @property
+    def _every(self) -> range:
+        """All owners, and rows of nobody."""
+        return range(len(self.counts) + 1)
+
+    def fold(self, make: Callable[[], _P], owners: range, values: np.ndarray | None = None) -> _P:
+        """Return a pass over the rows of some owners, or raise if they are no longer the same.
+
+        ``values`` has one line for each row of these owners.
+        """
+        whole = owners == range(len(self.counts))
+        done = self._fold(make, self._every if whole else owners, values)
+        same = all(done.digests[k].unordered() == self.names[k] for k in owners)
+        if not same or done.extra:
+            raise TableError("the table changed while it was read; give one that stays as it is.")
+        return done
+
+    def _fold(self, make: Callable[[], _P], owners: range, values: np.ndarray | None = None) -> _P:
+        columns = [column.name for column in self.pipeline.columns]
+        parts = pieces_parts(self.table, columns, self.ends, owners, values)
+        with one_blas_thread():  # each worker is one already
+            return self.computing.fold(parts, make)
+
+
+class StreamedRows(WeightedRows):
+    """Rows of some owners of a table, mapped anew in every pass; only sums of them are held.
+
+    ``facts`` are the results of the first pass, and ``each`` is the weight of one row of each of
+    the owners. The last answer of each kind is kept, since solvers ask twice.
+    """
+
+    def __init__(
+        self,
+        source: OwnersTable,
+        facts: tuple[np.ndarray, np.ndarray, np.ndarray],
+        owners: range,
+        each: Sequence[float] | np.ndarray,
+        basis: np.ndarray | None = None,
+    ) -> None:
+        self._source, self._facts, self._owners = source, facts, owners
+        self._here = slice(owners.start, owners.stop)
+        self._counts = np.array(source.counts[self._here])
+        self._each, self._basis = np.asarray(each, dtype=np.float64), basis
+        weights = np.zeros(len(source.counts))
+        weights[self._here] = self._each
+        self._mapping = replace(source.mapping(weights), basis=basis)
+        self.shape = (int(self._counts.sum()), self._mapping.width)
+        self._answers: dict[type, tuple[np.ndarray, Any, Any]] = {}
+
+    def with_others(
+        self, others: Sequence["StreamedRows"], each: Sequence[float]
+    ) -> "StreamedRows":
+        """Return these rows and those of the next owners, under one weight for each block."""
+        blocks = [self, *others]
+        owners = range(self._owners.start, blocks[-1]._owners.stop)
+        weights = np.repeat(each, [len(block._owners) for block in blocks])
+        return StreamedRows(self._source, self._facts, owners, weights)
+
+    def run_on(self, computing: Computing) -> None:
+        """Let later passes run elsewhere, for example once an engine is closed."""
+        self._source.computing = computing
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """The weights w_i (m,)."""
+        return np.repeat(self._each, self._counts)
+
+    @cached_property
+    def labels(self) -> float:
+        """1 / sum_i w_i^2."""
+        return 1 / float(self._counts @ self._each**2)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """sum_i w_i x_i (d,), from the first pass."""
+        mean = self._each @ self._facts[0][self._here]
+        return mean if self._basis is None else mean @ self._basis
+
+    @cached_property
+    def mean_square(self) -> float:
+        """sum_i w_i ||x_i||^2, from the first pass; in other coordinates from S."""
+        if self._basis is not None:
+            return float(np.trace(self.moment))
+        return float(self._each @ self._facts[1][self._here])
+
+    @cached_property
+    def moment(self) -> np.ndarray:
+        """S = sum_i w_i x_i x_i^T, in one pass."""
+        return self.grams(np.zeros(self.shape[1]), _own_weights)[0]
+
+    @cached_property
+    def sample(self) -> MatrixRows:
+        """Every so many-th row, from the first pass."""
+        total = sum(self._source.counts)
+        stride = sample_stride((total, self._facts[2].shape[1]))
+        at = np.searchsorted(self._source.ends, np.arange(0, total, stride), side="right")
+        inside = (at >= self._owners.start) & (at < self._owners.stop)
+        rows = self._facts[2] if inside.all() else self._facts[2][inside]
+        rows = rows if self._basis is None else np.ascontiguousarray(rows @ self._basis)
+        weights = self._each[at[inside] - self._owners.start]
+        alike = (weights == weights[0]).all()
+        return MatrixRows(rows, None if alike else weights / weights.sum(), stride=1)
+
+    def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
+        """Return the sum of g and X^T slopes, in one pass."""
+        value, slope = self._at(ScoreSums, theta, slopes)
+        return value, slope.copy()
+
+    def grams(self, theta: np.ndarray, curves: Curves) -> list[np.ndarray]:
+        """Return sum_i c_i x_i x_i^T for each c, all in one pass."""
+        found: list[np.ndarray] = self._at(ScoreGrams, theta, curves)
+        return found
+
+    def scores(self, theta: np.ndarray) -> np.ndarray:
+        """Return X theta, in one pass."""
+        return self._fold(partial(RowScores, self._mapping, theta)).result()
+
+    def combined(self, values: np.ndarray) -> np.ndarray:
+        """Return X^T values, in one pass."""
+        return self._value_sums(values, squared=False)
+
+    def gram(self, values: np.ndarray) -> np.ndarray:
+        """Return sum_i v_i x_i x_i^T, in one pass."""
+        return self._value_sums(values, squared=True)
+
+    def turned(self, basis: np.ndarray) -> "StreamedRows":
+        """Return the rows B^T x_i, which are turned anew in every pass."""
+        whole = basis if self._basis is None else self._basis @ basis
+        return StreamedRows(self._source, self._facts, self._owners, self._each, whole)
+
+    def _value_sums(self, values: np.ndarray, *, squared: bool) -> np.ndarray:
+        make = partial(ValueSums, self._mapping, values.shape[1:], squared=squared)
+        return self._fold(make, values).result()
+
+    def _at(self, kind: type[ScoreSums | ScoreGrams], theta: np.ndarray, function: Any) -> Any:
+        """Return what a pass of this kind gives at theta; the last one is not done again."""
+        at, used, answer = self._answers.get(kind, (None, None, None))
+        if at is None or used != function or not np.array_equal(at, theta):
+            answer = self._fold(partial(kind, self._mapping, theta, function)).result()
+            self._answers[kind] = (theta.copy(), function, answer)
+        return answer
+
+    def _fold(self, make: Callable[[], _P], values: np.ndarray | None = None) -> _P:
+        return self._source.fold(make, self._owners, values)
+
+
+def _own_weights(scores: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
+    """Return the weights themselves, for S."""
+    del scores
+    return [weights]

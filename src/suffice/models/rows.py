@@ -1,0 +1,205 @@
+"""Rows under weights, as risks use them: a matrix in memory, or rows that are read pass by pass.
+
+A risk needs rows x_i with weights w_i only through sums over them of functions of their scores
+<theta, x_i>. `WeightedRows` names those sums. `MatrixRows` computes them from a matrix,
+`suffice.engines.streamed.StreamedRows` batch by batch, and every problem takes either.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+import numpy as np
+
+from suffice.errors import ParameterError
+from suffice.models.gram import gram
+
+__all__ = ["Curves", "MatrixRows", "Slopes", "WeightedRows", "as_weighted", "sample_stride"]
+
+# Of scores (n,) or (n, K) and weights (n,): sum_i w_i g(z_i), and w_i g'(z_i) of the scores' shape.
+# It may overwrite the scores.
+Slopes = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
+# Of the same: for each matrix sum_i c_i x_i x_i^T that is wanted its c_i, at least zero.
+Curves = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
+
+_SAMPLE_CELLS = 8_000_000  # of the rows on which models are first sought; sums take in all rows
+
+
+class WeightedRows(ABC):
+    """Rows x_i (m, d) with weights w_i that sum to one; theta is (d,) or (d, K)."""
+
+    shape: tuple[int, int]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    @abstractmethod
+    def weights(self) -> np.ndarray:
+        """The weights w_i (m,)."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> float:
+        """How many labels of equal weight vary as much as those of the rows: 1 / sum_i w_i^2."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> np.ndarray:
+        """sum_i w_i x_i (d,)."""
+
+    @property
+    @abstractmethod
+    def mean_square(self) -> float:
+        """sum_i w_i ||x_i||^2."""
+
+    @property
+    @abstractmethod
+    def moment(self) -> np.ndarray:
+        """S = sum_i w_i x_i x_i^T (d, d), computed once."""
+
+    @property
+    @abstractmethod
+    def sample(self) -> "MatrixRows":
+        """Every so many-th row, in memory; all rows where they are few (`sample_stride`)."""
+
+    @abstractmethod
+    def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
+        """Return sum_i w_i g(<theta, x_i>) and X^T (w_i g'(<theta, x_i>)), of theta's shape."""
+
+    @abstractmethod
+    def grams(self, theta: np.ndarray, curves: Curves) -> list[np.ndarray]:
+        """Return sum_i c_i x_i x_i^T (d, d) for each c that ``curves`` gives at the scores."""
+
+    @abstractmethod
+    def scores(self, theta: np.ndarray) -> np.ndarray:
+        """Return X theta, one line for each row."""
+
+    @abstractmethod
+    def combined(self, values: np.ndarray) -> np.ndarray:
+        """Return X^T values, with ``values`` (m,) or (m, K) one line for each row."""
+
+    @abstractmethod
+    def gram(self, values: np.ndarray) -> np.ndarray:
+        """Return sum_i v_i x_i x_i^T for nonnegative ``values`` v (m,), without the weights."""
+
+    @abstractmethod
+    def turned(self, basis: np.ndarray) -> "WeightedRows":
+        """Return the rows B^T x_i for B (d, r), with the same weights."""
+
+    def times_moment(self, vector: np.ndarray) -> np.ndarray:
+        """Return S times a vector."""
+        return self.moment @ vector
+
+    def last(self) -> "WeightedRows":
+        """Return the last coordinate of each row alone."""
+        return self.turned(np.eye(self.shape[1])[:, -1:])
+
+
+class MatrixRows(WeightedRows):
+    """Rows as a matrix in memory; ``given`` are their weights, None where all are alike.
+
+    Every ``stride``-th row is in the sample. Rows in other coordinates keep that of their origin.
+    """
+
+    def __init__(
+        self, matrix: np.ndarray, given: np.ndarray | None = None, stride: int | None = None
+    ) -> None:
+        _check_weights(given, len(matrix))
+        self.matrix, self.given = matrix, given
+        self.shape = (matrix.shape[0], matrix.shape[1])
+        self._stride = sample_stride(self.shape) if stride is None else stride
+        self._weights = np.full(len(matrix), 1 / len(matrix)) if given is None else given
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights w_i (m,)."""
+        return self._weights
+
+    @property
+    def labels(self) -> float:
+        """1 / sum_i w_i^2."""
+        return float(len(self)) if self.given is None else 1 / float(self.given @ self.given)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """sum_i w_i x_i (d,)."""
+        return self.weights @ self.matrix
+
+    @cached_property
+    def mean_square(self) -> float:
+        """sum_i w_i ||x_i||^2."""
+        return float(self.weights @ np.einsum("ij,ij->i", self.matrix, self.matrix))
+
+    @cached_property
+    def moment(self) -> np.ndarray:
+        """S = sum_i w_i x_i x_i^T."""
+        plain = self.given is None
+        return gram(self.matrix) / len(self) if plain else gram(self.matrix, self.given)
+
+    @cached_property
+    def sample(self) -> "MatrixRows":
+        """Every so many-th row, or all of them."""
+        stride = self._stride
+        if stride == 1:
+            return self
+        given = None
+        if self.given is not None:
+            given = self.given[::stride] / self.given[::stride].sum()
+        return MatrixRows(np.ascontiguousarray(self.matrix[::stride]), given, 1)
+
+    def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
+        """Return the sum of g and X^T slopes."""
+        value, slope = slopes(self.matrix @ theta, self.weights)
+        return value, self.matrix.T @ slope
+
+    def grams(self, theta: np.ndarray, curves: Curves) -> list[np.ndarray]:
+        """Return sum_i c_i x_i x_i^T for each c."""
+        return [gram(self.matrix, c) for c in curves(self.matrix @ theta, self.weights)]
+
+    def scores(self, theta: np.ndarray) -> np.ndarray:
+        """Return X theta."""
+        return self.matrix @ theta
+
+    def combined(self, values: np.ndarray) -> np.ndarray:
+        """Return X^T values."""
+        return self.matrix.T @ values
+
+    def gram(self, values: np.ndarray) -> np.ndarray:
+        """Return sum_i v_i x_i x_i^T."""
+        return gram(self.matrix, values)
+
+    def turned(self, basis: np.ndarray) -> "MatrixRows":
+        """Return the rows B^T x_i."""
+        return MatrixRows(np.ascontiguousarray(self.matrix @ basis), self.given, self._stride)
+
+    def times_moment(self, vector: np.ndarray) -> np.ndarray:
+        """Return S times a vector, without S, which is dear where rows are wide."""
+        return self.matrix.T @ (self.weights * (self.matrix @ vector))
+
+    def last(self) -> "MatrixRows":
+        """Return the last coordinate of each row alone."""
+        return MatrixRows(self.matrix[:, -1:], self.given, self._stride)
+
+
+def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = None) -> WeightedRows:
+    """Return a matrix with the weights of its rows as one object; such an object as it is."""
+    if not isinstance(rows, WeightedRows):
+        return MatrixRows(rows, weights)
+    if weights is not None:
+        raise ParameterError("these rows have their weights already.")
+    return rows
+
+
+def sample_stride(shape: tuple[int, int]) -> int:
+    """Return k such that every k-th row is in the sample of rows of this shape; one: all are."""
+    return max(1, shape[0] * shape[1] // _SAMPLE_CELLS)
+
+
+def _check_weights(weights: np.ndarray | None, rows: int) -> None:
+    if weights is None:
+        return
+    if weights.shape != (rows,):
+        raise ParameterError(f"there must be one weight per row; got {weights.shape} for {rows}.")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and abs(weights.sum() - 1) < 1e-9):
+        raise ParameterError("the weights of rows must be nonnegative and sum to one.")

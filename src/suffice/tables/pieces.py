@@ -1,0 +1,103 @@
+"""Rows of several owners, one owner's after the other's, in pieces that belong to one of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from suffice.tables.sources import Part, Table, sizes_of
+
+__all__ = ["Piece", "PiecesPart", "pieces_parts"]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Neighbouring rows of one owner; the first is row ``start`` of the table.
+
+    Rows behind the last owner's belong to nobody: their ``owner`` is the number of owners.
+    ``values`` holds what was given beside the rows, one line for each.
+    """
+
+    rows: pa.RecordBatch
+    owner: int
+    start: int
+    values: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return self.rows.num_rows
+
+
+@dataclass(frozen=True, eq=False)
+class PiecesPart:
+    """Columns of a part of a table, cut where one owner's rows end.
+
+    ``first`` is the row of the table that the part begins with, and ``ends`` are the rows behind
+    each owner's last. Pieces of other owners than those ``wanted`` are left out. ``values`` are
+    given beside the rows, from row ``valued`` of the table on.
+    """
+
+    part: Part
+    columns: tuple[str, ...]
+    first: int
+    ends: tuple[int, ...]
+    wanted: range
+    values: np.ndarray | None = None
+    valued: int = 0
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, or None."""
+        return self.part.rows
+
+    @property
+    def stays(self) -> str:
+        """Why the rows are read in this process alone, or nothing."""
+        return self.part.stays
+
+    def batches(self) -> Iterator[Piece]:
+        """Yield the pieces in order."""
+        at = self.first
+        for batch in self.part.batches(self.columns):
+            yield from self._cut(batch, at)
+            at += batch.num_rows
+
+    def _cut(self, batch: pa.RecordBatch, at: int) -> Iterator[Piece]:
+        start, stop = at, at + batch.num_rows
+        owner = int(np.searchsorted(self.ends, at, side="right"))
+        while start < stop:
+            end = min(stop, self.ends[owner]) if owner < len(self.ends) else stop
+            if owner in self.wanted:
+                values = None
+                if self.values is not None:
+                    values = self.values[start - self.valued : end - self.valued]
+                yield Piece(batch.slice(start - at, end - start), owner, start, values)
+            start, owner = end, owner + 1
+
+
+def pieces_parts(
+    table: Table,
+    columns: Sequence[str],
+    ends: Sequence[int],
+    wanted: range,
+    values: np.ndarray | None = None,
+) -> list[Any]:
+    """Return the parts of a table that hold rows of the owners ``wanted``, cut into pieces.
+
+    ``values`` has one line for each row of these owners.
+    """
+    parts = table.parts()
+    sizes = sizes_of(parts)
+    low = ends[wanted.start - 1] if wanted.start else 0
+    high = ends[wanted.stop - 1] if wanted.stop <= len(ends) else None
+    found, first = [], 0
+    for k, part in enumerate(parts):
+        stop = None if sizes is None else first + sizes[k]
+        if (stop is None or stop > low) and (high is None or first < high):
+            valued = max(first, low)
+            own = None if values is None else values[valued - low : stop and stop - low]
+            cut = PiecesPart(part, tuple(columns), first, tuple(ends), wanted, own, valued)
+            found.append(cut)
+        first = stop or first
+    return found

@@ -1,0 +1,94 @@
+"""Rows under weights as a matrix: each sum against its formula, and the start on a sample."""
+
+import numpy as np
+import pytest
+
+from suffice.errors import OptimisationError, ParameterError
+from suffice.models import problem as problem_module
+from suffice.models import rows as module
+from suffice.models.losses import LOSSES
+from suffice.models.penalties import PENALTIES
+from suffice.models.problem import FactoredProblem
+from suffice.models.rows import MatrixRows, as_weighted, sample_stride
+
+
+@pytest.fixture
+def weighted(rng) -> MatrixRows:
+    return MatrixRows(rng.normal(size=(50, 3)), rng.dirichlet(np.ones(50)))
+
+
+def test_sums_are_what_they_say_row_by_row(weighted, rng):
+    rows, weights, theta = weighted.matrix, weighted.weights, rng.normal(size=3)
+    pairs = list(zip(weights, rows, strict=True))
+    assert weighted.mean == pytest.approx(sum(w * x for w, x in pairs))
+    assert weighted.mean_square == pytest.approx(sum(w * (x @ x) for w, x in pairs))
+    assert weighted.moment == pytest.approx(sum(w * np.outer(x, x) for w, x in pairs))
+    assert weighted.labels == pytest.approx(1 / sum(w * w for w in weights))
+    assert weighted.times_moment(theta) == pytest.approx(weighted.moment @ theta)
+    value, slope = weighted.sums(theta, lambda z, w: (float(w @ z**2), 2 * w * z))
+    assert value == pytest.approx(sum(w * (x @ theta) ** 2 for w, x in pairs))
+    assert slope == pytest.approx(sum(2 * w * (x @ theta) * x for w, x in pairs))
+    (found,) = weighted.grams(theta, lambda z, w: [w * z**2])
+    assert found == pytest.approx(sum(w * (x @ theta) ** 2 * np.outer(x, x) for w, x in pairs))
+    assert weighted.gram(weights) == pytest.approx(weighted.moment)
+    assert weighted.combined(weights) == pytest.approx(weighted.mean)
+    basis = rng.normal(size=(3, 2))
+    assert weighted.turned(basis).scores(np.ones(2)) == pytest.approx(rows @ basis @ np.ones(2))
+    assert np.array_equal(weighted.last().matrix, rows[:, -1:])
+
+
+def test_a_matrix_gets_weights_once(weighted):
+    assert as_weighted(weighted) is weighted
+    with pytest.raises(ParameterError, match="weights already"):
+        as_weighted(weighted, weighted.weights)
+
+
+def test_the_sample_is_every_so_many_th_row(weighted, monkeypatch):
+    assert weighted.sample is weighted
+    monkeypatch.setattr(module, "_SAMPLE_CELLS", 40)
+    assert sample_stride((50, 3)) == 3
+    small = MatrixRows(weighted.matrix, weighted.given).sample
+    assert np.array_equal(small.matrix, weighted.matrix[::3])
+    assert small.weights == pytest.approx(weighted.weights[::3] / weighted.weights[::3].sum())
+    assert MatrixRows(weighted.matrix).sample.given is None
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1", "elastic-net"])
+@pytest.mark.parametrize("name", ["logistic", "matsushita", "softmax"])
+def test_a_start_on_a_sample_saves_passes_and_changes_nothing_else(rng, monkeypatch, name, penalty):
+    rows = rng.normal(size=(4000, 5))
+    codes = np.digitize(rows[:, 0] + rng.logistic(size=4000), [-0.5, 0.5])
+    operator = rows.T @ (np.eye(3)[codes] if name == "softmax" else codes - 1.0) / 4000
+    loss = None if name == "softmax" else LOSSES[name]
+    problem = FactoredProblem(rows, operator, loss, penalty=PENALTIES[penalty])
+    limits = {"tol": 1e-9, "max_iter": 5000}
+    cold = problem.solve(1e-3, **limits)
+    monkeypatch.setattr(module, "_SAMPLE_CELLS", 4000)
+    problem = FactoredProblem(rows, operator, loss, penalty=PENALTIES[penalty])
+    warm = problem.solve(1e-3, **limits)
+    assert warm.parameters == pytest.approx(cold.parameters, abs=1e-5)
+    assert warm.gradient <= 1e-8
+    if penalty == "l2":
+        assert warm.iterations < cold.iterations
+
+
+def test_a_sample_without_a_minimiser_is_no_obstacle(rng, monkeypatch):
+    """The operator of all rows may be one that no labels of a few of them can have."""
+    rows = rng.normal(size=(400, 2))
+    problem = FactoredProblem(rows, rows.T @ np.sign(rows[:, 0]) / 400, LOSSES["logistic"])
+    expected = problem.solve(1e-2, tol=1e-8, max_iter=200).parameters
+    monkeypatch.setattr(module, "_SAMPLE_CELLS", 100)
+    solve = problem_module.minimise
+
+    def fails_on_few(function, start, *limits):
+        if len(asked) == 0:
+            asked.append(start)
+            raise OptimisationError("the sample has no minimiser.")
+        return solve(function, start, *limits)
+
+    asked: list[np.ndarray] = []
+    monkeypatch.setattr(problem_module, "minimise", fails_on_few)
+    again = FactoredProblem(rows, problem.operator, problem.loss)
+    found = again.solve(1e-2, tol=1e-8, max_iter=200).parameters
+    assert asked
+    assert found == pytest.approx(expected, abs=1e-6)
