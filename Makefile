@@ -1,6 +1,6 @@
 # The first call of any target makes .venv; later calls reuse it until pyproject.toml or constraints.txt change.
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint format audit mutants bench docs
+.PHONY: help env demo test lint format audit mutants engines bench docs
 
 PY := .venv/bin/python
 
@@ -21,7 +21,7 @@ demo: .venv/made  ## all five releases end to end; writes suffice-demo.html
 test: export OMP_NUM_THREADS := 1
 test: export OPENBLAS_NUM_THREADS := 1
 test: .venv/made lint  ## lint, types and the whole test suite
-	$(PY) -m pytest -n 2 --dist worksteal -m 'not audit'
+	$(PY) -m pytest -n 2 --dist worksteal -m 'not audit and not engines'
 
 lint: .venv/made  ## ruff and mypy
 	$(PY) -m ruff check .
@@ -45,6 +45,19 @@ audit: .venv/made  ## the auditor on every mechanism; full-size checks: 2,000 pa
 
 mutants: .venv/made  ## privacy faults planted one by one in a copy: a test must notice each
 	$(PY) mutants/run.py
+
+# An environment of its own: spark is 460 MB, and the server of object storage wants other versions.
+.venv-engines/made: pyproject.toml constraints.txt constraints-s3.txt
+	python3 -m venv .venv-engines
+	.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[engines]'
+	python3 -m venv .venv-engines/s3
+	.venv-engines/s3/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-s3.txt 'moto[s3]' flask flask-cors
+	touch .venv-engines/made
+
+engines: export OMP_NUM_THREADS := 1
+engines: export OPENBLAS_NUM_THREADS := 1
+engines: .venv-engines/made  ## every engine, with workers killed and files changed; says what it skipped and why
+	.venv-engines/bin/python -m pytest -m engines
 
 bench: .venv/made  ## every performance claim, as ratios measured in one run; DATA=DIR for all of them
 	$(PY) bench/run.py $(if $(DATA),--data $(DATA))

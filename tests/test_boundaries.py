@@ -18,6 +18,8 @@ RANDOM = ("random", "secrets", "uuid", "numpy.random", "os.urandom", "os.getrand
 IO = ("os", "pathlib", "logging", "sqlite3", "socket", "subprocess", "tempfile", "io", "shutil")
 PERILOUS = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
 
+CLUSTERS = {"engines/dask.py": ("dask", "distributed"), "engines/spark.py": ("pyspark", "py4j")}
+
 
 @cache
 def modules() -> dict[str, ast.Module]:
@@ -163,6 +165,12 @@ def code_in_data(path: str, tree: ast.Module) -> list[str]:
     return imports_any(tree, PERILOUS) + [n for n in names_used(tree) if n in ("eval", "exec")]
 
 
+def clusters_outside_their_engines(path: str, tree: ast.Module) -> list[str]:
+    """Each is reached in one place, so that everything else works without it."""
+    others = [theirs for home, theirs in CLUSTERS.items() if path != home]
+    return [name for theirs in others for name in imports_any(tree, theirs)]
+
+
 def private_names_of_scikit_learn(path: str, tree: ast.Module) -> list[str]:
     if path == "learner/sklearn_names.py":
         return []
@@ -232,6 +240,12 @@ RULES = {
         ("kernels/x.py", "from pathlib import Path"),
     ],
     code_in_data: [("release/x.py", "from pickle import loads"), ("cli/x.py", "eval('1')")],
+    clusters_outside_their_engines: [
+        ("engines/x.py", "def f():\n    from distributed import Client"),
+        ("engines/spark.py", "import dask.config"),
+        ("engines/dask.py", "from pyspark.sql import SparkSession"),
+        ("owner/x.py", "import dask"),
+    ],
     private_names_of_scikit_learn: [
         ("learner/x.py", "from sklearn.base import BaseEstimator, _fit_context"),
         ("learner/x.py", "from sklearn.utils._param_validation import Interval"),

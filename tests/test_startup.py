@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "tests" / "fixtures" / "version1").glob("*.suffice"))
 HEAVY = {
-    "dp_accounting", "matplotlib", "numba", "numpy", "opendp", "pandas", "polars", "pyarrow",
-    "scipy", "sklearn",
+    "dask", "distributed", "dp_accounting", "matplotlib", "numba", "numpy", "opendp", "pandas",
+    "polars", "pyarrow", "pyspark", "scipy", "sklearn",
 }  # fmt: skip
 
 COMMANDS = """

@@ -23,7 +23,8 @@
     │   ├── PendingRequestError                      paid for, and its output is still being made
     │   └── DataChangedError                         other data under the same name
     ├── StorageError                  exit 6   507   the disk refused; nothing was half written
-    └── OptimisationError             exit 7   500   a solver stopped short of its certificate
+    ├── OptimisationError             exit 7   500   a solver stopped short of its certificate
+    └── EngineError                   exit 10  503   a cluster or its workers failed; try again
 
 ``exit_code`` is for shells, ``http_status`` for services; 8 and 9 are no errors but how ``suffice
 grant`` ends when its answer is a counter or a refusal. A message says what to change.
@@ -37,6 +38,7 @@ __all__ = [
     "BurntRequestError",
     "CorruptFileError",
     "DataChangedError",
+    "EngineError",
     "ForeignAnswerError",
     "ForeignRowsError",
     "LedgerError",
@@ -159,3 +161,10 @@ class OptimisationError(SufficeError):
     """A solver stopped before it reached its certificate."""
 
     exit_code = 7
+
+
+class EngineError(SufficeError):
+    """A cluster, its workers or the way to them failed while they read rows."""
+
+    exit_code = 10
+    http_status = 503

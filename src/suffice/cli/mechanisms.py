@@ -49,7 +49,7 @@ def _release_command(name: str) -> TyperCommand:
     }
 
     def run(asked: Asked) -> None:
-        table: Path = asked.values["table"]["table"]
+        table: str = asked.values["table"]["table"]
         written = Written(**asked.values["written"])
         source = asked.fields("source", mechanism.source)
         fields = asked.values["mechanism"]
@@ -92,7 +92,8 @@ def _plan_command(name: str) -> TyperCommand:
         request = mechanism(epsilon=epsilons[0], **fields)
         source = mechanism.source(table, **asked.fields("source", mechanism.source))
         several = epsilons if len(epsilons) > 1 else ()
-        _Shown(**asked.values["shown"]).show(lambda: request.plan(source, several))
+        with source.running() as opened:
+            _Shown(**asked.values["shown"]).show(lambda: request.plan(opened, several))
 
     return make_command(name, parts, run_on_table, help=_plan_summary(name))
 
@@ -111,8 +112,11 @@ class PlanGroup(_MechanismGroup):
 
 @dataclass(frozen=True)
 class _Table:
-    table: Path = data_option(
-        REQUIRED, "Parquet, CSV or Feather file, or a folder of them.", path=Path, argument=True
+    table: str = data_option(
+        REQUIRED,
+        "Parquet, CSV or Feather file, or a folder of them; also an address (s3://...).",
+        path=Path,
+        argument=True,
     )
 
 

@@ -16,7 +16,10 @@ __all__ = [
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 TablePath = Annotated[
-    Path, typer.Argument(help="Parquet, CSV or Feather file, or a folder of them.")
+    str,
+    typer.Argument(
+        help="Parquet, CSV or Feather file, or a folder of them; also an address (s3://...)."
+    ),
 ]
 Label = Annotated[str, typer.Option(help="The private column.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]

@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import Any, Self
 
+from suffice.engines.dask import Dask
 from suffice.engines.engine import A, BatchPart, Engine, Progress
+from suffice.engines.spark import Spark
 from suffice.engines.threads import Threads
 from suffice.errors import ParameterError
 from suffice.options import computing_option
@@ -20,6 +23,9 @@ class EngineName(StrEnum):
     THREADS = "threads"
     DASK = "dask"
     SPARK = "spark"
+
+
+_NAMES = {"distributed": EngineName.DASK, "pyspark": EngineName.SPARK}  # of others' objects
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +77,24 @@ def open_engine(engine: Any, workers: int | None = None, scheduler: str | None =
     """Return an open engine of this name, or on a cluster or session that somebody else runs."""
     if isinstance(engine, Engine):
         return engine
-    name = engine if isinstance(engine, str) else type(engine).__module__.partition(".")[0]
-    if name == "threads":
-        if scheduler is not None:
-            raise ParameterError("--scheduler is for --engine dask or spark; threads have none.")
+    running = None if isinstance(engine, str) else engine
+    library = "" if running is None else type(running).__module__.partition(".")[0]
+    name = _NAMES.get(library, engine if running is None else type(running).__name__)
+    if scheduler is not None and (running is not None or name == EngineName.THREADS):
+        raise ParameterError(
+            "--scheduler is the address of a cluster, for --engine dask or spark alone."
+        )
+    if name == EngineName.THREADS:
         return Threads(workers)
+    if name == EngineName.DASK:
+        _check_installed("distributed", name)
+        return Dask(running, workers, scheduler)
+    if name == EngineName.SPARK:
+        _check_installed("pyspark", name)
+        return Spark(running, workers, scheduler)
     raise ParameterError(f"there is no engine {name!r}; there are {', '.join(EngineName)}.")
+
+
+def _check_installed(library: str, name: str) -> None:
+    if find_spec(library) is None:
+        raise ParameterError(f"--engine {name} needs more packages: pip install 'suffice[{name}]'.")

@@ -18,6 +18,7 @@ from suffice.tables import batching
 from suffice.tables.batching import equal_batches, read_ahead
 from suffice.tables.csv_files import CsvFiles, csv_trouble, header_of
 from suffice.tables.labels import plain_texts, plain_type
+from suffice.tables.places import Place, names_at
 
 __all__ = [
     "Files",
@@ -71,16 +72,16 @@ class ParquetPart:
 class Files:
     """Files of one format; ``declared`` holds the types of columns that CSV files do not tell."""
 
-    def __init__(self, path: Path, declared: Mapping[str, pa.DataType]) -> None:
+    def __init__(self, path: Path | Place, declared: Mapping[str, pa.DataType]) -> None:
         self.path, self.declared = path, declared
         self.format = format_of(path)
         self._texts = frozenset(n for n, kind in declared.items() if pa.types.is_string(kind))
         try:
             if self.format == "csv":
-                self._csv = CsvFiles(path, declared)
+                self._csv = CsvFiles(_on_disk(path), declared)
                 self.schema = self._csv.schema
             else:
-                self._dataset = ds.dataset(path, format=self.format, exclude_invalid_files=False)
+                self._dataset = _opened(path, self.format)
                 self.schema = plain_schema(self._dataset.schema, self._texts)
         except UnicodeDecodeError:
             raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
@@ -150,6 +151,20 @@ class Files:
         return _scanned(self._dataset, columns)
 
 
+def _opened(path: Path | Place, kind: str) -> ds.Dataset:
+    """Return the files of a place as Arrow reads them."""
+    if isinstance(path, Path):
+        return ds.dataset(path, format=kind, exclude_invalid_files=False)
+    where = {"filesystem": path.filesystem, "exclude_invalid_files": False}
+    return ds.dataset(path.path, format=kind, **where)
+
+
+def _on_disk(path: Path | Place) -> Path:
+    if isinstance(path, Path):
+        return path
+    raise TableError(f"{path}: CSV files are read from disk alone; save the table as Parquet.")
+
+
 def _joined(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield neighbouring row groups, joined until they have enough rows together."""
     first, rows = 0, 0
@@ -194,35 +209,38 @@ def position_of(schema: pa.Schema, name: str) -> int:
     return position
 
 
-def format_of(path: Path) -> str:
+def format_of(place: Path | Place) -> str:
     """Return the format of a file, or of all files of a folder, by their names."""
-    files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
-    seen = [f for f in files if not any(p[0] in "._" for p in f.relative_to(path.parent).parts[1:])]
-    suffixes = {f.suffix.lower() for f in (files if path.is_file() else seen)}
-    formats = {_FORMATS.get(suffix, "") for suffix in suffixes}
-    if not path.exists():
-        raise StorageError(f"{path} does not exist.")
+    try:
+        names = names_at(place)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(place, error) from None
+    if names is None:
+        raise StorageError(f"{place} does not exist.")
+    formats = {_FORMATS.get(name.suffix.lower(), "") for name in names}
     if len(formats) != 1 or "" in formats:
         raise TableError(
-            f"{path} must be, or hold only, Parquet, CSV or Feather files of one kind."
+            f"{place} must be, or hold only, Parquet, CSV or Feather files of one kind."
         )
     return formats.pop()
 
 
-def _unreadable(path: Path, error: Exception) -> StorageError | TableError:
+def _unreadable(path: Path | Place, error: Exception) -> StorageError | TableError:
     # Arrow's own message may quote a cell: only its class is passed on.
     if isinstance(error, OSError) and not isinstance(error, pa.ArrowException):
         return StorageError(f"{path} cannot be read: {type(error).__name__}.")
-    trouble = csv_trouble(path) if path.suffix.lower() == ".csv" and path.is_file() else None
+    trouble = None
+    if isinstance(path, Path) and path.suffix.lower() == ".csv" and path.is_file():
+        trouble = csv_trouble(path)
     return TableError(
         f"{path} is not a readable table ({type(error).__name__}): {trouble or 'check its format'}."
     )
 
 
-def names_of_csv(path: Path) -> list[str]:
+def names_of_csv(path: Path | Place) -> list[str]:
     """Return the names of a CSV file's columns; nothing but its first line is read."""
     try:
-        return header_of(path)
+        return header_of(_on_disk(path))
     except UnicodeDecodeError:
         raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
     except (pa.ArrowException, OSError) as error:

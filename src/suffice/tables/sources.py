@@ -1,7 +1,7 @@
 """Tables from anywhere, read again and again in batches of bounded size.
 
 Accepted: numpy arrays; pandas, polars and Arrow tables (anything with the Arrow C stream
-interface); Parquet, CSV and Feather files, and folders of them.
+interface); Parquet, CSV and Feather files, and folders of them, also in object storage.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -25,6 +25,7 @@ from suffice.tables.files import (
     position_of,
 )
 from suffice.tables.labels import label_texts
+from suffice.tables.places import place_of
 
 __all__ = [
     "Part", "Table", "column_names", "concatenated", "in_memory", "open_table", "row_count",
@@ -200,8 +201,8 @@ def row_count(table: Table, column: str | None = None) -> int:
 
 def column_names(data: Any) -> list[str]:
     """Return the names of a table's columns; of a CSV file nothing but its first line is read."""
-    if isinstance(data, str | Path) and format_of(Path(data)) == "csv":
-        return feature_names(pa.schema([(n, pa.string()) for n in names_of_csv(Path(data))]))
+    if isinstance(data, str | Path) and format_of(place := place_of(data)) == "csv":
+        return feature_names(pa.schema([(n, pa.string()) for n in names_of_csv(place)]))
     return feature_names(open_table(data).schema)
 
 
@@ -219,7 +220,7 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
         declared |= dict.fromkeys(texts, pa.string())
         if isinstance(data, Files):
             return data if declared == known else Files(data.path, declared)
-        return Files(Path(data), declared)
+        return Files(place_of(data), declared)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):

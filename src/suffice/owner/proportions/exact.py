@@ -16,11 +16,11 @@ class ExactCounts:
     """Counts the labels of each bag, and names rows, bags and labels on the way; an accumulator."""
 
     def __init__(self, public: PublicRows, bags: Bags, classes: Classes) -> None:
-        self.bags, self.classes = bags, classes
+        self.classes, self._bags = classes, len(bags.names)  # not who is in them: it travels
         self._pipeline = public.pipeline
         self._rows = BagDigest(public.table.schema, public.roles.features, bags.names)
         self._labels = LabelFingerprint(classes)
-        self._counts = np.zeros(len(bags.names) * len(classes), dtype=np.int64)
+        self._counts = np.zeros(self._bags * len(classes), dtype=np.int64)
         self.count = 0
 
     def lead(self) -> None:
@@ -49,7 +49,7 @@ class ExactCounts:
 
     def result(self) -> np.ndarray:
         """Return the exact counts (bags, classes): private."""
-        return self._counts.reshape(len(self.bags.names), len(self.classes))
+        return self._counts.reshape(self._bags, len(self.classes))
 
     def row_set(self, found_at: str | None) -> RowSet:
         """Return the name of the public rows with their bags."""

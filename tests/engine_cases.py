@@ -1,0 +1,183 @@
+"""What tests of engines share: a table in random pieces, and every accumulator that can travel.
+
+``python engine_cases.py PLACE`` prints the digests of all cases, for processes of another kind.
+"""
+
+import hashlib
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from suffice.engines.cluster import Task, read_run
+from suffice.engines.summary import PublicSummary
+from suffice.owner.ledger import Ledger
+from suffice.owner.operator.candidates import candidates
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.operator.procedures import operator_procedure
+from suffice.owner.proportions.mechanism import BagSource, LabelProportions
+from suffice.owner.source import PublicSource, rows_parts
+from suffice.privacy.guarantee import Budget
+from suffice.tables.sources import open_table
+
+ROWS = 6000
+FEATURES = ("age", "dose", "rare", "ward")
+GRADES = (0, 1, 2)
+
+
+def patients(rows: int = ROWS, seed: int = 0) -> pa.Table:
+    """Return rows whose sums would show any order in which floats were added."""
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(20, 80, rows)
+    dose = rng.normal(3.0, 1.0, rows).astype(np.float32)
+    rare = rng.normal(size=rows) * 10.0 ** rng.integers(-9, 9, rows)
+    ward = np.array(["north", "south", "west"])[rng.integers(0, 3, rows)]
+    grade = rng.integers(0, 3, rows)
+    sick = ((age + 10 * dose + rng.normal(0, 5, rows)) > 80).astype(np.int64)
+    named = {"age": age, "dose": dose, "rare": rare, "ward": ward, "grade": grade, "sick": sick}
+    return pa.table(named)
+
+
+def write_pieces(table: pa.Table, folder: Path, cuts: list[int], group: int = 1 << 20) -> Path:
+    """Write a table as files that end at ``cuts``; their names are in the order of the rows."""
+    folder.mkdir()
+    ends = [0, *sorted(cuts), table.num_rows]
+    for k, (first, end) in enumerate(itertools.pairwise(ends)):
+        pq.write_table(table.slice(first, end - first), folder / f"{k:03}.parquet", group)
+    return folder
+
+
+def write_at_random(table: pa.Table, folder: Path, rng: np.random.Generator) -> Path:
+    """Write a table as 3 to 9 files of random sizes, in row groups of a random size."""
+    cuts = rng.choice(table.num_rows - 1, size=rng.integers(2, 9), replace=False) + 1
+    return write_pieces(table, folder, cuts.tolist(), int(rng.integers(100, 2000)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One accumulator over one table: its parts, how it starts, and what it says in the end."""
+
+    parts: Any
+    make: Any
+    facts: Any
+
+
+def cases(place: Any, **computing: Any) -> dict[str, Case]:
+    """Return every accumulator that may leave the owner's process, over a table of patients.
+
+    The public passes that they need run as ``computing`` says.
+    """
+    table = open_table(place, text=["sick", "grade"])
+    schema = pa.schema([table.schema.field(name) for name in FEATURES])
+    found = {"summary": Case(rows_parts(table, FEATURES), partial(PublicSummary, schema), _summed)}
+    inputs = {"features": FEATURES, **computing}
+    even = MeanOperator(1.0, 1e-6, mechanism="gaussian")
+    public = even.public(PublicSource(place, label="sick", **inputs))
+    every = candidates(public.rows, 2, "gaussian", [(1.0, 1e-6)])
+    request = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6}
+    shaped = next(c for c in every if c.whitened is not None)
+    plain = next(c for c in every if c.whitened is None)
+    found["sums"] = _case(operator_procedure(public, request, plain), public)
+    found["shaped sums"] = _case(operator_procedure(public, request, shaped), public)
+    answers = MeanOperator(1.0, mechanism="response")
+    found["labels"] = _case(answers.choose(public), public)
+    mapped = MeanOperator(1.0, mechanism="laplace", classes=GRADES, map="rff:8")
+    public = mapped.public(PublicSource(place, label="grade", **inputs))
+    found["mapped sums"] = _case(mapped.choose(public), public)
+    bags = LabelProportions(1.0, classes=GRADES)
+    inputs["features"] = FEATURES[:3]
+    public = bags.public(BagSource(place, label="grade", bags="ward", **inputs))
+    found["counts"] = _case(bags.choose(public), public)
+    return found
+
+
+def _case(procedure: Any, public: Any) -> Case:
+    make = partial(procedure.accumulator, identified=True)
+    return Case(procedure.parts(public), make, partial(_counted, procedure))
+
+
+def _summed(exact: PublicSummary) -> tuple[bytes, bytes]:
+    found = exact.result()
+    facts = [found.rows, found.rows_hash, found.mean, found.deviation, found.missing]
+    counts = {name: sorted(counter.items()) for name, counter in found.counts.items()}
+    sample = [found.sample.rows.to_pydict(), found.sample.weights.tolist()]
+    return json.dumps([facts, counts, sample], sort_keys=True).encode(), b""
+
+
+def _counted(procedure: Any, exact: Any) -> tuple[bytes, bytes]:
+    """Return what is the same in any order of rows, and what has an order."""
+    ordered = procedure.kind == "responses" or getattr(exact, "ordered", False)
+    public = {**procedure.parameters(exact), "promised": str(procedure.guarantees(exact))}
+    if ordered:
+        public.pop("rows")
+    shared = json.dumps([public, exact.count, exact.public_rows, exact.outside], sort_keys=True)
+    result = np.ascontiguousarray(exact.result()).tobytes()
+    private = repr(sorted(exact.fingerprint.items())).encode()
+    rows = exact.row_set(None).hash.encode()
+    if ordered:
+        return shared.encode(), private + result + rows
+    return shared.encode() + result + rows, private
+
+
+def digests(facts: dict[str, tuple[bytes, bytes]]) -> dict[str, list[str]]:
+    return {name: [hashlib.sha256(f).hexdigest() for f in both] for name, both in facts.items()}
+
+
+def folded(place: Any, engine: Any) -> dict[str, list[str]]:
+    """Return the digests of all cases, with every pass on this engine."""
+    found = cases(place, engine=engine)
+    return digests({n: c.facts(engine.fold(c.parts, c.make)) for n, c in found.items()})
+
+
+def merged_at_random(case: Case, start: Any, rng: np.random.Generator) -> tuple[bytes, bytes]:
+    """Read parts in a random order, merge neighbours in a random tree, and return the facts.
+
+    ``start`` starts a task on a run and returns it.
+    """
+    runs = [(part,) for part in case.parts]
+    tasks: dict[int, Task] = {int(k): start(runs[k]) for k in rng.permutation(len(runs))}
+    pieces = [tasks[k].result().accumulator for k in range(len(runs))]
+    while len(pieces) > 1:
+        k = int(rng.integers(len(pieces) - 1))
+        pieces[k].merge(pieces.pop(k + 1))
+    return case.facts(pieces[0])
+
+
+@dataclass(frozen=True)
+class Here:
+    """A task that is done at once, in this process."""
+
+    empty: Any
+    run: Any
+
+    def result(self) -> Any:
+        return read_run(self.empty, self.run)
+
+
+def new_ledger(path: Path) -> Ledger:
+    return Ledger(path, {"patients": {"label": Budget(10.0, 1e-3)}})
+
+
+def debits(path: Path) -> int:
+    return len(Ledger(path).history())
+
+
+def splits(tmp_path: Path, times: int = 20) -> Iterator[tuple[Path, np.random.Generator]]:
+    """Yield the same patients, split anew each time, and a generator for what else is random."""
+    for seed in range(times):
+        rng = np.random.default_rng(seed)
+        yield write_at_random(patients(), tmp_path / f"split{seed}", rng), rng
+
+
+if __name__ == "__main__":
+    from suffice.engines.threads import Threads
+
+    print(json.dumps(folded(Path(sys.argv[1]), Threads(1))))  # noqa: T201  # for its parent

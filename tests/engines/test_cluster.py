@@ -1,0 +1,211 @@
+"""What travels to workers and back: accumulators that are small, whole in any tree, and silent."""
+
+import pickle
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import engine_cases
+from engine_cases import Here, folded, merged_at_random, patients, write_pieces
+from suffice import errors
+from suffice.engines.cluster import Cluster, Outcome, read_run
+from suffice.engines.opening import open_engine
+from suffice.engines.threads import Threads
+from suffice.errors import EngineError, ParameterError, TableError
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.rados.mechanism import Rados
+from suffice.owner.responses.mechanism import RandomizedResponse
+from suffice.tables.sources import open_table
+
+MARK = "quoted-cell-4711"
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("pieces") / "table"
+    return write_pieces(patients(), folder, [10, 2000, 2500, 5990])
+
+
+class AtOnce(Cluster):
+    """A cluster of this process, whose tasks come and go as pickles."""
+
+    name = "at once"
+
+    def connect(self) -> int:
+        return 2
+
+    def tasks(self, empty):
+        sent = pickle.dumps(empty)
+        from contextlib import nullcontext
+
+        def start(run):
+            done = read_run(pickle.loads(sent), pickle.loads(pickle.dumps(run)))
+            return Sent(pickle.dumps(done))
+
+        return nullcontext(start)
+
+
+class Sent:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def result(self) -> Outcome:
+        return pickle.loads(self.data)
+
+    def cancel(self) -> None:
+        del self.data
+
+
+def test_a_cluster_finds_the_bits_of_one_thread(pieces):
+    assert folded(pieces, AtOnce()) == folded(pieces, Threads(1))
+
+
+def test_twenty_trees_of_neighbours_have_one_result(pieces):
+    for name, case in engine_cases.cases(pieces).items():
+        whole = case.facts(Threads(1).fold(case.parts, case.make))
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            start = partial(Here, case.make())
+            assert merged_at_random(case, start, rng) == whole, (name, seed)
+
+
+def test_a_tree_that_is_not_of_neighbours_is_noticed_where_rows_have_an_order(pieces):
+    case = engine_cases.cases(pieces)["labels"]
+    swapped = replace(case, parts=[*case.parts[1:], case.parts[0]])
+    whole, other = (c.facts(Threads(1).fold(c.parts, c.make)) for c in (case, swapped))
+    assert whole[0] == other[0]
+    assert whole[1] != other[1]
+
+
+def test_accumulators_travel_light(tmp_path):
+    """An empty one knows the layout of a table and not the table, whatever its number of rows."""
+    sizes = {}
+    for rows in (3000, 60_000):
+        table = write_pieces(patients(rows), tmp_path / str(rows), [1000])
+        sizes[rows] = {
+            name: (len(pickle.dumps(case.make())), len(pickle.dumps(case.parts[0])))
+            for name, case in engine_cases.cases(table).items()
+        }
+    for name, (empty, part) in sizes[60_000].items():
+        assert empty < sizes[3000][name][0] + 100, name
+        assert empty < 8000, name
+        assert part < sizes[3000][name][1] + 100, name  # 1,000 rows in both
+
+
+def test_a_full_accumulator_holds_a_byte_a_row_of_labels_and_no_row(tmp_path):
+    table = write_pieces(patients(50_000), tmp_path / "table", [])
+    for name, case in engine_cases.cases(table).items():
+        outcome = read_run(case.make(), tuple(case.parts))
+        held = len(pickle.dumps(outcome)) - len(pickle.dumps(case.make()))
+        most = {"summary": 20_000 * 60, "labels": 50_000 * 18}.get(name, 50_000)
+        assert 0 < held < most + 2000, name
+
+
+# --- errors
+
+
+class Failing:
+    """A part that fails as a library would: with a cell in its message."""
+
+    rows, stays = 5, ""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def batches(self):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [pa.ArrowInvalid(MARK), ValueError(MARK), MemoryError(MARK), KeyError(MARK), OSError(MARK)],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_a_library_says_of_a_cell_stays_where_it_was_said(error):
+    outcome = read_run([], (Failing(error),))
+    assert outcome.accumulator is None
+    assert isinstance(outcome.error, EngineError)
+    for shown in (pickle.dumps(outcome).decode("latin-1"), repr(outcome), str(outcome.error)):
+        assert MARK not in shown
+
+
+def test_our_own_errors_come_back_as_they_were():
+    for error in vars(errors).values():
+        if isinstance(error, type) and issubclass(error, errors.SufficeError):
+            back = pickle.loads(pickle.dumps(read_run([], (Failing(error("say this")),)))).error
+            assert type(back) is error
+            assert str(back) == "say this"
+
+
+def test_the_first_error_in_the_order_of_parts_is_raised(pieces):
+    case = engine_cases.cases(pieces)["sums"]
+    wrong = [Failing(TableError("first")), Failing(TableError("second"))]
+    parts = [case.parts[0], wrong[0], case.parts[1], wrong[1]]
+    with pytest.raises(TableError, match="first"):
+        AtOnce().fold(parts, case.make)
+
+
+def test_another_version_on_a_worker_is_an_error(pieces, monkeypatch):
+    case = engine_cases.cases(pieces)["sums"]
+    monkeypatch.setattr(Sent, "result", lambda sent: replace(pickle.loads(sent.data), version="0"))
+    with pytest.raises(EngineError, match="Install one version"):
+        AtOnce().fold(case.parts, case.make)
+
+
+def test_progress_counts_every_row_once(pieces):
+    case, told = engine_cases.cases(pieces)["sums"], []
+    AtOnce().fold(case.parts, case.make, told.append)
+    assert sum(told) == engine_cases.ROWS
+
+
+# --- what cannot be distributed, and how an engine is asked for
+
+
+def test_what_stays_with_the_owner_says_why(tmp_path, pieces):
+    table = patients(300)
+    csv = tmp_path / "table.csv"
+    pa.csv.write_csv(table, csv)
+    operator = MeanOperator(1.0, mechanism="laplace")
+    asked = {"label": "sick", "ledger": None, "engine": AtOnce()}
+    with pytest.raises(ParameterError, match=r"CSV file .* Parquet.*leave --engine out"):
+        operator.release(csv, **asked)
+    with pytest.raises(ParameterError, match=r"memory of this process.*Parquet"):
+        operator.release(table, **asked)
+    with pytest.raises(ParameterError, match=r"secret signs"):
+        Rados().release(pieces, features=["age", "dose"], unprotected=True, **asked)
+    records = RandomizedResponse((0, 1), label_epsilon=1.0)
+    with pytest.raises(ParameterError, match=r"every private cell"):
+        records.release(pieces, features=[], **asked)
+
+
+def test_engines_are_asked_for_by_name():
+    assert isinstance(open_engine("threads", 3), Threads)
+    assert open_engine(AtOnce()).name == "at once"
+    with pytest.raises(ParameterError, match="threads, dask, spark"):
+        open_engine("ray")
+    with pytest.raises(ParameterError, match="there is no engine 'dict'"):
+        open_engine({})
+    with pytest.raises(ParameterError, match="--scheduler"):
+        open_engine("threads", scheduler="tcp://127.0.0.1:1")
+    for name in ("threads", "dask"):
+        with pytest.raises(ParameterError, match="at least 1"):
+            open_engine(name, 0)
+
+
+@pytest.mark.parametrize("name", ["dask", "spark"])
+def test_an_engine_that_is_not_installed_says_how_to_install_it(name, monkeypatch):
+    monkeypatch.setattr("suffice.engines.opening.find_spec", lambda _: None)
+    with pytest.raises(ParameterError, match=rf"pip install 'suffice\[{name}\]'"):
+        open_engine(name)
+
+
+def test_parts_of_a_file_system_that_is_not_a_disk_travel(pieces):
+    table = open_table(pieces)
+    part = table.parts()[0]
+    back = pickle.loads(pickle.dumps(part))
+    assert [b.num_rows for b in back.batches(["age"])] == [10]

@@ -1,0 +1,91 @@
+"""Addresses with a scheme: read like files on disk, and never shown with their secrets."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from builders import clinic_table
+from suffice.errors import StorageError, TableError
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.tables.places import Place, place_of
+from suffice.tables.sources import column_names, open_table
+
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture
+def memory():
+    """Return a file system in memory; its addresses begin with fsspec+memory://."""
+    found = fsspec.filesystem("memory")
+    yield found
+    found.store.clear()
+    found.pseudo_dirs[:] = [""]
+
+
+def put(memory, path: str, table: pa.Table) -> None:
+    with memory.open(path, "wb") as file:
+        pq.write_table(table, file)
+
+
+def test_a_table_at_an_address_is_the_same_table(memory, tmp_path):
+    clinic = clinic_table()
+    for k in range(3):
+        put(memory, f"/clinic/{k}.parquet", clinic.slice(40 * k, 40))
+    put(memory, "/clinic/_temporary/9.parquet", clinic)
+    put(memory, "/clinic/.hidden.parquet", clinic)
+    pq.write_table(clinic, tmp_path / "clinic.parquet")
+    there, here = open_table("fsspec+memory://clinic"), open_table(tmp_path / "clinic.parquet")
+    assert there.schema == here.schema
+    names = column_names("fsspec+memory://clinic")
+    assert pa.Table.from_batches(there.batches(names)).equals(clinic)
+    assert [part.rows for part in there.parts()] == [40, 40, 40]
+    asked = MeanOperator(1.0, mechanism="laplace")
+    first = asked.release("fsspec+memory://clinic", label="sick", ledger=None)
+    second = asked.release(tmp_path / "clinic.parquet", label="sick", ledger=None)
+    assert first.parts == second.parts
+    assert first.pipeline.digest() == second.pipeline.digest()
+
+
+def test_a_file_at_an_address_is_read_alone(memory):
+    put(memory, "/one.parquet", clinic_table(7))
+    assert open_table("fsspec+memory://one.parquet").rows == 7
+
+
+def test_addresses_of_this_machine_are_paths(tmp_path):
+    assert place_of(f"file://{tmp_path}/a.parquet") == tmp_path / "a.parquet"
+    assert place_of("some/where.parquet") == Path("some/where.parquet")
+    assert place_of(tmp_path) == tmp_path
+    assert isinstance(place_of("fsspec+memory://x"), Place)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "nothing://user:password@host/place?key=secret",
+        "s3://user:password@bucket/place?endpoint_override=127.0.0.1:9&scheme=http&secret=secret",
+        "s3://user:password@[bucket/place?secret",
+        "fsspec+nothing://user:password@host/place?secret",
+    ],
+)
+def test_no_secret_of_an_address_is_in_a_message(address):
+    with pytest.raises((TableError, StorageError)) as raised:
+        open_table(address)
+    for secret in ("user", "password", "secret"):
+        assert secret not in str(raised.value)
+
+
+def test_what_cannot_be_read_there_says_so(memory):
+    with pytest.raises(StorageError, match=r"memory://nowhere does not exist"):
+        open_table("fsspec+memory://nowhere")
+    put(memory, "/broken.parquet", clinic_table())
+    memory.store["/broken.parquet"].truncate(200)
+    with pytest.raises(TableError, match="not a readable table"):
+        open_table("fsspec+memory://broken.parquet")
+    with memory.open("/table.csv", "wb") as file:
+        pa.csv.write_csv(clinic_table(), file)
+    for read in (open_table, column_names):
+        with pytest.raises(TableError, match="save the table as Parquet"):
+            read("fsspec+memory://table.csv")
