@@ -271,9 +271,13 @@ def _outputs(case: Case, pair: Pair, size: int) -> list[np.ndarray]:
 
 
 def _scored(scores: Mapping[str, Score], one: np.ndarray, two: np.ndarray) -> dict[str, Scored]:
-    return {
-        name: (np.asarray(score(one)), np.asarray(score(two))) for name, score in scores.items()
-    }
+    """Return all scores of both; outputs that a score knows nothing about, which are NaN, get 0."""
+
+    def values(score: Score, outputs: np.ndarray) -> np.ndarray:
+        found = np.asarray(score(outputs), dtype=np.float64)
+        return np.where(np.isnan(found), 0.0, found)
+
+    return {name: (values(score, one), values(score, two)) for name, score in scores.items()}
 
 
 def _same(outputs: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from suffice.audit.case import FEW, SOME, Case, claim, repeated
 from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, neighbouring_pairs
+from suffice.audit.whole import outputs_of
 from suffice.owner.parties.auxiliary import AuxiliaryRows
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import Enrolled
@@ -225,7 +226,7 @@ def _ensemble(name: str, options: dict[str, Any]) -> _Ensemble:
 
 
 def _whole() -> Iterator[Case]:
-    """Yield aggregations from end to end, as floats, about which the auditor is told nothing."""
+    """Yield aggregations from end to end, about which the auditor is told nothing."""
     for method in ("operator", "vote-table", "soft", "majority-model", "average"):
         stated = _ensemble(method, {**_GAUSSIAN, "epsilon": 8.0})
         case = stated.case(f"{method}, whole releases", FEW // 4)
@@ -239,12 +240,13 @@ def _whole() -> Iterator[Case]:
 
 
 def _through(stated: _Ensemble, ensemble: PrivateEnsemble) -> Callable[[Any, int], np.ndarray]:
-    """Return how the numbers of whole releases come about, all of a release's code included."""
+    """Return how whole releases come about, all that they show and all of their code included."""
 
     def sample(data: tuple[Any, ...], times: int) -> np.ndarray:
         sent, auxiliary = stated.sent(data), stated.auxiliary(data)
         asked = {"enrolled": _PARTIES, "ledger": None}
-        drawn = (ensemble.aggregate(sent, auxiliary, **asked).release for _ in range(times))
-        return np.array([np.concatenate([a.ravel() for a in r.arrays.values()]) for r in drawn])
+        return outputs_of(
+            [ensemble.aggregate(sent, auxiliary, **asked).release for _ in range(times)]
+        )
 
     return sample

@@ -193,8 +193,11 @@ def _whole_release() -> Iterator[Case]:
 def _log_urn(balls: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return ln p of balls drawn from the urn of Dir(weights), up to what is the same for all."""
     total, drawn = weights.sum(), balls.sum(axis=1)
-    parts = (gammaln(balls + weights) - gammaln(weights)).sum(axis=1)
-    return np.asarray(parts + gammaln(total) - gammaln(total + drawn))
+    there = np.where(weights > 0, weights, 1.0)
+    parts = gammaln(balls + there) - gammaln(there)
+    parts = np.where(weights > 0, parts, np.where(balls > 0, -np.inf, 0.0))  # no such ball
+    with np.errstate(invalid="ignore"):  # an empty urn, of which nothing is drawn, has no density
+        return np.asarray(parts.sum(axis=1) + gammaln(total) - gammaln(total + drawn))
 
 
 @dataclass(frozen=True)

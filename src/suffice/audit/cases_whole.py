@@ -219,7 +219,7 @@ def _zero_for_nobody(release: Release, data: DataSet) -> Release:
 
 def _wrapped(release: Release, data: DataSet) -> Release:
     exact = _exact_counts(release, data)
-    noise = np.mod(release.arrays["counts"] - exact + 1, 2) - 1
+    noise = np.mod(release.arrays["counts"] - exact + 0.5, 1.0) - 0.5
     return replace(release, arrays={**release.arrays, "counts": exact + noise})
 
 
