@@ -2,8 +2,10 @@
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
-from suffice.owner.fingerprint import CellFingerprint
+from suffice.owner.fingerprint import CellFingerprint, LabelFingerprint
 
 
 def cells(batch: pa.RecordBatch, cuts: tuple[int, ...] = ()) -> CellFingerprint:
@@ -22,3 +24,34 @@ def test_cells_belong_to_people_in_their_order():
     assert moved.result().keys() == same.result().keys()
     assert moved.result() != same.result()
     assert moved.unordered() == same.unordered()
+
+
+@given(
+    st.lists(st.integers(-1, 1), min_size=1, max_size=40),
+    st.lists(st.integers(0, 40), max_size=4),
+    st.booleans(),
+)
+def test_labels_of_parts_have_the_fingerprint_of_the_whole(codes, cuts, leading):
+    whole = LabelFingerprint(("no", "yes"))
+    whole.update(np.array(codes))
+    first, *others = (np.array(part) for part in np.split(codes, sorted(cuts)))
+    merged = LabelFingerprint(("no", "yes"))
+    if leading:
+        merged.lead()
+    merged.update(first)
+    for part in others:
+        more = LabelFingerprint(("no", "yes"))
+        more.update(part)
+        merged.merge(more)
+    assert merged.result() == whole.result()
+    assert merged.outside == whole.outside == codes.count(-1)
+
+
+def test_labels_are_counted_and_not_hashed_where_no_ledger_asks():
+    parts = [LabelFingerprint((0, 1), identified=False) for _ in range(2)]
+    for part in parts:
+        part.update(np.array([0, -1, 1, -1]))
+    parts[0].merge(parts[1])
+    assert parts[0].result() == {}
+    assert parts[0].outside == 4
+    assert parts[1]._held == []  # nor held: nothing of them crosses a cluster

@@ -24,16 +24,18 @@ class LabelFingerprint:
     list or another mechanism is the same data and draws on the same budget. "labels-2" hashes
     canonical values, so that it does not matter how classes are spelt; "labels-1" is what older
     ledgers know, and "labels-1 as ..." what they would know had the classes been spelt otherwise.
-    They are stored only under the ledger's key.
+    They are stored only under the ledger's key. Unless data are to be ``identified``, labels of no
+    class are counted, and nothing is hashed.
     """
 
-    def __init__(self, classes: Classes) -> None:
+    def __init__(self, classes: Classes, *, identified: bool = True) -> None:
         spellings = {"labels-1": [_spelled(value) for value in classes]}
         spellings["labels-2"] = names = [canonical_class(value) for value in classes]
         spellings |= _other_spellings(names, spellings["labels-1"])
         self._words = {
             name: _words([*spelled, f"{name.partition(SPELT_AS)[0]} none"])  # code -1 is the last
             for name, spelled in spellings.items()
+            if identified
         }
         self._digests: dict[str, Any] | None = None  # of rows that come first alone
         self._held: list[np.ndarray] = []
@@ -48,9 +50,9 @@ class LabelFingerprint:
     def update(self, codes: np.ndarray) -> None:
         """Take in the class codes of the next rows; -1 is a label of no class."""
         self._outside += int(np.count_nonzero(codes < 0))
-        if self._digests is None:
+        if self._digests is None and self._words:
             self._held.append(codes.astype(self._held_as))
-        else:
+        elif self._digests is not None:
             self._hash(self._digests, codes)
 
     def merge(self, other: "LabelFingerprint") -> None:
@@ -59,6 +61,7 @@ class LabelFingerprint:
             raise TableError("rows that come first cannot follow others; merge parts in order.")
         for codes in other._held:
             self.update(codes)
+        self._outside += 0 if self._words else other._outside
 
     def _hash(self, digests: Mapping[str, Any], codes: np.ndarray) -> None:
         for name, digest in digests.items():

@@ -76,17 +76,18 @@ class LabelledPass(ABC):
     """Takes in public rows with their labels; names both, and lets a subclass keep what it needs.
 
     An accumulator. Merged passes must be about rows that follow each other. It knows the layout of
-    the table, and not the table: on a cluster it travels to the rows.
+    the table, and not the table: on a cluster it travels to the rows. Labels are fingerprinted if
+    data are to be ``identified``, for a ledger.
     """
 
     ordered = False
 
-    def __init__(self, public: PublicRows, classes: Classes) -> None:
+    def __init__(self, public: PublicRows, classes: Classes, *, identified: bool = True) -> None:
         self.pipeline, self.classes = public.pipeline, classes
         features = public.roles.features
         self._lanes = RowLanes(public.table.schema, features)
         self._rows = RowDigest(features, ordered=self.ordered)
-        self._labels = LabelFingerprint(classes)
+        self._labels = LabelFingerprint(classes, identified=identified)
         pipeline = public.pipeline
         # The numbers that are hashed are those that are summed, unless something replaced them.
         self._unchanged = (

@@ -23,8 +23,15 @@ _SHAPED_ROWS = 4096  # mapped at once, to bound the memory of a shaped reach
 class ExactSums(LabelledPass):
     """The exact sums of rows under their labels, and how far one label can move them."""
 
-    def __init__(self, public: PublicRows, classes: Classes, shape: Shape | None) -> None:
-        super().__init__(public, classes)
+    def __init__(
+        self,
+        public: PublicRows,
+        classes: Classes,
+        shape: Shape | None,
+        *,
+        identified: bool = True,
+    ) -> None:
+        super().__init__(public, classes, identified=identified)
         self._columns = operator_columns(len(classes))
         self._sums = MappedSums(public.pipeline, self._columns)
         self.shape = shape
@@ -92,8 +99,8 @@ class ExactLabels(LabelledPass):
 
     ordered = True
 
-    def __init__(self, public: PublicRows, classes: Classes) -> None:
-        super().__init__(public, classes)
+    def __init__(self, public: PublicRows, classes: Classes, *, identified: bool = True) -> None:
+        super().__init__(public, classes, identified=identified)
         self._codes: list[np.ndarray] = []
 
     def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:

@@ -32,8 +32,8 @@ class NoisySums(LabelProcedure[ExactSums]):
 
     def accumulator(self, *, identified: bool) -> ExactSums:
         """Return empty sums."""
-        del identified
-        return ExactSums(self.public.rows, self.classes, self.best.shape)
+        rows, shape = self.public.rows, self.best.shape
+        return ExactSums(rows, self.classes, shape, identified=identified)
 
     def noise(self, exact: ExactSums) -> Noise:
         """Return the noise, fitted to the reach of the rows that were read: a public number."""
@@ -74,8 +74,7 @@ class RandomisedLabels(LabelProcedure[ExactLabels]):
 
     def accumulator(self, *, identified: bool) -> ExactLabels:
         """Return an empty list of labels."""
-        del identified
-        return ExactLabels(self.public.rows, self.classes)
+        return ExactLabels(self.public.rows, self.classes, identified=identified)
 
     @cached_property
     def response(self) -> Response:

@@ -15,11 +15,13 @@ __all__ = ["ExactCounts"]
 class ExactCounts:
     """Counts the labels of each bag, and names rows, bags and labels on the way; an accumulator."""
 
-    def __init__(self, public: PublicRows, bags: Bags, classes: Classes) -> None:
+    def __init__(
+        self, public: PublicRows, bags: Bags, classes: Classes, *, identified: bool = True
+    ) -> None:
         self.classes, self._bags = classes, len(bags.names)  # not who is in them: it travels
         self._pipeline = public.pipeline
         self._rows = BagDigest(public.table.schema, public.roles.features, bags.names)
-        self._labels = LabelFingerprint(classes)
+        self._labels = LabelFingerprint(classes, identified=identified)
         self._counts = np.zeros(self._bags * len(classes), dtype=np.int64)
         self.count = 0
 

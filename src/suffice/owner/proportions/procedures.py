@@ -61,8 +61,7 @@ class NoisyProportions(LabelProcedure[ExactCounts]):
 
     def accumulator(self, *, identified: bool) -> ExactCounts:
         """Return empty counts."""
-        del identified
-        return ExactCounts(self.public.rows, self.bags, self.classes)
+        return ExactCounts(self.public.rows, self.bags, self.classes, identified=identified)
 
     def event(self, exact: ExactCounts | None) -> Event:
         """Return what one label costs: it was known from the sizes of the bags."""
