@@ -52,7 +52,7 @@ def small_parts(monkeypatch):
 def streamed(path, owners=range(3), each=None, workers=2) -> StreamedRows:
     source = OwnersTable(open_table(path), PIPELINE, COUNTS, Computing(workers=workers))
     first = source.first([False] * 3)
-    source.names = tuple(digest.unordered() for digest in first.digests)
+    source.hashes = tuple(digest.unordered() for digest in first.digests)
     count = sum(COUNTS[k] for k in owners)
     return StreamedRows(source, first.result(), owners, each or [1 / count] * len(owners))
 

@@ -20,13 +20,13 @@ from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 
 __all__ = [
-    "FirstPass", "MappedPass", "Mapping", "RowScores", "ScoreGrams", "ScoreSums", "ValueSums",
+    "FirstPass", "MappedPass", "RowMapping", "RowScores", "ScoreGrams", "ScoreSums", "ValueSums",
     "mapped_rows",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class Mapping:
+class RowMapping:
     """How pieces become weighted rows: by a pipeline, then B^T x if there is a ``basis`` B.
 
     ``weights`` holds the weight of each row of an owner.
@@ -69,7 +69,7 @@ class MappedPass:
     ``ordered``: of which owners the order of rows counts. Rows of nobody are counted.
     """
 
-    def __init__(self, mapping: Mapping, ordered: Sequence[bool] | None = None) -> None:
+    def __init__(self, mapping: RowMapping, ordered: Sequence[bool] | None = None) -> None:
         self.mapping = mapping
         owners = ordered if ordered is not None else [False] * len(mapping.weights)
         self.digests = [RowDigest(mapping.names, ordered=order) for order in owners]
@@ -124,7 +124,7 @@ class FirstPass(MappedPass):
     The sample is every ``stride``-th row of the table, in order.
     """
 
-    def __init__(self, mapping: Mapping, ordered: Sequence[bool], stride: int) -> None:
+    def __init__(self, mapping: RowMapping, ordered: Sequence[bool], stride: int) -> None:
         super().__init__(mapping, ordered)
         self._stride = stride
         self._sums = np.zeros((len(ordered), mapping.width))
@@ -150,7 +150,7 @@ class FirstPass(MappedPass):
 class ScoreSums(MappedPass):
     """Computes sum_i w_i g(<theta, x_i>) and X^T (w_i g'(<theta, x_i>))."""
 
-    def __init__(self, mapping: Mapping, theta: np.ndarray, slopes: Slopes) -> None:
+    def __init__(self, mapping: RowMapping, theta: np.ndarray, slopes: Slopes) -> None:
         super().__init__(mapping)
         self._theta, self._slopes = theta, slopes
         self._value, self._slope = 0.0, np.zeros(theta.shape)
@@ -172,7 +172,7 @@ class ScoreSums(MappedPass):
 class ScoreGrams(MappedPass):
     """Computes sum_i c_i x_i x_i^T for each c that ``curves`` gives at the scores."""
 
-    def __init__(self, mapping: Mapping, theta: np.ndarray, curves: Curves) -> None:
+    def __init__(self, mapping: RowMapping, theta: np.ndarray, curves: Curves) -> None:
         super().__init__(mapping)
         self._theta, self._curves = theta, curves
         self._grams: list[np.ndarray] = []
@@ -198,7 +198,7 @@ class ScoreGrams(MappedPass):
 class RowScores(MappedPass):
     """Computes <theta, x_i> of every row, in order."""
 
-    def __init__(self, mapping: Mapping, theta: np.ndarray) -> None:
+    def __init__(self, mapping: RowMapping, theta: np.ndarray) -> None:
         super().__init__(mapping)
         self._theta = theta
         self._scores: list[np.ndarray] = []
@@ -219,7 +219,7 @@ class ValueSums(MappedPass):
     """Computes X^T v of values v given beside the rows, or ``squared`` sum_i v_i x_i x_i^T."""
 
     def __init__(
-        self, mapping: Mapping, columns: tuple[int, ...], *, squared: bool = False
+        self, mapping: RowMapping, columns: tuple[int, ...], *, squared: bool = False
     ) -> None:
         super().__init__(mapping)
         self._squared = squared

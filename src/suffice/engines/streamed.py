@@ -11,7 +11,7 @@ from suffice.engines.opening import Computing
 from suffice.engines.score_sums import (
     FirstPass,
     MappedPass,
-    Mapping,
+    RowMapping,
     RowScores,
     ScoreGrams,
     ScoreSums,
@@ -33,24 +33,24 @@ _P = TypeVar("_P", bound=MappedPass)
 class OwnersTable:
     """A table with the rows of several owners, ``counts`` of each, and where passes over it run.
 
-    ``names`` are the hashes of the owners' rows in any order, from the first pass on: every later
-    pass must read the same rows.
+    ``hashes`` are those of the owners' rows in any order, from the first pass on: every later pass
+    must read the same rows.
     """
 
     table: Table
     pipeline: Pipeline
     counts: tuple[int, ...]
     computing: Computing
-    names: tuple[str, ...] = ()
+    hashes: tuple[str, ...] = ()
 
     @property
     def ends(self) -> tuple[int, ...]:
         """The rows behind each owner's last."""
         return tuple(int(end) for end in np.cumsum(self.counts))
 
-    def mapping(self, weights: Sequence[float] | np.ndarray) -> Mapping:
+    def mapping(self, weights: Sequence[float] | np.ndarray) -> RowMapping:
         """Return how rows are mapped, under one weight for the rows of each owner."""
-        return Mapping(self.table.schema, self.pipeline, tuple(map(float, weights)))
+        return RowMapping(self.table.schema, self.pipeline, tuple(map(float, weights)))
 
     def first(self, ordered: Sequence[bool]) -> FirstPass:
         """Return the first pass over all rows; its digests are still to be checked."""
@@ -70,7 +70,7 @@ class OwnersTable:
         """
         whole = owners == range(len(self.counts))
         done = self._fold(make, self._every if whole else owners, values)
-        same = all(done.digests[k].unordered() == self.names[k] for k in owners)
+        same = all(done.digests[k].unordered() == self.hashes[k] for k in owners)
         if not same or done.extra:
             raise TableError("the table changed while it was read; give one that stays as it is.")
         return done

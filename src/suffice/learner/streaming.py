@@ -44,7 +44,7 @@ def _streamed(table: Any, releases: Sequence[Release], computing: Computing) -> 
     for digest, part in zip(first.digests, parts, strict=True):
         hashes.check(digest, part.rows)
     hashes.check_extra(first.extra)
-    source.names = tuple(hashes.unordered)
+    source.hashes = tuple(hashes.unordered)
     facts, blocks, start = first.result(), [], 0
     for release in releases:
         owners = range(start, start := start + len(release.parts))
