@@ -20,7 +20,15 @@ from suffice.tables.csv_files import CsvFiles, csv_trouble, header_of
 from suffice.tables.labels import plain_texts, plain_type
 from suffice.tables.places import Place, names_at
 
-__all__ = ["Files", "ParquetPart", "names_of_csv", "plain_batch", "plain_schema", "position_of"]
+__all__ = [
+    "Files",
+    "ParquetPart",
+    "format_of",
+    "names_of_csv",
+    "plain_batch",
+    "plain_schema",
+    "position_of",
+]
 
 _READ_AHEAD = 4  # batches in flight: this bounds the memory of a scan
 _PART_ROWS = 1 << 18  # row groups are joined until a part has so many
