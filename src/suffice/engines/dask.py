@@ -90,7 +90,12 @@ class Dask(Cluster):
         with _explained():
             # A task of its own, not scattered: should its worker die, the scheduler has it still.
             shared = client.submit(_itself, empty, pure=False)
-            yield lambda run: _Reading(client, client.submit(read_run, shared, run, pure=False))
+
+        def start(run: Run) -> Task:
+            with _explained():
+                return _Reading(client, client.submit(read_run, shared, run, pure=False))
+
+        yield start
 
     def close(self) -> None:
         """End what was started here."""
@@ -107,7 +112,8 @@ class _Reading:
 
     def result(self) -> Outcome:
         try:
-            return self._waited()
+            with _explained():
+                return self._waited()
         finally:
             self._future.release()
 
