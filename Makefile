@@ -58,6 +58,7 @@ engines: export OMP_NUM_THREADS := 1
 engines: export OPENBLAS_NUM_THREADS := 1
 engines: .venv-engines/made  ## every engine, with workers killed and files changed; says what it skipped and why
 	.venv-engines/bin/python -m pytest -m engines
+	$(if $(wildcard bench/engines.py),.venv-engines/bin/python bench/engines.py)
 
 bench: .venv/made  ## every performance claim, as ratios measured in one run; DATA=DIR for all of them
 	$(PY) bench/run.py $(if $(DATA),--data $(DATA))

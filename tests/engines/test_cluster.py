@@ -14,6 +14,7 @@ import engine_cases
 from engine_cases import Here, folded, merged_at_random, patients, write_pieces
 from suffice import errors
 from suffice.engines.cluster import Cluster, Outcome, read_run
+from suffice.engines.dask import Dask
 from suffice.engines.opening import open_engine
 from suffice.engines.threads import Threads
 from suffice.errors import EngineError, ParameterError, TableError
@@ -161,6 +162,41 @@ def test_progress_counts_every_row_once(pieces):
     case, told = engine_cases.cases(pieces)["sums"], []
     AtOnce().fold(case.parts, case.make, told.append)
     assert sum(told) == engine_cases.ROWS
+
+
+def test_an_error_of_the_caller_is_not_blamed_on_the_cluster(pieces):
+    """A progress bar that breaks must not look like a cluster that did."""
+
+    def broken(rows: int) -> None:
+        raise RuntimeError(str(rows))
+
+    case = engine_cases.cases(pieces)["sums"]
+    for engine in (AtOnce(), Dask(client=Alone())):
+        with pytest.raises(RuntimeError):
+            engine.fold(case.parts, case.make, broken)
+
+
+class Alone:
+    """A client of dask whose only worker is this thread."""
+
+    def nthreads(self) -> dict[str, int]:
+        return {"here": 1}
+
+    def submit(self, function, *given, pure: bool) -> "Known":
+        assert not pure
+        return Known(function(*(g.value if isinstance(g, Known) else g for g in given)))
+
+
+class Known:
+    def __init__(self, value) -> None:
+        self.value = value
+
+    def result(self, timeout: float):
+        assert timeout
+        return self.value
+
+    def release(self) -> None:
+        """Nothing is held."""
 
 
 # --- what cannot be distributed, and how an engine is asked for

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +85,10 @@ def test_workers_of_ours_write_nothing_and_let_nobody_else_in(engine):
     assert set(config.values()) == {(False, False)}
     address = engine._client.scheduler.address
     assert address.startswith("tls://127.0.0.1:")
+    port = engine._client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.http_server.port)
+    for page in ("info/main/workers.html", "metrics", "health", "json/counts.json", "status"):
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
     stranger = Dask(scheduler=address.replace("tls", "tcp"))
     with pytest.raises(EngineError):
         stranger.connect()
@@ -189,7 +195,7 @@ def test_workers_without_enough_memory_are_a_clear_error(tmp_path):
     pq.write_table(pa.table({"x": np.zeros(rows), "sick": np.zeros(rows, int)}), path)
     small = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "90MiB"}
     with (
-        LocalCluster(**small, dashboard_address=None, silence_logs="CRITICAL") as cluster,
+        LocalCluster(**small, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL") as cluster,
         Client(cluster) as client,
         pytest.raises(EngineError, match=r"memory|no workers"),
     ):
@@ -201,7 +207,7 @@ def test_workers_without_enough_memory_are_a_clear_error(tmp_path):
 def test_a_cluster_that_others_run_is_reached_by_its_address(table, tmp_path):
     from distributed import LocalCluster
 
-    local = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": None}
+    local = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**local, silence_logs="CRITICAL") as cluster:
         words = ["release", "mean-operator", str(table), "--label", "sick", "--epsilon", "1"]
         words += ["--mechanism", "laplace", "--ledger", str(tmp_path / "ledger")]
@@ -221,7 +227,7 @@ def test_the_last_worker_and_the_scheduler_may_go(table, tmp_path, monkeypatch, 
     from distributed import Client, LocalCluster
 
     monkeypatch.setattr("suffice.engines.dask._PATIENCE", 2)
-    local = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    local = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
 
     def go(rows: int) -> None:
         assert rows

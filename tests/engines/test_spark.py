@@ -80,9 +80,10 @@ def running(words: str) -> list[int]:
 
 
 def below(parent: int) -> set[int]:
-    """Return the processes that a process has started, and those that they have."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return {int(child) for child in children}.union(*(below(int(child)) for child in children))
+    """Return the processes that a process has started, by any of its threads, and theirs."""
+    lists = Path(f"/proc/{parent}/task").glob("*/children")
+    children = {int(child) for found in lists for child in found.read_text().split()}
+    return children.union(*(below(child) for child in children))
 
 
 def test_a_release_by_spark_is_that_of_threads(table, tmp_path, engine):

@@ -16,11 +16,14 @@ from suffice.errors import EngineError, SufficeError
 __all__ = ["Dask"]
 
 _PATIENCE = 30  # seconds without an answer after which we ask whether there are workers left
-# A worker that is short of memory would write what it holds, accumulators of labels, to its disk.
-_NOTHING_ON_DISK = {
+_OF_OURS = {
+    # Short of memory, a worker would write what it holds, accumulators of labels, to its disk.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
+    # What a scheduler or worker would tell everybody on this machine who asks its web server.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 _SILENT = "CRITICAL"  # of what workers say on the terminal
 _KILLED = (
@@ -65,13 +68,14 @@ class Dask(Cluster):
         if self.scheduler is not None:
             self._ours = [Client(self.scheduler, set_as_default=False, timeout=_PATIENCE)]
             return self._ours[0]
-        with dask.config.set(_NOTHING_ON_DISK):
+        with dask.config.set(_OF_OURS):
             cluster = LocalCluster(
                 n_workers=self.workers or usable_cores(),
                 threads_per_worker=1,
                 host="127.0.0.1",
                 security=True,  # others on this machine reach the port, and could run code as us
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any free port
                 silence_logs=_SILENT,
             )
         self._ours = [cluster]
@@ -86,7 +90,12 @@ class Dask(Cluster):
         with _explained():
             # A task of its own, not scattered: should its worker die, the scheduler has it still.
             shared = client.submit(_itself, empty, pure=False)
-            yield lambda run: _Reading(client, client.submit(read_run, shared, run, pure=False))
+
+        def start(run: Run) -> Task:
+            with _explained():
+                return _Reading(client, client.submit(read_run, shared, run, pure=False))
+
+        yield start
 
     def close(self) -> None:
         """End what was started here."""
@@ -103,7 +112,8 @@ class _Reading:
 
     def result(self) -> Outcome:
         try:
-            return self._waited()
+            with _explained():
+                return self._waited()
         finally:
             self._future.release()
 

@@ -80,14 +80,13 @@ class Spark(Cluster):
     @contextmanager
     def tasks(self, empty: Any) -> Iterator[Callable[[Run], Task]]:
         """Yield what starts a task on a run; each is a job of its own, started by a thread."""
-        context = self._session.sparkContext
-        slots = self.connect()
-        with _explained(), ThreadPoolExecutor(slots, thread_name_prefix="suffice") as pool:
-            shared = context.broadcast(empty)
-            try:
-                yield lambda run: pool.submit(_read, context, shared, run)
-            finally:
-                shared.destroy()
+        context, slots = self._session.sparkContext, self.connect()
+        with ThreadPoolExecutor(slots, thread_name_prefix="suffice") as pool:
+            with _explained():
+                shared = context.broadcast(empty)
+            yield lambda run: pool.submit(_read, context, shared, run)
+        with _explained():
+            shared.destroy()
 
     def close(self) -> None:
         """End the session if it was started here."""
@@ -98,7 +97,9 @@ class Spark(Cluster):
 
 def _read(context: Any, shared: Any, run: Run) -> Outcome:
     """Return what a task of spark makes of a run."""
-    (outcome,) = context.parallelize([run], 1).map(partial(_task, shared)).collect()
+    outcome: Outcome
+    with _explained():
+        (outcome,) = context.parallelize([run], 1).map(partial(_task, shared)).collect()
     return outcome
 
 
