@@ -7,19 +7,29 @@ row crosses, and a task writes, logs and keeps nothing.
 """
 
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from suffice._version import __version__
-from suffice.engines.engine import A, BatchPart, Engine, Progress, Run, fold, make_leading, runs_of
+from suffice.engines.engine import (
+    A,
+    BatchPart,
+    Engine,
+    Progress,
+    Run,
+    Task,
+    fold,
+    in_order,
+    make_leading,
+    runs_of,
+)
 from suffice.errors import EngineError, ParameterError, SufficeError
 
-__all__ = ["Cluster", "Outcome", "Task", "read_run"]
+__all__ = ["Cluster", "Outcome", "read_run"]
 
 _NO_MEMORY = (
     "a worker ran out of memory; give workers more of it, or write the table in smaller row groups."
@@ -55,16 +65,6 @@ def read_run(empty: Any, run: Run) -> Outcome:
     return Outcome(accumulator=accumulator, rows=sum(rows))
 
 
-class Task(Protocol):
-    """A run that some worker reads."""
-
-    def result(self) -> Outcome:
-        """Wait for the outcome, and let the cluster forget it."""
-
-    def cancel(self) -> Any:
-        """Say that nobody waits for it any more."""
-
-
 class Cluster(Engine):
     """Folds parts in other processes, which read them by themselves.
 
@@ -83,7 +83,7 @@ class Cluster(Engine):
         """Connect to the cluster, or start one; return how many tasks it runs at once."""
 
     @abstractmethod
-    def tasks(self, empty: Any) -> AbstractContextManager[Callable[[Run], Task]]:
+    def tasks(self, empty: Any) -> AbstractContextManager[Callable[[Run], Task[Outcome]]]:
         """Return what starts a task on a run, each with a copy of ``empty``."""
 
     def fold(
@@ -94,7 +94,7 @@ class Cluster(Engine):
         total = make_leading(make)
         workers = self.connect()
         with self.tasks(make()) as start:
-            for outcome in _in_order(start, runs_of(parts, workers), 2 * workers):
+            for outcome in in_order(start, runs_of(parts, workers), 2 * workers):
                 _check(outcome)
                 total.merge(outcome.accumulator)
                 if progress is not None:
@@ -111,18 +111,3 @@ def _check(outcome: Outcome) -> None:
             f"a worker runs suffice {outcome.version}, and this is {__version__}; their sums could"
             " differ. Install one version everywhere."
         )
-
-
-def _in_order(start: Callable[[Run], Task], runs: Iterator[Run], most: int) -> Iterator[Outcome]:
-    """Yield the outcomes of runs in the order of the runs; at most so many are under way."""
-    waiting: deque[Task] = deque()
-    try:
-        for run in runs:
-            waiting.append(start(run))
-            if len(waiting) >= most:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for task in waiting:
-            task.cancel()

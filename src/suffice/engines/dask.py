@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from suffice.engines.cluster import Cluster, Outcome, Task, read_run
-from suffice.engines.engine import Run
+from suffice.engines.cluster import Cluster, Outcome, read_run
+from suffice.engines.engine import Run, Task
 from suffice.engines.threads import usable_cores
 from suffice.errors import EngineError, SufficeError
 
@@ -84,14 +84,14 @@ class Dask(Cluster):
         return client
 
     @contextmanager
-    def tasks(self, empty: Any) -> Iterator[Callable[[Run], Task]]:
+    def tasks(self, empty: Any) -> Iterator[Callable[[Run], Task[Outcome]]]:
         """Yield what starts a task on a run."""
         client = self._client
         with _explained():
             # A task of its own, not scattered: should its worker die, the scheduler has it still.
             shared = client.submit(_itself, empty, pure=False)
 
-        def start(run: Run) -> Task:
+        def start(run: Run) -> Task[Outcome]:
             with _explained():
                 return _Reading(client, client.submit(read_run, shared, run, pure=False))
 

@@ -8,6 +8,7 @@ order, for statistics that have one.
 """
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,8 +17,8 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 from suffice.errors import ParameterError
 
 __all__ = [
-    "Accumulator", "BatchPart", "Engine", "Leading", "Progress", "Run", "Stream", "fold",
-    "in_one_stream", "make_leading", "runs_of",
+    "A", "Accumulator", "BatchPart", "Engine", "Leading", "Progress", "Run", "Stream", "Task",
+    "fold", "in_one_stream", "in_order", "make_leading", "runs_of",
 ]  # fmt: skip
 
 Progress = Callable[[int], None] | None
@@ -90,6 +91,8 @@ def in_one_stream(parts: Sequence[BatchPart], why: str) -> list[BatchPart]:
 
 Run = tuple[BatchPart, ...]
 A = TypeVar("A", bound=Accumulator)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Engine(ABC):
@@ -155,3 +158,28 @@ def runs_of(parts: Sequence[BatchPart], workers: int) -> Iterator[Run]:
         rows += size
     if run:
         yield tuple(run)
+
+
+class Task(Protocol[T_co]):
+    """A run that some worker reads."""
+
+    def result(self) -> T_co:
+        """Wait for what comes of it."""
+
+    def cancel(self) -> Any:
+        """Say that nobody waits for it any more."""
+
+
+def in_order(start: Callable[[Run], Task[T]], runs: Iterable[Run], most: int) -> Iterator[T]:
+    """Yield what comes of runs, in the order of the runs; at most so many are under way."""
+    waiting: deque[Task[T]] = deque()
+    try:
+        for run in runs:
+            waiting.append(start(run))
+            if len(waiting) >= most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for task in waiting:
+            task.cancel()

@@ -7,8 +7,8 @@ from functools import partial
 from sys import executable
 from typing import Any
 
-from suffice.engines.cluster import Cluster, Outcome, Task, read_run
-from suffice.engines.engine import Run
+from suffice.engines.cluster import Cluster, Outcome, read_run
+from suffice.engines.engine import Run, Task
 from suffice.engines.threads import usable_cores
 from suffice.errors import EngineError, ParameterError, SufficeError
 
@@ -78,7 +78,7 @@ class Spark(Cluster):
         return session
 
     @contextmanager
-    def tasks(self, empty: Any) -> Iterator[Callable[[Run], Task]]:
+    def tasks(self, empty: Any) -> Iterator[Callable[[Run], Task[Outcome]]]:
         """Yield what starts a task on a run; each is a job of its own, started by a thread."""
         context, slots = self._session.sparkContext, self.connect()
         with ThreadPoolExecutor(slots, thread_name_prefix="suffice") as pool:

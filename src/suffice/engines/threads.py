@@ -1,8 +1,7 @@
 """The engine of this process: a pool of threads, each of which reads a run of parts."""
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from threading import Event, Lock
 from typing import Any
@@ -14,6 +13,7 @@ from suffice.engines.engine import (
     Progress,
     Run,
     fold,
+    in_order,
     make_leading,
     runs_of,
 )
@@ -52,14 +52,6 @@ class Threads(Engine):
         if len(runs) < 2:  # nothing to share out: one accumulator, nothing to merge
             batches = chain.from_iterable(part.batches() for part in parts)
             return fold(batches, total, progress)
-        for done in self._in_order(runs, make, progress):
-            total.merge(done)
-        return total
-
-    def _in_order(
-        self, runs: Sequence[Run], make: Callable[[], A], progress: Progress
-    ) -> Iterator[A]:
-        """Yield the accumulators of runs in the order of the runs."""
         stopped, lock = Event(), Lock()
 
         def tell(rows: int) -> None:
@@ -71,20 +63,13 @@ class Threads(Engine):
             batches = chain.from_iterable(part.batches() for part in run)
             return fold(_until(stopped, batches), make(), tell)
 
-        waiting: deque[Future[A]] = deque()
-        rest = iter(runs)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="suffice") as pool:
             try:
-                for run in rest:
-                    waiting.append(pool.submit(read, run))
-                    if len(waiting) >= 2 * self.workers:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
+                for done in in_order(lambda run: pool.submit(read, run), runs, 2 * self.workers):
+                    total.merge(done)
             finally:
                 stopped.set()
-                for future in waiting:
-                    future.cancel()
+        return total
 
 
 def _until(stopped: Event, batches: Iterator[Any]) -> Iterator[Any]:
