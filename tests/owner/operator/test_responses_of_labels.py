@@ -31,7 +31,7 @@ from suffice.privacy.response import Response
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
-from suffice.tables import sources
+from suffice.tables import batching
 
 ALARM = 1e-6
 rng = np.random.default_rng(6)
@@ -150,7 +150,7 @@ def test_answers_do_not_depend_on_how_rows_arrive(monkeypatch):
     """The same private words give the same answers in one batch and in many."""
     drawn = []
     for rows in (1 << 16, 40):
-        monkeypatch.setattr(sources, "BATCH_ROWS", rows)
+        monkeypatch.setattr(batching, "BATCH_ROWS", rows)
         with _seeded_for_tests(3):
             drawn.append(operator(0.5).release(X, TWO, ledger=None).arrays["answers"])
     np.testing.assert_array_equal(*drawn)

@@ -22,7 +22,7 @@ from suffice.owner.operator.shaping import Shape, whitening
 from suffice.owner.source import PublicSource, Source, labelled_batches
 from suffice.privacy.noise import Sensitivity
 from suffice.release.artifact import Release
-from suffice.tables import sources
+from suffice.tables import batching
 
 ALARM = 1e-6
 ROWS, WIDTH = 40, 5
@@ -166,7 +166,7 @@ def test_the_shaped_reach_is_that_of_all_rows_however_they_are_cut(monkeypatch):
     """The longest row may be in the first batch, in the last, or in another part."""
     whole = read(LABELS[2], 2, FINE)
     monkeypatch.setattr(exact_sums, "_SHAPED_ROWS", 3)
-    monkeypatch.setattr(sources, "BATCH_ROWS", 7)
+    monkeypatch.setattr(batching, "BATCH_ROWS", 7)
     assert read(LABELS[2], 2, FINE).sensitivity == whole.sensitivity
     (names, source), parts = ((0, 1), Source(None, LABELS[2])), []
     for batch in labelled_batches(PUBLIC.table, PUBLIC.roles, names, source):
