@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from suffice.engines.cluster import Task, read_run
+from suffice.engines.cluster import read_run
+from suffice.engines.engine import Task
 from suffice.engines.summary import PublicSummary
 from suffice.owner.ledger import Ledger
 from suffice.owner.operator.candidates import candidates

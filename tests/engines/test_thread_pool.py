@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import clinic_table
+from engine_cases import folded, splits
 from suffice.engines import engine as engines
 from suffice.engines.engine import in_one_stream, runs_of
 from suffice.engines.opening import Computing, open_engine
@@ -176,7 +177,18 @@ def test_engines_are_opened_by_name_and_refuse_what_they_have_no_use_for():
         Computing(engine="ray").fold([], Rows)
 
 
-# --- whole releases from files
+# --- every statistic, and whole releases, from files
+
+
+@pytest.mark.engines
+def test_twenty_splits_on_threads_have_one_result(tmp_path, monkeypatch):
+    """Every accumulator that can travel, on 2 to 6 threads, over files cut at random."""
+    monkeypatch.setattr(files, "_PART_ROWS", 1)
+    expected = None
+    for place, rng in splits(tmp_path):
+        if expected is None:
+            expected = folded(place, Threads(1))
+        assert folded(place, Threads(int(rng.integers(2, 7)))) == expected
 
 
 @pytest.fixture
