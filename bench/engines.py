@@ -53,9 +53,12 @@ def release(folder: Path, **computing: object) -> None:
 
 def resident_megabytes(folder: Path, workers: int) -> float:
     """Run one release in a process of its own and return its largest resident size."""
-    code = "import sys, engines as e; e.release(sys.argv[1], workers=int(sys.argv[2]))"
+    code = (
+        "import sys; from engines import release; from mean_operator import own_peak;"
+        " release(sys.argv[1], workers=int(sys.argv[2])); print(own_peak())"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}; print(e.own_peak())", str(folder), str(workers)],
+        [sys.executable, "-c", code, str(folder), str(workers)],
         cwd=Path(__file__).parent, capture_output=True, check=True,
     )  # fmt: skip
     return float(done.stdout)
