@@ -47,6 +47,17 @@ def test_labels_of_parts_have_the_fingerprint_of_the_whole(codes, cuts, leading)
     assert merged.outside == whole.outside == codes.count(-1)
 
 
+def test_many_labels_are_hashed_by_threads_to_the_same_bits(monkeypatch):
+    codes = np.random.default_rng(0).integers(-1, 3, 5000)
+    one, many = LabelFingerprint((0, 1, 2)), LabelFingerprint((0, 1, 2))
+    one.update(codes)
+    monkeypatch.setattr("suffice.owner.fingerprint._MANY", 100)
+    many.lead()
+    for part in np.split(codes, [50, 1000, 1090]):
+        many.update(part)
+    assert many.result() == one.result()
+
+
 def test_labels_are_counted_and_not_hashed_where_no_ledger_asks():
     parts = [LabelFingerprint((0, 1), identified=False) for _ in range(2)]
     for part in parts:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from suffice.tables.rowhash import RowDigest, RowLanes
 
 __all__ = ["CellFingerprint", "LabelFingerprint"]
 
+_MANY = 1 << 18  # codes for which starting threads is worth it
 _TRUTHS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 
 
@@ -59,13 +61,25 @@ class LabelFingerprint:
         """Take in everything that ``other`` has seen: the rows that follow."""
         if other._digests is not None:
             raise TableError("rows that come first cannot follow others; merge parts in order.")
-        for codes in other._held:
-            self.update(codes)
+        if other._held:
+            self.update(np.concatenate(other._held))
         self._outside += 0 if self._words else other._outside
 
     def _hash(self, digests: Mapping[str, Any], codes: np.ndarray) -> None:
-        for name, digest in digests.items():
-            digest.update(self._words[name][codes].tobytes())
+        """Hash codes in every spelling; many of them at once, each spelling in its own thread.
+
+        On a cluster this is what the driver does while others read, and it bounds them.
+        """
+
+        def hash_in(name: str) -> None:
+            digests[name].update(self._words[name][codes])
+
+        if len(codes) < _MANY:
+            for name in digests:
+                hash_in(name)
+            return
+        with ThreadPoolExecutor(len(digests) or 1) as pool:
+            list(pool.map(hash_in, digests))
 
     def _hashed(self) -> dict[str, Any]:
         """Return the states of SHA-256 after all codes so far."""
