@@ -142,11 +142,19 @@ def audit(
         return findings
     # Processes that are forked would share locks with threads of the libraries that draw; those
     # that are started anew lack what was registered here, which runs here meanwhile.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_use_one_thread) as pool:
         running = {name: pool.submit(run_case, name) for name in shared}
         for name in names:
             record_finding(running[name].result() if name in running else run_case(name))
     return findings
+
+
+def _use_one_thread() -> None:
+    """Let the libraries of this process use one thread: the others are for other processes."""
+    import sklearn.ensemble  # noqa: F401  # loads the threads that trees use
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(limits=1)
 
 
 def _run_case(name: str, *, seed: int, effort: float, alpha: float) -> Finding:
