@@ -4,6 +4,7 @@ Every pass hashes the rows that it read, owner by owner, so that a table which c
 passes is noticed. Sums are of floats: their last bits depend on how rows were shared out.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -63,7 +64,7 @@ def mapped_rows(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
         ) from None
 
 
-class MappedPass:
+class MappedPass(ABC):
     """Takes in pieces: names the rows of each owner, and hands them on mapped.
 
     ``ordered``: of which owners the order of rows counts. Rows of nobody are counted.
@@ -102,20 +103,20 @@ class MappedPass:
         self.extra += other.extra
         self._join(other)
 
+    @abstractmethod
     def result(self) -> Any:
         """Return the sums."""
-        raise NotImplementedError
 
     def _weights(self, piece: Piece) -> np.ndarray:
         return np.full(len(piece), self.mapping.weights[piece.owner])
 
+    @abstractmethod
     def _take(self, piece: Piece, rows: np.ndarray) -> None:
         """Take in the mapped rows of a piece."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _join(self, other: Self) -> None:
         """Take in the sums of ``other``."""
-        raise NotImplementedError
 
 
 class FirstPass(MappedPass):
