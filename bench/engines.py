@@ -100,6 +100,7 @@ def forecast(folder: Path, rows: int) -> None:
     from suffice.owner.fingerprint import LabelFingerprint
     from suffice.owner.operator.mechanism import MeanOperator
 
+    release(folder)  # loads kernels and files
     one = seconds(lambda: release(folder, workers=1))
     public = seconds(lambda: MeanOperator(epsilon=1.0).public_rows(folder, "label"))
     labels = LabelFingerprint((0, 1))
