@@ -25,9 +25,9 @@ from suffice.owner.operator.candidates import candidates
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.procedures import operator_procedure
 from suffice.owner.proportions.mechanism import BagSource, LabelProportions
-from suffice.owner.source import PublicSource, rows_parts
+from suffice.owner.source import PublicSource
 from suffice.privacy.guarantee import Budget
-from suffice.tables.sources import open_table
+from suffice.tables.sources import open_table, rows_parts
 
 ROWS = 6000
 FEATURES = ("age", "dose", "rare", "ward")

@@ -14,14 +14,14 @@ from suffice.engines.opening import Computing
 from suffice.engines.summary import PublicSummary, SampleLimit, Summary
 from suffice.errors import ParameterError
 from suffice.options import Group, lists_by_column, option, preprocessing_option
-from suffice.owner.source import LabelledPart, PublicSource, labelled_parts, rows_parts
+from suffice.owner.source import LabelledPart, PublicSource, labelled_parts
 from suffice.release.codec import load
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.labels import Classes
 from suffice.tables.maps import evenly_spaced
 from suffice.tables.pipeline import Missing, MissingRule, Pipeline
 from suffice.tables.provenance import public_rows
-from suffice.tables.sources import Table, open_table
+from suffice.tables.sources import Table, open_table, rows_parts
 
 __all__ = [
     "CATEGORIES",

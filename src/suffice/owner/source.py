@@ -13,18 +13,16 @@ from suffice.errors import ParameterError, TableError
 from suffice.options import data_option, names, output_option
 from suffice.tables.columns import Roles
 from suffice.tables.labels import Classes, label_codes
-from suffice.tables.sources import Part, Table, sizes_of
+from suffice.tables.sources import RowsPart, Table, sizes_of
 
 __all__ = [
     "LabelledBatch",
     "LabelledPart",
     "OwnerReport",
     "PublicSource",
-    "RowsPart",
     "Source",
     "labelled_batches",
     "labelled_parts",
-    "rows_parts",
     "unlabelled_batches",
 ]
 
@@ -101,28 +99,6 @@ class LabelledBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class RowsPart:
-    """The feature columns of a part of a table, as an engine reads them: no label."""
-
-    part: Part
-    columns: tuple[str, ...]
-
-    @property
-    def rows(self) -> int | None:
-        """The number of rows, or None."""
-        return self.part.rows
-
-    @property
-    def stays(self) -> str:
-        """Why the rows are read in this process alone, or nothing."""
-        return self.part.stays
-
-    def batches(self) -> Iterator[Any]:
-        """Yield the rows."""
-        return self.part.batches(self.columns)
-
-
-@dataclass(frozen=True, eq=False)
 class LabelledPart(RowsPart):
     """Private labels beside the feature columns of a part of a table.
 
@@ -164,11 +140,6 @@ class LabelledPart(RowsPart):
             raise TableError(f"there are more rows than the {given} labels.")
         if rows < given:
             raise TableError(f"there are {rows} rows but {given} labels.")
-
-
-def rows_parts(table: Table, features: Sequence[str]) -> list[RowsPart]:
-    """Return the feature columns of a table in parts; no label is read."""
-    return [RowsPart(part, tuple(features)) for part in table.parts()]
 
 
 def labelled_parts(

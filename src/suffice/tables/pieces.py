@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.tables.sources import Part, Table, sizes_of
+from suffice.tables.sources import RowsPart, Table, sizes_of
 
 __all__ = ["Piece", "PiecesPart", "pieces_parts"]
 
@@ -30,7 +30,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class PiecesPart:
+class PiecesPart(RowsPart):
     """Columns of a part of a table, cut where one owner's rows end.
 
     ``first`` is the row of the table that the part begins with, and ``ends`` are the rows behind
@@ -38,23 +38,11 @@ class PiecesPart:
     given beside the rows, from row ``valued`` of the table on.
     """
 
-    part: Part
-    columns: tuple[str, ...]
     first: int
     ends: tuple[int, ...]
     wanted: range
     values: np.ndarray | None = None
     valued: int = 0
-
-    @property
-    def rows(self) -> int | None:
-        """The number of rows, or None."""
-        return self.part.rows
-
-    @property
-    def stays(self) -> str:
-        """Why the rows are read in this process alone, or nothing."""
-        return self.part.stays
 
     def batches(self) -> Iterator[Piece]:
         """Yield the pieces in order."""

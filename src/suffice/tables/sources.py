@@ -5,6 +5,7 @@ interface); Parquet, CSV and Feather files, and folders of them, also in object 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,8 +29,8 @@ from suffice.tables.labels import label_texts
 from suffice.tables.places import place_of
 
 __all__ = [
-    "Part", "Table", "column_names", "concatenated", "in_memory", "open_table", "row_count",
-    "sizes_of",
+    "Part", "RowsPart", "Table", "column_names", "concatenated", "in_memory", "open_table",
+    "row_count", "rows_parts", "sizes_of",
 ]  # fmt: skip
 
 _PART_ROWS = 1 << 18  # of a table in memory
@@ -65,6 +66,33 @@ class Table(Protocol):
 
     def parts(self) -> Sequence[Part]:
         """Return the parts of the table in order; one of unknown size is the only one."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsPart:
+    """The feature columns of a part of a table, as an engine reads them: no label."""
+
+    part: Part
+    columns: tuple[str, ...]
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, or None."""
+        return self.part.rows
+
+    @property
+    def stays(self) -> str:
+        """Why the rows are read in this process alone, or nothing."""
+        return self.part.stays
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the rows."""
+        return self.part.batches(self.columns)
+
+
+def rows_parts(table: Table, features: Sequence[str]) -> list[RowsPart]:
+    """Return the feature columns of a table in parts; no label is read."""
+    return [RowsPart(part, tuple(features)) for part in table.parts()]
 
 
 class _InMemory:
