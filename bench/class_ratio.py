@@ -153,7 +153,7 @@ def gaussians(repeats: int) -> Iterator[Case]:
 def counted(case: Case, pipeline: Any) -> dict[str, np.ndarray]:
     """Return the ratios of two classifiers from proportions that classify every row."""
     rows, proportions = design_matrix(case.rows, pipeline), case.proportions
-    tests = [design_matrix(one, pipeline, unknown="zero") for one in case.tests]
+    tests = [design_matrix(one, pipeline, new=True) for one in case.tests]
     machines = {
         "mean-map": mean_map_classifier(rows, case.bags, proportions, [0, 1]),
         "proportion-svm": ProportionSVM().fit(rows, case.bags, proportions),

@@ -20,7 +20,8 @@ from suffice.engines.summary import PublicSummary
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.proportions.mechanism import BagSource, LabelProportions
 from suffice.owner.source import PublicSource
-from suffice.tables.sources import open_table, rows_parts
+from suffice.tables.sources import open_table
+from suffice.tables.table import rows_parts
 
 ROWS, WIDTH = 1 << 18, 28
 NAMES = tuple(f"x{j}" for j in range(WIDTH))

@@ -277,7 +277,7 @@ MUTANTS = (
     Mutant(
         "mapped-with-unknown-categories",
         "owner/parties/records.py",
-        'return pipeline.transform(batch, unknown="zero")',
+        "return pipeline.transform(batch, unknown=Counter())",
         "return pipeline.transform(batch)",
         (
             "owner/parties/test_party_tables.py::test_a_category_that_one_party_alone_has_stops_nobody",

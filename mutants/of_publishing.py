@@ -281,8 +281,8 @@ MUTANTS = (
         (
             Place(
                 "tables/files.py",
-                "reader(list(columns)))\n        try:\n            yield from read_ahead(equal_batches(",
-                "reader(list(columns)))\n        try:\n            yield from read_ahead(_uneven(",
+                "reader(list(columns)))\n        with _readable(self.path, self.format):\n            yield from read_ahead(equal_batches(",
+                "reader(list(columns)))\n        with _readable(self.path, self.format):\n            yield from read_ahead(_uneven(",
             ),
             Place(
                 "tables/files.py",

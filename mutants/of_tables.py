@@ -129,8 +129,8 @@ MUTANTS = (
     Mutant(
         "label-in-an-error",
         "tables/labels.py",
-        'f"{strange} of {len(codes)} labels are missing or not in the class list"',
-        'f"{strange} of {len(codes)} labels, {list(labels)}, are not in the class list"',
+        "raise StrangeLabelsError(strange, len(codes), classes)",
+        'raise StrangeLabelsError(strange, len(codes), classes, f" {list(labels)}")',
         ("tables/test_labels.py::test_a_text_outside_the_classes_is_counted_and_not_shown",),
         "An error quotes a private label.",
     ),

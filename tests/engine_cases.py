@@ -27,7 +27,8 @@ from suffice.owner.operator.procedures import operator_procedure
 from suffice.owner.proportions.mechanism import BagSource, LabelProportions
 from suffice.owner.source import PublicSource
 from suffice.privacy.guarantee import Budget
-from suffice.tables.sources import open_table, rows_parts
+from suffice.tables.sources import open_table
+from suffice.tables.table import rows_parts
 
 ROWS = 6000
 FEATURES = ("age", "dose", "rare", "ward")

@@ -43,7 +43,7 @@ def plain(rows: Any, model: ClassRatio) -> np.ndarray:
     """Return rows with standardised numbers, and categories as 0 and 1 up to a constant."""
     pipeline = model.pipeline_
     number = [c.categories is None for c in pipeline.columns for _ in c.categories or (None,)]
-    mapped = design_matrix(rows, pipeline, unknown="zero")
+    mapped = design_matrix(rows, pipeline, new=True)
     return mapped * np.where(number, 1.0, pipeline.scale)
 
 

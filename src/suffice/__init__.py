@@ -10,7 +10,8 @@ For learners: `load` reads a release, `verify` checks who signed it, `FactoredCl
 also from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from randomised records,
 `RadoRidge` and `RadoBoost` from rados, `ClassRatio` from proportions, `VoteClassifier` from votes;
 `propose` asks an owner, `check_answer` checks.
-For everybody: `Guarantee` says what is protected; `errors` holds everything that is raised.
+For everybody: `TableFile` says how a file is written, `Guarantee` what is protected; `errors` holds
+everything that is raised.
 
 Importing this package loads none of the heavy libraries; a name loads what it needs on first use.
 """
@@ -40,6 +41,8 @@ _HOMES = {
     "plan_parties": "suffice.owner.parties.plan",
     "plan_proportions": "suffice.owner.proportions.plan",
     "plan_skew": "suffice.owner.proportions.plan",
+    # tables
+    "TableFile": "suffice.tables.files",
     # participant
     "Randomizer": "suffice.participant",
     "respond": "suffice.participant",

@@ -7,6 +7,8 @@
     │   ├── ParameterError                           a parameter outside its domain
     │   │   └── InvalidParameterError                of an estimator (learner/sklearn_names.py)
     │   └── TableError                               rows that cannot be used as asked
+    │       ├── MissingValuesError                   no rule says what missing values become
+    │       └── StrangeLabelsError                   labels of no class (tables/labels.py)
     ├── ReleaseError                  exit 3   422   a file that must not be trusted
     │   ├── CorruptFileError                         bytes altered, cut off or malformed
     │   ├── UnsupportedFileError                     written by another version, or of another kind
@@ -42,6 +44,7 @@ __all__ = [
     "ForeignAnswerError",
     "ForeignRowsError",
     "LedgerError",
+    "MissingValuesError",
     "OptimisationError",
     "ParameterError",
     "PendingRequestError",
@@ -79,6 +82,10 @@ class ParameterError(UsageError):
 
 class TableError(UsageError):
     """The rows cannot be used as asked: a column, a type, a missing value, a class."""
+
+
+class MissingValuesError(TableError):
+    """A column has missing values, and no rule says what they become."""
 
 
 class ReleaseError(SufficeError):

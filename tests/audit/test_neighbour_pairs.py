@@ -1,20 +1,16 @@
 """Nothing but the noise depends on a secret: neighbouring data through every mechanism and form."""
 
-import gzip
-
 import pytest
 import typer
 from public_part_mutants import MUTANTS
 
 from suffice.audit.public_part.checking import check_public_part
 from suffice.audit.public_part.exercise import exercises_of, ways
-from suffice.audit.public_part.forms import FORMS, LEFT_OUT
+from suffice.audit.public_part.forms import FORMS
 from suffice.audit.public_part.releasing import Said
 from suffice.cli.main import app
 from suffice.cli.running import recorded
-from suffice.errors import TableError
 from suffice.owner.mechanism import mechanism_names
-from suffice.tables.sources import open_table
 
 # Which mechanisms show a mutant, and in how many pairs of these it has to be found.
 FOUND_IN = {
@@ -65,14 +61,6 @@ def test_every_mechanism_has_an_exercise_in_every_form_or_a_reason():
             assert set(exercise.without) <= set(FORMS)
             assert all(exercise.without.values())
     assert {way.mechanism for way in ways()} == set(mechanism_names())
-
-
-def test_forms_that_are_left_out_are_those_that_nobody_can_hand_over(tmp_path):
-    path = tmp_path / "table.csv.gz"
-    path.write_bytes(gzip.compress(b"x,label\n1,0\n"))
-    assert set(LEFT_OUT) == {"CSV.gz"}
-    with pytest.raises(TableError):
-        open_table(path)
 
 
 def test_a_pair_is_the_same_pair_again():

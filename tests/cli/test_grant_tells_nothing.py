@@ -103,7 +103,10 @@ def test_a_grant_looks_the_same_for_all_labels(tmp_path):
         seen[name], notes[name] = seen_by_a_learner(tmp_path / name, labels, nothing)
     assert all(one == seen["as they are"] for one in seen.values()), seen
     assert seen["as they are"]["status"] == 0
-    assert notes["as they are"] == notes["one flipped"] == notes["one class only"] == ""
+    assert notes["as they are"] == notes["one flipped"] == notes["one class only"]
+    public = notes["as they are"]
+    assert public.startswith("suffice: table.csv is read as: commas, decimal points, utf-8.\n")
+    assert all(note.startswith(public) for note in notes.values())
     for name in ("one missing", "one outside", "one no number"):
         assert "for you alone: 1 of 60 labels are missing or outside" in notes[name]
     assert "60 of 60" in notes["all outside"]

@@ -204,7 +204,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_parts_of_a_folder_are_its_row_groups_in_order(folder):
-    table = files.Files(folder, {})
+    table = files.Files(files.TableFile(folder), {})
     assert [part.rows for part in table.parts()] == [70, 70, 70, 70, 20] * 3
     read = [batch for part in table.parts() for batch in part.batches(["age"])]
     assert pa.Table.from_batches(read)["age"].to_pylist() == clinic_table(900)["age"].to_pylist()

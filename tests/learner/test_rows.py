@@ -205,7 +205,7 @@ def test_the_design_matrix_maps_rows_of_any_number(owners, alone):
 
 def test_the_design_matrix_treats_unknown_categories_as_it_is_told(owners, alone):
     strange = owners[1].set_column(2, "ward", pa.array(["east"] * 35))
-    rows = design_matrix(strange, alone.pipeline, unknown="zero")
+    rows = design_matrix(strange, alone.pipeline, new=True)
     assert np.isfinite(rows).all()
     with pytest.raises(TableError, match="35 cells"):
         design_matrix(strange, alone.pipeline)

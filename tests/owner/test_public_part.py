@@ -163,7 +163,7 @@ def test_a_line_end_in_quotes_is_no_end_of_a_row(tmp_path):
 def test_a_class_may_be_called_as_missing_values_often_are(tmp_path):
     path = tmp_path / "t.csv"
     for words in (("NA", "yes"), ("null", "nan")):
-        path.write_text("x,label\n" + "".join(f"{k},{words[k % 2]}\n" for k in range(20)))
+        path.write_text("x,label\n" + "".join(f"{k * k},{words[k % 2]}\n" for k in range(20)))
         assert released(path, MeanOperator(1.0, classes=words)) == "mean-operator"
 
 

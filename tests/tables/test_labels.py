@@ -237,7 +237,8 @@ def test_true_and_false_may_be_written_as_people_write_them(classes):
         ("no", "no"),
         ("No", "No"),
         (1.5, "1.5"),
-        (" 1", " 1"),
+        (" 1", "1"),
+        ("\u00a0ill \t", "ill"),
     ],
 )
 def test_a_class_has_one_spelling(value, canonical):

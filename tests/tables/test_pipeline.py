@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -126,14 +127,14 @@ def test_numbers_of_every_type_are_mapped_alike(kind):
 )
 def test_texts_of_every_type_are_encoded_alike(texts):
     batch = pa.record_batch({"c": texts})
-    encoded = encode(batch, (Column("c", ("b", "a")),), unknown="error")
+    encoded = encode(batch, (Column("c", ("b", "a")),), unknown=None)
     assert encoded.tolist() == [[0.0, 1.0], [1.0, 0.0]]
 
 
 def test_declared_integers_and_booleans_are_encoded_as_categories():
     batch = pa.record_batch({"floor": [3, 1, None], "old": [True, False, True]})
     columns = (Column("floor", (1, 3)), Column("old", (False, True)))
-    encoded = encode(batch, columns, unknown="error")
+    encoded = encode(batch, columns, unknown=None)
     np.testing.assert_array_equal(encoded, [[0, 1, np.nan], [1, 0, np.nan], [0, 1, 0], [1, 0, 1]])
 
 
@@ -206,7 +207,7 @@ def test_a_row_inside_the_bound_is_left_alone_and_one_outside_keeps_its_directio
 
 def test_a_missing_number_is_an_error_that_names_the_column_and_the_count():
     batch = pa.record_batch({"x0": [1.0, 2.0, 3.0], "x1": [None, math.nan, 1.0]})
-    with pytest.raises(TableError, match=r"column 'x1' has 2 missing values; .*missing='mean'"):
+    with pytest.raises(TableError, match=r"column 'x1' has 2 missing values, for which"):
         numbers_pipeline(2).transform(batch)
 
 
@@ -241,7 +242,7 @@ def test_an_unknown_category_is_an_error_that_counts_but_does_not_show_it(clinic
 def test_an_unknown_category_can_be_no_category(clinic):
     strange = clinic.set_column(2, "ward", pa.array(["west", "east", "north"] * 40))
     pipeline = clinic_pipeline()
-    rows = pipeline.transform(batch_of(strange), unknown="zero")
+    rows = pipeline.transform(batch_of(strange), unknown=Counter())
     np.testing.assert_allclose(rows, slow_transform(strange, pipeline), rtol=1e-12, atol=1e-14)
 
 

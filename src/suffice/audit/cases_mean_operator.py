@@ -188,7 +188,7 @@ def _knorm_sums() -> Iterator[Case]:
     knorm = _Operator.of(_ROWS, epsilon=1.0, mechanism="knorm")
     case = knorm.case("mean-operator knorm", FEW)
     yield case
-    case = replace(case, samples=FEW // 2)
+    case = replace(case, samples=2 * FEW)
     yield knorm.twin(case, "half the noise", "the scale is half of what it must be", half)
 
 

@@ -1,5 +1,7 @@
 """Commands of the learner: fit, predict, score, frequencies."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,8 +10,10 @@ import typer
 from suffice.cli import options
 from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
-from suffice.errors import ParameterError, TableError
+from suffice.cli.reading import Decimal, Delimiter, Encoding, Reading
+from suffice.errors import MissingValuesError, ParameterError, TableError
 from suffice.plain_text import listed, name
+from suffice.tables.missing_rule import MissingRule
 
 __all__ = ["register"]
 
@@ -29,12 +33,15 @@ def fit(
     releases: Annotated[list[Path], typer.Argument(help="One release, or several owners'.")],
     output: options.Output,
     rows: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
             help="The public rows; repeat it, in the order of the releases. Randomised records"
             " and rados need none."
         ),
     ] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     loss: Annotated[
         str | None,
         typer.Option(
@@ -57,6 +64,7 @@ def fit(
     from suffice.release.codec import load
 
     check_outputs(output, reads=[*releases, *(rows or ())])
+    reading = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding)
     loaded = [load(path) for path in releases]
     given = {
         "penalty": None if penalty == "l2" else penalty,
@@ -74,7 +82,7 @@ def fit(
     refuse_unused(f"to what is learnt from {loaded[0].kind}", unused)
     with progress("reading") as tell:
         told = {"progress": tell} if "progress" in learning.options(given) else {}
-        model = learning.fit(loaded, _rows(rows), given | told)
+        model = learning.fit(loaded, _rows(rows, reading), given | told)
         learners.release_of(model).save(output)
         report = learning.report(model)
     if json:
@@ -90,70 +98,121 @@ def _weight(text: str) -> float | None:
         raise ParameterError(f"--penalty-weight must be a number or auto; got {text!r}.") from None
 
 
-def _rows(paths: list[Path] | None) -> Any:
-    if not paths or len(paths) == 1:
-        return paths[0] if paths else None
+def _rows(places: list[str] | None, reading: Reading) -> Any:
+    tables = [reading.table(place) for place in places or ()]
+    if len(tables) <= 1:
+        return tables[0] if tables else None
     from suffice.tables.sources import concatenated, open_table
 
-    return concatenated([open_table(path) for path in paths])
+    return concatenated([open_table(table) for table in tables])
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    table: Annotated[Path, typer.Argument(help="New rows.")],
+    table: Annotated[str, typer.Argument(help=f"New rows: {options.TABLE_HELP}")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Parquet, CSV or Feather.")],
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of the new rows to write beside the predictions (repeatable)."),
+    ] = None,
+    missing: options.MissingValues = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
 ) -> None:
     """Predict the class of new rows; writes predictions and probabilities."""
     import pyarrow as pa
 
-    from suffice.learner.fit import model_of
-    from suffice.release.codec import load
     from suffice.tables.writing import check_ending, write_table
 
     check_outputs(output, reads=(model, table))
     check_ending(output)
-    classifier = model_of(load(model))
-    columns = {"prediction": classifier.predict(table)}
-    if classifier.gives_probabilities:
-        probability = classifier.predict_proba(table)
-        for position, class_name in enumerate(classifier.classes_):
-            columns[f"probability of {class_name}"] = probability[:, position]
+    classifier = _loaded(model, missing)
+    rows = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding).table(table)
+    columns = _kept(rows, keep or [])
+    with _missing_advice():
+        columns["prediction"] = pa.array(classifier.predict(rows))
+        if classifier.gives_probabilities:
+            probability = classifier.predict_proba(rows)
+            for position, class_name in enumerate(classifier.classes_):
+                columns[f"probability of {class_name}"] = pa.array(probability[:, position])
     write_table(pa.table(columns), output, for_sheets=True)
     say(f"{output}: {len(columns['prediction']):,} predictions.")
 
 
+def _loaded(model: Path, missing: MissingRule | None) -> Any:
+    """Return the classifier of a model file, with its own rule for missing values or another."""
+    from suffice.learner.fit import model_of
+    from suffice.release.codec import load
+
+    classifier = model_of(load(model))
+    if missing is not None:
+        classifier.pipeline_ = classifier.pipeline_.with_missing(missing.value)
+    return classifier
+
+
+@contextmanager
+def _missing_advice() -> Iterator[None]:
+    """Say which option settles missing values that the model has no rule for."""
+    try:
+        yield
+    except MissingValuesError as error:
+        raise MissingValuesError(f"{error} Choose one: --missing mean, or zero.") from None
+
+
+def _kept(rows: Any, names: list[str]) -> dict[str, Any]:
+    """Return columns of new rows as they are written there."""
+    import pyarrow as pa
+
+    from suffice.tables.columns import resolve_roles
+    from suffice.tables.sources import open_table
+
+    if not names:
+        return {}
+    table = open_table(rows, text=names)
+    resolve_roles(pa.schema([(name, pa.string()) for name in table.schema.names]), features=names)
+    kept = pa.Table.from_batches(table.batches(names))
+    return {name: kept[name] for name in names}
+
+
 def score(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    table: Annotated[Path, typer.Argument(help="Rows with labels that you may see.")],
+    table: Annotated[
+        str, typer.Argument(help=f"Rows with labels that you may see: {options.TABLE_HELP}")
+    ],
     label: Annotated[str, typer.Option(help="The column of true labels.")],
+    missing: options.MissingValues = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     json: options.Json = False,
 ) -> None:
     """Compare predictions with labels that the caller may see."""
     import numpy as np
 
-    from suffice.learner.fit import model_of
-    from suffice.release.codec import load
     from suffice.tables.columns import resolve_roles
     from suffice.tables.labels import label_codes
     from suffice.tables.sources import open_table
 
-    classifier = model_of(load(model))
-    source = open_table(table)
+    classifier = _loaded(model, missing)
+    reading = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding)
+    source = open_table(reading.table(table), text=[label])
     used = [column.name for column in classifier.pipeline_.columns]
     resolve_roles(source.schema, label=label, features=used)
     classes = tuple(classifier.classes_.tolist())
-    try:
-        found = [label_codes(batch.column(label), classes) for batch in source.batches([label])]
-    except TableError:
-        shown = listed(classes)
+    batches = source.batches([label])
+    codes = [label_codes(batch.column(label), classes, outside="none") for batch in batches]
+    truth = np.concatenate(codes) if codes else np.empty(0, dtype=int)
+    strange = int((truth < 0).sum())
+    if strange:
         raise TableError(
-            f"some labels are missing, or none of the model's classes ({shown}); leave their rows"
-            " out."
-        ) from None
-    if not found:
+            f"{strange} of {len(truth)} labels are missing, or none of the model's classes"
+            f" ({listed(classes)}); leave their rows out."
+        )
+    if not len(truth):
         raise TableError("the table has no rows.")
-    truth = np.concatenate(found)
-    right = classifier.predict(source) == classifier.classes_[truth]
+    with _missing_advice():
+        right = classifier.predict(source) == classifier.classes_[truth]
     larger = float(np.bincount(truth).max() / len(truth))
     result = {"accuracy": float(right.mean()), "rows": len(right), "larger_class": larger}
     if json:

@@ -9,7 +9,7 @@ import typer
 from suffice._version import __version__
 from suffice.cli import auditing, learner, owner, parties, protocol, ratio, simulate, study, survey
 from suffice.cli.building import group_with
-from suffice.cli.output import say
+from suffice.cli.output import print_notes, say
 from suffice.cli.running import reported
 
 __all__ = ["app", "run"]
@@ -37,6 +37,7 @@ def main(
     ] = False,
 ) -> None:
     del version
+    print_notes()
 
 
 for _role in (owner, auditing, learner, ratio, protocol, study, simulate, survey):

@@ -1,6 +1,6 @@
 """The commands ``release NAME`` and ``plan NAME``: one for every mechanism that is registered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,9 +9,20 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from suffice.cli.building import Asked, Parts, make_command, selected_fields
+from suffice.cli.options import TABLE_HELP
 from suffice.cli.output import owner_warnings, progress, say, show_json, show_table
+from suffice.cli.reading import Reading
 from suffice.cli.releasing import Written, paid_by, with_ledger_classes, write_release
-from suffice.options import REQUIRED, Option, data_option, numbers, output_option
+from suffice.errors import ParameterError
+from suffice.options import (
+    REQUIRED,
+    Option,
+    data_option,
+    numbers,
+    options_of,
+    output_option,
+    values,
+)
 
 __all__ = ["PlanGroup", "ReleaseGroup"]
 
@@ -42,19 +53,22 @@ def _release_command(name: str) -> TyperCommand:
     mechanism = mechanism_of(name)
     parts: Parts = {
         "table": _Table,
+        "reading": Reading,
         "source": mechanism.source,
         "mechanism": mechanism,
+        "positive": _Positive if "classes" in options_of(mechanism) else _Nothing,
         "payment": Payment,
         "written": Written,
     }
 
     def run(asked: Asked) -> None:
-        table: str = asked.values["table"]["table"]
+        table = asked.make("reading", Reading).table(asked.values["table"]["table"])
         written = Written(**asked.values["written"])
         source = asked.fields("source", mechanism.source)
         fields = asked.values["mechanism"]
         payment = paid_by(asked.values["payment"], written)
         fields = with_ledger_classes(fields, payment, source.get("label"), mechanism)
+        fields = _with_positive(fields, asked.values, mechanism)
         reports: list[Any] = []
         with owner_warnings(), progress("reading") as tell:
             release = mechanism(**fields).release(
@@ -80,14 +94,16 @@ def _plan_command(name: str) -> TyperCommand:
         return make_command(name, parts, run, help=_plan_summary(name))
     parts = {
         "table": _Table,
+        "reading": Reading,
         "source": mechanism.source,
         "mechanism": selected_fields(mechanism, _planned),
+        "positive": _Positive if "classes" in options_of(mechanism) else _Nothing,
         "shown": _Shown,
     }
 
     def run_on_table(asked: Asked) -> None:
-        table = asked.values["table"]["table"]
-        fields = dict(asked.values["mechanism"])
+        table = asked.make("reading", Reading).table(asked.values["table"]["table"])
+        fields = _with_positive(dict(asked.values["mechanism"]), asked.values, mechanism)
         epsilons = fields.pop("epsilon")
         request = mechanism(epsilon=epsilons[0], **fields)
         source = mechanism.source(table, **asked.fields("source", mechanism.source))
@@ -114,10 +130,40 @@ class PlanGroup(_MechanismGroup):
 class _Table:
     table: str = data_option(
         REQUIRED,
-        "Parquet, CSV or Feather file, or a folder of them; also an address (s3://...).",
+        TABLE_HELP,
         path=Path,
         argument=True,
     )
+
+
+@dataclass(frozen=True)
+class _Positive:
+    positive: str | None = data_option(
+        None, "Which of two classes is the positive one. Default: the last.", kw_only=True
+    )
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """No option at all."""
+
+
+def _with_positive(
+    fields: dict[str, Any], given: Mapping[str, Any], mechanism: Any
+) -> dict[str, Any]:
+    """Return the fields of a mechanism, the positive one of two classes last."""
+    from suffice.tables.labels import canonical_class
+
+    wanted = given.get("positive", {}).get("positive")
+    if wanted is None:
+        return fields
+    classes = fields.get("classes", mechanism.__dataclass_fields__["classes"].default)
+    (positive,) = values(f'"{wanted}"') if "," in wanted else values(wanted)
+    others = [name for name in classes if canonical_class(name) != canonical_class(positive)]
+    if len(classes) != 2 or len(others) != 1:
+        raise ParameterError("--positive must be one of two classes (--classes).")
+    last = next(name for name in classes if name not in others)
+    return {**fields, "classes": (others[0], last)}
 
 
 @dataclass(frozen=True)

@@ -8,22 +8,42 @@ import typer
 
 from suffice.engines.opening import Computing, EngineName
 from suffice.options import REQUIRED, options_of, output_option
+from suffice.tables.missing_rule import MissingRule
 
 __all__ = [
-    "Engine", "Json", "Label", "LedgerPath", "Output", "OutputFile", "Scheduler", "SigningKey",
-    "TablePath", "Workers",
-]  # fmt: skip
+    "TABLE_HELP",
+    "Engine",
+    "Json",
+    "Label",
+    "LedgerPath",
+    "MissingValues",
+    "Output",
+    "OutputFile",
+    "Scheduler",
+    "SigningKey",
+    "TablePath",
+    "Workers",
+]
 
+TABLE_HELP = (
+    "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://...)."
+)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 TablePath = Annotated[
     str,
-    typer.Argument(
-        help="Parquet, CSV or Feather file, or a folder of them; also an address (s3://...)."
-    ),
+    typer.Argument(help=TABLE_HELP),
 ]
 Label = Annotated[str, typer.Option(help="The private column.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.")]
+MissingValues = Annotated[
+    MissingRule | None,
+    typer.Option(
+        "--missing",
+        help="What a missing value becomes: an error, the mean of its column, or zero. Default: as"
+        " the release has it.",
+    ),
+]
 SigningKey = Annotated[Path | None, typer.Option("--sign", help="Sign with this private key.")]
 _COMPUTING = options_of(Computing)
 Engine = Annotated[EngineName | None, typer.Option(help=_COMPUTING["engine"].help)]

@@ -5,15 +5,26 @@ one place (`suffice.plain_text`).
 """
 
 import json
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from suffice.notes import LOGGER
 from suffice.plain_text import escaped
 
-__all__ = ["owner_warnings", "progress", "say", "show_json", "show_pairs", "show_table", "steps"]
+__all__ = [
+    "owner_warnings",
+    "print_notes",
+    "progress",
+    "say",
+    "show_json",
+    "show_pairs",
+    "show_table",
+    "steps",
+]
 
 _LONGEST_CELL = 400
 _LONGEST_HEAD = 80  # of a line's name: a longer one would push every value out of sight
@@ -90,6 +101,28 @@ def _bar(counted: str) -> Any:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(counted))
     return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+
+
+class _Printed(logging.Handler):
+    """Prints every note once, a line each, on stderr."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._lines: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        if line not in self._lines:
+            self._lines.add(line)
+            say(f"suffice: {line}", error=True)
+
+
+def print_notes() -> None:
+    """Print the library's notes from now on, each of them once."""
+    for former in [h for h in LOGGER.handlers if isinstance(h, _Printed)]:
+        LOGGER.removeHandler(former)
+    LOGGER.addHandler(_Printed())
+    LOGGER.setLevel(logging.INFO)
 
 
 @contextmanager

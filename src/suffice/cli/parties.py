@@ -10,6 +10,7 @@ from suffice.cli.building import Asked, make_command, selected_fields
 from suffice.cli.checks import check_outputs
 from suffice.cli.options import OutputFile
 from suffice.cli.output import owner_warnings, progress, show_json, show_pairs
+from suffice.cli.reading import Reading
 from suffice.cli.releasing import Written, paid_by, write_release
 from suffice.errors import ParameterError
 from suffice.options import REQUIRED, Option, data_option
@@ -46,7 +47,8 @@ def _contribute_command() -> TyperCommand:
         ensemble = PrivateEnsemble(epsilon=1.0, **asked.values["ensemble"])
         rows = asked.make("agreed", AgreedRows).rows
         statistic, classes = METHODS[ensemble.method], ensemble.declared_classes()
-        part = _contribution(given, rows, classes, statistic, ensemble.lam)
+        table = asked.make("reading", Reading).table(given.table)
+        part = _contribution(given, table, rows, classes, statistic, ensemble.lam)
         part.save(given.output)
         facts = {"written": str(given.output), "party": part.party, "holds": part.statistic}
         warning = "not private: for the aggregator only; send it by a channel that you both trust"
@@ -57,6 +59,7 @@ def _contribute_command() -> TyperCommand:
 
     parts = {
         "given": _Contributed,
+        "reading": Reading,
         "agreed": AgreedRows,
         "ensemble": selected_fields(PrivateEnsemble, shared),
     }
@@ -64,7 +67,9 @@ def _contribute_command() -> TyperCommand:
     return make_command("contribute", parts, run, help=f"{summary} not private.")
 
 
-def _contribution(given: _Contributed, rows: Any, classes: Any, statistic: str, lam: float) -> Any:
+def _contribution(  # one call
+    given: _Contributed, table: Any, rows: Any, classes: Any, statistic: str, lam: float
+) -> Any:
     """Return the contribution of a column of votes, or of a classifier of the party's records."""
     from suffice.owner.parties.records import PartyTable, cast_votes
 
@@ -74,10 +79,10 @@ def _contribution(given: _Contributed, rows: Any, classes: Any, statistic: str, 
         )
     name = given.party or given.output.stem
     if given.cast is not None:
-        return cast_votes(given.table, given.cast, name, rows, classes=classes, statistic=statistic)
+        return cast_votes(table, given.cast, name, rows, classes=classes, statistic=statistic)
     with progress("reading") as tell:
         records = PartyTable.read(
-            given.table, rows, label=given.label or "", classes=classes, party=None, progress=tell
+            table, rows, label=given.label or "", classes=classes, party=None, progress=tell
         )
     return records.contribution(name, rows, statistic, lam)
 

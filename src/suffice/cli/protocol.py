@@ -12,6 +12,7 @@ from suffice.cli.building import Asked, make_command, selected_fields
 from suffice.cli.checks import check_outputs
 from suffice.cli.options import OutputFile
 from suffice.cli.output import progress, say, show_json, show_pairs
+from suffice.cli.reading import Decimal, Delimiter, Encoding, Reading
 from suffice.options import REQUIRED, Option, data_option, names, output_option
 from suffice.plain_text import name, phrase
 from suffice.strict_json import is_digest
@@ -57,7 +58,7 @@ def _propose_command() -> TyperCommand:
 
         given = _Proposed(**asked.values["given"])
         proposal = protocol.propose(
-            given.rows,
+            asked.make("reading", Reading).table(given.rows),
             features=given.features,
             purpose=given.purpose,
             **asked.values["operator"],
@@ -65,7 +66,11 @@ def _propose_command() -> TyperCommand:
         proposal.save(given.output)
         _show(proposal, {"written": [str(given.output)]}, json=given.json)
 
-    parts = {"given": _Proposed, "operator": selected_fields(MeanOperator, shared)}
+    parts = {
+        "given": _Proposed,
+        "reading": Reading,
+        "operator": selected_fields(MeanOperator, shared),
+    }
     summary = "Ask an owner for the mean operator of public rows, at a price; writes a proposal."
     return make_command("propose", parts, run, help=summary)
 
@@ -88,6 +93,9 @@ def grant(
         Path | None, typer.Option(help="The release whose pipeline the proposal names.")
     ] = None,
     like: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     sign: options.SigningKey = None,
     json: options.Json = False,
 ) -> None:
@@ -107,7 +115,7 @@ def grant(
     with progress("reading") as tell:
         reply, release = protocol.grant(
             asked,
-            table,
+            Reading(delimiter=delimiter, decimal=decimal, encoding=encoding).table(table),
             policy=limits,
             ledger=Ledger(ledger),
             dataset=dataset,

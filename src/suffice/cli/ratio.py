@@ -8,6 +8,7 @@ import typer
 from suffice.cli import options
 from suffice.cli.checks import check_outputs
 from suffice.cli.output import show_json, show_pairs, show_table
+from suffice.cli.reading import Decimal, Delimiter, Encoding, Reading
 
 __all__ = ["register"]
 
@@ -23,7 +24,7 @@ def ratio(
         typer.Argument(help="Releases of proportions, several owners', then the new table."),
     ],
     rows: Annotated[
-        list[Path], typer.Option(help="The public rows of the released bags; repeat it for more.")
+        list[str], typer.Option(help="The public rows of the released bags; repeat it for more.")
     ],
     bag: Annotated[
         list[str], typer.Option(help="The column of bags; several, as they were released.")
@@ -37,6 +38,9 @@ def ratio(
     kernel: Annotated[str, typer.Option(help="Of mmd: rbf, laplace or linear.")] = "rbf",
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     plot: Annotated[Path | None, typer.Option(help="Draw it: an SVG, PNG or PDF file.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     json: options.Json = False,
 ) -> None:
     """Estimate the proportion of each class in a new table: suffice ratio FILE... TABLE."""
@@ -52,15 +56,17 @@ def ratio(
         raise ParameterError("give one release or more, and the unlabelled table last.")
     if plot is not None:
         check_plot(plot)
-    tables = [open_table(path) for path in rows]
+    reading = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding)
+    tables = [open_table(reading.table(place)) for place in rows]
+    new = reading.table(unlabelled)
     model = ClassRatio(method=method, kernel=kernel)
     model.fit_release(
         [load(path) for path in releases],
         tables[0] if len(tables) == 1 else concatenated(tables),
         bags=bag[0] if len(bag) == 1 else tuple(bag),
     )
-    shares = model.quantify(unlabelled)
-    low, high = model.interval(unlabelled, level)
+    shares = model.quantify(new)
+    low, high = model.interval(new, level)
     if plot is not None:
         _draw(model.classes_, shares, low, high, plot)
     if json:

@@ -27,7 +27,10 @@ class _Simulated:
     """A public table, how it is cut into parties, and what is compared."""
 
     table: Path = data_option(
-        REQUIRED, "Parquet, CSV or Feather file, or a folder of them.", path=Path, argument=True
+        REQUIRED,
+        "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them.",
+        path=Path,
+        argument=True,
     )
     label: str = data_option(REQUIRED, "Column of labels; all of the table is public here.")
     party: str | None = data_option(None, "Column that says whose a record is.")

@@ -10,8 +10,10 @@ import numpy as np
 from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
 from suffice.kernels.maps import row_norms
+from suffice.tables.columns import temporal_unit
 from suffice.tables.maps import fit_map, most_outputs, weighted_moments
-from suffice.tables.pipeline import Column, Missing, MissingRule, Pipeline
+from suffice.tables.missing_rule import Missing, MissingRule
+from suffice.tables.pipeline import Column, Pipeline
 
 __all__ = ["default_clip", "fit_pipeline"]
 
@@ -31,13 +33,15 @@ def fit_pipeline(
     clip: float | None = None,
     intercept: float | None = None,
     map_spec: str | None = None,
+    min_count: int = 1,
 ) -> Pipeline:
     """Return the pipeline of these public rows.
 
     Columns are centred and divided by their standard deviation; rows are clipped at the ``clip``
     quantile of their norms (of the summary's sample), `default_clip` unless given; the
     intercept weighs a quarter of that bound unless given. Categories are the declared ones, or all
-    that the rows have, sorted. ``map_spec`` names a feature map, fitted on the same sample.
+    that ``min_count`` rows have, sorted; rarer ones become one other category. ``map_spec`` names a
+    feature map, fitted on the same sample.
     """
     if missing not in {*MissingRule}:
         raise ParameterError(f"missing must be one of {', '.join(MissingRule)}; got {missing!r}.")
@@ -48,9 +52,12 @@ def fit_pipeline(
             if summary.missing[name]:
                 raise TableError(
                     f"column {name!r} has {summary.missing[name]} missing values; choose what they"
-                    " become with missing='mean' or 'zero' (--missing)."
+                    " become with missing='mean' or 'zero' (--missing), or leave the column out"
+                    " (--drop)."
                 )
-    columns = tuple(_column(name, summary, categories) for name in names)
+    if min_count < 1:
+        raise ParameterError(f"min_count must be at least 1; got {min_count!r}.")
+    columns = tuple(_column(name, summary, categories, min_count) for name in names)
     mean = np.array([value for column in columns for value in _means(column, summary)])
     scale = np.array([value for column in columns for value in _scales(column, summary)])
     fill = {"error": None, "mean": mean, "zero": np.zeros_like(mean)}[missing]
@@ -89,15 +96,19 @@ def _with_map(
     return replace(plain, mean=mean, scale=scale, map=feature_map), mapped
 
 
-def _column(name: str, summary: Summary, declared: Mapping[str, Sequence[Any]]) -> Column:
+def _column(
+    name: str, summary: Summary, declared: Mapping[str, Sequence[Any]], min_count: int
+) -> Column:
     if name in declared:
         values = tuple(declared[name])
         if not values or len(set(values)) < len(values):
             raise ParameterError(f"the categories of column {name!r} must be different ones.")
         return Column(name, values)
     if name not in summary.counts:
-        return Column(name)
-    return Column(name, tuple(sorted(v for v in summary.counts[name] if v is not None)))
+        return Column(name, unit=temporal_unit(summary.sample.rows.schema.field(name).type))
+    counts = {text: count for text, count in summary.counts[name].items() if text is not None}
+    frequent = sorted(text for text, count in counts.items() if count >= min_count)
+    return Column(name, tuple(frequent), other=len(frequent) < len(counts))
 
 
 def _means(column: Column, summary: Summary) -> list[float]:
@@ -106,7 +117,9 @@ def _means(column: Column, summary: Summary) -> list[float]:
     counts = summary.counts[column.name]
     total = sum(counts.values()) - counts.get(None, 0)
     spelled = {str(value): count for value, count in counts.items() if value is not None}
-    return [spelled.get(str(category), 0) / max(total, 1) for category in column.categories]
+    listed = [spelled.get(str(category), 0) for category in column.categories]
+    others = [total - sum(listed)] if column.other else []
+    return [count / max(total, 1) for count in [*listed, *others]]
 
 
 def _scales(column: Column, summary: Summary) -> list[float]:

@@ -22,7 +22,7 @@ from suffice.models.rows import Curves, MatrixRows, Slopes, WeightedRows, sample
 from suffice.models.threads import one_blas_thread
 from suffice.tables.pieces import pieces_parts
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.sources import Table
+from suffice.tables.table import Table
 
 __all__ = ["OwnersTable", "StreamedRows"]
 

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _MOST_CATEGORIES = 1000
+_MOST_TEXTS = 1 << 18  # of a column whose rare texts are joined
 _MOST_ROWS = 20_000
 _LEAST_ROWS = 1_000
 _MOST_CELLS = 1 << 23
@@ -37,12 +38,17 @@ _MOST_CELLS = 1 << 23
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What is known of each column: ``mean`` and ``deviation`` of the values that are there."""
+    """What is known of each column: ``mean`` and ``deviation`` of the values that are there.
+
+    ``runs`` says of a column whether its spread is just that of the numbers 1, 2, ... in any order,
+    from any start, none of them twice.
+    """
 
     count: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
     wrong: np.ndarray
+    runs: np.ndarray
 
 
 class ColumnMoments:
@@ -74,7 +80,15 @@ class ColumnMoments:
         """Return the moments; of a column without values they are zero."""
         pairs = [self._moments(j) for j in range(len(self._counts))]
         mean, deviation = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
-        return Moments(self._counts.copy(), mean.copy(), deviation.copy(), self._wrong.copy())
+        runs = np.array([self._is_run(j) for j in range(len(self._counts))], dtype=bool)
+        return Moments(self._counts.copy(), mean.copy(), deviation.copy(), self._wrong.copy(), runs)
+
+    def _is_run(self, j: int) -> bool:
+        """Say whether n^2 var = n^2 (n^2 - 1) / 12, as for n numbers in a row."""
+        count = int(self._counts[j])
+        total, squares = _integer(self._sums[j]), _integer(self._squares[j])
+        spread = count * squares - total * total
+        return count > 1 and 12 * spread == (count * count * (count * count - 1)) << 2148
 
     def _moments(self, j: int) -> tuple[float, float]:
         count = max(int(self._counts[j]), 1)
@@ -182,7 +196,8 @@ class RowSample:
 class Summary:
     """Public facts about public rows; ``mean`` and ``deviation`` belong to the numeric columns.
 
-    ``rows_hash`` names the rows in any order (`RowDigest.unordered`).
+    ``rows_hash`` names the rows in any order (`RowDigest.unordered`). ``runs`` are columns of
+    numbers in a row, in any order: row numbers, most likely.
     """
 
     rows: int
@@ -192,13 +207,14 @@ class Summary:
     counts: dict[str, Counter[Any]]
     missing: dict[str, int]
     sample: Sample
+    runs: frozenset[str] = frozenset()
 
 
 class PublicSummary:
     """Computes a `Summary` in one pass; an accumulator over record batches.
 
     ``declared`` names columns of numbers that are categories all the same; ``limit`` is shared by
-    parts that are read at a time.
+    parts that are read at a time. Where rare categories will be ``joined``, there may be many.
     """
 
     def __init__(
@@ -206,8 +222,11 @@ class PublicSummary:
         schema: pa.Schema,
         declared: frozenset[str] = frozenset(),
         limit: SampleLimit | None = None,
+        *,
+        joined: bool = False,
     ) -> None:
         self._declared = declared
+        self._most = _MOST_TEXTS if joined else _MOST_CATEGORIES
         self._coded = [n for n in schema.names if _is_coded(schema, n, declared)]
         self._numeric = [n for n in schema.names if n not in self._coded]
         self._moments = ColumnMoments(len(self._numeric))
@@ -237,10 +256,11 @@ class PublicSummary:
 
     def _check_categories(self) -> None:
         for name in set(self._coded) - self._declared:
-            if len(self._values[name]) > _MOST_CATEGORIES:
+            if len(self._values[name]) > self._most:
                 raise TableError(
-                    f"column {name!r} has more than {_MOST_CATEGORIES} different values and looks"
-                    " like a name, not a category; drop it or declare its categories."
+                    f"column {name!r} has more than {self._most:,} different texts and looks like a"
+                    " name, not a category; leave it out (--drop), declare its categories"
+                    " (--categories) or join rare ones (--min-count)."
                 )
 
     def merge(self, other: "PublicSummary") -> None:
@@ -271,6 +291,7 @@ class PublicSummary:
             counts=self._values,
             missing=missing,
             sample=self._sample.result(),
+            runs=frozenset(np.array(self._numeric, dtype=object)[moments.runs]),
         )
 
 

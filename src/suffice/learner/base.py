@@ -20,7 +20,8 @@ from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import agreed_pipeline, apart
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.sources import Table, open_table
+from suffice.tables.sources import open_table
+from suffice.tables.table import Table
 
 __all__ = ["FIGURES", "Learner", "LinearModel", "TwoClasses", "learner_name", "plain_pipeline"]
 
@@ -72,7 +73,7 @@ class Learner(OwnErrors):
 
     def _mapped(self, X: Any) -> np.ndarray:
         """Return new rows mapped; a category that was not declared counts as none."""
-        return design_matrix(self._new_rows(X), self.pipeline_, unknown="zero")
+        return design_matrix(self._new_rows(X), self.pipeline_, new=True)
 
     def _new_rows(self, X: Any) -> Any:
         """Return new rows as they came; plain ones are checked to be as those that were learnt."""
@@ -108,7 +109,7 @@ class LinearModel(ClassifierMixin, Learner):
 
         Rows are read batch by batch, and their scores alone are held.
         """
-        batches = mapped_batches(self._new_rows(X), self.pipeline_, unknown="zero")
+        batches = mapped_batches(self._new_rows(X), self.pipeline_, new=True)
         scores = [np.ascontiguousarray(rows) @ self.coef_ for rows in batches]
         if not scores:
             raise TableError("the table has no rows.")

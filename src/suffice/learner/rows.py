@@ -1,5 +1,6 @@
 """The learner's copy of the public rows: checked against the release, then mapped."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import pyarrow as pa
 
 from suffice.engines.score_sums import mapped_rows
 from suffice.errors import CorruptFileError, ForeignRowsError, ParameterError, TableError
+from suffice.notes import note
 from suffice.release.artifact import Release, RowSet
 from suffice.release.kinds import kind_named
 from suffice.tables.bags import BagDigest, Bags
@@ -15,27 +17,37 @@ from suffice.tables.batching import narrow_batches
 from suffice.tables.columns import resolve_roles
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
-from suffice.tables.sources import Table, open_table
+from suffice.tables.selected import SelectedRows
+from suffice.tables.sources import open_table, row_count
+from suffice.tables.table import Table
 
 __all__ = [
-    "OwnerHashes", "design_matrix", "mapped_bags", "mapped_batches", "matching_bags",
-    "matching_rows", "opened",
+    "OwnerHashes", "design_matrix", "labelled_rows", "mapped_bags", "mapped_batches",
+    "matching_bags", "matching_rows", "opened",
 ]  # fmt: skip
 
 
-def mapped_batches(
-    data: Any, pipeline: Pipeline, *, unknown: str = "error"
-) -> Iterator[np.ndarray]:
-    """Yield the mapped rows of ``data`` batch by batch."""
+def mapped_batches(data: Any, pipeline: Pipeline, *, new: bool = False) -> Iterator[np.ndarray]:
+    """Yield the mapped rows of ``data`` batch by batch.
+
+    Of ``new`` rows, a category that the pipeline does not have is none; a note says how many there
+    are. Elsewhere it is an error.
+    """
     table, names = opened(data, pipeline)
+    unknown = Counter[str]() if new else None
     for batch in table.batches(names):
         for narrow in narrow_batches(batch, len(pipeline.outputs)):
             yield pipeline.transform(narrow, unknown=unknown)
+    for name, cells in (unknown or {}).items():
+        note(
+            f"column {name!r}: {cells:,} cells hold a category that the release does not have; they"
+            " count as none."
+        )
 
 
-def design_matrix(data: Any, pipeline: Pipeline, *, unknown: str = "error") -> np.ndarray:
+def design_matrix(data: Any, pipeline: Pipeline, *, new: bool = False) -> np.ndarray:
     """Return the mapped rows of ``data``, a C-ordered float64 matrix."""
-    blocks = list(mapped_batches(data, pipeline, unknown=unknown))
+    blocks = list(mapped_batches(data, pipeline, new=new))
     if not blocks:
         raise TableError("the table has no rows.")
     return np.ascontiguousarray(np.vstack(blocks))
@@ -48,7 +60,7 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
     within one owner's rows the order matters only where a release says something about each row.
     """
     pipeline = releases[0].pipeline
-    table, names = opened(data, pipeline)
+    table, names = opened(labelled_rows(data, releases), pipeline)
     stream = _Stream(table.batches(names))
     lanes = RowLanes(table.schema, names)
     hashes = OwnerHashes(releases)
@@ -149,6 +161,22 @@ def _owners(release: Release) -> np.ndarray:
     if not np.isin(ends, last).all():
         raise CorruptFileError("the sizes of the bags do not add up to the rows of their owners.")
     return owners
+
+
+def labelled_rows(data: Any, releases: Sequence[Release]) -> Table:
+    """Return the rows that releases are about: of a table whose other rows have no label, those.
+
+    ``data`` are the owners' tables, one after the other, whole or without these other rows.
+    """
+    table = open_table(data)
+    sets = [part.rows for release in releases for part in release.parts]
+    if all(rows.labelled is None for rows in sets):
+        return table
+    first = releases[0].pipeline.columns[0].name
+    if row_count(table, first) == sum(rows.count for rows in sets):
+        return table
+    masks = [np.ones(s.count, bool) if s.labelled is None else s.labelled.mask for s in sets]
+    return SelectedRows(table, np.concatenate(masks))
 
 
 def opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:

@@ -7,11 +7,11 @@ import numpy as np
 
 from suffice.engines.opening import Computing
 from suffice.engines.streamed import OwnersTable, StreamedRows
-from suffice.learner.rows import OwnerHashes, matching_rows, opened
+from suffice.learner.rows import OwnerHashes, labelled_rows, matching_rows, opened
 from suffice.models.rows import WeightedRows
 from suffice.release.artifact import Release
 from suffice.release.kinds import kind_named
-from suffice.tables.sources import in_memory, open_table
+from suffice.tables.memory import in_memory
 
 __all__ = ["joined", "public_rows"]
 
@@ -27,7 +27,7 @@ def public_rows(data: Any, releases: Sequence[Release], computing: Computing) ->
     once they are mapped, and wherever an engine was asked for that is not this process.
     """
     size = sum(release.rows for release in releases) * len(releases[0].pipeline.outputs) * 8
-    table = open_table(data)
+    table = labelled_rows(data, releases)
     if computing.here and (size <= _MOST_HELD or in_memory(table)):
         return matching_rows(table, releases)
     return _streamed(table, releases, computing)

@@ -6,7 +6,7 @@ knows its noise.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -210,15 +210,21 @@ class LabelProcedure(Procedure[L], Generic[L]):
     def guarantees(self, exact: L) -> tuple[Guarantee, ...]:
         """Return the one promise, per label."""
         event = self.event(exact)
+        some = () if self.public.source.labelled is None else ("which rows have labels",)
         guarantee = Guarantee(
             unit=Unit.LABEL,
             event=event,
             delta=0.0 if event.pure else self.request["delta"],
             kind=self.promise_kind,
-            public=tuple(self.shown),
+            public=(*self.shown, *some),
             assumptions=self.assumptions,
         )
         return (as_scaled(guarantee, self.public.rows.pipeline.origin),)
+
+    def _rows(self, exact: L) -> RowSet:
+        """Return the name of the public rows, and which of a larger table they are."""
+        rows = exact.row_set(self.public.found_at)
+        return replace(rows, labelled=self.public.source.labelled)
 
     def parameters(self, exact: L) -> Mapping[str, Any]:
         """Return the public description of the request."""
@@ -242,7 +248,7 @@ class LabelProcedure(Procedure[L], Generic[L]):
             kind=self.kind,
             arrays=arrays,
             details={"classes": list(self.classes), **details},
-            parts=(Part(exact.row_set(self.public.found_at), guarantees),),
+            parts=(Part(self._rows(exact), guarantees),),
             pipeline=self.public.rows.pipeline,
             noise=noise,
         )

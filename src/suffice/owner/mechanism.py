@@ -27,10 +27,10 @@ from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
 from suffice.owner.plans import Plan, PromisePlan
 from suffice.owner.publish import Payment, PrivateIdentity, publish
-from suffice.owner.source import OwnerReport, Source
+from suffice.owner.source import OwnerReport, Source, counted
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
-from suffice.tables.labels import Classes
+from suffice.tables.labels import Classes, StrangeLabelsError
 
 __all__ = [
     "CLASSES",
@@ -226,7 +226,10 @@ def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Releas
     late = procedure.draws_while_reading
     statistic = partial(procedure.accumulator, identified=identified)
     parts = procedure.parts(public)
-    exact = source.fold(parts, procedure.identifier if late else statistic)
+    try:
+        exact = source.fold(parts, procedure.identifier if late else statistic)
+    except StrangeLabelsError:  # of one batch
+        raise counted(public.parts(), source) from None
     procedure.check(exact)
     _tell_owner(procedure.report(exact), source, payment)
     guarantees = payment.stated(procedure.guarantees(exact))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from suffice.tables.rowhash import RowLanes
-from suffice.tables.sources import Table
+from suffice.tables.table import Table
 
 __all__ = ["SharedRowsWarning", "shared_rows", "warn_of_same_rows", "warn_of_shared_rows"]
 

@@ -15,13 +15,16 @@ from suffice.engines.summary import PublicSummary, SampleLimit, Summary
 from suffice.errors import ParameterError
 from suffice.options import Group, lists_by_column, option, preprocessing_option
 from suffice.owner.source import LabelledPart, PublicSource, labelled_parts
+from suffice.owner.unfit_columns import note_oddities, refuse_unfit
 from suffice.release.codec import load
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.labels import Classes
 from suffice.tables.maps import evenly_spaced
-from suffice.tables.pipeline import Missing, MissingRule, Pipeline
+from suffice.tables.missing_rule import Missing, MissingRule
+from suffice.tables.pipeline import Pipeline
 from suffice.tables.provenance import public_rows
-from suffice.tables.sources import Table, open_table, rows_parts
+from suffice.tables.sources import open_columns, open_table
+from suffice.tables.table import Table, rows_parts
 
 __all__ = [
     "CATEGORIES",
@@ -138,11 +141,16 @@ class Preprocessing:
     map: str | None = preprocessing_option(
         None, "Public feature map: rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50."
     )
+    min_count: int = preprocessing_option(
+        1, "Categories that fewer public rows have are joined into one, for example 10."
+    )
     pipeline: Pipeline | None = option(None, **PIPELINE)
 
     def public_table(self, source: PublicSource, classes: Classes) -> PublicTable:
         """Return what may be seen of a table with public rows and private labels."""
-        rows = self.read_public(open_public(source), source.label, source.features, source)
+        named = source.features is not None
+        table = open_public(source, self.pipeline)
+        rows = self.read_public(table, source.label, source.features, source, named=named)
         return PublicTable(rows, classes, source)
 
     def read_public(
@@ -151,8 +159,13 @@ class Preprocessing:
         label: str | None,
         features: Sequence[str] | None,
         computing: Computing,
+        *,
+        named: bool,
     ) -> PublicRows:
-        """Read the feature columns once, never the label, and fit the pipeline unless given."""
+        """Read the feature columns once, never the label, and fit the pipeline unless given.
+
+        ``named``: the owner named the features.
+        """
         if self.pipeline is not None:
             self._check_settled(self.pipeline)
             features = given_features(self.pipeline, features)
@@ -165,7 +178,12 @@ class Preprocessing:
             raise ParameterError(
                 f"categories are declared for {strange[0]!r}, which is no feature."
             )
-        summary = public_summary(table, roles.features, frozenset(declared), computing)
+        joined = self.min_count > 1
+        summary = public_summary(
+            table, roles.features, frozenset(declared), computing, joined=joined
+        )
+        refuse_unfit(summary, declared, named=named, min_count=self.min_count)
+        note_oddities(summary, roles.features)
         fitted = fit_pipeline(
             summary,
             roles.features,
@@ -174,6 +192,7 @@ class Preprocessing:
             clip=self.clip,
             intercept=self.intercept,
             map_spec=self.map,
+            min_count=self.min_count,
         )
         stated = replace(fitted, origin=public_rows(summary.rows_hash))
         return PublicRows(table, roles, stated, summary, computing)
@@ -182,6 +201,7 @@ class Preprocessing:
         """Raise if something was asked for that the given pipeline decides already."""
         asked = ("categories", "clip", "intercept", "map")
         settled = [name for name in asked if getattr(self, name) not in (None, {})]
+        settled += ["min_count"] * (self.min_count != 1)
         settled += ["missing"] * (self.missing not in ("error", pipeline.missing))
         if settled:
             raise ParameterError(
@@ -203,13 +223,27 @@ def public_summary(
     features: Sequence[str],
     declared: frozenset[str],
     computing: Computing,
+    *,
+    joined: bool = False,
 ) -> Summary:
-    """Return what one pass over these columns yields; ``declared`` ones are categories."""
+    """Return what one pass over these columns yields; ``declared`` ones are categories.
+
+    Where rare categories will be ``joined``, there may be many.
+    """
     schema = pa.schema([table.schema.field(name) for name in features])
-    make = partial(PublicSummary, schema, declared, SampleLimit())
+    make = partial(PublicSummary, schema, declared, SampleLimit(), joined=joined)
     return computing.fold(rows_parts(table, features), make).result()
 
 
-def open_public(source: PublicSource) -> Table:
-    """Return the table of a source whose label alone is private."""
-    return open_table(source.data, text=[source.label])
+def open_public(source: PublicSource, pipeline: Pipeline | None, bags: Sequence[str] = ()) -> Table:
+    """Return the table of a source; what is neither a feature nor a bag is not looked at.
+
+    The label is private, and so may be columns that are no features: how a file is written is told
+    by features alone.
+    """
+    features = source.features
+    if pipeline is not None:
+        features = [column.name for column in pipeline.columns]
+    if features is None:
+        return open_table(source.data, text=[source.label])
+    return open_columns(source.data, [*features, *bags], label=source.label)

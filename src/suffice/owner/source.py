@@ -1,9 +1,11 @@
 """The owner's data as they were given: a table, its labels, and batches of both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import accumulate, pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,16 +13,27 @@ import pyarrow as pa
 from suffice.engines.opening import Computing
 from suffice.errors import ParameterError, TableError
 from suffice.options import data_option, names, output_option
+from suffice.release.labelled_rows import LabelledRows
 from suffice.tables.columns import Roles
-from suffice.tables.labels import Classes, label_codes
-from suffice.tables.sources import RowsPart, Table, sizes_of
+from suffice.tables.labels import (
+    Classes,
+    StrangeLabelsError,
+    label_array,
+    label_codes,
+    missing_labels,
+)
+from suffice.tables.selected import SelectedRows
+from suffice.tables.sources import Without, open_table
+from suffice.tables.table import RowsPart, Table, sizes_of
 
 __all__ = [
     "LabelledBatch",
     "LabelledPart",
+    "MissingLabels",
     "OwnerReport",
     "PublicSource",
     "Source",
+    "counted",
     "labelled_batches",
     "labelled_parts",
     "unlabelled_batches",
@@ -64,6 +77,12 @@ class Source(Computing):
         many=True,
         kw_only=True,
     )
+    drop: Sequence[str] = data_option(
+        (),
+        "Column to leave out, for example an id (repeatable).",
+        many=True,
+        kw_only=True,
+    )
     outside: Literal["error", "none"] = field(default="error", kw_only=True)
     report: Callable[[OwnerReport], None] | None = field(default=None, kw_only=True)
 
@@ -72,10 +91,44 @@ class Source(Computing):
         if (self.y is None) == (self.label is None):
             raise ParameterError("give the labels once: as y, or as the name of a column (label).")
 
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Yield the same with an open engine, and with the table as a mechanism may see it."""
+        with super().running() as opened:
+            yield opened.prepared()
+
+    def prepared(self) -> Self:
+        """Return the same without the columns that are to be left out."""
+        if not self.drop:
+            return self
+        if self.label in self.drop:
+            raise ParameterError("the label cannot be left out: name other columns (--drop).")
+        return replace(self, data=Without(self.data, tuple(self.drop)), drop=())
+
+
+class MissingLabels(StrEnum):
+    """What becomes of rows that have no label."""
+
+    ERROR = "error"
+    SKIP = "skip"
+
 
 @dataclass(frozen=True)
 class PublicSource(Source):
-    """A source whose rows everybody may see; ``found_at`` says where."""
+    """A source whose rows everybody may see; ``found_at`` says where.
+
+    Rows without a label are an error, or are skipped (``missing_labels``): then it is public which
+    rows have one, and ``labelled`` says it.
+    """
+
+    missing_labels: Literal["error", "skip"] = data_option(
+        "error",
+        "What becomes of rows without a label: an error, or they are skipped, and which rows have"
+        " labels is published.",
+        choices=MissingLabels,
+        kw_only=True,
+    )
+    labelled: LabelledRows | None = field(default=None, kw_only=True)
 
     found_at: str | None = output_option(
         None,
@@ -84,6 +137,28 @@ class PublicSource(Source):
         old=("--found-at",),
         kw_only=True,
     )
+
+    def prepared(self) -> Self:
+        """Return the same without columns, and without rows, that are to be left out."""
+        source = super().prepared()
+        if self.missing_labels not in {*MissingLabels}:
+            raise ParameterError(f"missing_labels must be one of {', '.join(MissingLabels)}.")
+        if self.missing_labels != "skip" or self.labelled is not None:
+            return source
+        table = open_table(source.data, text=[self.label])
+        mask = ~_missing(table, self.label, self.y)
+        if not mask.any():
+            raise TableError("no row has a label.")
+        y = self.y if self.y is None else label_array(self.y).filter(pa.array(mask))
+        rows = SelectedRows(table, mask)
+        return replace(source, data=rows, y=y, labelled=LabelledRows.of(mask))
+
+
+def _missing(table: Table, label: str | None, y: Any) -> np.ndarray:
+    """Return which rows have no label."""
+    if label is None:
+        return missing_labels(y)
+    return np.concatenate([missing_labels(b.column(label)) for b in table.batches([label])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +198,14 @@ class LabelledPart(RowsPart):
         for given in (self.codes, self.bags):
             if given is not None:
                 self._check_length(start, len(given))
+
+    def strange_labels(self) -> tuple[int, int]:
+        """Return how many labels are missing or of no class, and the number of rows."""
+        codes = [] if self.codes is None else [self.codes]
+        if self.label is not None:
+            read = self.part.batches([self.label])
+            codes = [label_codes(b.column(0), self.classes, outside="none") for b in read]
+        return sum(int((c < 0).sum()) for c in codes), sum(map(len, codes))
 
     def _codes(self, batch: pa.RecordBatch, rows: slice) -> np.ndarray:
         if self.label is not None:
@@ -168,6 +251,15 @@ def labelled_parts(
         )
         for part, rows in zip(parts, _places(sizes), strict=True)
     ]
+
+
+def counted(parts: Sequence[LabelledPart], source: Source) -> StrangeLabelsError:
+    """Return the error of labels that are of no class, with the number of all of them."""
+    found = [part.strange_labels() for part in parts]
+    strange, rows = (sum(numbers) for numbers in zip(*found, strict=True))
+    skipping = " Rows without a label can be skipped: --missing-labels skip."
+    advice = skipping if isinstance(source, PublicSource) else ""
+    return StrangeLabelsError(strange, rows, parts[0].classes, advice)
 
 
 def _places(sizes: Sequence[int] | None) -> list[slice]:

@@ -17,6 +17,7 @@ from suffice.release.container import joined, payload_of
 from suffice.release.covariance import Covariance
 from suffice.release.files import write_whole
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
+from suffice.release.labelled_rows import LabelledRows
 from suffice.release.spread import SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.tables.pipeline import Pipeline
 
@@ -35,17 +36,28 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class RowSet:
-    """The public rows that a statistic belongs to: how many, their hash, where they may be."""
+    """The public rows that a statistic belongs to: how many, their hash, where they may be.
+
+    Where they are some rows of a larger table, ``labelled`` says which: those that have a label.
+    """
 
     count: int
     hash: str
     found_at: str | None = None
+    labelled: LabelledRows | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise ParameterError("a row count must be a positive integer.")
         if not strict_json.is_digest(self.hash):
             raise ParameterError("a row hash must be written as sha256: and 64 hexadecimal digits.")
+        if self.labelled is not None and self.labelled.count != self.count:
+            raise ParameterError("a row count must be that of the rows with labels.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rows as plain JSON values; nothing is said of labels if all rows have one."""
+        named = {"count": self.count, "hash": self.hash, "found_at": self.found_at}
+        return named if self.labelled is None else {**named, "labelled": self.labelled.to_json()}
 
 
 @dataclass(frozen=True)
@@ -140,11 +152,7 @@ def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any
         "library": release.library,
         "parts": [
             {
-                "rows": {
-                    "count": part.rows.count,
-                    "hash": part.rows.hash,
-                    "found_at": part.rows.found_at,
-                },
+                "rows": part.rows.to_json(),
                 "guarantees": [guarantee.to_json() for guarantee in part.guarantees],
             }
             for part in release.parts

@@ -35,6 +35,7 @@ from suffice.release.container import MOST_BYTES, PART_MAGIC, arrays_of, split
 from suffice.release.covariance import Covariance
 from suffice.release.files import read_bounded
 from suffice.release.kinds import Kind, kind_named
+from suffice.release.labelled_rows import LabelledRows
 from suffice.release.reach import check_numbers
 from suffice.tables.pipeline import Pipeline
 
@@ -148,14 +149,16 @@ def _parts(items: Any) -> tuple[Part, ...]:
 
 
 def _part(item: dict[str, Any], effort: Effort) -> Part:
-    if set(item) != {"rows", "guarantees"} or set(item["rows"]) != {"count", "hash", "found_at"}:
+    named = set(item["rows"]) - {"labelled"}
+    if set(item) != {"rows", "guarantees"} or named != {"count", "hash", "found_at"}:
         raise CorruptFileError("a part must hold its rows and its guarantees, and no more.")
     rows = item["rows"]
     found_at = rows["found_at"]
     if found_at is not None:
         found_at = strict_json.text(found_at)
+    labelled = LabelledRows.from_json(rows["labelled"]) if "labelled" in rows else None
     return Part(
-        RowSet(rows["count"], strict_json.text(rows["hash"]), found_at),
+        RowSet(rows["count"], strict_json.text(rows["hash"]), found_at, labelled),
         tuple(Guarantee.from_json(guarantee, effort) for guarantee in item["guarantees"]),
     )
 

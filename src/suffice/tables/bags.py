@@ -16,7 +16,8 @@ from suffice.errors import ParameterError, TableError
 from suffice.tables.columns import category_codes, resolve_roles
 from suffice.tables.labels import is_integer
 from suffice.tables.rowhash import RowDigest, RowLanes
-from suffice.tables.sources import Table, row_count
+from suffice.tables.sources import row_count
+from suffice.tables.table import Table
 
 __all__ = ["BagDigest", "BagNames", "Bags", "bag_columns", "check_bag_names", "read_bags"]
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from suffice.errors import TableError
+from suffice.tables.temporal import TEMPORAL_UNITS
 
 __all__ = [
     "Roles",
@@ -18,11 +19,15 @@ __all__ = [
     "is_categorical",
     "numeric_column",
     "numeric_columns",
+    "position_of",
     "resolve_roles",
+    "temporal_unit",
 ]
 
 
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names its row numbers in Parquet
+# How pandas names its row numbers in Parquet, and in CSV.
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__|")
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
 
 
 @dataclass(frozen=True)
@@ -44,15 +49,22 @@ def is_categorical(kind: pa.DataType) -> bool:
         return True
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return False
-    if pa.types.is_null(kind):
-        raise TableError(
-            "it has no values, or the table no rows; leave it out by naming the features"
-            " (features=..., --features)."
-        )
+    if temporal_unit(kind) or pa.types.is_null(kind):  # without any value it is missing numbers
+        return False
     raise TableError(
         f"a column of type {kind} is neither numbers nor categories; convert it, or leave it out"
-        " by naming the features (features=..., --features)."
+        " (drop=..., --drop)."
     )
+
+
+def temporal_unit(kind: pa.DataType) -> str:
+    """Return what a column of dates, times or durations is counted in; nothing if it is none."""
+    since_1970, since_midnight, days = TEMPORAL_UNITS
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return since_1970
+    if pa.types.is_time(kind):
+        return since_midnight
+    return days if pa.types.is_duration(kind) else ""
 
 
 def feature_names(schema: pa.Schema, without: Collection[str | None] = ()) -> list[str]:
@@ -90,8 +102,18 @@ def resolve_roles(
 
 
 def _some(names: list[str]) -> str:
+    if any(name.strip().lstrip("+-").isdigit() for name in names):  # it may be a row of cells
+        return f"{len(names)}, of which some are called by numbers. Does the first line name them?"
     shown = ", ".join(map(repr, names[:8]))
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def position_of(schema: pa.Schema, name: str) -> int:
+    """Return the position of a column; one that is not there is an error."""
+    position = schema.get_field_index(name)  # -1 would be the last column
+    if position < 0:
+        raise TableError(f"the table has no column {name!r}.")
+    return position
 
 
 def numeric_columns(batch: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
@@ -111,7 +133,12 @@ def numeric_columns(batch: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
 
 
 def numeric_column(column: pa.Array) -> np.ndarray:
-    """Return a numeric column as numpy numbers, without a copy if it can be; missing is NaN."""
+    """Return a numeric column as numpy numbers, without a copy if it can be; missing is NaN.
+
+    Dates, times and durations are counted in days (`temporal_unit`).
+    """
+    if temporal_unit(column.type):
+        return _days(column)
     if column.null_count:
         column = pc.fill_null(pc.cast(column, pa.float64(), safe=False), float("nan"))
     elif pa.types.is_boolean(column.type):
@@ -119,10 +146,27 @@ def numeric_column(column: pa.Array) -> np.ndarray:
     return column.to_numpy()
 
 
+def _days(column: pa.Array) -> np.ndarray:
+    """Return days; the same instant is the same number, whatever unit the column has."""
+    if pa.types.is_date32(column.type):
+        ticks, a_day = column.cast(pa.int32()).cast(pa.int64()), 1
+    else:
+        unit = "ms" if pa.types.is_date64(column.type) else column.type.unit
+        wide = pa.types.is_time32(column.type)
+        ticks = column.cast(pa.int32()).cast(pa.int64()) if wide else column.cast(pa.int64())
+        a_day = 86_400 * _TICKS[unit]
+    count = pc.fill_null(ticks, 0).to_numpy(zero_copy_only=False)
+    # Whole days and the rest apart: nanoseconds since 1970 are more than a float can hold.
+    days = count // a_day + (count % a_day) / a_day
+    return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), np.nan, days)
+
+
 def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
     """Return each cell's position in ``categories``; -1 is missing, -2 is none of them."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_null(column.type):
+        return np.full(len(column), -1)
     known = pa.array(list(categories))
     try:
         known = known.cast(column.type)

@@ -1,12 +1,13 @@
-"""Tables in files: Parquet, CSV and Feather, or folders of them, on disk or in object storage.
+"""Tables in files: Parquet, CSV, Feather, Excel and SPSS, on disk or in object storage.
 
 A Parquet table is read in parts, each of them on its own, by any process that reaches the files.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -14,20 +15,21 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from suffice.errors import StorageError, TableError
+from suffice.notes import note
 from suffice.tables import batching
 from suffice.tables.batching import equal_batches, read_ahead
-from suffice.tables.csv_files import CsvFiles, csv_trouble, header_of
-from suffice.tables.labels import plain_texts, plain_type
-from suffice.tables.places import Place, names_at
+from suffice.tables.columns import position_of
+from suffice.tables.csv_files import CsvFiles, header_of
+from suffice.tables.dialects import ENDINGS, Dialect, without_packing
+from suffice.tables.places import Place, names_at, place_of
+from suffice.tables.plain import plain_batch, plain_schema
+from suffice.tables.table import Table
 
 __all__ = [
     "Files",
     "ParquetPart",
+    "TableFile",
     "format_of",
-    "names_of_csv",
-    "plain_batch",
-    "plain_schema",
-    "position_of",
 ]
 
 _READ_AHEAD = 4  # batches in flight: this bounds the memory of a scan
@@ -35,9 +37,15 @@ _PART_ROWS = 1 << 18  # row groups are joined until a part has so many
 # Whole row groups are not fetched ahead: less memory in our scan, and faster.
 _PARQUET = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
 _FORMATS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
-    ".arrow": "feather", ".ipc": "feather",
+    ".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather",
+    ".ipc": "feather", ".xlsx": "sheet", ".sav": "sheet", **dict.fromkeys(ENDINGS, "csv"),
 }  # fmt: skip
+_CSV_TROUBLE = (
+    "some line has more or fewer cells than the first, or a column holds something else than its"
+    " first rows, or than what is declared of it (write integers among decimals with a point,"
+    " declare the categories of a column of texts, or write the table as Parquet), or it is not in"
+    " the encoding that it was read in (--encoding)"
+)
 _ONE_STREAM = "a {} file is read from its beginning to its end; save the table as Parquet."
 
 
@@ -58,35 +66,82 @@ class ParquetPart:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, in batches of one size until the last."""
-        try:
+        with _readable(Path(self.path), "parquet"):
             fragment = ds.ParquetFileFormat().make_fragment(
                 self.path, self.filesystem, row_groups=self.groups
             )
             read = _scanned(fragment, list(columns), schema=self.schema, options=_PARQUET)
             plain = (plain_batch(batch, self.texts) for batch in read)
             yield from read_ahead(equal_batches(plain, batching.BATCH_ROWS))
-        except (pa.ArrowException, OSError) as error:
-            raise _unreadable(Path(self.path), error) from None
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """Says where a table lies, and how it is written if it is CSV.
+
+    ``path`` is a file, a folder of files of one kind, or an address with a scheme. What is not
+    given of the other fields is found: ``delimiter`` in the first line, ``decimal`` ("." or ",") in
+    public columns, ``encoding`` in both. Where all columns are private, decimals have points and
+    texts are UTF-8 unless it is said here.
+
+    Examples
+    --------
+    >>> from suffice import TableFile
+    >>> TableFile("biopsies.csv", delimiter=";", decimal=",").delimiter
+    ';'
+    """
+
+    path: str | Path
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.dialect  # raises
+
+    @property
+    def dialect(self) -> Dialect:
+        """What is said of a CSV file."""
+        return Dialect(self.delimiter, self.decimal, self.encoding)
+
+    @property
+    def place(self) -> Path | Place:
+        """Where the file is."""
+        return place_of(self.path)
+
+    @property
+    def format(self) -> str:
+        """What kind of files it is, by their names: parquet, csv, feather or sheet."""
+        return format_of(self.place)
+
+    def names(self) -> list[str]:
+        """Return the names of the columns; of a CSV file nothing but its first line is read."""
+        if self.format == "csv":
+            with _readable(self.place, "csv"):
+                return header_of(_on_disk(self.place), self.dialect)
+        return list(self.opened({}).schema.names)
+
+    def opened(self, declared: Mapping[str, pa.DataType]) -> Table:
+        """Return the table; ``declared`` are the types of columns that are not looked at."""
+        return Files(self, declared)
 
 
 class Files:
     """Files of one format; ``declared`` holds the types of columns that CSV files do not tell."""
 
-    def __init__(self, path: Path | Place, declared: Mapping[str, pa.DataType]) -> None:
-        self.path, self.declared = path, declared
-        self.format = format_of(path)
+    def __init__(self, stored: TableFile, declared: Mapping[str, pa.DataType]) -> None:
+        self.stored, self.declared = stored, declared
+        self.path, self.format = stored.place, stored.format
         self._texts = frozenset(n for n, kind in declared.items() if pa.types.is_string(kind))
-        try:
+        self._refused: Mapping[str, str] = {}
+        with _readable(self.path, self.format):
             if self.format == "csv":
-                self._csv = CsvFiles(_on_disk(path), declared)
-                self.schema = self._csv.schema
+                self._csv = CsvFiles(_on_disk(self.path), declared, stored.dialect)
+                self.schema, self._refused = self._csv.schema, self._csv.refused
+                note(f"{self.path} is read as: {self._csv.dialect}.")
             else:
-                self._dataset = _opened(path, self.format)
+                self._dataset = _opened(self.path, self.format)
                 self.schema = plain_schema(self._dataset.schema, self._texts)
-        except UnicodeDecodeError:
-            raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
-        except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, error) from None
 
     @property
     def rows(self) -> int | None:
@@ -105,43 +160,34 @@ class Files:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, in batches of one size until the last."""
         for name in columns:
-            self._check_text(self.schema.field(position_of(self.schema, name)))
+            position_of(self.schema, name)
+            if name in self._refused:
+                raise TableError(f"{self.path}: column {name!r} {self._refused[name]}.")
         if self.format == "parquet":
             read = (batch for part in self._row_groups for batch in part.batches(columns))
             yield from equal_batches(read, batching.BATCH_ROWS)
             return
         reader = self._csv_batches if self.format == "csv" else self._feather_batches
         plain = (plain_batch(batch, self._texts) for batch in reader(list(columns)))
-        try:
+        with _readable(self.path, self.format):
             yield from read_ahead(equal_batches(plain, batching.BATCH_ROWS))
-        except (pa.ArrowException, OSError) as error:
-            raise _unreadable(self.path, error) from None
 
     @cached_property
     def _row_groups(self) -> list[ParquetPart]:
         """The parts of a Parquet table: neighbouring row groups of a file, joined where small."""
         parts: list[ParquetPart] = []
-        try:
+        with _readable(self.path, self.format):
             for fragment in self._dataset.get_fragments():
                 sizes = [group.num_rows for group in fragment.row_groups]
                 for groups in _joined(sizes):
                     rows = sum(sizes[k] for k in groups)
                     where = (fragment.path, fragment.filesystem, groups, rows)
                     parts.append(ParquetPart(*where, self._dataset.schema, self._texts))
-        except (pa.ArrowException, OSError) as error:
-            raise _unreadable(self.path, error) from None
         return parts
-
-    def _check_text(self, field: pa.Field) -> None:
-        """Raise if the first cells of a CSV column are no text."""
-        if self.format == "csv" and pa.types.is_binary(field.type):
-            raise TableError(
-                f"{self.path}: column {field.name!r} is not UTF-8; save it as CSV UTF-8."
-            )
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of columns that are read apart and put side by side again."""
-        readers = self._csv.readers(columns, _scanned)
+        readers = self._csv.readers(columns)
         parts = [equal_batches(reader, batching.BATCH_ROWS) for reader in readers]
         for side_by_side in zip(*parts, strict=True):
             found = {n: part.column(n) for part in side_by_side for n in part.schema.names}
@@ -175,19 +221,6 @@ def _joined(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
             first, rows = k + 1, 0
 
 
-def plain_schema(schema: pa.Schema, texts: Collection[str | None]) -> pa.Schema:
-    """Return the schema of a table whose columns ``texts`` are read as texts."""
-    fields = [f.with_type(plain_type(f.type)) if f.name in texts else f for f in schema]
-    return pa.schema(fields)
-
-
-def plain_batch(batch: pa.RecordBatch, texts: Collection[str | None]) -> pa.RecordBatch:
-    """Return rows whose columns ``texts`` are texts, or missing where they cannot be."""
-    schema = plain_schema(batch.schema, texts)
-    pairs = zip(batch.schema.names, batch.columns, strict=True)
-    return pa.record_batch([plain_texts(c) if n in texts else c for n, c in pairs], schema=schema)
-
-
 def _scanned(
     source: ds.Dataset | ds.Fragment, columns: list[str], *, options: Any = None, **more: Any
 ) -> Iterator[pa.RecordBatch]:
@@ -201,47 +234,36 @@ def _scanned(
     )
 
 
-def position_of(schema: pa.Schema, name: str) -> int:
-    """Return the position of a column; one that is not there is an error."""
-    position = schema.get_field_index(name)  # -1 would be the last column
-    if position < 0:
-        raise TableError(f"the table has no column {name!r}.")
-    return position
-
-
 def format_of(place: Path | Place) -> str:
     """Return the format of a file, or of all files of a folder, by their names."""
-    try:
+    with _readable(place, ""):
         names = names_at(place)
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(place, error) from None
     if names is None:
         raise StorageError(f"{place} does not exist.")
-    formats = {_FORMATS.get(name.suffix.lower(), "") for name in names}
+    formats = {_format_of_name(name.name) for name in names}
     if len(formats) != 1 or "" in formats:
         raise TableError(
-            f"{place} must be, or hold only, Parquet, CSV or Feather files of one kind."
+            f"{place} must be, or hold only, files of one kind: Parquet, Feather, Excel (.xlsx),"
+            " SPSS (.sav) or CSV (.csv, .tsv, .txt; also with .gz, .bz2 or .zst)."
         )
     return formats.pop()
 
 
-def _unreadable(path: Path | Place, error: Exception) -> StorageError | TableError:
-    # Arrow's own message may quote a cell: only its class is passed on.
-    if isinstance(error, OSError) and not isinstance(error, pa.ArrowException):
-        return StorageError(f"{path} cannot be read: {type(error).__name__}.")
-    trouble = None
-    if isinstance(path, Path) and path.suffix.lower() == ".csv" and path.is_file():
-        trouble = csv_trouble(path)
-    return TableError(
-        f"{path} is not a readable table ({type(error).__name__}): {trouble or 'check its format'}."
-    )
+def _format_of_name(name: str) -> str:
+    plain = without_packing(name)
+    kind = _FORMATS.get(PurePosixPath(plain).suffix, "")
+    return kind if kind == "csv" or plain == name.lower() else ""
 
 
-def names_of_csv(path: Path | Place) -> list[str]:
-    """Return the names of a CSV file's columns; nothing but its first line is read."""
+@contextmanager
+def _readable(path: Path | Place, kind: str) -> Iterator[None]:
+    """Turn what Arrow raises into one line. Its own message may quote a cell: it is not passed."""
     try:
-        return header_of(_on_disk(path))
-    except UnicodeDecodeError:
-        raise TableError(f"{path} is not UTF-8; save it so, its header too.") from None
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from None
+        yield
+    except pa.ArrowException as error:
+        trouble = _CSV_TROUBLE if kind == "csv" else "check its format"
+        raise TableError(
+            f"{path} is not a readable table ({type(error).__name__}): {trouble}."
+        ) from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {type(error).__name__}.") from None

@@ -13,11 +13,14 @@ from suffice.strict_json import LARGEST_INTEGER
 
 __all__ = [
     "Classes",
+    "StrangeLabelsError",
     "canonical_class",
     "check_classes",
     "is_integer",
+    "label_array",
     "label_codes",
     "label_texts",
+    "missing_labels",
     "plain_texts",
     "plain_type",
     "texts_of",
@@ -62,13 +65,13 @@ def canonical_class(value: object) -> str:
     """Return the one spelling of a label, whatever type its column has.
 
     The number 1, True and the texts "1", "1.0" and "true" are one label. "01" is another: it is a
-    text, such as the code of a disease.
+    text, such as the code of a disease. Blanks around a text do not count.
     """
     if isinstance(value, bool | int | np.bool_ | np.integer):
         return str(int(value))
     if isinstance(value, float | np.floating):
         return str(int(value)) if float(value).is_integer() else repr(float(value))
-    spelled = str(value)
+    spelled = str(value).strip()
     whole = _WHOLE.fullmatch(spelled)
     return str(int(whole[1])) if whole else _TRUTH.get(spelled.lower(), spelled)
 
@@ -80,17 +83,38 @@ def label_codes(
 
     With ``outside`` "none" it has the code -1 instead, and nothing that a label is is an error.
     """
-    codes = value_codes(labels if isinstance(labels, pa.Array) else _as_arrow(labels), classes)
+    codes = value_codes(labels if isinstance(labels, pa.Array) else label_array(labels), classes)
     if outside == "none":
         return np.maximum(codes, -1)
     strange = int(np.count_nonzero(codes < 0))
     if strange:
-        raise TableError(
-            f"{strange} of {len(codes)} labels are missing or not in the class list"
-            f" ({_shown(classes)}). Correct these cells, or list all classes with --classes"
-            " (Python: classes=...)."
-        )
+        raise StrangeLabelsError(strange, len(codes), classes)
     return codes
+
+
+class StrangeLabelsError(TableError):
+    """Says how many labels of a table are missing, or of no declared class."""
+
+    def __init__(self, strange: int, rows: int, classes: Classes, advice: str = "") -> None:
+        super().__init__(
+            f"{strange} of {rows} labels are missing or not in the class list ({_shown(classes)})."
+            " Correct these cells, or list all classes with --classes (Python: classes=...)."
+            f"{advice}"
+        )
+        self.strange, self.rows, self.classes = strange, rows, classes
+
+    def __reduce__(self) -> tuple[Any, ...]:  # it comes back from other processes
+        return type(self), (self.strange, self.rows, self.classes)
+
+
+def missing_labels(labels: Any) -> np.ndarray:
+    """Say of each label whether there is none: a missing value, or nothing but blanks."""
+    column = labels if isinstance(labels, pa.Array) else label_array(labels)
+    coded = column if pa.types.is_dictionary(column.type) else _encoded(column)
+    cells = _cells(coded.dictionary)
+    gone = [cell is None or cell != cell or not str(cell).strip() for cell in cells]  # noqa: PLR0124
+    picked = pc.fill_null(coded.indices.cast(pa.int64()), len(gone))
+    return np.array([*gone, True])[picked.to_numpy(zero_copy_only=False)]
 
 
 def label_texts(labels: Iterable[Any]) -> list[str | None]:
@@ -123,7 +147,7 @@ def plain_texts(column: pa.Array) -> pa.Array:
     """Return labels or categories of which batches can be put together, whatever the cells are.
 
     No dictionary runs out of numbers, no array out of bytes: texts are no dictionaries, and one
-    that is no UTF-8, or longer than any class, is missing.
+    that is longer than any class is missing.
     """
     kind = plain_type(column.type)
     if pa.types.is_dictionary(kind):
@@ -134,22 +158,25 @@ def plain_texts(column: pa.Array) -> pa.Array:
 
 
 def texts_of(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return bytes as texts of type ``kind``; those that are none, or too long, are missing."""
+    """Return bytes as texts of type ``kind``, what is no UTF-8 as Latin-1; the longest are missing.
+
+    Each cell becomes what it alone says: no cell decides how another one is read.
+    """
     raw = column.cast(pa.large_binary() if pa.types.is_large_string(kind) else pa.binary())
     raw = pc.if_else(pc.greater(pc.binary_length(raw), _LONGEST_TEXT), None, raw)
     try:
         return raw.cast(kind)
     except pa.ArrowInvalid:
-        known = [cell is not None and _is_utf8(cell) for cell in raw.to_pylist()]
-        return pc.if_else(pa.array(known), raw, None).cast(kind)
+        coded = raw.dictionary_encode()
+        texts = pa.array([_decoded(cell) for cell in coded.dictionary.to_pylist()], kind)
+        return texts.take(coded.indices)
 
 
-def _is_utf8(cell: bytes) -> bool:
+def _decoded(cell: bytes) -> str:
     try:
-        cell.decode()
+        return cell.decode()
     except UnicodeDecodeError:
-        return False
-    return True
+        return cell.decode("cp1252", errors="replace")
 
 
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
@@ -216,7 +243,8 @@ def _number_codes(values: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
     return np.where(ranked[nearest] == values, order[nearest], -2)
 
 
-def _as_arrow(labels: Any) -> pa.Array:
+def label_array(labels: Any) -> pa.Array:
+    """Return labels that were given apart, in any form, as one Arrow column."""
     if isinstance(labels, pa.ChunkedArray):
         chunks = [plain_texts(chunk) for chunk in labels.chunks]
         return pa.chunked_array(chunks, plain_type(labels.type)).combine_chunks()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from suffice.tables.sources import RowsPart, Table, sizes_of
+from suffice.tables.table import RowsPart, Table, sizes_of
 
 __all__ = ["Piece", "PiecesPart", "pieces_parts"]
 

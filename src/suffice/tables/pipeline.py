@@ -8,55 +8,74 @@ Owner and learner apply the same object. Its parameters are declared or come fro
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from suffice.errors import CorruptFileError, ParameterError, TableError
+from suffice.errors import CorruptFileError, MissingValuesError, ParameterError, TableError
 from suffice.strict_json import number, text
 from suffice.tables.maps import FeatureMap
+from suffice.tables.missing_rule import Missing, MissingRule
 from suffice.tables.provenance import UNKNOWN, Provenance
+from suffice.tables.temporal import TEMPORAL_UNITS
 
 if TYPE_CHECKING:  # whoever reads a release needs no Arrow: it is imported with the first batch
     import pyarrow as pa
 
-__all__ = ["Column", "Missing", "MissingRule", "Pipeline", "encode"]
+__all__ = ["Column", "Pipeline", "encode"]
 
-Missing = Literal["error", "mean", "zero"]
 _FIELDS = {"columns", "missing", "map", "bound", "intercept"}
 _EXTREME = 2.0**300
 
 
-class MissingRule(StrEnum):
-    """What becomes of a missing value."""
-
-    ERROR = "error"
-    MEAN = "mean"
-    ZERO = "zero"
-
-
 @dataclass(frozen=True)
 class Column:
-    """One raw feature column: numeric, or categorical with a declared or public list."""
+    """One raw feature column: numeric, or categorical with a declared or public list.
+
+    ``unit`` says what dates and times are counted in. ``other``: one more category holds whatever
+    the list does not.
+    """
 
     name: str
     categories: tuple[Any, ...] | None = None
+    unit: str = ""
+    other: bool = False
+
+    def __post_init__(self) -> None:
+        if self.unit not in {"", *TEMPORAL_UNITS} or (self.unit and self.categories is not None):
+            raise ParameterError("the unit of a column is that of dates, times or durations.")
+        if self.other and self.categories is None:
+            raise ParameterError("a column of numbers has no other category.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as plain JSON values, as older versions wrote it where they could."""
+        categories = None if self.categories is None else list(self.categories)
+        more = {"unit": self.unit, "other": self.other}
+        return {
+            "name": self.name,
+            "categories": categories,
+            **{key: value for key, value in more.items() if value},
+        }
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the numbers that the column turns into."""
         if self.categories is None:
             return (self.name,)
-        return tuple(f"{self.name}={category}" for category in self.categories)
+        names = tuple(f"{self.name}={category}" for category in self.categories)
+        return (*names, f"{self.name}: other") if self.other else names
 
 
-def encode(batch: "pa.RecordBatch", columns: Sequence[Column], *, unknown: str) -> np.ndarray:
+def encode(
+    batch: "pa.RecordBatch", columns: Sequence[Column], *, unknown: Counter[str] | None
+) -> np.ndarray:
     """Return numbers and one-hot categories (width, rows), C-ordered; NaN where one is missing.
 
-    ``unknown`` says what a category outside the list is: "error", or "zero" for no category.
+    A category outside the list is an error, or is no category, and counted in ``unknown`` under the
+    name of its column.
     """
     from suffice.tables.columns import numeric_columns
 
@@ -75,22 +94,30 @@ def encode(batch: "pa.RecordBatch", columns: Sequence[Column], *, unknown: str) 
     return out
 
 
-def _one_hot(cells: "pa.Array", column: Column, out: np.ndarray, unknown: str) -> None:
+def _one_hot(
+    cells: "pa.Array", column: Column, out: np.ndarray, unknown: Counter[str] | None
+) -> None:
     from suffice.tables.columns import category_codes
 
     codes = category_codes(cells, column.categories or ())
+    if column.other:
+        codes = np.where(codes == -2, len(column.categories or ()), codes)
     strange = int(np.count_nonzero(codes == -2))
-    if strange and unknown != "zero":
+    if strange and unknown is None:
         raise TableError(
             f"column {column.name!r}: {strange} cells hold a category that was not declared."
         )
+    if strange and unknown is not None:
+        unknown[column.name] += strange
     rows = np.flatnonzero(codes >= 0)
     out[codes[rows], rows] = 1.0
     out[:, codes == -1] = np.nan
 
 
 def _cells(batch: "pa.RecordBatch", column: Column) -> "pa.Array":
-    from suffice.tables.columns import is_categorical
+    import pyarrow as pa
+
+    from suffice.tables.columns import is_categorical, temporal_unit
 
     position = batch.schema.get_field_index(column.name)
     if position < 0:
@@ -98,6 +125,10 @@ def _cells(batch: "pa.RecordBatch", column: Column) -> "pa.Array":
     cells = batch.column(position)
     if column.categories is None and is_categorical(cells.type):
         raise TableError(f"column {column.name!r} must be numeric here, not {cells.type}.")
+    unit = temporal_unit(cells.type)
+    if column.categories is None and unit != column.unit and not pa.types.is_null(cells.type):
+        wanted = f"dates or times ({column.unit})" if column.unit else "numbers"
+        raise TableError(f"column {column.name!r} must hold {wanted} here, not {cells.type}.")
     return cells
 
 
@@ -145,6 +176,20 @@ class Pipeline:
                 f"missing must be one of {', '.join(MissingRule)}, with its values."
             )
 
+    def with_missing(self, rule: Missing) -> "Pipeline":
+        """Return the same with another rule for missing values: an error, the mean, or zero."""
+        if rule == self.missing:
+            return self
+        if rule == "error":
+            return replace(self, missing=rule, fill=None)
+        if rule == "mean" and self.map is not None:
+            raise ParameterError(
+                "the release maps rows and does not say the means of their columns; let missing"
+                " values be zero, or fill them."
+            )
+        width = len(self._encoded_names)
+        return replace(self, missing=rule, fill=self.mean if rule == "mean" else np.zeros(width))
+
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the coordinates."""
@@ -160,7 +205,9 @@ class Pipeline:
         """The largest 2-norm that an output row can have."""
         return math.hypot(self.bound, self.intercept)
 
-    def encoded(self, batch: "pa.RecordBatch", *, unknown: str = "error") -> np.ndarray:
+    def encoded(
+        self, batch: "pa.RecordBatch", *, unknown: Counter[str] | None = None
+    ) -> np.ndarray:
         """Return the columns before the affine end: encoded, filled and mapped, (width, rows)."""
         columns = encode(batch, self.columns, unknown=unknown)
         if self.fill is not None:
@@ -173,8 +220,13 @@ class Pipeline:
             self._explain_holes(columns)
         return self.map.apply(columns)
 
-    def transform(self, batch: "pa.RecordBatch", *, unknown: str = "error") -> np.ndarray:
-        """Return the rows of ``batch`` as a float64 matrix (rows, coordinates)."""
+    def transform(
+        self, batch: "pa.RecordBatch", *, unknown: Counter[str] | None = None
+    ) -> np.ndarray:
+        """Return the rows of ``batch`` as a float64 matrix (rows, coordinates).
+
+        A category that the pipeline does not have is an error, or counted in ``unknown``.
+        """
         return self.finished(self.encoded(batch, unknown=unknown))
 
     def finished(self, columns: np.ndarray) -> np.ndarray:
@@ -199,9 +251,8 @@ class Pipeline:
         for name, values in zip(self._encoded_names, columns, strict=True):
             gone = int(np.isnan(values).sum())
             if gone:
-                raise TableError(
-                    f"column {name!r} has {gone} missing values; choose what they become with"
-                    " missing='mean' or 'zero' (--missing)."
+                raise MissingValuesError(
+                    f"column {name!r} has {gone} missing values, for which the release has no rule."
                 )
             if not np.isfinite(values).all():
                 raise TableError(f"column {name!r} holds infinite values; mend or drop it.")
@@ -226,10 +277,7 @@ class Pipeline:
     def _function(self) -> dict[str, Any]:
         """Return what the pipeline does, but for the vectors."""
         return {
-            "columns": [
-                {"name": c.name, "categories": None if c.categories is None else list(c.categories)}
-                for c in self.columns
-            ],
+            "columns": [column.to_json() for column in self.columns],
             "missing": self.missing,
             "map": None if self.map is None else self.map.to_json(),
             "bound": self.bound,
@@ -276,13 +324,15 @@ class Pipeline:
 
 
 def _column(item: Any) -> Column:
-    if not isinstance(item, dict) or set(item) != {"name", "categories"}:
+    if not isinstance(item, dict) or set(item) - {"unit", "other"} != {"name", "categories"}:
         raise CorruptFileError("a pipeline column needs a name and its categories, and no more.")
     name, categories = text(item["name"]), item["categories"]
+    if not item.get("unit", " ") or item.get("other", True) is not True:
+        raise CorruptFileError("a pipeline column states a unit or other categories, or does not.")
     if categories is None:
-        return Column(name)
+        return Column(name, None, text(item.get("unit", "")), "other" in item)
     if not isinstance(categories, list) or not all(isinstance(c, str | int) for c in categories):
         raise CorruptFileError("categories must be a list of text or integers.")
     if len(set(categories)) < len(categories):
         raise CorruptFileError("a category is listed twice.")
-    return Column(name, tuple(categories))
+    return Column(name, tuple(categories), text(item.get("unit", "")), "other" in item)

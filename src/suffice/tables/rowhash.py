@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from suffice.errors import TableError
 from suffice.kernels import digests
 from suffice.tables.columns import is_categorical, numeric_columns
-from suffice.tables.sources import Table
+from suffice.tables.table import Table
 
 __all__ = ["OrderedHash", "RowDigest", "RowLanes", "hash_rows"]
 

@@ -1,179 +1,53 @@
 """Tables from anywhere, read again and again in batches of bounded size.
 
 Accepted: numpy arrays; pandas, polars and Arrow tables (anything with the Arrow C stream
-interface); Parquet, CSV and Feather files, and folders of them, also in object storage.
+interface) and data sets; files of every kind that `suffice.tables.files` reads, and folders of
+them, also in object storage.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from suffice.errors import TableError
 from suffice.tables import batching
 from suffice.tables.batching import equal_batches
 from suffice.tables.columns import feature_names
-from suffice.tables.files import (
-    Files,
-    format_of,
-    names_of_csv,
-    plain_batch,
-    plain_schema,
-    position_of,
-)
-from suffice.tables.labels import label_texts
-from suffice.tables.places import place_of
+from suffice.tables.files import TableFile
+from suffice.tables.memory import names_in_memory, table_in_memory
+from suffice.tables.table import Part, Table, sizes_of
 
 __all__ = [
-    "Part", "RowsPart", "Table", "column_names", "concatenated", "in_memory", "open_table",
-    "row_count", "rows_parts", "sizes_of",
-]  # fmt: skip
-
-_PART_ROWS = 1 << 18  # of a table in memory
-_IN_MEMORY = "The table is in the memory of this process; save it as Parquet."
-
-
-class Part(Protocol):
-    """Some rows of a table that follow each other.
-
-    ``rows`` is their number, None if nobody knows it before they were read. ``stays`` says why they
-    can be read in this process alone; it is empty if any process that reaches the files can.
-    """
-
-    @property
-    def rows(self) -> int | None:
-        """The number of rows, or None."""
-
-    @property
-    def stays(self) -> str:
-        """Why the rows are read in this process alone, or nothing."""
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``columns`` in order, BATCH_ROWS at a time until the last of them."""
+    "Without",
+    "column_names",
+    "concatenated",
+    "open_columns",
+    "open_declared",
+    "open_table",
+    "row_count",
+]
 
 
-class Table(Protocol):
-    """Named columns that can be read several times."""
+@dataclass(frozen=True)
+class Without:
+    """A table in any form, without the columns ``dropped``: each of them must be there."""
 
-    schema: pa.Schema
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``columns`` in order, BATCH_ROWS at a time until the last of them."""
-
-    def parts(self) -> Sequence[Part]:
-        """Return the parts of the table in order; one of unknown size is the only one."""
+    data: Any
+    dropped: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class RowsPart:
-    """The feature columns of a part of a table, as an engine reads them: no label."""
-
-    part: Part
-    columns: tuple[str, ...]
-
-    @property
-    def rows(self) -> int | None:
-        """The number of rows, or None."""
-        return self.part.rows
-
-    @property
-    def stays(self) -> str:
-        """Why the rows are read in this process alone, or nothing."""
-        return self.part.stays
-
-    def batches(self) -> Iterator[Any]:
-        """Yield the rows."""
-        return self.part.batches(self.columns)
-
-
-def rows_parts(table: Table, features: Sequence[str]) -> list[RowsPart]:
-    """Return the feature columns of a table in parts; no label is read."""
-    return [RowsPart(part, tuple(features)) for part in table.parts()]
-
-
-class _InMemory:
-    stays = _IN_MEMORY
-
-    def __init__(self, table: pa.Table, texts: Collection[str | None] = ()) -> None:
-        table = _with_plain_texts(table, texts)
-        plain = [
-            field.with_type(pa.large_string()) if pa.types.is_string_view(field.type) else field
-            for field in table.schema
-        ]  # polars' strings: Arrow cannot yet take rows of them
-        self._table = table.cast(pa.schema(plain)).unify_dictionaries()
-        self.schema = self._table.schema
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        chosen = self._table.select(list(columns))
-        size = batching.BATCH_ROWS
-        return equal_batches(chosen.to_batches(max_chunksize=size), size)
-
-    @property
-    def rows(self) -> int:
-        return self._table.num_rows
-
-    def parts(self) -> Sequence[Part]:
-        return [_InMemory(self._table.slice(*place)) for place in _places(self.rows)]
-
-
-class _Array:
-    """A matrix with columns x0, x1, ...; its batches are copied column by column."""
-
-    stays = _IN_MEMORY
-
-    def __init__(self, rows: np.ndarray) -> None:
-        if rows.ndim != 2:
-            raise TableError(f"rows must form a matrix with two dimensions; got {rows.ndim}.")
-        if rows.dtype.kind not in "fiub":
-            raise TableError("an array of rows must be numeric; pass a table for other columns.")
-        native = rows.dtype.newbyteorder("=") if rows.dtype.itemsize <= 8 else np.float64
-        self._rows = rows = rows.astype(native, copy=False)
-        kind = pa.from_numpy_dtype(rows.dtype)
-        self.schema = pa.schema([(f"x{j}", kind) for j in range(rows.shape[1])])
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        positions, size = [position_of(self.schema, n) for n in columns], batching.BATCH_ROWS
-        for start in range(0, len(self._rows), size):
-            part = np.asfortranarray(self._rows[start : start + size])
-            arrays = [pa.array(part[:, j]) for j in positions]
-            yield pa.record_batch(arrays, names=list(columns))
-
-    @property
-    def rows(self) -> int:
-        return len(self._rows)
-
-    def parts(self) -> Sequence[Part]:
-        places = _places(self.rows)
-        return [_Array(self._rows[first : first + rows]) for first, rows in places]
-
-
-def _places(rows: int) -> list[tuple[int, int]]:
-    """Return first row and number of rows of each part of a table in memory; at least one."""
-    starts = range(0, max(rows, 1), _PART_ROWS)
-    return [(first, min(_PART_ROWS, rows - first)) for first in starts]
-
-
-def _with_plain_texts(table: pa.Table, texts: Collection[str | None]) -> pa.Table:
-    if not set(texts) & set(table.column_names):
-        return table
-    batches = [plain_batch(batch, texts) for batch in table.to_batches()]
-    return pa.Table.from_batches(batches, plain_schema(table.schema, texts))
-
-
-class _OneStream:
-    """Somebody else's table, which knows no parts."""
-
-    rows, stays = None, "The table is a program's own, and is read in its process."
-
-    def __init__(self, table: Any) -> None:
-        self.schema, self.batches = table.schema, table.batches
-
-    def parts(self) -> Sequence[Part]:
-        return [self]
+class _WithoutColumns:
+    def __init__(self, table: Table, given: Without) -> None:
+        for name in given.dropped:
+            if name not in table.schema.names:
+                raise TableError(f"the table has no column {name!r} to leave out (drop=, --drop).")
+        self.given, self._table = given, table
+        self.schema = pa.schema([f for f in table.schema if f.name not in given.dropped])
+        self.batches, self.parts = table.batches, table.parts
 
 
 class _Concatenated:
@@ -202,17 +76,6 @@ class _Concatenated:
         return [part for table in self._tables for part in table.parts()]
 
 
-def sizes_of(parts: Sequence[Part]) -> list[int] | None:
-    """Return the number of rows of each part, or None if they are known only once they are read."""
-    sizes = [part.rows for part in parts if part.rows is not None]
-    return sizes if len(sizes) == len(parts) else None
-
-
-def in_memory(table: Table) -> bool:
-    """Say whether all rows of a table are in the memory of this process already."""
-    return all(part.stays == _IN_MEMORY for part in table.parts())
-
-
 def concatenated(tables: Sequence[Table]) -> Table:
     """Return the rows of several tables, one after the other; the first one's schema leads."""
     return _Concatenated(tables)
@@ -229,9 +92,14 @@ def row_count(table: Table, column: str | None = None) -> int:
 
 def column_names(data: Any) -> list[str]:
     """Return the names of a table's columns; of a CSV file nothing but its first line is read."""
-    if isinstance(data, str | Path) and format_of(place := place_of(data)) == "csv":
-        return feature_names(pa.schema([(n, pa.string()) for n in names_of_csv(place)]))
-    return feature_names(open_table(data).schema)
+    if isinstance(data, Without):
+        return [name for name in column_names(data.data) if name not in data.dropped]
+    stored = TableFile(data) if isinstance(data, str | Path) else data
+    if isinstance(stored, TableFile):
+        names = stored.names()
+    else:
+        names = names_in_memory(data)
+    return feature_names(pa.schema([(name, pa.string()) for name in names]))
 
 
 def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()) -> Table:
@@ -241,56 +109,35 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
     ``numbers`` are not looked at and are what they are declared to be: a private label, declared
     categories, private columns with a declared range.
     """
-    texts = [name for name in text if name is not None]
-    if isinstance(data, str | Path | Files):
-        known = dict(data.declared) if isinstance(data, Files) else {}
-        declared = known | dict.fromkeys(numbers, pa.float64())
-        declared |= dict.fromkeys(texts, pa.string())
-        if isinstance(data, Files):
-            return data if declared == known else Files(data.path, declared)
-        return Files(place_of(data), declared)
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if isinstance(data, pa.Table):
-        return _InMemory(data, texts)
-    if hasattr(data, "batches") and hasattr(data, "schema"):
-        return data if hasattr(data, "parts") else _OneStream(data)
-    if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
-        table = _as_table(_with_texts(data, texts))
-        return _InMemory(table.select(feature_names(table.schema)), texts)
-    try:
-        return _Array(np.asarray(data))
-    except ValueError as error:
-        if isinstance(error, TableError):
-            raise
-        raise TableError("this is no table: its rows differ in length or type.") from None
+    texts, figures = [name for name in text if name is not None], list(numbers)
+    if isinstance(data, Without | _WithoutColumns):
+        given = data if isinstance(data, Without) else data.given
+        unseen = [*texts, *given.dropped]  # what is left out is not looked at either
+        return _WithoutColumns(open_table(given.data, text=unseen, numbers=figures), given)
+    if isinstance(data, str | Path):
+        data = TableFile(data)
+    stored = getattr(data, "stored", data)  # what an open table was opened from
+    if not isinstance(stored, TableFile):
+        return table_in_memory(data, texts)
+    former = dict(getattr(data, "declared", {}))
+    declared = former | dict.fromkeys(figures, pa.float64()) | dict.fromkeys(texts, pa.string())
+    return data if data is not stored and declared == former else stored.opened(declared)
 
 
-def _with_texts(data: Any, names: Sequence[str]) -> Any:
-    """Return a pandas table whose columns ``names``, if they hold objects, are labels as texts."""
-    if not hasattr(data, "assign") or not hasattr(data, "dtypes"):
-        return data
-    given = [name for name in names if name in data.columns]
-    mixed = [name for name in given if _holds_objects(data[name])]
-    return data.assign(**{name: label_texts(data[name]) for name in mixed}) if mixed else data
+def open_declared(
+    data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()
+) -> Table:
+    """Return a private table, of which no cell is looked at: what is not declared is text.
+
+    How a CSV file is written is then told by its first line, or by whoever describes it.
+    """
+    figures = list(numbers)
+    texts = [name for name in column_names(data) if name not in figures]
+    return open_table(data, text=[*text, *texts], numbers=figures)
 
 
-def _holds_objects(column: Any) -> bool:
-    """Say whether cells of a pandas column may have types of their own, also as categories."""
-    if getattr(column.dtype, "kind", "O") != "O":
-        return False
-    try:
-        pa.array(column)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return True
-    return str(column.dtype) == "object"
-
-
-def _as_table(data: Any) -> pa.Table:
-    """Return any object with the Arrow C stream interface as a table."""
-    try:
-        table = pa.table(data)
-        return table.select(table.column_names)  # refuses a name that stands twice
-    except (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError):
-        # Arrow's own message may quote a cell.
-        raise TableError("this is no table of named columns of one type each.") from None
+def open_columns(data: Any, public: Iterable[str], *, label: str | None) -> Table:
+    """Return a table of which some columns are public, and others are not looked at."""
+    shown = set(public)
+    texts = [name for name in column_names(data) if name not in shown]
+    return open_table(data, text=[label, *texts])

@@ -17,7 +17,7 @@ from suffice.owner.ledger.policy import Terms
 from suffice.release.artifact import RowSet
 from suffice.release.files import read_bounded, write_whole
 from suffice.tables.labels import check_classes
-from suffice.tables.pipeline import MissingRule
+from suffice.tables.missing_rule import MissingRule
 
 __all__ = [
     "MOST_BYTES",

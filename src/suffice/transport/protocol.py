@@ -33,9 +33,10 @@ from suffice.release.signing import sign
 from suffice.tables.columns import is_categorical, resolve_roles
 from suffice.tables.labels import canonical_class, check_classes
 from suffice.tables.maps import most_outputs
-from suffice.tables.pipeline import Missing, Pipeline
+from suffice.tables.missing_rule import Missing
+from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import hash_rows
-from suffice.tables.sources import open_table
+from suffice.tables.sources import open_columns, open_table
 from suffice.transport.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
 
 __all__ = ["check_answer", "grant", "propose"]
@@ -218,7 +219,7 @@ def _paid(proposal: Proposal, ledger: Ledger, dataset: str) -> bool:
 
 def _encoded_width(proposal: Proposal, X: Any, label: str | None) -> int:
     """Return how many numbers the proposed columns become: one each, texts one per category."""
-    table = open_table(X, text=[label])
+    table = open_columns(X, proposal.features, label=label)
     texts = [n for n in proposal.features if is_categorical(table.schema.field(n).type)]
     found: dict[str, set[Any]] = {name: set() for name in texts}
     for batch in table.batches(texts) if texts else ():
@@ -270,7 +271,7 @@ def _left(ledger: Ledger, dataset: str) -> Budget | None:
 
 def _row_set(X: Any, features: Sequence[str], label: str | None) -> RowSet:
     """Return the name of the rows of ``X``: how many, and the hash over ``features``."""
-    table = open_table(X, text=[label])
+    table = open_columns(X, features, label=label)
     names = resolve_roles(table.schema, label=label, features=features).features
     digest = hash_rows(table, names)
     if digest.count == 0:

@@ -180,7 +180,7 @@ def test_the_rows_are_not_charged_as_a_party(tmp_path):
 @pytest.mark.parametrize("note", ["7", "seven", "0.5", "\xff"])
 def test_no_type_is_read_off_a_protected_row(tmp_path, cell, note):
     """66,000 rows of integers came first, and a decimal could not be read any more."""
-    pipeline = AuxiliaryRows.read(pa.table({"x": np.arange(50.0)}), missing="zero").pipeline
+    pipeline = AuxiliaryRows.read(pa.table({"x": np.arange(50.0) ** 2}), missing="zero").pipeline
     path = tmp_path / "rows.csv"
     path.write_text("x,note\n" + "1,1\n0,1\n" * 33_000 + f"{cell},{note}\n", encoding="latin-1")
     rows = AuxiliaryRows.read(path, pipeline=pipeline)

@@ -1,19 +1,24 @@
 """The forms in which a table is handed over: arrays, frames, files, folders of files."""
 
+import gzip
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.dataset as ds
 import pyarrow.feather
 import pyarrow.parquet as pq
 
 from suffice.audit.public_part.neighbours import NAMES
 
-__all__ = ["FORMS", "LEFT_OUT", "Form", "Handed", "handed"]
+__all__ = ["FORMS", "Form", "Handed", "handed"]
 
 _PARTS = 3  # files of a folder
 
@@ -23,13 +28,15 @@ class Form:
     """One form of a table; ``hand(table, folder)`` returns what an owner gives to a release.
 
     ``named``: its columns have names; otherwise labels, and what else is no number, go beside it.
-    ``in_file``: it lies in a file, so that the command line can read it.
+    ``in_file``: it lies in a file, so that the command line can read it. ``needs`` is a library
+    without which there is no such form.
     """
 
     name: str
     hand: Callable[[pa.Table, Path], Any]
     named: bool = True
     in_file: bool = True
+    needs: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,45 @@ def _file(write: Callable[[pa.Table, Path], None], ending: str) -> Callable[[pa.
     return hand
 
 
+def _text(table: pa.Table, sign: str) -> str:
+    """Return a table as CSV with another sign between columns; cells in quotes stay so."""
+    lines = io.BytesIO()
+    pa.csv.write_csv(table, lines, pa.csv.WriteOptions(delimiter=sign))
+    return lines.getvalue().decode()
+
+
+def _packed(table: pa.Table, path: Path) -> None:
+    path.write_bytes(gzip.compress(_text(table, ",").encode(), mtime=0))
+
+
+def _spreadsheet(table: pa.Table, path: Path) -> None:
+    """Write semicolons, decimal commas and Latin-1, as spreadsheets of many countries do."""
+    columns = [
+        pc.replace_substring(column.cast(pa.string()), ".", ",")
+        if pa.types.is_floating(column.type)
+        else column
+        for column in table.columns
+    ]
+    text = _text(pa.table(columns, names=table.column_names), ";")
+    path.write_bytes(text.encode("latin-1", errors="replace"))
+
+
+def _wide(table: pa.Table, path: Path) -> None:
+    path.write_bytes(_text(table, "\t").encode("utf-16"))
+
+
+def _polars(table: pa.Table, _: Path) -> Any:
+    import polars as pl
+
+    return pl.from_arrow(table)
+
+
+def _dataset(table: pa.Table, folder: Path) -> Any:
+    path = folder / "set.parquet"
+    pq.write_table(table, path)
+    return ds.dataset(path)
+
+
 def _folder(table: pa.Table, folder: Path) -> Path:
     """Write several CSV files; the first ones have equally many rows."""
     path = folder / "tables"
@@ -89,11 +135,16 @@ FORMS: Mapping[str, Form] = {
     form.name: form
     for form in (
         Form("numpy", _matrix, named=False, in_file=False),
-        Form("pandas", _frame, in_file=False),
+        Form("pandas", _frame, in_file=False, needs="pandas"),
         Form("Parquet", _file(pq.write_table, ".parquet")),
         Form("CSV", _file(pa.csv.write_csv, ".csv")),
+        Form("CSV.gz", _file(_packed, ".csv.gz")),
+        Form("spreadsheet CSV", _file(_spreadsheet, ".txt")),
+        Form("UTF-16", _file(_wide, ".tsv")),
         Form("Feather", _file(pa.feather.write_feather, ".feather")),
         Form("folder", _folder),
+        Form("polars", _polars, in_file=False, needs="polars"),
+        Form("data set", _dataset, in_file=False),
     )
+    if not form.needs or find_spec(form.needs) is not None
 }
-LEFT_OUT = {"CSV.gz": "no reader of the package takes compressed CSV: it is refused by its ending"}

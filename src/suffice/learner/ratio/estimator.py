@@ -18,14 +18,15 @@ from suffice.learner.ratio.collecting import Collector
 from suffice.learner.ratio.embeddings import KERNELS
 from suffice.learner.ratio.mean_embedding import ErrorBound, MeanEmbedding
 from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, resampled_ends
-from suffice.learner.rows import mapped_bags, mapped_batches, matching_bags
+from suffice.learner.rows import labelled_rows, mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.tables.bags import Bags, bag_columns, read_bags
 from suffice.tables.columns import feature_names, resolve_roles
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.sources import Table, open_table
+from suffice.tables.sources import open_table
+from suffice.tables.table import Table
 
 __all__ = ["ClassRatio"]
 
@@ -154,7 +155,7 @@ class ClassRatio(Learner):
         releases = (release,) if isinstance(release, Release) else tuple(release)
         whole = merge(releases)
         known = released_bags(whole)
-        table = open_table(X)
+        table = labelled_rows(X, releases)
         found = read_bags(table, bags, known.names)
         self._learn_from(releases)
         return self._fit_bags(known, matching_bags(table, whole, found))
@@ -237,7 +238,7 @@ class ClassRatio(Learner):
         """Return what the method needs of the rows of one table."""
         if not self.releases_ and isinstance(one, np.ndarray):
             one = validate_data(self, one, dtype=np.float64, reset=False)
-        batches = mapped_batches(one, self.pipeline_, unknown="zero")
+        batches = mapped_batches(one, self.pipeline_, new=True)
         plain = (_without_constant(rows, self.pipeline_) for rows in batches)
         return self._choice.method.read(plain, self._generator())
 

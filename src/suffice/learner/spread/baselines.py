@@ -55,7 +55,7 @@ class Baseline(LinearModel):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return scores: one per row for two classes, one per row and class for more."""
-        return design_matrix(X, self.pipeline_, unknown="zero") @ self.coef_
+        return design_matrix(X, self.pipeline_, new=True) @ self.coef_
 
     def to_release(self) -> Release:
         """Raise: what is for comparison is no release."""

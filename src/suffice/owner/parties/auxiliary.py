@@ -6,6 +6,7 @@ integers. A contribution names all three: rows, pipeline and grid.
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -24,7 +25,8 @@ from suffice.release.artifact import RowSet
 from suffice.tables.columns import feature_names, is_categorical, resolve_roles
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.rowhash import hash_rows
-from suffice.tables.sources import Table, column_names, open_table
+from suffice.tables.sources import open_declared, open_table
+from suffice.tables.table import Table
 
 __all__ = ["VOTE", "AgreedRows", "AuxiliaryRows"]
 
@@ -65,7 +67,8 @@ class AuxiliaryRows:
         mapped = Preprocessing(**settings)
         if mapped.clip is None and mapped.pipeline is None:
             mapped = replace(mapped, clip=_CLIP)
-        public = mapped.read_public(_typed(data, mapped.pipeline), None, features, Computing())
+        table, named = _typed(data, mapped.pipeline), features is not None
+        public = mapped.read_public(table, None, features, Computing(), named=named)
         names = public.roles.features
         blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
         digest = hash_rows(public.table, names, ordered=True)
@@ -128,7 +131,7 @@ class AuxiliaryRows:
         table = _typed(data, self.pipeline)
         names = tuple(column.name for column in self.pipeline.columns)
         resolve_roles(table.schema, features=names)
-        blocks = [self.pipeline.transform(b, unknown="zero") for b in table.batches(names)]
+        blocks = [self.pipeline.transform(b, unknown=Counter()) for b in table.batches(names)]
         if not blocks:
             raise TableError("the table has no rows.")
         return np.ascontiguousarray(np.vstack(blocks))
@@ -173,8 +176,7 @@ def _typed(data: Any, pipeline: Pipeline | None) -> Table:
     if pipeline is None:
         return open_table(data)
     numbers = [column.name for column in pipeline.columns if _holds_numbers(column)]
-    texts = [name for name in column_names(data) if name not in numbers]
-    return open_table(data, text=texts, numbers=numbers)
+    return open_declared(data, numbers=numbers)
 
 
 def _holds_numbers(column: Column) -> bool:
@@ -204,7 +206,7 @@ class AgreedRows:
 
     auxiliary: Any = data_option(
         REQUIRED,
-        "Public rows on which every party votes: Parquet, CSV or Feather.",
+        "Public rows on which every party votes: Parquet, CSV, Feather, Excel or SPSS.",
         name="--aux",
         path=Path,
     )

@@ -1,5 +1,6 @@
 """Parties from one table: their records by a party column, a linear classifier for each."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from suffice.owner.parties.votes import from_codes
 from suffice.tables.columns import resolve_roles
 from suffice.tables.labels import Classes, label_codes
 from suffice.tables.pipeline import Pipeline
-from suffice.tables.sources import open_table
+from suffice.tables.sources import open_declared
 
 __all__ = ["PartyRecords", "PartyTable", "TableSum", "cast_votes", "predicted"]
 
@@ -151,7 +152,7 @@ class PartyRecords:
         columns, party = self._auxiliary.pipeline.columns, self._party
         coded = [column.name for column in columns if column.categories is not None]
         numbers = [name for name in self._features if name not in coded]
-        table = open_table(data, text=[self._label, party, *coded], numbers=numbers)
+        table = open_declared(data, text=[self._label, party, *coded], numbers=numbers)
         resolve_roles(table.schema, label=self._label, features=self._features, party=party)
         return table.batches([*self._features, self._label, *([] if party is None else [party])])
 
@@ -279,7 +280,7 @@ def cast_votes(
     """Return the contribution of a column of votes, one per auxiliary row and in their order."""
     if statistic == "parameters":
         raise ParameterError("votes have no parameters to average; give records and --label.")
-    table = open_table(data)
+    table = open_declared(data)
     resolve_roles(table.schema, features=[column])
     votes = pa.chunked_array([batch.column(column) for batch in table.batches([column])])
     return PartyContribution.of(party, votes, auxiliary, classes=classes, statistic=statistic)
@@ -351,7 +352,7 @@ def _mapped(pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray
 
 
 def _vectors(pipeline: Pipeline, batch: pa.RecordBatch) -> np.ndarray:
-    return pipeline.transform(batch, unknown="zero")
+    return pipeline.transform(batch, unknown=Counter())
 
 
 def _blocks(parties: int, cells: int) -> Iterator[slice]:

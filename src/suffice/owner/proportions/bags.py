@@ -25,7 +25,7 @@ from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.procedures import RandomisedLabels
 from suffice.owner.plans import Plan
 from suffice.owner.proportions.plan import SkewPlanner, skew_epsilon
-from suffice.owner.public_rows import PublicTable
+from suffice.owner.public_rows import PublicTable, open_public
 from suffice.owner.publish import Payment
 from suffice.owner.source import PublicSource
 from suffice.privacy.calibrate import check_epsilon
@@ -33,10 +33,10 @@ from suffice.privacy.guarantee import Assumption, Budget
 from suffice.release.artifact import Release
 from suffice.release.codec import encode
 from suffice.tables.bags import Bags, read_bags
-from suffice.tables.columns import feature_names
 from suffice.tables.labels import Classes, check_classes
 from suffice.tables.rowhash import hash_rows
-from suffice.tables.sources import Table, open_table
+from suffice.tables.sources import column_names
+from suffice.tables.table import Table
 from suffice.tables.writing import check_ending, write_table
 
 __all__ = [
@@ -70,8 +70,8 @@ class SkewedSource(PublicSource):
         if self.write_rows is None:
             return
         check_ending(self.write_rows)
-        schema = open_table(self.data, text=[self.label]).schema
-        if _COLUMN in (self.features or feature_names(schema, [self.label])):
+        others = [n for n in column_names(self.data) if n != self.label and n not in self.drop]
+        if _COLUMN in (self.features or others):
             raise ParameterError("the table has a feature named bag already; rename it first.")
 
 
@@ -132,7 +132,7 @@ class SkewedBags(Mechanism[PublicTable]):
         if source.write_rows is None:
             return
         names = [column.name for column in release.pipeline.columns]
-        table = open_table(source.data, text=[source.label])
+        table = open_public(source, release.pipeline)
         rows = pa.Table.from_batches(table.batches(names))
         bags = np.array(release.classes)[release.arrays["answers"]]
         write_table(rows.append_column(_COLUMN, pa.array(bags)), source.write_rows)

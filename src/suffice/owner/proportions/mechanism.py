@@ -39,7 +39,7 @@ from suffice.release.codec import load
 from suffice.tables.bags import Bags, bag_columns, read_bags
 from suffice.tables.columns import feature_names, resolve_roles
 from suffice.tables.labels import Classes, check_classes
-from suffice.tables.sources import Table
+from suffice.tables.table import Table
 
 __all__ = ["BagSource", "LabelProportions", "ProportionForecast", "SigmaRule"]
 
@@ -174,7 +174,8 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
 
     def public(self, source: BagSource) -> BaggedTable:
         """Return the rows and their bags; of bags that were released, that they were paid for."""
-        table, classes = open_public(source), self.declared_classes()
+        table = open_public(source, self.pipeline, bag_columns(source.bags))
+        classes = self.declared_classes()
         bags = self._bags(table, source.bags, classes)
         features, columns = source.features, bag_columns(source.bags)
         if features is None and self.pipeline is None:
@@ -183,7 +184,8 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
             resolve_roles(table.schema, label=source.label, features=features, bag=column)
         unclipped = self.clip is None and self.pipeline is None
         mapped = replace(self, clip=1.0) if unclipped else self
-        rows = mapped.read_public(table, source.label, features, source)
+        named = source.features is not None
+        rows = mapped.read_public(table, source.label, features, source, named=named)
         formed = formed_by_response(source.bags) if isinstance(source.bags, Release) else _UNSEEN
         return BaggedTable(PublicTable(rows, classes, source), bags, formed)
 
@@ -206,7 +208,8 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
     def plan(self, source: BagSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return the predicted distortion of each mechanism, from the bags of a table."""
         classes = self.declared_classes()
-        bags = self._bags(open_public(source), source.bags, classes)
+        columns = bag_columns(source.bags)
+        bags = self._bags(open_public(source, self.pipeline, columns), source.bags, classes)
         return plan_proportions(
             bags.sizes.tolist(),
             classes,

@@ -282,7 +282,10 @@ class SkewPlanner:
     """What a plan of skewed bags is made from: the numbers of rows and of classes."""
 
     table: Any = data_option(
-        None, "The rows: Parquet, CSV or Feather. Instead: --sizes.", path=Path, argument=True
+        None,
+        "The rows: Parquet, CSV, Feather, Excel or SPSS. Instead: --sizes.",
+        path=Path,
+        argument=True,
     )
     epsilon: Sequence[float] = privacy_option(
         (),

@@ -29,9 +29,11 @@ from suffice.owner.public_rows import (
 )
 from suffice.owner.source import Source
 from suffice.tables.columns import Roles, is_categorical, resolve_roles
-from suffice.tables.pipeline import Column, Missing, Pipeline
+from suffice.tables.missing_rule import Missing
+from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.provenance import DECLARED, PRIVATE_ROWS, Provenance, public_rows
-from suffice.tables.sources import Table, column_names, open_table
+from suffice.tables.sources import column_names, open_declared, open_table
+from suffice.tables.table import Table
 
 __all__ = ["UNCLIPPED", "PrivateRows", "PrivateScaling"]
 
@@ -241,7 +243,7 @@ class PrivateScaling:
             coded += [n for n in schema.names if is_categorical(schema.field(n).type)]
         names = column_names(data) if features is None else features
         numbers = [name for name in names if name != label and name not in coded]
-        return open_table(data, text=[label, *coded], numbers=numbers)
+        return open_declared(data, text=[label, *coded], numbers=numbers)
 
     def _ranges(self, schema: pa.Schema, roles: Roles, protect: Sequence[str]) -> dict[str, Range]:
         """Return the declared ranges of the columns of numbers, coded ones among them."""

@@ -30,7 +30,7 @@ from suffice.privacy.response import Response
 from suffice.release.spread import Added, Flips, SpreadColumn
 from suffice.tables.columns import Roles, feature_names, resolve_roles
 from suffice.tables.labels import Classes, check_classes
-from suffice.tables.sources import column_names, open_table
+from suffice.tables.sources import open_declared
 
 __all__ = ["NoiseType", "RandomizedResponse"]
 
@@ -130,12 +130,12 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
 
     def public(self, source: Source) -> DeclaredTable:
         """Return the table, its columns typed as declared: no type is read off a private cell."""
-        named = open_table(source.data, text=column_names(source.data))
+        named = open_declared(source.data)
         roles = _roles(named.schema, source.label, source.features)
         declared = self._declared(roles.features)
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
-        table = open_table(source.data, text=[source.label, *discrete], numbers=continuous)
+        table = open_declared(source.data, text=[source.label, *discrete], numbers=continuous)
         return DeclaredTable(table, roles, declared, self.declared_classes(), source)
 
     def choose(self, public: DeclaredTable) -> RandomisedRecords:

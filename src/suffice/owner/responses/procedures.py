@@ -16,7 +16,7 @@ from suffice.release.artifact import Release
 from suffice.strict_json import canonical
 from suffice.tables.columns import Roles
 from suffice.tables.labels import Classes
-from suffice.tables.sources import Table
+from suffice.tables.table import Table
 
 __all__ = ["DeclaredTable", "RandomisedRecords"]
 

@@ -106,7 +106,7 @@ def _counted(learn: Callable[..., Any], drawn: SkewedBags, ours: ClassRatio) -> 
     return np.array(
         [
             classify_and_count(
-                classifier, design_matrix(test, ours.pipeline_, unknown="zero"), drawn.classes
+                classifier, design_matrix(test, ours.pipeline_, new=True), drawn.classes
             )
             for test in drawn.tests
         ]

@@ -1,0 +1,114 @@
+"""Public columns that are no features: ids, free text, numbers that were read as texts.
+
+They are refused with what to type, never used in silence; what is only odd is said in a note. All
+of it is about public rows.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from suffice.engines.summary import Summary
+from suffice.errors import TableError
+from suffice.notes import note
+from suffice.plain_text import listed
+from suffice.tables.cell_types import looks_like_numbers
+from suffice.tables.columns import temporal_unit
+
+__all__ = ["note_oddities", "refuse_unfit"]
+
+_FEW = 20  # rows: a run of so few numbers can be chance
+_FEW_TEXTS = 5
+_FEW_NUMBERS = 20
+_SMALL_TABLE = 100
+_SUSPECTS = frozenset({"split", "fold", "index", "id", "row", "rownum", "row_id", "uuid", "key"})
+
+
+def refuse_unfit(
+    summary: Summary, declared: Collection[str], *, named: bool, min_count: int
+) -> None:
+    """Raise if a column is no feature: it numbers the rows, names them, or holds odd numbers.
+
+    ``declared`` are columns whose categories were declared. If the features were ``named``, whoever
+    named them wants ids and names among them.
+    """
+    texts = {name: found for name, found in summary.counts.items() if name not in declared}
+    for name, counts in texts.items():
+        _refuse_numbers(name, counts)
+    if named:
+        return
+    reasons = {
+        name: "numbers the rows"
+        for name in summary.mean
+        if name in summary.runs and summary.rows - summary.missing[name] >= _FEW
+    }
+    for name, counts in texts.items():
+        alone = sum(count == 1 for text, count in counts.items() if text is not None)
+        if alone > summary.rows / 2 and summary.rows >= _FEW_TEXTS and min_count == 1:
+            reasons[name] = f"has a text of its own in {alone:,} of {summary.rows:,} rows"
+    if reasons:
+        said = "; ".join(f"column {name!r} {reason}" for name, reason in reasons.items())
+        drops = " ".join(f"--drop {_typed(name)}" for name in reasons)
+        joining = " join rare texts (--min-count)," if set(reasons) & set(texts) else ""
+        raise TableError(
+            f"{said}: ids and free text tell nothing of new rows. Leave them out ({drops}),"
+            f"{joining} or name the features (--features)."
+        )
+
+
+def _refuse_numbers(name: str, counts: Counter[Any]) -> None:
+    """Raise if most texts of a column are numbers in a form that was not read as such."""
+    words = [str(text) for text in counts if text is not None]
+    odd = sum(looks_like_numbers(word) for word in words)
+    if 2 * odd > len(words):
+        raise TableError(
+            f"column {name!r} holds numbers with commas, blanks or percent signs, which are read as"
+            " texts; say what its decimal mark is (--decimal), write plain numbers, or leave it out"
+            f" (--drop {_typed(name)})."
+        )
+    plain = [word for word in words if _is_number(word)]
+    if _FEW_NUMBERS < len(plain) < len(words) < 2 * len(plain):
+        cells = sum(counts.values()) - counts.get(None, 0)
+        strange = cells - sum(counts[word] for word in plain if word in counts)
+        raise TableError(
+            f"column {name!r} holds numbers, and {strange:,} cells that are none; empty these,"
+            f" declare its categories (--categories), or leave it out (--drop {_typed(name)})."
+        )
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _typed(name: str) -> str:
+    """Return a name as it is typed after an option."""
+    return name if name.isidentifier() else f"'{name}'"
+
+
+def note_oddities(summary: Summary, features: Sequence[str]) -> None:
+    """Say what whoever releases should know of public columns."""
+    for name in features:
+        unit = temporal_unit(summary.sample.rows.schema.field(name).type)
+        if unit:
+            note(f"column {name!r} holds dates or times: they are counted in {unit}.")
+    constant = [name for name in features if _is_constant(summary, name)]
+    if constant:
+        note(f"one value in all rows, which tells nothing: {listed(constant)}.")
+    suspects = [name for name in features if name.lower() in _SUSPECTS]
+    if suspects:
+        note(f"used as features: {listed(suspects)}. If they are none, leave them out (--drop).")
+    if summary.rows < _SMALL_TABLE:
+        note(
+            f"the table has {summary.rows} rows: expect the noise to be larger than what so few can"
+            " tell (see suffice plan)."
+        )
+
+
+def _is_constant(summary: Summary, name: str) -> bool:
+    if name in summary.counts:
+        return len([text for text in summary.counts[name] if text is not None]) <= 1
+    return summary.deviation[name] == 0

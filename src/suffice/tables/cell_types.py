@@ -1,0 +1,134 @@
+"""Types of columns of texts: numbers, truth values, dates, or texts that stay texts.
+
+Each column's type depends on its own cells. The decimal mark is one for the whole table: a comma if
+there are columns that are numbers with it and none that is one with a point.
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+__all__ = ["CellTypes", "looks_like_numbers", "types_of_cells"]
+
+# A pattern, and what it stands for to strptime. Years have four digits: with two, nobody knows the
+# century. Whether 03/04/2020 is in March or in April is told by other cells of the column, or not.
+_DAY_FIRST, _MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
+_CLOCKS = {"": "", r"[ T]\d{1,2}:\d\d": " %H:%M", r"[ T]\d{1,2}:\d\d:\d\d": " %H:%M:%S"}
+_DATES = {
+    r"\d{1,2}\.\d{1,2}\.\d{4}": ("%d.%m.%Y",),
+    r"\d{4}/\d{1,2}/\d{1,2}": ("%Y/%m/%d",),
+    r"\d{1,2}/\d{1,2}/\d{4}": (_DAY_FIRST, _MONTH_FIRST),
+}
+_AMBIGUOUS = (
+    "holds dates of which nobody can tell day from month; write them as 2020-12-31, or leave the"
+    " column out (--drop)"
+)
+_MIXED = (
+    "has decimal commas, but other columns have decimal points; say which it is (--decimal), or"
+    " leave the column out (--drop)"
+)
+_NO_TEXT = "is not UTF-8; save the table as CSV UTF-8, or say what it is (--encoding latin-1)"
+# Digits, with signs between them that no number of ours has: 1,5 or 1.234,5 or 1 234 or 12 %.
+_LIKE_NUMBER = re.compile(
+    r"\s*[-+]?[0-9]+(?:[.' \u00a0][0-9]{3})*,[0-9]+\s*%?\s*"
+    r"|\s*[-+]?[0-9]{1,3}(?:[' \u00a0,][0-9]{3})+(?:[.,][0-9]+)?\s*%?\s*"
+    r"|\s*[-+]?[0-9]+(?:[.,][0-9]+)?\s*%\s*"
+)
+
+
+@dataclass(frozen=True)
+class CellTypes:
+    """What columns are: their ``types``, the ``decimal`` mark (None: no cell has one).
+
+    ``formats`` are those of dates, as strptime knows them; ``refused`` says why a column cannot be
+    used as it is.
+    """
+
+    types: Mapping[str, pa.DataType]
+    decimal: str | None
+    formats: list[str] = field(default_factory=list)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def types_of_cells(cells: Mapping[str, pa.ChunkedArray], decimal: str | None) -> CellTypes:
+    """Return the types of columns; ``decimal`` is the decimal mark if it is declared."""
+    point = {name: _type_of(column, decimal or ".") for name, column in cells.items()}
+    types, refused = dict(point), dict[str, str]()
+    if decimal is None:
+        comma = {n: _type_of(cells[n], ",") for n, kind in point.items() if _may_change(kind)}
+        with_commas = [n for n in comma if _is_text(point[n]) and pa.types.is_floating(comma[n])]
+        with_points = [n for n in comma if pa.types.is_floating(point[n]) and _is_text(comma[n])]
+        if with_commas and with_points:
+            refused |= dict.fromkeys(with_commas, _MIXED)
+        elif with_commas:
+            types |= {name: comma[name] for name in with_commas}
+        decimal = "," if with_commas and not with_points else "." if with_points else None
+    formats: dict[str, None] = {}
+    for name, kind in types.items():
+        if pa.types.is_binary(kind):
+            refused[name] = _NO_TEXT
+        elif _is_text(kind) and name not in refused:
+            found = _date_formats(cells[name])
+            if len(found) > 1:
+                refused[name] = _AMBIGUOUS
+            elif found:
+                types[name] = pa.timestamp("s")
+                formats |= dict.fromkeys(found)
+    if all(any(form.startswith(first) for form in formats) for first in (_DAY_FIRST, _MONTH_FIRST)):
+        dated = [n for n, kind in types.items() if kind == pa.timestamp("s")]
+        refused |= dict.fromkeys(dated, _AMBIGUOUS)
+    return CellTypes(types, decimal, list(formats), refused)
+
+
+def looks_like_numbers(text: str) -> bool:
+    """Say whether a text is a number in a form that is not read as one."""
+    return _LIKE_NUMBER.fullmatch(text) is not None
+
+
+def _may_change(kind: pa.DataType) -> bool:
+    return _is_text(kind) or pa.types.is_floating(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind)
+
+
+def _type_of(cells: pa.ChunkedArray, decimal: str) -> pa.DataType:
+    """Return the type of cells; whatever they are, they have one: bytes, if they are no text."""
+    if not _is_text(cells.type):
+        return pa.binary()
+    written = io.BytesIO()
+    table = pa.table({"cells": cells})
+    pa.csv.write_csv(table, written, pa.csv.WriteOptions(include_header=False))
+    if not written.tell():
+        return pa.null()
+    found = pa.csv.read_csv(
+        pa.BufferReader(written.getvalue()),
+        pa.csv.ReadOptions(column_names=["cells"], block_size=max(written.tell(), 1)),
+        pa.csv.ParseOptions(ignore_empty_lines=False, newlines_in_values=True),
+        pa.csv.ConvertOptions(
+            strings_can_be_null=True, quoted_strings_can_be_null=False, decimal_point=decimal
+        ),
+    )
+    return found.schema.field(0).type
+
+
+def _date_formats(cells: pa.ChunkedArray) -> list[str]:
+    """Return the formats in which all cells of a column are dates; none if they are no dates."""
+    words = pc.unique(cells.drop_null())
+    for pattern, formats in _DATES.items():
+        for clock, suffix in _CLOCKS.items():
+            whole = rf"^\s*{pattern}{clock}\s*$"
+            if len(words) and pc.all(pc.match_substring_regex(words, whole)).as_py():
+                return [form + suffix for form in formats if _all_parse(words, form + suffix)]
+    return []
+
+
+def _all_parse(words: pa.Array, form: str) -> bool:
+    days = pc.strptime(pc.utf8_trim_whitespace(words), form, unit="s", error_is_null=True)
+    return days.null_count == 0

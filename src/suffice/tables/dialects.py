@@ -1,0 +1,170 @@
+"""How a CSV file is written: the sign between columns, the decimal mark, the encoding.
+
+The byte-order mark and the first line tell the sign between columns and, where they can, the
+encoding. What they leave open is told by cells of public columns (`suffice.tables.csv_files`), or
+declared. No private cell is asked, and none can fail: what cannot be decoded becomes the
+replacement character.
+"""
+
+import codecs
+import csv
+import io
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from suffice.errors import ParameterError, TableError
+
+__all__ = ["ENDINGS", "Dialect", "open_stream", "read_header", "without_packing"]
+
+ENDINGS = (".csv", ".tsv", ".txt")
+_PACKINGS = (".gz", ".bz2", ".zst")
+_LONGEST_HEADER = 1 << 20
+_SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "pipe": "|"}
+_DECIMALS = {".": "decimal points", ",": "decimal commas"}
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# What is called Latin-1 is nearly always Windows' larger set; the web's standard reads it so too.
+_LATIN = "cp1252"
+_NUMBER = re.compile(r"\s*[-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?\s*")
+_DECIMAL = re.compile(r"\s*[-+]?[0-9]+[.,][0-9]+(?:[eE][-+]?[0-9]+)?\s*")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What is declared, or was found, of how a CSV file is written; None is not known.
+
+    ``delimiter`` stands between columns (a character, or "tab"), ``decimal`` is the decimal mark,
+    ``encoding`` a name that Python knows, ``quote`` stands around cells.
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    quote: str = '"'
+
+    def __post_init__(self) -> None:
+        sign = _WORDS.get(self.delimiter or "", self.delimiter)
+        object.__setattr__(self, "delimiter", sign)
+        if sign is not None and (len(sign) != 1 or not sign.isascii() or sign in '"\r\n'):
+            raise ParameterError("the delimiter must be one character, such as ';', or tab.")
+        if self.decimal not in {None, *_DECIMALS}:
+            raise ParameterError("the decimal mark must be '.' or ','.")
+        if self.encoding is not None:
+            object.__setattr__(self, "encoding", _codec(self.encoding))
+
+    def __str__(self) -> str:
+        sign = self.delimiter or ","
+        encoding = "latin-1" if self.encoding == _LATIN else self.encoding or "utf-8"
+        facts = [_SIGNS.get(sign, f"{sign!r} between columns"), _DECIMALS.get(self.decimal or "")]
+        return ", ".join([*filter(None, facts), encoding])
+
+
+def _codec(name: str) -> str:
+    try:
+        codec = codecs.lookup(name).name
+        "".encode(codec)
+    except (LookupError, TypeError):
+        raise ParameterError(
+            f"there is no encoding {name!r}; try utf-8, latin-1, utf-16."
+        ) from None
+    return _LATIN if codec == "iso8859-1" else "utf-8" if codec == "utf-8-sig" else codec
+
+
+def without_packing(name: str) -> str:
+    """Return the name of a file without the ending of a compressed one."""
+    lower = name.lower()
+    return next((lower[: -len(end)] for end in _PACKINGS if lower.endswith(end)), lower)
+
+
+def open_stream(path: Path, encoding: str | None) -> pa.NativeFile:
+    """Return the bytes of a file, unpacked, as UTF-8."""
+    raw = pa.input_stream(str(path), compression="detect")
+    if encoding in {None, "utf-8"}:
+        return raw
+    decoder = codecs.getincrementaldecoder(encoding or "")(errors="replace")
+    return pa.TransformInputStream(raw, lambda part: decoder.decode(bytes(part)).encode())
+
+
+def read_header(path: Path, given: Dialect) -> tuple[list[str], Dialect]:
+    """Return the names of the columns, and the dialect as far as the first line tells it.
+
+    Of what was read beyond the first line nothing is looked at.
+    """
+    with pa.input_stream(str(path), compression="detect") as stream:
+        start = stream.read(_LONGEST_HEADER)
+    encoding = given.encoding or _encoding_of(start)
+    line = _first_line(start, encoding)
+    quote = "'" if re.match(r"\s*'[^',;\t|]*'\s*[,;\t|]", line) else '"'
+    sign = given.delimiter or _delimiter_of(line, path, quote)
+    found = replace(given, delimiter=sign, encoding=encoding, quote=quote)
+    rows = csv.reader(io.StringIO(line, newline=""), delimiter=sign, quotechar=quote)
+    names = next(rows, [])
+    _check_names(names, path)
+    return names, found
+
+
+def _encoding_of(start: bytes) -> str | None:
+    """Return the encoding that the mark or the first line tells; None if it is plain ASCII."""
+    for mark, encoding in _MARKS:
+        if start.startswith(mark):
+            return encoding
+    line = start.split(b"\n", 1)[0]
+    if b"\0" in line:  # every other byte of plain letters
+        return "utf-16-le" if line.index(b"\0") % 2 else "utf-16-be"
+    try:
+        return "utf-8" if line.decode() and not line.isascii() else None
+    except UnicodeDecodeError:
+        return _LATIN
+
+
+def _first_line(start: bytes, encoding: str | None) -> str:
+    """Return the first line; a name in quotes may hold a line's end."""
+    decoder = codecs.getincrementaldecoder(encoding or "utf-8")(errors="replace")
+    text = decoder.decode(start).removeprefix("\ufeff")
+    end = 0
+    while True:
+        end = text.find("\n", end) + 1
+        if not end:
+            ended = text.find("\r")  # as old spreadsheets end lines
+            return text if ended < 0 else text[:ended]
+        if text.count('"', 0, end) % 2 == 0:
+            return text[:end].rstrip("\r\n")
+
+
+def _delimiter_of(line: str, path: Path, quote: str) -> str:
+    """Return the sign that stands most often between the names of the first line."""
+    if without_packing(path.name).endswith(".tsv"):
+        return "\t"
+    plain = re.sub(f"{quote}[^{quote}]*{quote}", "", line)
+    counts = {sign: plain.count(sign) for sign in _SIGNS}
+    most = max(counts.values())
+    best = [sign for sign, count in counts.items() if count == most]
+    if most and len(best) > 1:
+        words = " and ".join(_SIGNS[sign] for sign in best)
+        raise TableError(
+            f"{path} has {words} in its first line, equally many: say which stand between columns,"
+            " with --delimiter."
+        )
+    return best[0]
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    """Raise unless the first line names each column once; what is no name is not shown."""
+    trouble = None
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if not any(name.strip() for name in names):
+        trouble = "it is empty, or its first line is; the first line must name the columns"
+    elif all(map(_NUMBER.fullmatch, names)) or any(map(_DECIMAL.fullmatch, names)):
+        trouble = "its first line holds numbers; put a line above it that names the columns"
+    elif twice:
+        named = f"{twice[0]!r}" if twice[0].strip() else "a column without a name"
+        trouble = f"its first line has {named} more than once"
+    if trouble is not None:
+        raise TableError(f"{path} is not a readable table: {trouble}.")

@@ -1,0 +1,199 @@
+"""Tables of other libraries, and matrices, in the memory of this process."""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from suffice.errors import TableError
+from suffice.tables import batching
+from suffice.tables.batching import equal_batches
+from suffice.tables.columns import feature_names, position_of
+from suffice.tables.labels import label_texts
+from suffice.tables.plain import plain_batch, plain_schema
+from suffice.tables.table import Part, Table
+
+__all__ = ["MemoryTable", "in_memory", "names_in_memory", "table_in_memory"]
+
+_PART_ROWS = 1 << 18  # of a table in memory
+_IN_MEMORY = "The table is in the memory of this process; save it as Parquet."
+
+
+def table_in_memory(data: Any, texts: Sequence[str]) -> Table:
+    """Return a table over an object of this process; its columns ``texts`` become texts."""
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return MemoryTable(data, texts)
+    if isinstance(data, ds.Dataset):
+        return _ScannedDataset(data, texts)
+    if isinstance(data, _ScannedDataset):
+        return data.with_texts(texts)
+    if hasattr(data, "batches") and hasattr(data, "schema"):
+        return data if hasattr(data, "parts") else _OneStream(data)
+    return _converted(data, texts)
+
+
+def names_in_memory(data: Any) -> list[str]:
+    """Return the names of the columns of an object of this process; no cell is converted."""
+    schema = getattr(data, "schema", None)
+    if isinstance(schema, pa.Schema):
+        return list(schema.names)
+    columns = getattr(data, "columns", None)  # of a frame
+    if columns is not None and hasattr(data, "__arrow_c_stream__"):
+        return [str(name) for name in columns]
+    return list(table_in_memory(data, ()).schema.names)
+
+
+def _converted(data: Any, texts: Sequence[str]) -> Table:
+    """Return a table over a frame of another library, or over what numpy makes a matrix of."""
+    if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
+        table = _as_table(_with_texts(data, texts))
+        return MemoryTable(table.select(feature_names(table.schema)), texts)
+    try:
+        return _ArrayTable(np.asarray(data))
+    except ValueError as error:
+        if isinstance(error, TableError):
+            raise
+        raise TableError("this is no table: its rows differ in length or type.") from None
+
+
+class MemoryTable:
+    """An Arrow table; its columns ``texts`` become texts."""
+
+    stays = _IN_MEMORY
+
+    def __init__(self, table: pa.Table, texts: Collection[str | None] = ()) -> None:
+        self._table = _plain_table(table, texts).unify_dictionaries()
+        self.schema = self._table.schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``columns`` in order, in batches of one size until the last."""
+        chosen = self._table.select(list(columns))
+        size = batching.BATCH_ROWS
+        return equal_batches(chosen.to_batches(max_chunksize=size), size)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self._table.num_rows
+
+    def parts(self) -> Sequence[Part]:
+        """Return the parts of the table in order."""
+        return [MemoryTable(self._table.slice(*place)) for place in _places(self.rows)]
+
+
+class _ArrayTable:
+    """A matrix with columns x0, x1, ...; its batches are copied column by column."""
+
+    stays = _IN_MEMORY
+
+    def __init__(self, rows: np.ndarray) -> None:
+        if rows.ndim != 2:
+            raise TableError(f"rows must form a matrix with two dimensions; got {rows.ndim}.")
+        if rows.dtype.kind not in "fiub":
+            raise TableError("an array of rows must be numeric; pass a table for other columns.")
+        native = rows.dtype.newbyteorder("=") if rows.dtype.itemsize <= 8 else np.float64
+        self._rows = rows = rows.astype(native, copy=False)
+        kind = pa.from_numpy_dtype(rows.dtype)
+        self.schema = pa.schema([(f"x{j}", kind) for j in range(rows.shape[1])])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        positions, size = [position_of(self.schema, n) for n in columns], batching.BATCH_ROWS
+        for start in range(0, len(self._rows), size):
+            part = np.asfortranarray(self._rows[start : start + size])
+            arrays = [pa.array(part[:, j]) for j in positions]
+            yield pa.record_batch(arrays, names=list(columns))
+
+    @property
+    def rows(self) -> int:
+        return len(self._rows)
+
+    def parts(self) -> Sequence[Part]:
+        places = _places(self.rows)
+        return [_ArrayTable(self._rows[first : first + rows]) for first, rows in places]
+
+
+def _places(rows: int) -> list[tuple[int, int]]:
+    """Return first row and number of rows of each part of a table in memory; at least one."""
+    starts = range(0, max(rows, 1), _PART_ROWS)
+    return [(first, min(_PART_ROWS, rows - first)) for first in starts]
+
+
+def _plain_table(table: pa.Table, texts: Collection[str | None]) -> pa.Table:
+    schema = plain_schema(table.schema, texts)
+    if schema.types == table.schema.types and not set(texts) & set(table.column_names):
+        return table
+    return pa.Table.from_batches([plain_batch(b, texts) for b in table.to_batches()], schema)
+
+
+class _ScannedDataset:
+    """A data set of pyarrow that somebody else opened."""
+
+    rows, stays = None, "The data set is open in this process; give the path of its files."
+
+    def __init__(self, dataset: ds.Dataset, texts: Collection[str | None]) -> None:
+        self._dataset, self._texts = dataset, frozenset(texts)
+        self.schema = plain_schema(dataset.schema, self._texts)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for name in columns:
+            position_of(self.schema, name)
+        read = self._dataset.to_batches(columns=list(columns), batch_size=batching.BATCH_ROWS)
+        plain = (plain_batch(batch, self._texts) for batch in read)
+        return equal_batches(plain, batching.BATCH_ROWS)
+
+    def parts(self) -> Sequence[Part]:
+        return [self]
+
+    def with_texts(self, texts: Collection[str | None]) -> "_ScannedDataset":
+        return _ScannedDataset(self._dataset, self._texts | set(texts))
+
+
+class _OneStream:
+    """Somebody else's table, which knows no parts."""
+
+    rows, stays = None, "The table is a program's own, and is read in its process."
+
+    def __init__(self, table: Any) -> None:
+        self.schema, self.batches = table.schema, table.batches
+
+    def parts(self) -> Sequence[Part]:
+        return [self]
+
+
+def in_memory(table: Table) -> bool:
+    """Say whether all rows of a table are in the memory of this process already."""
+    return all(part.stays == _IN_MEMORY for part in table.parts())
+
+
+def _with_texts(data: Any, names: Sequence[str]) -> Any:
+    """Return a pandas table whose columns ``names``, if they hold objects, are labels as texts."""
+    if not hasattr(data, "assign") or not hasattr(data, "dtypes"):
+        return data
+    given = [name for name in names if name in data.columns]
+    mixed = [name for name in given if _holds_objects(data[name])]
+    return data.assign(**{name: label_texts(data[name]) for name in mixed}) if mixed else data
+
+
+def _holds_objects(column: Any) -> bool:
+    """Say whether cells of a pandas column may have types of their own, also as categories."""
+    if getattr(column.dtype, "kind", "O") != "O":
+        return False
+    try:
+        pa.array(column)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return True
+    return str(column.dtype) == "object"
+
+
+def _as_table(data: Any) -> pa.Table:
+    """Return any object with the Arrow C stream interface as a table."""
+    try:
+        table = pa.table(data)
+        return table.select(table.column_names)  # refuses a name that stands twice
+    except (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError):
+        # Arrow's own message may quote a cell.
+        raise TableError("this is no table of named columns of one type each.") from None

@@ -1,0 +1,197 @@
+"""How a CSV file is written is told by its first line and its public columns, never by a label."""
+
+import gzip
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suffice.errors import ParameterError, TableError
+from suffice.tables.cell_types import looks_like_numbers, types_of_cells
+from suffice.tables.dialects import Dialect, read_header
+from suffice.tables.files import TableFile
+from suffice.tables.sources import column_names, open_table
+
+
+def header(folder, line, name="t.csv", encoding="utf-8", **given_words):
+    path = folder / name
+    path.write_bytes(line.encode(encoding))
+    return read_header(path, Dialect(**given_words))
+
+
+@pytest.mark.parametrize(
+    ("line", "sign"),
+    [
+        ("a,b,c\n", ","),
+        ("a;b;c\n", ";"),
+        ("a\tb\n", "\t"),
+        ("a|b\r\n", "|"),
+        ('"a,x";b;c\n', ";"),
+        ("a, kg;b;c\n", ";"),
+        ("alone\n", ","),
+    ],
+)
+def test_the_sign_between_columns_stands_most_often_in_the_first_line(tmp_path, line, sign):
+    assert header(tmp_path, line)[1].delimiter == sign
+
+
+def test_two_signs_equally_often_are_a_question_unless_one_is_said(tmp_path):
+    with pytest.raises(TableError, match=r"commas and semicolons .* --delimiter"):
+        header(tmp_path, "a,b;c\n")
+    assert header(tmp_path, "a,b;c\n", delimiter=";")[0] == ["a,b", "c"]
+
+
+def test_the_ending_tsv_says_tab(tmp_path):
+    names, dialect = header(tmp_path, "a,b\tc,d\n", "t.tsv")
+    assert (names, dialect.delimiter) == (["a,b", "c,d"], "\t")
+
+
+@pytest.mark.parametrize(
+    ("line", "encoding", "told"),
+    [
+        ("a,b\n", "utf-8", None),
+        ("größe,b\n", "utf-8", "utf-8"),
+        ("größe,b\n", "utf-8-sig", "utf-8"),
+        ("größe,b\n", "latin-1", "cp1252"),
+        ("größe,b\n", "utf-16", "utf-16"),
+        ("a,b\n", "utf-16-le", "utf-16-le"),
+        ("a,b\n", "utf-16-be", "utf-16-be"),
+    ],
+)
+def test_the_encoding_is_told_by_the_mark_or_the_names(tmp_path, line, encoding, told):
+    names, dialect = header(tmp_path, line, encoding=encoding)
+    assert names == line.strip().split(",")
+    assert dialect.encoding == told
+
+
+def test_a_name_in_quotes_may_hold_a_line_end(tmp_path):
+    assert header(tmp_path, '"a\nb",c\n1,2\n')[0] == ["a\nb", "c"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"delimiter": ";;"},
+        {"delimiter": ""},
+        {"delimiter": '"'},
+        {"decimal": "x"},
+        {"encoding": "no such"},
+        {"encoding": "base64"},
+    ],
+)
+def test_what_is_no_dialect_is_refused(words):
+    with pytest.raises(ParameterError):
+        TableFile("t.csv", **words)
+
+
+def test_a_dialect_is_said_in_words():
+    assert str(Dialect("tab", ",", "latin-1")) == "tabs, decimal commas, latin-1"
+    assert str(Dialect("^", None, None)) == "'^' between columns, utf-8"
+
+
+# --- labels decide nothing
+
+_LABEL = st.binary(max_size=12).filter(lambda cell: not set(cell) & set(b'\n\r";\0'))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_LABEL, min_size=3, max_size=3))
+def test_no_label_changes_what_is_read_beside_it(tmp_path_factory, labels):
+    """Whatever bytes labels are: not the schema, the dialect, nor a cell of another column."""
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    rows = [b"1;2,5;x", b"2;;y", b"3;1;x"]
+    lines = [b"n;dose;ward;label", *(a + b";" + b for a, b in zip(rows, labels, strict=True))]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    table = open_table(path, text=["label"])
+    (batch,) = table.batches(["n", "dose", "ward"])
+    assert batch.to_pydict() == {"n": [1, 2, 3], "dose": [2.5, None, 1.0], "ward": ["x", "y", "x"]}
+    assert str(table._csv.dialect) == "semicolons, decimal commas, utf-8"
+
+
+def test_columns_that_are_left_out_or_no_features_decide_nothing(tmp_path):
+    """A name that is dropped, or private and never released, is not looked at for the dialect."""
+    from suffice import MeanOperator
+
+    seen = []
+    for cell in ("1.5", "1,5", "Süd"):
+        path = tmp_path / "t.csv"
+        lines = [f"{k % 7};{k % 3};{cell};{k % 2}" for k in range(60)]
+        path.write_bytes("\n".join(["a;b;name;sick", *lines]).encode("latin-1"))
+        for how in ({"drop": ["name"]}, {"features": ["a", "b"]}):
+            release = MeanOperator(epsilon=1.0).release(path, label="sick", ledger=None, **how)
+            seen.append((release.pipeline, release.parts[0].rows))
+    assert all(one == seen[0] for one in seen)
+
+
+def test_a_label_that_is_no_utf_8_is_read_as_latin_1_it_alone(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,label\n1,gr\xfcn\n2," + "grün".encode() + b"\n")
+    (batch,) = open_table(path, text=["label"]).batches(["a", "label"])
+    assert batch["label"].to_pylist() == ["grün", "grün"]
+
+
+def test_private_columns_are_read_as_declared_and_nothing_else_is_tried(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a;b\n1,5;2\n")
+    with pytest.raises(TableError, match="not a readable table"):
+        list(open_table(path, numbers=["a", "b"]).batches(["a", "b"]))
+    told = TableFile(path, decimal=",")
+    (batch,) = open_table(told, numbers=["a", "b"]).batches(["a", "b"])
+    assert batch.to_pydict() == {"a": [1.5], "b": [2.0]}
+
+
+def test_names_of_a_packed_file_are_read_without_its_rows(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress("größe;b\n1;2\n".encode("latin-1")))
+    assert column_names(path) == ["größe", "b"]
+
+
+# --- types
+
+
+def cells(**columns):
+    return {n: pa.chunked_array([pa.array(c, pa.string())]) for n, c in columns.items()}
+
+
+def test_the_decimal_mark_is_a_comma_where_it_makes_numbers_and_nothing_has_points():
+    types = types_of_cells(cells(a=["1,5", "2"], b=["3", "4"], c=["x", "1,5"]), None)
+    assert types.decimal == ","
+    assert types.types == {"a": pa.float64(), "b": pa.int64(), "c": pa.string()}
+    assert types_of_cells(cells(a=["1.5"]), None).decimal == "."
+    assert types_of_cells(cells(a=["1"]), None).decimal is None
+    mixed = types_of_cells(cells(a=["1,5"], b=["1.5"]), None)
+    assert (mixed.decimal, set(mixed.refused)) == (".", {"a"})
+
+
+@pytest.mark.parametrize(
+    ("dates", "formats"),
+    [
+        (["03.04.1971", "3.4.1971"], ["%d.%m.%Y"]),
+        (["03.04.1971 12:30"], ["%d.%m.%Y %H:%M"]),
+        (["31/12/2020", "01/02/2020"], ["%d/%m/%Y"]),
+        (["12/31/2020", "01/02/2020"], ["%m/%d/%Y"]),
+        (["2020/12/31"], ["%Y/%m/%d"]),
+    ],
+)
+def test_dates_are_known_by_a_form_that_all_cells_have(dates, formats):
+    types = types_of_cells(cells(a=[*dates, None]), None)
+    assert types.types == {"a": pa.timestamp("s")}
+    assert types.formats == formats
+
+
+def test_dates_of_which_nobody_can_tell_the_month_are_refused():
+    assert set(types_of_cells(cells(a=["01/02/2020"]), None).refused) == {"a"}
+    both = types_of_cells(cells(a=["13/02/2020"], b=["02/13/2020"]), None)
+    assert set(both.refused) == {"a", "b"}
+    assert types_of_cells(cells(a=["03.04.71"]), None).types == {"a": pa.string()}
+
+
+@pytest.mark.parametrize("text", ["1,5", "1.234,56", "1 234", "1,234.5", "12 %", "1'000"])
+def test_numbers_in_forms_that_are_not_read_are_known_by_their_looks(text):
+    assert looks_like_numbers(text)
+
+
+@pytest.mark.parametrize("text", ["401.9", "12", "10-19", "a", "03.04.71", "V45,1", ""])
+def test_codes_and_words_are_no_numbers(text):
+    assert not looks_like_numbers(text)
