@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
 def fit(
     releases: Annotated[list[Path], typer.Argument(help="One release, or several owners'.")],
     output: options.Output,
+    force: options.Force = False,
     rows: Annotated[
         list[Path] | None,
         typer.Option(
@@ -56,7 +57,7 @@ def fit(
     from suffice.learner import fit as learners
     from suffice.release.codec import load
 
-    check_outputs(output, reads=[*releases, *(rows or ())])
+    check_outputs(output, reads=[*releases, *(rows or ())], force=force)
     loaded = [load(path) for path in releases]
     given = {
         "penalty": None if penalty == "l2" else penalty,
@@ -75,7 +76,7 @@ def fit(
     with progress("reading") as tell:
         told = {"progress": tell} if "progress" in learning.options(given) else {}
         model = learning.fit(loaded, _rows(rows), given | told)
-        learners.release_of(model).save(output)
+        learners.release_of(model).save(output, overwrite=force)
         report = learning.report(model)
     if json:
         show_json({"written": str(output), **report.values})
@@ -102,6 +103,7 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     table: Annotated[Path, typer.Argument(help="New rows.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Parquet, CSV or Feather.")],
+    force: options.Force = False,
 ) -> None:
     """Predict the class of new rows; writes predictions and probabilities."""
     import pyarrow as pa
@@ -110,7 +112,7 @@ def predict(
     from suffice.release.codec import load
     from suffice.tables.writing import check_ending, write_table
 
-    check_outputs(output, reads=(model, table))
+    check_outputs(output, reads=(model, table), force=force)
     check_ending(output)
     classifier = model_of(load(model))
     columns = {"prediction": classifier.predict(table)}
@@ -118,7 +120,7 @@ def predict(
         probability = classifier.predict_proba(table)
         for position, class_name in enumerate(classifier.classes_):
             columns[f"probability of {class_name}"] = probability[:, position]
-    write_table(pa.table(columns), output, for_sheets=True)
+    write_table(pa.table(columns), output, for_sheets=True, overwrite=force)
     say(f"{output}: {len(columns['prediction']):,} predictions.")
 
 

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from suffice.cli.building import Asked, Parts, make_command, selected_fields
+from suffice.cli.options import Overwriting
 from suffice.cli.output import owner_warnings, progress, say, show_json, show_table
 from suffice.cli.releasing import Written, paid_by, with_ledger_classes, write_release
 from suffice.options import REQUIRED, Option, data_option, numbers, output_option
@@ -121,7 +122,7 @@ class _Table:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Shown(Overwriting):
     """How a plan is shown."""
 
     plot: Path | None = output_option(
@@ -139,7 +140,7 @@ class _Shown:
         if self.plot is not None:
             from suffice.pages.plots import draw_plan
 
-            draw_plan(plan.curves(), self.plot)
+            draw_plan(plan.curves(), self.plot, overwrite=self.force)
         if self.json:
             show_json(plan.to_json())
             return

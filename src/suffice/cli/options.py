@@ -10,8 +10,8 @@ from suffice.engines.opening import Computing, EngineName
 from suffice.options import REQUIRED, options_of, output_option
 
 __all__ = [
-    "Engine", "Json", "Label", "LedgerPath", "Output", "OutputFile", "Scheduler", "SigningKey",
-    "TablePath", "Workers",
+    "Engine", "Force", "Json", "Label", "LedgerPath", "Output", "OutputFile", "Overwriting",
+    "Scheduler", "SigningKey", "TablePath", "Workers",
 ]  # fmt: skip
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -32,7 +32,21 @@ Scheduler = Annotated[str | None, typer.Option(help=_COMPUTING["scheduler"].help
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputFile:
+class Overwriting:
+    """Whether a command may write over files that exist."""
+
+    force: bool = output_option(
+        False,
+        "Write over a file that exists; never over a ledger, a private key, or a survey and its"
+        " answers.",
+    )
+
+
+Force = Annotated[bool, typer.Option("--force", help=options_of(Overwriting)["force"].help)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFile(Overwriting):
     """The file that a command writes, and how it reports."""
 
     output: Path = output_option(
