@@ -15,7 +15,7 @@ help:        ## this list
 env: .venv/made  ## make the virtual environment .venv
 
 demo: .venv/made  ## all five releases end to end; writes suffice-demo.html
-	$(PY) -m suffice demo
+	$(PY) -m suffice demo --force
 
 # Two workers already fill two cores: more threads would only wait for each other.
 test: export OMP_NUM_THREADS := 1

@@ -49,7 +49,8 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
     claims = []
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "r.suffice")
-        options = ("--label", "y", "--epsilon", "1", "--delta", "1e-6", "--no-ledger", "-o", file)
+        options = ("--label", "y", "--epsilon", "1", "--delta", "1e-6", "--no-ledger")
+        options += ("-o", file, "--force")
         release = ("-m", "suffice", "release", "mean-operator", str(table(Path(folder) / "t.csv")))
         inspect = ("-m", "suffice", "inspect", file)
         commands = {"release": (*release, *options), "inspect": inspect}

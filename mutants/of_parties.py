@@ -232,8 +232,8 @@ MUTANTS = (
     Mutant(
         "contribution-for-everybody",
         "owner/parties/contribution.py",
-        "write_whole(Path(path), encode_part(self), mode=0o600)",
-        "write_whole(Path(path), encode_part(self))",
+        "write_whole(Path(path), encode_part(self), mode=0o600, overwrite=overwrite)",
+        "write_whole(Path(path), encode_part(self), overwrite=overwrite)",
         ("owner/parties/test_party.py::test_a_file_brings_back_what_was_saved",),
         "Everybody on the machine reads a party's exact votes.",
     ),

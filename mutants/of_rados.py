@@ -231,7 +231,7 @@ MUTANTS = (
     Mutant(
         "private-types-read-off",
         "owner/rados/pipeline.py",
-        "return open_table(data, text=[label, *coded], numbers=numbers)",
+        "return open_declared(data, text=[label, *coded], numbers=numbers)",
         "return open_table(data, text=[label, *coded])",
         ("owner/test_public_part.py::test_no_type_is_read_off_a_private_record",),
         "Whether a file can be read depends on a private cell among its first rows.",

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.feather
 import pyarrow.parquet as pq
+import pyreadstat
 
 WARDS = ("Nord", "Süd", "West")
 CLASSES = ("gesünder", "krank")
@@ -145,6 +146,16 @@ def folder_of(ending: str, headers: tuple[str, ...] = ()) -> Callable[[pd.DataFr
         return path
 
     return make
+
+
+def excel(rows: pd.DataFrame, folder: Path) -> Path:
+    rows.assign(day=days(len(rows))).to_excel(folder / "rows.xlsx", index=False)
+    return folder / "rows.xlsx"
+
+
+def spss(rows: pd.DataFrame, folder: Path) -> Path:
+    pyreadstat.write_sav(rows, str(folder / "rows.sav"))
+    return folder / "rows.sav"
 
 
 def polars_file(rows: pd.DataFrame, folder: Path) -> Path:
@@ -314,6 +325,8 @@ FILES = (
         "a folder of two tables", folder_of(".csv", ("size", "height")), refused="other columns"
     ),
     Awkward("polars' own file", polars_file),
+    Awkward("Excel", excel, said="days since 1970"),
+    Awkward("SPSS", spss),
     Awkward("decimals", parquet(cast(weight=pa.decimal128(12, 2)))),
     Awkward(
         "nullable integers",

@@ -167,7 +167,8 @@ def test_the_positive_class_can_be_named(made):
     assert "one of two classes" in one_line(strange.exception)
 
 
-def test_ten_rows_get_a_word(tmp_path):
+def test_ten_rows_get_a_word(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "ten.csv"
     clinic_rows(10, 3).to_csv(path, index=False)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")

@@ -176,7 +176,7 @@ def test_the_ledger_pays_and_the_same_request_costs_nothing():
     run("ledger init l --dataset d --epsilon 60")
     run(f"{RELEASE} --ledger l --dataset d -o a.suffice")
     first = Path("a.suffice").read_bytes()
-    run(f"{RELEASE} --ledger l --dataset d -o a.suffice")
+    run(f"{RELEASE} --ledger l --dataset d -o a.suffice --force")
     assert Path("a.suffice").read_bytes() == first
     release = load("a.suffice")
     np.testing.assert_allclose(release.arrays["counts"], [20, 40], atol=3)

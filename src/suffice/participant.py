@@ -728,10 +728,13 @@ def respond_to_file(
         about = f"{_about_delta(delta)} " if delta > EXPLAINED_DELTA else ""
         total = f"epsilon {_up(epsilon)}, delta {_up(delta)}"
         _say(f"{about}All {len(costs)} surveys in {place}: {total}.")
-    if not output.exists():
-        output.write_bytes(sheet)
-    elif _bytes(output) != sheet:
-        raise ValueError(f"{output} is there and holds something else; it is not overwritten.")
+    try:
+        with output.open("xb") as file:
+            file.write(sheet)
+    except FileExistsError:
+        if _bytes(output) != sheet:
+            reason = f"{output} is there and holds something else; it is not overwritten."
+            raise ValueError(reason) from None
     _say(f"Written: {output}. Keep {place}, by which asking again brings the same answer.")
 
 

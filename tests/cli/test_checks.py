@@ -1,22 +1,40 @@
-"""Before any work: no input is written over, every folder is there, no option is ignored."""
+"""Before any work: no file is written over, every folder is there, no option is ignored.
+
+The commands and their outputs are found from the program, so that a new command is tried as well.
+"""
 
 import inspect
+import itertools
+import json
+import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 import typer
 
-from suffice.cli import parties, protocol, simulate, survey
+from suffice.cli import mechanisms, parties, protocol, simulate, survey
 from suffice.cli.checks import check_outputs, make_folder, refuse_unused
 from suffice.cli.main import app
 from suffice.cli.mechanisms import PlanGroup, ReleaseGroup
 from suffice.errors import ParameterError, StorageError
+from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import mechanism_names
+from suffice.owner.responses.survey import new_survey
+from suffice.participant import Memory, MemoryEntry, respond
+from suffice.privacy.guarantee import Budget
+from suffice.release.signing import generate_keys
 
 WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
+READ = {
+    "answers", "data", "files", "key", "ledger", "like", "model", "path", "pipeline_from", "policy",
+    "proposal", "releases", "rows", "sign", "stem", "survey", "table", "truth_file",
+}  # fmt: skip
+GROWS = "memory"  # it is there when a second survey is answered
 FOLDERS = {("demo", "files"), ("reproduce", "data")}  # the one is written, of the other see below
+EXISTS = r"mine exists: write to another file, or use --force\."
 Command = Callable[..., None]
 
 
@@ -65,7 +83,7 @@ def anything(kind: type, path: Path) -> Any:
     return path if kind is Path else kind(1)
 
 
-def call(command: Command, folder: Path, **given: Path) -> None:
+def call(command: Command, folder: Path, **given: Any) -> None:
     """Call a command with ``given`` paths, and anything for what else it must have."""
     words: dict[str, Any] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -108,7 +126,9 @@ def call_made(command: Any, given: dict[str, Any]) -> None:
         text = given.get(slot.key, "1" if needed else None)
         if slot.option.name == "--matrix" and text is not None:
             text = f"name={text}"
-        if text is not None:
+        if text is True:
+            words.append(slot.option.name)
+        elif text is not None:
             text = "name=a,b" if slot.option.name == "--states" else str(text)
             words += [text] if slot.option.argument else [slot.option.name, text]
     command.main(words, standalone_mode=False)
@@ -170,6 +190,142 @@ def test_a_made_command_finds_a_missing_folder_before_any_work(tmp_path, command
 def test_a_missing_folder_is_found_before_any_work(tmp_path, command, output):
     with pytest.raises(StorageError, match="make the folder"):
         call(command, tmp_path, **{output: tmp_path / "no" / "x.html"})
+
+
+def new_files() -> list[Any]:
+    """Return every output that is a file of its own, with a function that asks for it."""
+    called = [
+        pytest.param(partial(call, command), {name: Path}, id=named(command, name))
+        for command, name in writers()
+        if name != GROWS
+    ]
+    made = [
+        pytest.param(partial(_call_made, command), {slot.key: Path}, id=f"{words} {slot.field}")
+        for words, command in made_commands()
+        for slot in command.slots
+        if slot.option.writes
+    ]
+    return called + made
+
+
+def _call_made(command: Any, folder: Path, *, force: bool = False, **given: Any) -> None:
+    del folder
+    flag = {slot.key: True for slot in command.slots if slot.option.name == "--force"}
+    assert flag, "it has no --force"
+    call_made(command, {**given, **(flag if force else {})})
+
+
+def test_every_path_of_a_command_is_read_or_written():
+    """Else a new output would not be tried below."""
+    paths = {n for command in commands() for n, kind in kinds(command).items() if kind is Path}
+    assert paths <= READ | set(WRITTEN)
+
+
+@pytest.mark.parametrize(("ask", "outputs"), new_files())
+def test_no_command_writes_over_a_file_unless_it_is_forced(tmp_path, ask, outputs):
+    path = tmp_path / "mine"
+    path.write_bytes(b"all there is")
+    words = r"mine exists: write to another file\." if ask.args[0] is survey.respond else EXISTS
+    with pytest.raises(StorageError, match=words):
+        ask(tmp_path, **dict.fromkeys(outputs, path))
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")  # a name that is taken
+    with pytest.raises(StorageError, match=words):
+        ask(tmp_path, **dict.fromkeys(outputs, path))
+    assert path.is_symlink()
+
+
+@pytest.fixture(scope="module")
+def precious(tmp_path_factory) -> dict[str, bytes]:
+    """Return files that cannot be made again, as this library writes them."""
+    folder = tmp_path_factory.mktemp("precious")
+    Ledger(folder / "ledger", {"d": Budget(1.0)})
+    made = new_survey("Health", states={"ill": ["no", "yes"]}, flip=0.2)
+    answer, _ = respond(made, {"ill": "no"}, folder / "memory")
+    private, _ = generate_keys(folder / "owner")
+    Memory(folder / "questions").once(MemoryEntry("answer", None, "ill?"), lambda: 1)
+    files = {name: (folder / name).read_bytes() for name in ("ledger", "memory", "questions")}
+    older = {"older memory": b'["sha256:0 cost", [1.0, 0.0]]\n', "oldest": b'["ill?", 1]\n'}
+    moved = {"survey in one line": json.dumps(made.content).encode()}
+    other = {"survey": made.data, "answer": answer, "private key": private.read_bytes()}
+    return {**files, **older, **moved, **other}
+
+
+@pytest.mark.parametrize(("ask", "outputs"), new_files())
+def test_what_cannot_be_made_again_is_never_written_over(tmp_path, precious, ask, outputs):
+    path = tmp_path / "out.html"  # its name says nothing
+    forces = [{}] if ask.args[0] is survey.respond else [{}, {"force": True}]
+    for data, force in itertools.product(precious.values(), forces):
+        path.write_bytes(data)
+        with pytest.raises(StorageError, match=r"never written over: write to another file\."):
+            ask(tmp_path, **dict.fromkeys(outputs, path), **force)
+        assert path.read_bytes() == data
+
+
+def test_force_is_for_plain_files_alone(tmp_path, precious):
+    path = tmp_path / "x.html"
+    plain = (b"", b"<html>", b'{"message": "proposal"}', b"[1, 2]", b"-----BEGIN PUBLIC KEY-----")
+    for data in plain:
+        path.write_bytes(data)
+        check_outputs(path, force=True)
+    journal = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504)  # of a ledger that was cut off
+    path.write_bytes(journal)
+    with pytest.raises(StorageError, match="never written over"):
+        check_outputs(path, force=True)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    path.write_bytes(precious["ledger"])
+    with pytest.raises(StorageError, match="link is a ledger, or another database"):
+        check_outputs(link, force=True)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StorageError, match="no file that can be written over"):
+        check_outputs(tmp_path / "pipe", force=True)
+    with pytest.raises(ParameterError, match="--force means nothing without a file to write"):
+        check_outputs(None, force=True)
+
+
+def test_files_that_go_beside_another_are_not_written_over_either(suffice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("reproduction.json", "clinic/wards.csv", "o.answer.json", "suffice-parties.html"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("mine")
+    grant = "grant p t.csv --label y --policy q --ledger l --dataset d -o o.suffice"
+    for words in (
+        "reproduce voting", "demo --files clinic", grant, "simulate parties t.csv --label y",
+    ):  # fmt: skip
+        line = suffice(*words.split(), code=6)
+        assert line.endswith("exists: write to another file, or use --force.\n")
+        assert line.count("\n") == 1
+    assert {path.read_text() for path in Path().rglob("*.*")} == {"mine"}
+
+
+def test_a_paid_release_is_not_lost_to_a_file_that_comes_meanwhile(suffice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{k % 7},{k % 2}\n" for k in range(40))
+    Path("t.csv").write_text("x,sick\n" + rows)
+    suffice("ledger", "init", "l", "--dataset", "d", "--epsilon", "1")
+    words = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", "1")
+    words += ("--ledger", "l", "--dataset", "d", "-o")
+    write = mechanisms.write_release
+
+    def too_late(*given: Any) -> None:
+        Path("r").write_text("theirs")
+        write(*given)
+
+    monkeypatch.setattr(mechanisms, "write_release", too_late)
+    line = suffice(*words, "r", code=6)
+    assert (
+        "r exists, and is not overwritten: write to another file. The release is paid for" in line
+    )
+    assert [said.startswith("suffice: r exists") for said in line.splitlines()].count(True) == 1
+    assert Path("r").read_text() == "theirs"
+    assert not list(tmp_path.glob(".r.*"))
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    suffice(*words, "again")
+    suffice(*words, "r", "--force")
+    assert Path("r").read_bytes() == Path("again").read_bytes()
+    assert Ledger("l").balances()[0].debits == 1
 
 
 def test_the_data_of_a_reproduction_are_not_written_over(suffice, tmp_path):

@@ -18,7 +18,7 @@ def test_a_model_that_may_know_nothing_says_so(suffice, tmp_path, monkeypatch, e
     suffice(*words, "--epsilon", epsilon, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice")
     assert ("that of knowing nothing" in suffice(*fit)) == doubtful
-    told = json.loads(suffice(*fit, "--json"))
+    told = json.loads(suffice(*fit, "--force", "--json"))
     assert (told["risk_interval"][1] >= told["risk_of_knowing_nothing"]) == doubtful
     assert told["risk"] >= 0
 
@@ -28,7 +28,7 @@ def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkey
     pq.write_table(clinic_table(400), "clinic.parquet")
     words = ("clinic.parquet", "--label", "sick", "--epsilon", "3", "--no-ledger")
     suffice("release", "mean-operator", *words, "-o", "r.suffice")
-    fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice")
+    fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice", "--force")
     plain = json.loads(suffice(*fit, "--json"))
     monkeypatch.setattr(streaming, "_MOST_HELD", 0)
     streamed = json.loads(suffice(*fit, "--json", "--engine", "threads", "--workers", "2"))

@@ -42,7 +42,7 @@ def program(tmp_path, monkeypatch, suffice):
 )
 def test_rados_need_no_rows(program, words, kept, lines):
     for files in (("0.suffice",), ("0.suffice", "1.suffice")):
-        result = json.loads(program("fit", *files, *words, "-o", "m.suffice", "--json"))
+        result = json.loads(program("fit", *files, *words, "-o", "m.suffice", "--force", "--json"))
         assert set(result) == {"written", "classes"} | kept
         assert result["classes"] == [0, 1]
         score = program("score", "m.suffice", "test.parquet", "--label", "sick", "--json")
@@ -52,7 +52,7 @@ def test_rados_need_no_rows(program, words, kept, lines):
     assert shares.min() < 0.1
     assert shares.max() > 0.9
     assert "penalty" in program("inspect", "m.suffice")
-    printed = program("fit", "0.suffice", *words, "-o", "m.suffice")
+    printed = program("fit", "0.suffice", *words, "-o", "n.suffice")
     assert all(line in printed for line in lines)
 
 

@@ -218,7 +218,7 @@ def test_a_declared_class_list_is_the_default_of_a_release(tmp_path):
     words = ("--dataset", "d", "--epsilon", 2, "--classes", "no,yes", "--label", "sick")
     assert command(tmp_path, "ledger", "init", "l", *words).returncode == 0
     release = ("release", "mean-operator", "t.csv", "--label", "sick", "--epsilon", 1)
-    paid = ("--ledger", "l", "--dataset", "d", "-o", "out.suffice")
+    paid = ("--ledger", "l", "--dataset", "d", "-o", "out.suffice", "--force")
     done = command(tmp_path, *release, *paid, "--classes", "no,maybe")
     assert done.returncode == 2
     assert "has the classes no, yes in its ledger" in done.stderr

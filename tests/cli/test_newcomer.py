@@ -156,7 +156,7 @@ def test_what_a_mechanism_can_be_told_is_still_taken():
         "--delta 0.01 --kappa 30",
         "--delta 0.01 --mechanism scaled-dirichlet --sigma-rule tail --unprotected",
     ):
-        done = CliRunner().invoke(app, [*PROPORTIONS.split(), *more.split()])
+        done = CliRunner().invoke(app, [*PROPORTIONS.split(), *more.split(), "--force"])
         assert done.exit_code == 0, done.output
 
 

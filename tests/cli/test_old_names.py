@@ -56,7 +56,7 @@ def test_an_old_name_does_what_the_new_one_does(suffice, tmp_path, monkeypatch):
     rows = "".join(f"{k % 7},{k % 2}\n" for k in range(40))
     (tmp_path / "t.csv").write_text("x,sick\n" + rows)
     common = ("release", "rados", "t.csv", "--label", "sick", "--range", "0,7", "--no-ledger")
-    price = ("--epsilon", "1", "--delta", "1e-6", "--unit", "record", "-o", "r")
+    price = ("--epsilon", "1", "--delta", "1e-6", "--unit", "record", "-o", "r", "--force")
     for words in (("--noise", "edges"), ("--noise-on", "records")):
         suffice(*common, *price, *words)
         assert "edges" in suffice("inspect", "r")

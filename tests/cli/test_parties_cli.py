@@ -96,10 +96,10 @@ def test_enrolled_parties_are_named_or_counted_never_read_off_the_table(desk, su
     assert err.count("this party is not enrolled") == 8
     assert "counted as zero: 29 more that are not enrolled" in err
     assert "nothing came from 1 parties: nobody" in err
-    told = json.loads(suffice(*with_names, "--json"))
+    told = json.loads(suffice(*with_names, "--force", "--json"))
     assert (told["accepted"], told["missing"], len(told["rejected"])) == (3, ["nobody"], 37)
     (desk / "names.txt").write_text("0\n1\n2\nnobody\n")
-    told = json.loads(suffice(*words, "--enrolled", "names.txt", "-o", "r.suffice", "--json"))
+    told = json.loads(suffice(*words, "--enrolled", "names.txt", "-o", "n.suffice", "--json"))
     assert (told["accepted"], told["missing"]) == (3, ["nobody"])
     assert "more parties than the 39" in suffice(
         *words, "--enrolled", "39", "-o", "few.suffice", code=2
@@ -188,7 +188,7 @@ def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
     assert 'counted as zero: "p2" (p2.part): it was computed with another pipeline' in err
     assert "counted as zero: unknown party (junk.part)" in err
     assert "nothing came from 1 parties: p3" in err
-    told = json.loads(suffice(*words, "-o", "r.suffice", "--json"))
+    told = json.loads(suffice(*words, "-o", "again.suffice", "--json"))
     assert [r["source"] for r in told["rejected"]] == ["junk.part", "p2.part"]
     assert told["missing"] == ["p3"]
     err = suffice("aggregate", "junk.part", *words[2:], "-o", "junk.suffice", code=2)
@@ -205,9 +205,9 @@ def test_a_column_of_votes_contributes(suffice):
     part = PartyContribution.load("v.part")
     assert part.party == "clinic 9"
     assert (part.array[2] == 0).all()
-    suffice(*words, "-o", "v.part", "--method", "average", code=2)
-    suffice(*words, "-o", "v.part", "--label", "what", code=2)
-    suffice(*words, "-o", "v.part", "--method", "magic", code=2)
+    suffice(*words, "-o", "w.part", "--method", "average", code=2)
+    suffice(*words, "-o", "w.part", "--label", "what", code=2)
+    suffice(*words, "-o", "w.part", "--method", "magic", code=2)
 
 
 @pytest.mark.usefixtures("desk")

@@ -173,8 +173,8 @@ def test_a_refusal_reads_no_column_that_the_policy_keeps_back(suffice):
     suffice("propose", "public.parquet", "--epsilon", 5, "-o", "p")
     out = suffice("grant", "p", "narrow.parquet", *GRANT, "-o", "o", "--answer", "a", code=9)
     assert "'ward'" in out
-    suffice("propose", "public.parquet", "--epsilon", 5, "--features", "age,dose", "-o", "p")
-    suffice("grant", "p", "narrow.parquet", *GRANT, "-o", "o", "--answer", "a")
+    suffice("propose", "public.parquet", "--epsilon", 5, "--features", "age,dose", "-o", "q")
+    suffice("grant", "q", "narrow.parquet", *GRANT, "-o", "o", "--answer", "b")
 
 
 def test_tampered_files_are_refused(suffice):
@@ -238,7 +238,7 @@ def test_categories_count_as_coordinates_once_the_public_rows_are_read(suffice):
     assert "at most 8 coordinates" in out  # three wards have nine products
     assert spent() == 0
     Path("policy.json").write_text(json.dumps({**policy, "most_coordinates": 9}))
-    suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o")
+    suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", "--force")
     Path("policy.json").write_text(json.dumps({**policy, "most_coordinates": 1}))
     suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "again")  # paid for already
     assert Path("again").read_bytes() == Path("o").read_bytes()
@@ -257,7 +257,7 @@ def test_maps_are_granted_where_the_policy_says_so(suffice):
     out = suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", "--answer", "a", code=9)
     assert "maps" in out
     Path("policy.json").write_text(json.dumps({**POLICY, "maps": True}))
-    suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", "--answer", "a")
+    suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", "--answer", "b")
     assert load("o").pipeline.map is not None
     suffice("propose", "public.parquet", "--epsilon", 3, "--pipeline-from", "o", "-o", "p2")
     words = ("grant", "p2", "clinic.parquet", *GRANT, "-o", "o2", "--answer", "a2")
@@ -265,7 +265,7 @@ def test_maps_are_granted_where_the_policy_says_so(suffice):
     Path("policy.json").write_text(json.dumps(POLICY))
     suffice(*words, "--pipeline-from", "o", code=9)
     Path("policy.json").write_text(json.dumps({**POLICY, "maps": True}))
-    suffice(*words, "--pipeline-from", "o")
+    suffice(*words, "--pipeline-from", "o", "--force")
     assert load("o2").pipeline == load("o").pipeline
     suffice(
         "propose",

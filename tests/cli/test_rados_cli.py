@@ -84,7 +84,7 @@ def test_scales_come_from_a_public_table_or_from_the_rows(suffice):
     label = ("--epsilon", "1", "--unit", "label", "--count", "4")
     suffice(*FREE, *label, "--standardize", "public.parquet")
     assert load("r.suffice").guarantee.protected
-    own = (*FREE, *label, "--standardize", "rows")
+    own = (*FREE, *label, "--standardize", "rows", "--force")
     assert "--unprotected" in suffice(*own, code=4)
     assert "Not differentially private" in suffice(*own, "--unprotected")
 
@@ -97,9 +97,9 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     words = (*words, "--dataset", "d", "--count", "4")
     suffice(*words)
     first = Path("r.suffice").read_bytes()
-    suffice(*words)
+    suffice(*words, "--force")
     assert Path("r.suffice").read_bytes() == first
-    assert "does not fit" in suffice(*words, "--request", "two", code=4)
+    assert "does not fit" in suffice(*words, "--request", "two", "--force", code=4)
 
 
 @pytest.mark.usefixtures("desk")

@@ -75,9 +75,9 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     )  # fmt: skip
     suffice(*words)
     first = Path("r.suffice").read_bytes()
-    suffice(*words)
+    suffice(*words, "--force")
     assert Path("r.suffice").read_bytes() == first
-    refused = suffice(*words, "--request", "again", code=4)
+    refused = suffice(*words, "--request", "again", "--force", code=4)
     assert "does not fit" in refused
 
 
@@ -143,7 +143,7 @@ def test_records_alone_are_enough_for_frequencies_and_a_model(desk, suffice):
     assert fitted["classes"] == [0, 1]
     score = suffice("score", "m", "rows.parquet", "--label", "sick", "--json")
     assert json.loads(score)["accuracy"] > 0.95
-    assert "likelihood" in suffice("fit", "r.suffice", "-o", "m")
+    assert "likelihood" in suffice("fit", "r.suffice", "-o", "n")
 
 
 @pytest.mark.usefixtures("desk")

@@ -31,7 +31,7 @@ def test_a_table_is_simulated_drawn_and_told(records, tmp_path):
     for word in ("operator", "soft", "batch", "indiv", "epsilon 50"):
         assert word in told.output
     assert "1 / epsilon" in page.read_text()
-    found = run(records, *shown, "--methods", "operator", "--json")
+    found = run(records, *shown, "--methods", "operator", "--force", "--json")
     values = json.loads(found.stdout)
     assert values["epsilons"] == [50.0, 1.0]
     assert values["parties"] == [20]

@@ -35,8 +35,8 @@ def test_a_new_survey_says_what_it_promises(suffice):
     assert "factor of 9 (epsilon = 2.198)" in printed
     assert "epsilon = 2)" in printed
     assert "All answers together" in printed
-    told = json.loads(suffice(*NEW, "--json"))
-    assert told["written"] == "s.json"
+    told = json.loads(suffice(*NEW[:3], "t.json", *NEW[4:], "--json"))
+    assert told["written"] == "t.json"
     assert [q["name"] for q in told["questions"]] == ["sick", "grade", "age"]
     assert told["label"] == "sick"
 

@@ -211,7 +211,15 @@ def test_a_cluster_that_others_run_is_reached_by_its_address(table, tmp_path):
     with LocalCluster(**local, silence_logs="CRITICAL") as cluster:
         words = ["release", "mean-operator", str(table), "--label", "sick", "--epsilon", "1"]
         words += ["--mechanism", "laplace", "--ledger", str(tmp_path / "ledger")]
-        words += ["--dataset", "patients", "--request", "one", "-o", str(tmp_path / "out")]
+        words += [
+            "--dataset",
+            "patients",
+            "--request",
+            "one",
+            "-o",
+            str(tmp_path / "out"),
+            "--force",
+        ]
         new_ledger(tmp_path / "ledger")
         for more in (["--engine", "dask", "--scheduler", cluster.scheduler_address], []):
             done = subprocess.run(

@@ -145,6 +145,7 @@ def audit(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write a page with plots, HTML.")
     ] = None,
+    force: options.Force = False,
     public_part: Annotated[
         bool,
         typer.Option(
@@ -163,7 +164,8 @@ def audit(
     --public-part nothing is counted: exit code 1 if anything but the noise depends on a secret.
     """
     if public_part:
-        unused = {"--all": everything or None, "--thorough": thorough or None}
+        flags = {"--all": everything, "--thorough": thorough, "--force": force}
+        unused = {option: flag or None for option, flag in flags.items()}
         refuse_unused("with --public-part", unused | {"--epsilon": epsilon, "--output": output})
         _audit_public_part(context, kinds or (), pairs or _PAIRS, seed, json=json)
         return
@@ -171,7 +173,7 @@ def audit(
     from suffice.audit import auditor
     from suffice.audit.registry import cases_at, selected
 
-    check_outputs(output)
+    check_outputs(output, force=force)
     if bool(kinds) == everything:
         raise ParameterError("say what to audit: kinds of release, or --all.")
     chosen, effort = tuple(kinds or ()), 5.0 if thorough else 1.0
@@ -192,7 +194,8 @@ def audit(
         from suffice.pages.audit import audit_page
         from suffice.release.files import write_whole
 
-        write_whole(output, audit_page(findings, auditor.COLUMNS, auditor.FAILURE).encode())
+        page = audit_page(findings, auditor.COLUMNS, auditor.FAILURE)
+        write_whole(output, page.encode(), overwrite=force)
     if json:
         show_json({"results": [finding.to_json() for finding in findings]})
     else:

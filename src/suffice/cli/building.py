@@ -23,6 +23,7 @@ __all__ = ["Asked", "Parts", "group_with", "make_command", "selected_fields"]
 
 Parts = Mapping[str, type]
 _PLAIN = (bool, int, float, str, Path)
+_FORCE = "--force"
 
 
 def group_with(made: Mapping[str, Callable[[], TyperCommand]]) -> type[TyperGroup]:
@@ -81,6 +82,7 @@ class _Slot:
     option: Option
     annotation: Any
     default: Any
+    standing: Any  # what the field holds if the option is not given
 
 
 def make_command(
@@ -174,7 +176,8 @@ def _slot(key: str, part: str, item: Any, option: Option, hint: Any, *, first: b
     if option.argument and not free:
         shown = Annotated[kind, typer.Argument(help=option.help, metavar=item.name.upper())]
         default = inspect.Parameter.empty
-    return _Slot(key, part, item.name, option, shown, default)
+    standing = None if item.default is MISSING else item.default
+    return _Slot(key, part, item.name, option, shown, default, standing)
 
 
 def _metavar(option: Option, kind: Any) -> str | None:
@@ -214,10 +217,13 @@ def _check_files(slots: Sequence[_Slot], given: Mapping[str, Any]) -> None:
     files: dict[bool, list[Path | None]] = {True: [], False: []}
     for slot in slots:
         value, option = given[slot.key], slot.option
+        if value is None and option.writes:
+            value = slot.standing
         for text in value if isinstance(value, list) else [value]:
             if option.path is not None and text is not None:
                 files[option.writes].append(option.path(str(text)))
-    check_outputs(*files[True], reads=files[False])
+    force = any(given[slot.key] for slot in slots if slot.option.name == _FORCE)
+    check_outputs(*files[True], reads=files[False], force=force)
 
 
 def _asked(slots: Sequence[_Slot], given: Mapping[str, Any]) -> Asked:

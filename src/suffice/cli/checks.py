@@ -1,21 +1,49 @@
 """What is checked before a command does any work: where it writes, and what it has no use for."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError, StorageError
+from suffice.participant import MOST_BYTES
 
 __all__ = ["check_outputs", "make_folder", "refuse_unused"]
 
+# What is never written over, by how its contents begin. The keys of a survey stand in the order of
+# their names, so that its questions come before what says that it is one.
+_PRECIOUS = {
+    "a ledger, or another database": re.compile(
+        rb"SQLite format 3\0|\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # or its journal
+    ),
+    "a survey, or an answer to one": re.compile(
+        rb"""\s*\{(?s:.*)"suffice"\s*:\s*"(survey|answer)\""""
+    ),
+    "the memory of answers to surveys": re.compile(
+        rb"""\{"version": \d+, "kind": "(cost|token|answer)"|\["[^\n]*\]\n"""
+    ),
+    "a private key": re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+}
 
-def check_outputs(*outputs: Path | None, reads: Iterable[Path | str | None] = ()) -> None:
+
+def check_outputs(
+    *outputs: Path | None,
+    reads: Iterable[Path | str | None] = (),
+    appends: Iterable[Path] = (),
+    force: bool | None = False,
+) -> None:
     """Raise unless every output can be written, to a file of its own that is not one of ``reads``.
 
-    Of a folder that is read every file is taken to be read. None stands for what was not given.
+    A file that exists is not written over without ``force``; a ledger, a survey, the memory of
+    answers or a private key never is, whatever its name. ``force`` is None for a command that has
+    no such option. Files in ``appends`` may exist: they only grow. Of a folder that is read every
+    file is taken to be read. None stands for what was not given.
     """
-    written = [path for path in outputs if path is not None]
+    made = [path for path in outputs if path is not None]
+    written = [*made, *appends]
+    if force and not written:
+        raise ParameterError("--force means nothing without a file to write: leave it out.")
     sources = [Path(source) for source in reads if source is not None]
     for path in written:
         _check_place(path)
@@ -27,6 +55,34 @@ def check_outputs(*outputs: Path | None, reads: Iterable[Path | str | None] = ()
     for path, place in zip(written, places, strict=True):
         if places.count(place) > 1:
             raise ParameterError(f"{path} is to be written twice: give each output its own file.")
+    for path in made:
+        _check_free(path, force=force)
+
+
+def _check_free(path: Path, *, force: bool | None) -> None:
+    """Raise if there is a file that may not be written over."""
+    if not os.path.lexists(path):
+        return
+    if path.exists():
+        if not path.is_file():
+            raise StorageError(f"{path} is no file that can be written over: name another one.")
+        if (kind := _precious(path)) is not None:
+            raise StorageError(f"{path} is {kind}, and never written over: write to another file.")
+    if not force:
+        hint = "" if force is None else ", or use --force"
+        raise StorageError(f"{path} exists: write to another file{hint}.")
+
+
+def _precious(path: Path) -> str | None:
+    """Return what a file holds that is never written over, or None."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(MOST_BYTES)
+    except OSError:
+        raise StorageError(
+            f"{path} exists and cannot be read, so that it may be a ledger: write to another file."
+        ) from None
+    return next((kind for kind, begins in _PRECIOUS.items() if begins.match(head)), None)
 
 
 def _check_place(path: Path) -> None:

@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
 def fit(
     releases: Annotated[list[Path], typer.Argument(help="One release, or several owners'.")],
     output: options.Output,
+    force: options.Force = False,
     rows: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,7 +64,7 @@ def fit(
     from suffice.learner import fit as learners
     from suffice.release.codec import load
 
-    check_outputs(output, reads=[*releases, *(rows or ())])
+    check_outputs(output, reads=[*releases, *(rows or ())], force=force)
     reading = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding)
     loaded = [load(path) for path in releases]
     given = {
@@ -83,7 +84,7 @@ def fit(
     with progress("reading") as tell:
         told = {"progress": tell} if "progress" in learning.options(given) else {}
         model = learning.fit(loaded, _rows(rows, reading), given | told)
-        learners.release_of(model).save(output)
+        learners.release_of(model).save(output, overwrite=force)
         report = learning.report(model)
     if json:
         show_json({"written": str(output), **report.values})
@@ -119,13 +120,14 @@ def predict(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    force: options.Force = False,
 ) -> None:
     """Predict the class of new rows; writes predictions and probabilities."""
     import pyarrow as pa
 
     from suffice.tables.writing import check_ending, write_table
 
-    check_outputs(output, reads=(model, table))
+    check_outputs(output, reads=(model, table), force=force)
     check_ending(output)
     classifier = _loaded(model, missing)
     rows = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding).table(table)
@@ -136,7 +138,7 @@ def predict(
             probability = classifier.predict_proba(rows)
             for position, class_name in enumerate(classifier.classes_):
                 columns[f"probability of {class_name}"] = pa.array(probability[:, position])
-    write_table(pa.table(columns), output, for_sheets=True)
+    write_table(pa.table(columns), output, for_sheets=True, overwrite=force)
     say(f"{output}: {len(columns['prediction']):,} predictions.")
 
 

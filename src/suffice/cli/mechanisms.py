@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from suffice.cli.building import Asked, Parts, make_command, selected_fields
-from suffice.cli.options import TABLE_HELP
+from suffice.cli.options import TABLE_HELP, Overwriting
 from suffice.cli.output import owner_warnings, progress, say, show_json, show_table
 from suffice.cli.reading import Reading
 from suffice.cli.releasing import Written, paid_by, with_ledger_classes, write_release
@@ -167,7 +167,7 @@ def _with_positive(
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Shown(Overwriting):
     """How a plan is shown."""
 
     plot: Path | None = output_option(
@@ -185,7 +185,7 @@ class _Shown:
         if self.plot is not None:
             from suffice.pages.plots import draw_plan
 
-            draw_plan(plan.curves(), self.plot)
+            draw_plan(plan.curves(), self.plot, overwrite=self.force)
         if self.json:
             show_json(plan.to_json())
             return

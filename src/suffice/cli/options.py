@@ -13,12 +13,14 @@ from suffice.tables.missing_rule import MissingRule
 __all__ = [
     "TABLE_HELP",
     "Engine",
+    "Force",
     "Json",
     "Label",
     "LedgerPath",
     "MissingValues",
     "Output",
     "OutputFile",
+    "Overwriting",
     "Scheduler",
     "SigningKey",
     "TablePath",
@@ -52,7 +54,21 @@ Scheduler = Annotated[str | None, typer.Option(help=_COMPUTING["scheduler"].help
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputFile:
+class Overwriting:
+    """Whether a command may write over files that exist."""
+
+    force: bool = output_option(
+        False,
+        "Write over a file that exists; never over a ledger, a private key, or a survey and its"
+        " answers.",
+    )
+
+
+Force = Annotated[bool, typer.Option("--force", help=options_of(Overwriting)["force"].help)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFile(Overwriting):
     """The file that a command writes, and how it reports."""
 
     output: Path = output_option(

@@ -49,7 +49,7 @@ def _contribute_command() -> TyperCommand:
         statistic, classes = METHODS[ensemble.method], ensemble.declared_classes()
         table = asked.make("reading", Reading).table(given.table)
         part = _contribution(given, table, rows, classes, statistic, ensemble.lam)
-        part.save(given.output)
+        part.save(given.output, overwrite=given.force)
         facts = {"written": str(given.output), "party": part.party, "holds": part.statistic}
         warning = "not private: for the aggregator only; send it by a channel that you both trust"
         if given.json:
@@ -108,7 +108,8 @@ def _aggregate_command() -> TyperCommand:
     def run(asked: Asked) -> None:
         sent = _files(asked.values["sent"]["parts"])
         written = Written(**asked.values["written"])
-        check_outputs(written.output, reads=sent)  # of a folder the contributions alone are read
+        # Of a folder the contributions alone are read.
+        check_outputs(written.output, reads=sent, force=written.force)
         payment = paid_by(asked.values["payment"], written)
         reports: list[Any] = []
         source = asked.fields("source", RoundSource)

@@ -13,6 +13,7 @@ from suffice.cli.checks import check_outputs
 from suffice.cli.options import OutputFile
 from suffice.cli.output import progress, say, show_json, show_pairs
 from suffice.cli.reading import Decimal, Delimiter, Encoding, Reading
+from suffice.cli.releasing import save_paid
 from suffice.options import REQUIRED, Option, data_option, names, output_option
 from suffice.plain_text import name, phrase
 from suffice.strict_json import is_digest
@@ -63,7 +64,7 @@ def _propose_command() -> TyperCommand:
             purpose=given.purpose,
             **asked.values["operator"],
         )
-        proposal.save(given.output)
+        proposal.save(given.output, overwrite=given.force)
         _show(proposal, {"written": [str(given.output)]}, json=given.json)
 
     parts = {
@@ -97,6 +98,7 @@ def grant(
     decimal: Decimal = None,
     encoding: Encoding = None,
     sign: options.SigningKey = None,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Answer a proposal; ends with status 0 if granted, 8 if countered, 9 if refused."""
@@ -108,9 +110,8 @@ def grant(
 
     named = pipeline_from or like  # its former name
     given = (proposal, table, policy, ledger, named, sign)
-    check_outputs(output, answer, reads=given)
     reply_path = answer or output.with_suffix(".answer.json")
-    check_outputs(reply_path, reads=given)
+    check_outputs(output, reply_path, reads=given, force=force)
     asked, limits = Proposal.load(proposal), Policy.load(policy)
     with progress("reading") as tell:
         reply, release = protocol.grant(
@@ -126,8 +127,8 @@ def grant(
             progress=tell,
         )
     if release is not None:
-        release.save(output)  # first: an answer must not name a file that is not there
-    reply.save(reply_path)
+        save_paid(release, output, force=force)  # first: an answer must not name what is not there
+    reply.save(reply_path, overwrite=force)
     written = [str(path) for path in ([] if release is None else [output]) + [reply_path]]
     _show(reply, {"written": written}, json=json)
     raise typer.Exit(reply.exit_code)

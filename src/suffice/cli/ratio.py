@@ -41,6 +41,7 @@ def ratio(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Estimate the proportion of each class in a new table: suffice ratio FILE... TABLE."""
@@ -50,7 +51,7 @@ def ratio(
     from suffice.release.codec import load
     from suffice.tables.sources import concatenated, open_table
 
-    check_outputs(plot, reads=[*files, *rows])
+    check_outputs(plot, reads=[*files, *rows], force=force)
     *releases, unlabelled = files
     if not releases:
         raise ParameterError("give one release or more, and the unlabelled table last.")
@@ -68,7 +69,7 @@ def ratio(
     shares = model.quantify(new)
     low, high = model.interval(new, level)
     if plot is not None:
-        _draw(model.classes_, shares, low, high, plot)
+        _draw(model.classes_, shares, low, high, plot, overwrite=force)
     if json:
         show_json(
             {
@@ -99,7 +100,7 @@ def ratio(
     )
 
 
-def _draw(classes: Any, shares: Any, low: Any, high: Any, path: Path) -> None:
+def _draw(classes: Any, shares: Any, low: Any, high: Any, path: Path, *, overwrite: bool) -> None:
     """Draw the ratios with their intervals."""
     from matplotlib.figure import Figure
 
@@ -113,4 +114,4 @@ def _draw(classes: Any, shares: Any, low: Any, high: Any, path: Path) -> None:
     axes.set(yticks=list(places), yticklabels=[str(name) for name in classes], xlim=(0, 1))
     axes.set_xlabel("proportion of the table")
     axes.invert_yaxis()
-    save_plot(figure, path)
+    save_plot(figure, path, overwrite=overwrite)

@@ -8,11 +8,11 @@ from typing import Any
 from suffice.cli.checks import refuse_unused
 from suffice.cli.options import OutputFile
 from suffice.cli.output import say, show_json, show_pairs
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, StorageError
 from suffice.options import budget_option, output_option
 from suffice.plain_text import listed
 
-__all__ = ["Written", "paid_by", "with_ledger_classes", "write_release"]
+__all__ = ["Written", "paid_by", "save_paid", "with_ledger_classes", "write_release"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,10 @@ def write_release(release: Any, written: Written, report: Any = None) -> None:
 
     if written.sign is not None:
         release = sign(release, written.sign)
-    release.save(written.output)
+    if written.no_ledger:
+        release.save(written.output, overwrite=written.force)
+    else:
+        save_paid(release, written.output, force=written.force)
     facts = {} if report is None else {key: _plain(v) for key, v in report.facts.items()}
     if written.json:
         promises = [guarantee.to_json() for guarantee in release.guarantees]
@@ -79,6 +82,17 @@ def write_release(release: Any, written: Written, report: Any = None) -> None:
             *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
         ]
     )
+
+
+def save_paid(release: Any, output: Path, *, force: bool) -> None:
+    """Save a release that a ledger paid for; if that fails, say that it is not lost."""
+    try:
+        release.save(output, overwrite=force)
+    except StorageError as error:
+        raise StorageError(
+            f"{error} The release is paid for: run the same command again with another --output,"
+            " and the ledger returns the same bytes at no further cost."
+        ) from None
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from suffice.cli.building import Asked, group_with, make_command, selected_fields
+from suffice.cli.options import Overwriting
 from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
 from suffice.options import (
@@ -23,7 +24,7 @@ __all__ = ["register"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Simulated:
+class _Simulated(Overwriting):
     """A public table, how it is cut into parties, and what is compared."""
 
     table: Path = data_option(
@@ -98,7 +99,7 @@ def _parties_command() -> TyperCommand:
                 **{"lam": 1e-4, "classes": (0, 1), **asked.values["ensemble"]},
                 **asked.values["mapped"],
             )
-        drawn = simulation.write_simulation(found, given.output)
+        drawn = simulation.write_simulation(found, given.output, overwrite=given.force)
         if given.json:
             show_json(found)
             return

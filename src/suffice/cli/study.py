@@ -27,15 +27,17 @@ def demo(
     files: Annotated[
         Path | None, typer.Option(help="A folder for its tables, to do everything by hand.")
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Play all five releases end to end, on invented patients; writes a report with plots."""
+    from suffice.study.demo.network import table_files
     from suffice.study.demo.story import run_demo
 
     if files is not None:
         make_folder(files)  # first: the report may go there, too
-    check_outputs(output)
+    check_outputs(output, *(() if files is None else table_files(files)), force=force)
     with steps() as tell:
-        story = run_demo(output, files=files, progress=tell)
+        story = run_demo(output, files=files, progress=tell, overwrite=force)
     for paragraph in story.paragraphs:
         say(paragraph, "")
     for number, chapter in enumerate(story.chapters, start=1):
@@ -69,6 +71,7 @@ def reproduce(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The HTML page; its values go beside it, .json.")
     ] = Path("reproduction.html"),
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Compute tables and figures of the papers anew, on public data; writes a page and JSON."""
@@ -78,8 +81,7 @@ def reproduce(
         _list(json=json)
         return
     used = [] if data is None else list(data.glob("*.parquet"))
-    check_outputs(output, reads=used)
-    check_outputs(study.values_path(output), reads=used)
+    check_outputs(output, study.values_path(output), reads=used, force=force)
     if everything:
         names = list(study.REPRODUCTIONS)
     if not names:
@@ -87,7 +89,7 @@ def reproduce(
     wanted = parsing.names(sets)
     with steps() as tell:
         results = study.reproduce(names, folder=data, sets=wanted, seeds=seeds, progress=tell)
-    beside = study.write_report(results, output)
+    beside = study.write_report(results, output, overwrite=force)
     if json:
         show_json(study.document(results))
         return

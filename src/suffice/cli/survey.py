@@ -164,7 +164,7 @@ def _new_command() -> TyperCommand:
             label=given.label,
             delta=1e-6 if given.delta is None else given.delta,
         )
-        write_whole(given.output, survey.data)
+        write_whole(given.output, survey.data, overwrite=given.force)
         if given.json:
             show_json({"written": str(given.output), **survey.content})
             return
@@ -206,7 +206,7 @@ def respond(
     from suffice import participant
 
     kept = Path(f"{output}.memory") if memory is None else memory
-    check_outputs(output, kept, reads=(survey, truth_file))
+    check_outputs(output, appends=[kept], reads=(survey, truth_file), force=None)
     try:
         participant.respond_to_file(survey, output, truth or (), truth_file, memory)
     except participant.SurveyError as error:
@@ -225,14 +225,15 @@ def collect(
     answers: Annotated[list[Path], typer.Argument(help="The participants' answer files.")],
     output: options.Output,
     sign: options.SigningKey = None,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Check all answers and write them as one release of randomised records."""
     from suffice.owner.responses.survey import collect as gather
     from suffice.owner.responses.survey import load_survey
 
-    check_outputs(output, reads=(survey, *answers, sign))
-    written = Written(output=output, no_ledger=True, sign=sign, json=json)
+    check_outputs(output, reads=(survey, *answers, sign), force=force)
+    written = Written(output=output, no_ledger=True, sign=sign, force=force, json=json)
     write_release(gather(load_survey(survey), answers), written)
 
 

@@ -30,12 +30,12 @@ def check_plot(path: Path) -> None:
         )
 
 
-def save_plot(figure: Any, path: Path) -> None:
+def save_plot(figure: Any, path: Path, *, overwrite: bool = True) -> None:
     """Write a figure of matplotlib's to ``path``, whole or not at all."""
     check_plot(path)
     file = io.BytesIO()
     figure.savefig(file, format=path.suffix.lower().removeprefix("."))
-    write_whole(path, file.getvalue())
+    write_whole(path, file.getvalue(), overwrite=overwrite)
 
 
 def figure_svg(*draws: Draw) -> str:
@@ -116,7 +116,7 @@ def draw_shares(
     axes.set(xlabel="share", xlim=(0, 1))
 
 
-def draw_plan(curves: Any, path: Path) -> None:
+def draw_plan(curves: Any, path: Path, *, overwrite: bool = True) -> None:
     """Draw a plan to a file: a quantity against epsilon, curve by curve (`PlanCurves`)."""
     from matplotlib.figure import Figure
 
@@ -134,4 +134,4 @@ def draw_plan(curves: Any, path: Path) -> None:
     axes.set_xticks(curves.epsilons, [f"{epsilon:g}" for epsilon in curves.epsilons])
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
-    save_plot(figure, path)
+    save_plot(figure, path, overwrite=overwrite)

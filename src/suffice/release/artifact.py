@@ -131,9 +131,9 @@ class Release:
         """Return the same release without its signature."""
         return replace(self, signature=None)
 
-    def save(self, path: str | Path) -> None:
-        """Write the file whole or not at all."""
-        write_whole(Path(path), encode(self))
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the file whole or not at all; without ``overwrite``, never over another file."""
+        write_whole(Path(path), encode(self), overwrite=overwrite)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Release):

@@ -25,8 +25,8 @@ def generate_keys(stem: str | Path) -> tuple[Path, Path]:
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(ser.Encoding.PEM, ser.PrivateFormat.PKCS8, ser.NoEncryption())
     shared = key.public_key().public_bytes(ser.Encoding.PEM, ser.PublicFormat.SubjectPublicKeyInfo)
-    write_whole(private, secret, mode=0o600)
-    write_whole(public, shared)
+    write_whole(private, secret, mode=0o600, overwrite=False)
+    write_whole(public, shared, overwrite=False)
     return private, public
 
 

@@ -119,15 +119,16 @@ def values_path(output: Path) -> Path:
     return beside
 
 
-def write_report(results: Mapping[str, Result], output: Path) -> Path:
+def write_report(results: Mapping[str, Result], output: Path, *, overwrite: bool = True) -> Path:
     """Write one HTML page to ``output`` and the values beside it; return the latter's path."""
     beside = values_path(output)
     body = "".join(_section(REPRODUCTIONS[name], result) for name, result in results.items())
     if set(results) == set(REPRODUCTIONS):
         body = f"{table_html(overview(results))}{table_html(left_out())}{body}"
-    write_whole(output, page("suffice: the papers, computed anew", body).encode())
+    text = page("suffice: the papers, computed anew", body)
+    write_whole(output, text.encode(), overwrite=overwrite)
     values = json.dumps(document(results), indent=2, allow_nan=False)
-    write_whole(beside, (values + "\n").encode())
+    write_whole(beside, (values + "\n").encode(), overwrite=overwrite)
     return beside
 
 

@@ -21,13 +21,16 @@ from suffice.tables.batching import equal_batches, read_ahead
 from suffice.tables.columns import position_of
 from suffice.tables.csv_files import CsvFiles, header_of
 from suffice.tables.dialects import ENDINGS, Dialect, without_packing
+from suffice.tables.memory import MemoryTable
 from suffice.tables.places import Place, names_at, place_of
 from suffice.tables.plain import plain_batch, plain_schema
+from suffice.tables.sheets import read_sheet, sheet_names
 from suffice.tables.table import Table
 
 __all__ = [
     "Files",
     "ParquetPart",
+    "Sheet",
     "TableFile",
     "format_of",
 ]
@@ -115,7 +118,9 @@ class TableFile:
         return format_of(self.place)
 
     def names(self) -> list[str]:
-        """Return the names of the columns; of a CSV file nothing but its first line is read."""
+        """Return the names of the columns; of CSV files and sheets nothing but these is read."""
+        if self.format == "sheet":
+            return sheet_names(_on_disk(self.place))
         if self.format == "csv":
             with _readable(self.place, "csv"):
                 return header_of(_on_disk(self.place), self.dialect)
@@ -123,7 +128,17 @@ class TableFile:
 
     def opened(self, declared: Mapping[str, pa.DataType]) -> Table:
         """Return the table; ``declared`` are the types of columns that are not looked at."""
-        return Files(self, declared)
+        return Sheet(self, declared) if self.format == "sheet" else Files(self, declared)
+
+
+class Sheet(MemoryTable):
+    """A sheet of Excel or SPSS; of columns that are ``declared`` no cell is looked at."""
+
+    def __init__(self, stored: TableFile, declared: Mapping[str, pa.DataType]) -> None:
+        self.stored, self.declared = stored, declared
+        texts = [name for name, kind in declared.items() if pa.types.is_string(kind)]
+        numbers = [name for name in declared if name not in texts]
+        super().__init__(read_sheet(_on_disk(stored.place), texts, numbers), texts)
 
 
 class Files:
@@ -208,7 +223,7 @@ def _opened(path: Path | Place, kind: str) -> ds.Dataset:
 def _on_disk(path: Path | Place) -> Path:
     if isinstance(path, Path):
         return path
-    raise TableError(f"{path}: CSV files are read from disk alone; save the table as Parquet.")
+    raise TableError(f"{path}: such files are read from disk alone; save the table as Parquet.")
 
 
 def _joined(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -95,10 +95,7 @@ def column_names(data: Any) -> list[str]:
     if isinstance(data, Without):
         return [name for name in column_names(data.data) if name not in data.dropped]
     stored = TableFile(data) if isinstance(data, str | Path) else data
-    if isinstance(stored, TableFile):
-        names = stored.names()
-    else:
-        names = names_in_memory(data)
+    names = stored.names() if isinstance(stored, TableFile) else names_in_memory(data)
     return feature_names(pa.schema([(name, pa.string()) for name in names]))
 
 

@@ -27,8 +27,10 @@ def check_ending(path: Path) -> None:
         raise TableError(f"{path} must end in {', '.join(_WRITERS)}.")
 
 
-def write_table(table: pa.Table, path: Path, *, for_sheets: bool = False) -> None:
-    """Write ``table`` as Parquet, CSV or Feather.
+def write_table(
+    table: pa.Table, path: Path, *, for_sheets: bool = False, overwrite: bool = True
+) -> None:
+    """Write ``table`` as Parquet, CSV or Feather; without ``overwrite``, never over a file.
 
     ``for_sheets``: people will open it in a spreadsheet, so that in a CSV file a text is written so
     as to be no formula and to hold nothing unseen (`suffice.plain_text.sheet_cell`).
@@ -37,7 +39,12 @@ def write_table(table: pa.Table, path: Path, *, for_sheets: bool = False) -> Non
     if for_sheets and path.suffix.lower() == ".csv":
         table = _for_sheets(table)
     try:
-        _WRITERS[path.suffix.lower()](table, str(path))
+        with path.open("wb" if overwrite else "xb") as file:
+            _WRITERS[path.suffix.lower()](table, file)
+    except FileExistsError:
+        raise StorageError(
+            f"{path} exists, and is not overwritten: write to another file."
+        ) from None
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or 'disk error'}.") from None
 

@@ -54,9 +54,9 @@ class Message:
         """Return the canonical bytes: the same message always gives the same."""
         return strict_json.canonical(self.to_json())
 
-    def save(self, path: str | Path) -> None:
-        """Write the message whole or not at all."""
-        write_whole(Path(path), self.encode())
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the message whole or not at all; without ``overwrite``, never over a file."""
+        write_whole(Path(path), self.encode(), overwrite=overwrite)
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> Self:

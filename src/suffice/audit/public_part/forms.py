@@ -109,6 +109,23 @@ def _wide(table: pa.Table, path: Path) -> None:
     path.write_bytes(_text(table, "\t").encode("utf-16"))
 
 
+def _excel(table: pa.Table, path: Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    sheet.append(table.column_names)
+    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        sheet.append(row)
+    book.save(path)
+
+
+def _spss(table: pa.Table, path: Path) -> None:
+    import pyreadstat
+
+    pyreadstat.write_sav(table.to_pandas(), str(path))
+
+
 def _polars(table: pa.Table, _: Path) -> Any:
     import polars as pl
 
@@ -143,6 +160,8 @@ FORMS: Mapping[str, Form] = {
         Form("UTF-16", _file(_wide, ".tsv")),
         Form("Feather", _file(pa.feather.write_feather, ".feather")),
         Form("folder", _folder),
+        Form("Excel", _file(_excel, ".xlsx"), needs="openpyxl"),
+        Form("SPSS", _file(_spss, ".sav"), needs="pyreadstat"),
         Form("polars", _polars, in_file=False, needs="polars"),
         Form("data set", _dataset, in_file=False),
     )

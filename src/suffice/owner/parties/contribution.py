@@ -159,9 +159,12 @@ class PartyContribution:
             classes=declared,
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write a ``*.part`` file, readable by its owner alone: it is not private."""
-        write_whole(Path(path), encode_part(self), mode=0o600)
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write a ``*.part`` file, readable by its owner alone: it is not private.
+
+        Without ``overwrite`` a file that exists is an error.
+        """
+        write_whole(Path(path), encode_part(self), mode=0o600, overwrite=overwrite)
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> "PartyContribution":

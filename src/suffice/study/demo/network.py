@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer
 
 from suffice.release.files import write_whole
 
-__all__ = ["ANSWERS", "MEASURED", "Network", "clinic_network", "write_tables"]
+__all__ = ["ANSWERS", "MEASURED", "Network", "clinic_network", "table_files", "write_tables"]
 
 MEASURED = (
     "radius", "texture", "perimeter", "area", "smoothness",
@@ -39,6 +39,10 @@ _NEW_WARD, _WHOLE = 0.30, 0.37  # those of the ward that asks, and of everybody
 _ROWS, _TEST, _WARD, _NEW, _AUXILIARY, _PARTICIPANTS = 3000, 3000, 1000, 800, 500, 4000
 _PRACTICES, _EACH = 1000, 6
 _BASE = -1.3
+_FILES = (
+    "biopsies", "public", "records", "test", "wards",
+    "new_ward", "practices", "auxiliary", "answers", "later",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -122,26 +126,29 @@ def _answered(people: int, rng: np.random.Generator) -> pa.Table:
     return pa.table(columns)
 
 
-def write_tables(network: Network, folder: Path) -> tuple[Path, ...]:
+def table_files(folder: Path) -> tuple[Path, ...]:
+    """Return the files that `write_tables` writes into ``folder``."""
+    return tuple(folder / f"{name}.csv" for name in _FILES)
+
+
+def write_tables(network: Network, folder: Path, *, overwrite: bool = True) -> tuple[Path, ...]:
     """Write every table as CSV into ``folder``, and the biopsies without diagnoses beside them."""
     folder.mkdir(parents=True, exist_ok=True)
-    tables = {
-        "biopsies": network.biopsies,
-        "public": network.biopsies.drop_columns(["diagnosis"]),
-        "records": network.records,
-        "test": network.test,
-        "wards": network.wards,
-        "new_ward": network.new,
-        "practices": network.practices,
-        "auxiliary": network.auxiliary,
-        "answers": network.answers,
-        "later": network.later,
-    }
-    written = []
-    for name, table in tables.items():
+    tables = (
+        network.biopsies,
+        network.biopsies.drop_columns(["diagnosis"]),
+        network.records,
+        network.test,
+        network.wards,
+        network.new,
+        network.practices,
+        network.auxiliary,
+        network.answers,
+        network.later,
+    )
+    paths = table_files(folder)
+    for path, table in zip(paths, tables, strict=True):
         sink = pa.BufferOutputStream()
         csv.write_csv(table, sink)
-        path = folder / f"{name}.csv"
-        write_whole(path, sink.getvalue().to_pybytes())
-        written.append(path)
-    return tuple(written)
+        write_whole(path, sink.getvalue().to_pybytes(), overwrite=overwrite)
+    return paths

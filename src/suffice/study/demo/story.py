@@ -66,16 +66,18 @@ def run_demo(
     repeats: int = 4,
     smaller: int = 1,
     progress: Progress = lambda *_: None,
+    overwrite: bool = True,
 ) -> Story:
     """Release, load and learn, five times over; write the report to ``output``.
 
     ``files`` is a folder for the tables, to repeat everything by hand; ``repeats`` the number of
     further releases that show how much luck was in the first; ``smaller`` shrinks all tables.
+    Without ``overwrite`` a file that exists is an error.
     """
     steps = Steps(progress, len(CHAPTERS) + 2)
     network = clinic_network(smaller=smaller)
     if files is not None:
-        write_tables(network, files)
+        write_tables(network, files, overwrite=overwrite)
     chapters = []
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "network.ledger", _BUDGETS)
@@ -87,7 +89,7 @@ def run_demo(
     findings = _audit()
     steps.begin("the page")
     story = Story(paragraphs(_OPENING), (_outcome(chapters), spent, findings), tuple(chapters))
-    write_whole(output, _report(story).encode())
+    write_whole(output, _report(story).encode(), overwrite=overwrite)
     return story
 
 

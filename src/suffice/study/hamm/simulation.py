@@ -197,7 +197,9 @@ def simulate_table(
     return simulate(crowds, epsilons, delta=delta, methods=methods, lam=lam, steps=steps)
 
 
-def write_simulation(outcome: Mapping[str, Any], output: Path) -> PageTable:
+def write_simulation(
+    outcome: Mapping[str, Any], output: Path, *, overwrite: bool = True
+) -> PageTable:
     """Write a page with the plot against 1/epsilon; return its table."""
     parties, auxiliary = outcome["parties"], outcome["auxiliary"]
     table = outcome_table(
@@ -206,7 +208,8 @@ def write_simulation(outcome: Mapping[str, Any], output: Path) -> PageTable:
         outcome,
     )
     body = figure_html(figure_svg(partial(draw_crowd, outcome))) + table_html(table)
-    write_whole(output, page("suffice: many parties, simulated", body).encode())
+    text = page("suffice: many parties, simulated", body)
+    write_whole(output, text.encode(), overwrite=overwrite)
     return table
 
 

@@ -1,0 +1,67 @@
+"""Files are whole or not there, and a name is taken once."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from suffice.errors import StorageError
+from suffice.release.files import write_whole
+
+WRITERS = 8
+
+
+def race(path: Path) -> list[bytes]:
+    """Let threads write different bytes to one name at once; return what those wrote who could."""
+    begin, written, refused = threading.Barrier(WRITERS), [], []
+
+    def write(data: bytes) -> None:
+        begin.wait()
+        try:
+            write_whole(path, data, overwrite=False)
+        except StorageError as error:
+            refused.append(str(error))
+        else:
+            written.append(data)
+
+    threads = [threading.Thread(target=write, args=(bytes([k]) * 10_000,)) for k in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert refused == [f"{path} exists, and is not overwritten: write to another file."] * (
+        WRITERS - 1
+    )
+    return written
+
+
+def no_links(*_: Path) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_many_writers_of_a_name_one_succeeds(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", no_links)
+    for number in range(5):
+        path = tmp_path / f"{number}"
+        assert race(path) == [path.read_bytes()]
+    assert sorted(p.name for p in tmp_path.iterdir()) == list("01234")
+
+
+def test_a_file_keeps_its_bytes_unless_it_may_be_replaced(tmp_path):
+    path = tmp_path / "x"
+    write_whole(path, b"first", mode=0o600, overwrite=False)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(StorageError, match=r"x exists, and is not overwritten"):
+        write_whole(path, b"second", overwrite=False)
+    assert path.read_bytes() == b"first"
+    write_whole(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StorageError, match="exists"):
+        write_whole(path, b"third", overwrite=False)
