@@ -27,6 +27,7 @@ from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
 from suffice.owner.plans import Plan, PromisePlan
 from suffice.owner.publish import Payment, PrivateIdentity, publish
+from suffice.owner.row_order import check_order_given, check_order_of, in_one_snapshot
 from suffice.owner.source import OwnerReport, Source
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
@@ -209,8 +210,9 @@ class Mechanism(ABC, Generic[P]):
 
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
     """Return a release: the walk that every mechanism goes through."""
+    check_order_given(source, payment)
     source.check()
-    with source.running() as opened:
+    with in_one_snapshot(source).running() as opened:
         return _walk(mechanism, opened, payment)
 
 
@@ -222,6 +224,7 @@ def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Releas
     public = mechanism.public(source)
     check_features(public.shown, payment.ledger, payment.dataset)
     procedure = mechanism.choose(public)
+    check_order_of(source, procedure, public.shown)
     identified = payment.ledger is not None
     late = procedure.draws_while_reading
     statistic = partial(procedure.accumulator, identified=identified)

@@ -1,7 +1,7 @@
 """Tables from anywhere, read again and again in batches of bounded size.
 
 Accepted: numpy arrays; pandas, polars and Arrow tables (anything with the Arrow C stream
-interface); Parquet, CSV and Feather files, and folders of them, also in object storage.
+interface); Parquet, CSV and Feather files, and folders of them, also in object storage; queries.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -17,6 +17,7 @@ from suffice.errors import TableError
 from suffice.tables import batching
 from suffice.tables.batching import equal_batches
 from suffice.tables.columns import feature_names
+from suffice.tables.databases import Query, QueryTable
 from suffice.tables.files import (
     Files,
     format_of,
@@ -59,7 +60,9 @@ class Part(Protocol):
 class Table(Protocol):
     """Named columns that can be read several times."""
 
-    schema: pa.Schema
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns with their types."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, BATCH_ROWS at a time until the last of them."""
@@ -194,6 +197,10 @@ class _Concatenated:
     def stays(self) -> str:
         return next((part.stays for part in self._every_part if part.stays), "")
 
+    @property
+    def ordered(self) -> bool:
+        return all(getattr(table, "ordered", True) for table in self._tables)
+
     def parts(self) -> Sequence[Part]:
         return [self] if self.rows is None else self._every_part
 
@@ -231,6 +238,8 @@ def column_names(data: Any) -> list[str]:
     """Return the names of a table's columns; of a CSV file nothing but its first line is read."""
     if isinstance(data, str | Path) and format_of(place := place_of(data)) == "csv":
         return feature_names(pa.schema([(n, pa.string()) for n in names_of_csv(place)]))
+    if isinstance(data, Query | QueryTable):
+        return feature_names(pa.schema([(n, pa.string()) for n in data.names()]))
     return feature_names(open_table(data).schema)
 
 
@@ -242,13 +251,10 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
     categories, private columns with a declared range.
     """
     texts = [name for name in text if name is not None]
-    if isinstance(data, str | Path | Files):
-        known = dict(data.declared) if isinstance(data, Files) else {}
-        declared = known | dict.fromkeys(numbers, pa.float64())
-        declared |= dict.fromkeys(texts, pa.string())
-        if isinstance(data, Files):
-            return data if declared == known else Files(data.path, declared)
-        return Files(place_of(data), declared)
+    if isinstance(data, str | Path | Files | Query | QueryTable):
+        return _stored(
+            data, dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
+        )
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
@@ -264,6 +270,16 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
         if isinstance(error, TableError):
             raise
         raise TableError("this is no table: its rows differ in length or type.") from None
+
+
+def _stored(data: Any, declared: dict[str, pa.DataType]) -> Table:
+    """Return a table in files or in a database; what was declared of it before still is."""
+    if isinstance(data, Query | QueryTable):
+        return data.opened(declared)
+    if not isinstance(data, Files):
+        return Files(place_of(data), declared)
+    union = {**data.declared, **declared}
+    return data if union == data.declared else Files(data.path, union)
 
 
 def _with_texts(data: Any, names: Sequence[str]) -> Any:
