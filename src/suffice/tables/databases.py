@@ -89,7 +89,7 @@ class _Session:
         try:
             if self._database is None:
                 self._database = self._opened()
-            with _told(self._query, self._database.errors):
+            with _told(self._query, self._database):
                 yield self._database
         finally:
             self._busy.release()
@@ -109,21 +109,21 @@ class _Session:
 
 
 @contextmanager
-def _told(query: Query, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+def _told(query: Query, database: Database) -> Iterator[None]:
     """Turn errors of a library into one line: their messages quote SQL and cells."""
     try:
         yield
     except (TableError, ParameterError, StorageError):
         raise
-    except (*errors, pa.ArrowException, OSError) as error:
-        stream = isinstance(error, pa.ArrowException | OSError)
-        hint = (
-            "if a column holds numbers and texts, or values of another type than its first rows,"
-            " cast it in the query"
-            if stream
-            else "it must be one SELECT of columns that exist and that you may read"
-        )
-        raise TableError(f"{query}: the query cannot be read ({_shown(error)}); {hint}.") from None
+    except database.errors as error:
+        raise TableError(
+            f"{query}: the query cannot be run ({_shown(error)}); it must be one SELECT of columns"
+            " that exist and that you may read."
+        ) from None
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(
+            f"{query}: the query stopped while it was read ({_shown(error)}); {database.stopped}."
+        ) from None
 
 
 def _shown(error: Exception) -> str:
@@ -173,11 +173,10 @@ class QueryTable:
     @cached_property
     def _columns(self) -> list[Column]:
         with self._session.reading() as database:
-            columns = database.columns(self.stored.sql, self.declared, self._order)
-        lacking = sorted(set(self.order_by) - {column.name for column in columns})
-        if lacking:
-            raise TableError(f"{self.stored}: the query has no column {lacking[0]!r} to order by.")
-        return columns
+            lacking = sorted(set(self.order_by) - set(database.names(self.stored.sql)))
+            if lacking:
+                raise TableError(f"{self.stored} has no column {lacking[0]!r} to order rows by.")
+            return database.columns(self.stored.sql, self.declared, self._order)
 
     def parts(self) -> Sequence["QueryTable"]:
         """Return the table: it has one part."""

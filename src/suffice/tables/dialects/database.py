@@ -39,10 +39,12 @@ class Database(ABC):
     """An open connection that reads, in one snapshot of the database.
 
     ``errors`` are those of its library. Their messages quote SQL and cells, and go no further.
+    ``stopped`` says what to do if one happens while rows are read.
     """
 
     libraries: ClassVar[tuple[str, ...]]
     errors: tuple[type[Exception], ...]
+    stopped: ClassVar[str] = "run it by itself to see why"
 
     @abstractmethod
     def names(self, sql: str) -> list[str]:

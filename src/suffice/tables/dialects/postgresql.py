@@ -14,6 +14,9 @@ from suffice.tables.dialects.database import (
 
 __all__ = ["PostgreSQL"]
 
+_INFINITE = 2**1024 - 2**970  # from here on the nearest float64 is infinity
+_ZERO = "2.4703282292062327209e-324"  # 2^-1075: up to here it is zero
+
 
 class PostgreSQL(AdbcDatabase):
     """A PostgreSQL server; libpq reads passwords from PGPASSWORD and ~/.pgpass."""
@@ -24,6 +27,7 @@ class PostgreSQL(AdbcDatabase):
         "set local datestyle to 'ISO'",
         "set local timezone to 'UTC'",
         "set local extra_float_digits to 1",
+        "set local client_min_messages to error",  # a notice may quote a cell
     )
     _NATIVE = frozenset({"int2", "int4", "int8", "float4", "float8", "bool"})
     _DATES = frozenset({"date", "timestamp", "timestamptz"})
@@ -66,13 +70,9 @@ class PostgreSQL(AdbcDatabase):
 
 
 def _nearest_double(cell: str) -> str:
-    """Return SQL for the nearest float64 of a numeric; a cast alone fails beyond their range.
-
-    The bounds are 2^1024 - 2^970 and 2^-1075, from where on the nearest ones are infinity and zero.
-    """
-    largest, smallest = "1.7976931348623158079e308", "2.4703282292062327209e-324"
+    """Return SQL for the nearest float64 of a numeric; a cast alone fails beyond their range."""
     return (
-        f"case when {cell} = 'NaN' then 'NaN' when {cell} >= {largest} then 'Infinity'"
-        f" when {cell} <= -{largest} then '-Infinity' when abs({cell}) <= {smallest} then 0"
+        f"case when {cell} = 'NaN' then 'NaN' when {cell} >= {_INFINITE} then 'Infinity'"
+        f" when {cell} <= -{_INFINITE} then '-Infinity' when abs({cell}) <= {_ZERO} then 0"
         f" else cast({cell} as double precision) end"
     )

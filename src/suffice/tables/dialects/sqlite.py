@@ -27,6 +27,10 @@ class SQLite(AdbcDatabase):
     """A SQLite file. A cell has a type of its own: that of a column is read off its first rows."""
 
     libraries = ("adbc_driver_manager", "adbc_driver_sqlite")
+    stopped = (
+        f"a column must hold values of the type that its first {TYPED_ROWS:,} rows have: cast it in"
+        " the query, for example cast(x as real)"
+    )
     options: ClassVar[dict[str, str]] = {"adbc.sqlite.query.batch_rows": str(TYPED_ROWS)}
 
     def __init__(self, url: str) -> None:
