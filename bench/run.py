@@ -34,6 +34,7 @@ BENCHMARKS = {
     "streamed_fit": Bench("streamed_fit"),
     "startup": Bench("startup", ()),
     "engines": Bench("engines", ()),
+    "databases": Bench("databases", ()),
     "response": Bench("response"),
     "learner": Bench("learner"),
     "spread_solver": Bench("spread_solver"),

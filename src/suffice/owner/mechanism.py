@@ -31,6 +31,7 @@ from suffice.owner.row_order import check_order_given, check_order_of, in_one_sn
 from suffice.owner.source import OwnerReport, Source
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
+from suffice.release.kinds import kind_named
 from suffice.tables.labels import Classes
 
 __all__ = [
@@ -99,6 +100,11 @@ class Procedure(ABC, Generic[E]):
     kind: ClassVar[str]
     draws_while_reading: ClassVar[bool] = False
     stays: ClassVar[str] = ""
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether the release says something about each row of its table, in their order."""
+        return kind_named(self.kind).ordered
 
     @abstractmethod
     def accumulator(self, *, identified: bool) -> E:

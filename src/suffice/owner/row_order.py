@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from suffice.errors import TableError
 from suffice.owner.publish import Payment
 from suffice.owner.source import Source
-from suffice.release.kinds import kind_named
 from suffice.tables.databases import Query
 from suffice.tables.order import check_order, order_columns
 
@@ -41,7 +40,7 @@ def check_order_of(source: Source, procedure: Any, shown: Iterable[str]) -> None
 
     Where it shows something of each row, the order is public: no private feature may decide it.
     """
-    if kind_named(procedure.kind).ordered:
+    if procedure.row_by_row:
         check_order(source.data, "this release says something about each row, in their order")
         keys = order_columns(source.data)
         private = set(keys if source.features is None else source.features) - set(shown)

@@ -1,4 +1,4 @@
-"""The forms in which a table is handed over: arrays, frames, files, folders of files."""
+"""The forms in which a table is handed over: arrays, frames, files, folders, databases."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 
+from suffice.audit.public_part.database_forms import database_forms
 from suffice.audit.public_part.neighbours import NAMES
 
 __all__ = ["FORMS", "LEFT_OUT", "Form", "Handed", "handed"]
@@ -94,6 +95,7 @@ FORMS: Mapping[str, Form] = {
         Form("CSV", _file(pa.csv.write_csv, ".csv")),
         Form("Feather", _file(pa.feather.write_feather, ".feather")),
         Form("folder", _folder),
+        *(Form(name, hand, in_file=False) for name, hand in database_forms().items()),
     )
 }
 LEFT_OUT = {"CSV.gz": "no reader of the package takes compressed CSV: it is refused by its ending"}
