@@ -31,9 +31,11 @@ class Bench(NamedTuple):
 BENCHMARKS = {
     "mean_operator": Bench("mean_operator"),
     "public_pass": Bench("public_pass", ()),
+    "csv_reading": Bench("csv_reading", ()),
     "streamed_fit": Bench("streamed_fit"),
     "startup": Bench("startup", ()),
     "engines": Bench("engines", ()),
+    "databases": Bench("databases", ()),
     "response": Bench("response"),
     "learner": Bench("learner"),
     "spread_solver": Bench("spread_solver"),

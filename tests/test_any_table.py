@@ -1,8 +1,11 @@
 """Tables as people have them, through all commands and in Python: each works or says what to do."""
 
 import re
+import sqlite3
 import traceback
+from contextlib import closing
 
+import duckdb
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -176,3 +179,41 @@ def test_ten_rows_get_a_word(tmp_path, monkeypatch):
         "the table has 10 rows: expect the noise"
         in run("release", "mean-operator", path, *words).stderr
     )
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "duckdb"])
+def test_a_query_goes_through_every_command(tmp_path, monkeypatch, scheme):
+    monkeypatch.chdir(tmp_path)
+    fill_database(scheme, {"visits": clinic_rows(ROWS, 1), "later": clinic_rows(ROWS, 2)})
+    rows = (f"{scheme}:///clinic.db", "--query", "select * from visits")
+    new = (f"{scheme}:///clinic.db", "--query", "select * from later", "--order-by", "id")
+    told = ("--label", "diagnosis", *DECLARED, "--epsilon", "5")
+    paid = ("--ledger", "l", "--dataset", "d", "-o", "r")
+    assert run("ledger", "init", "l", "--dataset", "d", "--epsilon", "5").exception is None
+    release = ("release", "mean-operator", *rows, *told, *paid)
+    assert "--order-by" in one_line(run(*release).exception)
+    release = (*release, "--order-by", "id")
+    assert "--drop id" in one_line(run(*release).exception)
+    for words in (
+        (*release, "--drop", "id"),
+        ("fit", "r", "--rows", *rows, "--order-by", "id", "-o", "m"),
+        ("predict", "m", *new, "--keep", "id", "-o", "p.csv"),
+        ("score", "m", *new, "--label", "diagnosis"),
+    ):
+        done = run(*words)
+        assert done.exception is None, (words, done.exception)
+    assert float(done.stdout.split()[1]) > BETTER
+
+
+def fill_database(scheme: str, tables: dict) -> None:
+    """Write tables with a key into a database file."""
+    if scheme == "duckdb":
+        with duckdb.connect("clinic.db") as database:
+            for name, rows in tables.items():
+                kept = pa.Table.from_pandas(rows.reset_index(names="id"), preserve_index=False)
+                database.register("kept", kept)
+                database.execute(f"create table {name} as select * from kept")
+        return
+    with closing(sqlite3.connect("clinic.db")) as database:
+        for name, rows in tables.items():
+            rows.to_sql(name, database, index_label="id")

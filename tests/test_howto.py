@@ -33,7 +33,7 @@ def run(command: str) -> str:
     assert program == "suffice", command
     result = CliRunner().invoke(app, words, catch_exceptions=False)
     assert result.exit_code == 0, (command, result.output)
-    return result.output
+    return result.stdout
 
 
 def words(text: str) -> list[str | float]:

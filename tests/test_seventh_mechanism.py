@@ -158,7 +158,7 @@ def desk(tmp_path, monkeypatch):
 def run(words: str, code: int = 0) -> str:
     done = CliRunner().invoke(app, words.split())
     assert done.exit_code == code, (done.output, done.exception)
-    return done.output
+    return done.stdout
 
 
 RELEASE = "release class-counts patients.csv --label ill --epsilon 50"

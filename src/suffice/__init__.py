@@ -10,8 +10,8 @@ For learners: `load` reads a release, `verify` checks who signed it, `FactoredCl
 also from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from randomised records,
 `RadoRidge` and `RadoBoost` from rados, `ClassRatio` from proportions, `VoteClassifier` from votes;
 `propose` asks an owner, `check_answer` checks.
-For everybody: `TableFile` says how a file is written, `Guarantee` what is protected; `errors` holds
-everything that is raised.
+For everybody: `TableFile` says how a file is written, `Query` is a table in a database, `Guarantee`
+says what is protected; `errors` holds everything that is raised.
 
 Importing this package loads none of the heavy libraries; a name loads what it needs on first use.
 """
@@ -71,6 +71,8 @@ _HOMES = {
     "check_answer": "suffice.transport.protocol",
     "grant": "suffice.transport.protocol",
     "propose": "suffice.transport.protocol",
+    # tables
+    "Query": "suffice.tables.databases",
     # promises
     "Budget": "suffice.privacy.guarantee",
     "Guarantee": "suffice.privacy.guarantee",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from suffice.audit.public_part import checking
-from suffice.engines.summary import ColumnMoments, Moments
+from suffice.engines.summary import ColumnMoments
 from suffice.owner.labelled import LabelledPass, LabelProcedure
 from suffice.owner.operator.procedures import NoisySums
 from suffice.owner.proportions.procedures import NoisyProportions
@@ -26,7 +26,7 @@ class FloatMoments(ColumnMoments):
 
     def result(self):
         exact = super().result()
-        return Moments(exact.count, self.total / exact.count, exact.deviation, exact.wrong)
+        return replace(exact, mean=self.total / exact.count)
 
 
 def sums_by_block(monkeypatch: pytest.MonkeyPatch) -> None:

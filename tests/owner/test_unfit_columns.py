@@ -11,8 +11,7 @@ from suffice.engines.summary import ColumnMoments
 from suffice.errors import TableError
 
 ROWS = 60
-RNG = np.random.default_rng(4)
-AGE = RNG.normal(size=ROWS)
+AGE = np.random.default_rng(4).normal(size=ROWS)
 
 
 def release(features=None, min_count=1, **columns):
@@ -23,7 +22,7 @@ def release(features=None, min_count=1, **columns):
 
 @pytest.mark.parametrize("start", [0, 1, 1000])
 def test_numbers_in_a_row_are_refused_in_any_order_unless_they_are_named(start):
-    numbers = RNG.permutation(ROWS) + start
+    numbers = np.random.default_rng(start).permutation(ROWS) + start
     with pytest.raises(TableError, match=r"column 'nr' numbers the rows.*--drop nr"):
         release(nr=numbers)
     assert release(nr=numbers, features=["age", "nr"]).pipeline.outputs[1] == "nr"

@@ -11,7 +11,7 @@ from suffice.errors import ParameterError, TableError
 from suffice.tables.cell_types import looks_like_numbers, types_of_cells
 from suffice.tables.dialects import Dialect, read_header
 from suffice.tables.files import TableFile
-from suffice.tables.sources import column_names, open_table
+from suffice.tables.sources import column_names, open_declared, open_table
 
 
 def header(folder, line, name="t.csv", encoding="utf-8", **given_words):
@@ -139,6 +139,16 @@ def test_private_columns_are_read_as_declared_and_nothing_else_is_tried(tmp_path
     told = TableFile(path, decimal=",")
     (batch,) = open_table(told, numbers=["a", "b"]).batches(["a", "b"])
     assert batch.to_pydict() == {"a": [1.5], "b": [2.0]}
+
+
+@pytest.mark.parametrize("cell", ["1.5", "1,5", "Süd", "x"])
+def test_a_private_column_that_nobody_declared_decides_nothing(tmp_path, cell):
+    path = tmp_path / "t.csv"
+    path.write_bytes(f"a;note;ward\n1.5;{cell};Nord\n".encode("latin-1"))
+    table = open_declared(path, text=["ward"], numbers=["a"])
+    (batch,) = table.batches(["a", "ward"])
+    assert batch.to_pydict() == {"a": [1.5], "ward": ["Nord"]}
+    assert str(table._csv.dialect) == "semicolons, utf-8"
 
 
 def test_names_of_a_packed_file_are_read_without_its_rows(tmp_path):

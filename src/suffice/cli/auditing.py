@@ -11,6 +11,7 @@ from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.output import say, show_json, show_pairs, show_table, steps
 from suffice.cli.protocol import show_message
 from suffice.errors import ParameterError
+from suffice.notes import collected_notes
 from suffice.plain_text import listed, name, phrase
 
 __all__ = ["register"]
@@ -62,6 +63,10 @@ def _description(release: Any) -> list[tuple[str, str]]:
     lines.append(("classes", listed(release.classes)))
     lines += kind.words(release)
     lines.append(("coordinates", _coordinates(release.pipeline.outputs)))
+    temporal = [column for column in release.pipeline.columns if column.unit]
+    if temporal:
+        counted = listed(temporal, each=lambda column: f"{name(column.name)} in {column.unit}")
+        lines.append(("dates", counted))
     lines.append(("scaling from", str(release.pipeline.origin)))
     if release.noise.form != "none":
         lines.append(("noise", kind.noise_words(release)))
@@ -84,7 +89,10 @@ def _part_lines(release: Any) -> list[tuple[str, str]]:
         owner = f"owner {number}: " if len(release.parts) > 1 else ""
         lines += [(f"{owner}per {g.unit}", str(g)) for g in part.guarantees[:_PROMISES]]
         where = f", to be found at {phrase(part.rows.found_at)}" if part.rows.found_at else ""
-        lines.append((f"{owner}rows", f"{part.rows.count:,} ({part.rows.hash[:23]}...){where}"))
+        some = part.rows.labelled
+        among = "" if some is None else f" of {some.rows:,}, those that have a label"
+        rows = f"{part.rows.count:,}{among} ({part.rows.hash[:23]}...){where}"
+        lines.append((f"{owner}rows", rows))
         if len(lines) > _PROMISES:
             break
     left_out = len(release.guarantees) - sum(head.split(": ")[-1] != "rows" for head, _ in lines)
@@ -167,7 +175,8 @@ def audit(
         flags = {"--all": everything, "--thorough": thorough, "--force": force}
         unused = {option: flag or None for option, flag in flags.items()}
         refuse_unused("with --public-part", unused | {"--epsilon": epsilon, "--output": output})
-        _audit_public_part(context, kinds or (), pairs or _PAIRS, seed, json=json)
+        with collected_notes():  # of the releases that are compared
+            _audit_public_part(context, kinds or (), pairs or _PAIRS, seed, json=json)
         return
     refuse_unused("without --public-part", {"--pairs": pairs})
     from suffice.audit import auditor

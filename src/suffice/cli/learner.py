@@ -10,7 +10,7 @@ import typer
 from suffice.cli import options
 from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
-from suffice.cli.reading import Decimal, Delimiter, Encoding, Reading
+from suffice.cli.reading import Decimal, Delimiter, Encoding, OrderBy, Reading, SqlQuery
 from suffice.errors import MissingValuesError, ParameterError, TableError
 from suffice.plain_text import listed, name
 from suffice.tables.missing_rule import MissingRule
@@ -43,6 +43,8 @@ def fit(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    query: SqlQuery = None,
+    order_by: OrderBy = None,
     loss: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +67,9 @@ def fit(
     from suffice.release.codec import load
 
     check_outputs(output, reads=[*releases, *(rows or ())], force=force)
-    reading = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding)
+    reading = Reading(
+        delimiter=delimiter, decimal=decimal, encoding=encoding, query=query, order_by=order_by
+    )
     loaded = [load(path) for path in releases]
     given = {
         "penalty": None if penalty == "l2" else penalty,
@@ -120,6 +124,8 @@ def predict(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    query: SqlQuery = None,
+    order_by: OrderBy = None,
     force: options.Force = False,
 ) -> None:
     """Predict the class of new rows; writes predictions and probabilities."""
@@ -130,7 +136,9 @@ def predict(
     check_outputs(output, reads=(model, table), force=force)
     check_ending(output)
     classifier = _loaded(model, missing)
-    rows = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding).table(table)
+    rows = Reading(
+        delimiter=delimiter, decimal=decimal, encoding=encoding, query=query, order_by=order_by
+    ).table(table)
     columns = _kept(rows, keep or [])
     with _missing_advice():
         columns["prediction"] = pa.array(classifier.predict(rows))
@@ -187,6 +195,8 @@ def score(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    query: SqlQuery = None,
+    order_by: OrderBy = None,
     json: options.Json = False,
 ) -> None:
     """Compare predictions with labels that the caller may see."""
@@ -197,7 +207,9 @@ def score(
     from suffice.tables.sources import open_table
 
     classifier = _loaded(model, missing)
-    reading = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding)
+    reading = Reading(
+        delimiter=delimiter, decimal=decimal, encoding=encoding, query=query, order_by=order_by
+    )
     source = open_table(reading.table(table), text=[label])
     used = [column.name for column in classifier.pipeline_.columns]
     resolve_roles(source.schema, label=label, features=used)

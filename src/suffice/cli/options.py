@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 TABLE_HELP = (
-    "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://...)."
+    "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
+    " that of a database with --query)."
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 TablePath = Annotated[

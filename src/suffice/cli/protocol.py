@@ -12,7 +12,7 @@ from suffice.cli.building import Asked, make_command, selected_fields
 from suffice.cli.checks import check_outputs
 from suffice.cli.options import OutputFile
 from suffice.cli.output import progress, say, show_json, show_pairs
-from suffice.cli.reading import Decimal, Delimiter, Encoding, Reading
+from suffice.cli.reading import Decimal, Delimiter, Encoding, OrderBy, Reading, SqlQuery
 from suffice.cli.releasing import save_paid
 from suffice.options import REQUIRED, Option, data_option, names, output_option
 from suffice.plain_text import name, phrase
@@ -97,6 +97,8 @@ def grant(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
+    query: SqlQuery = None,
+    order_by: OrderBy = None,
     sign: options.SigningKey = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -116,7 +118,13 @@ def grant(
     with progress("reading") as tell:
         reply, release = protocol.grant(
             asked,
-            Reading(delimiter=delimiter, decimal=decimal, encoding=encoding).table(table),
+            Reading(
+                delimiter=delimiter,
+                decimal=decimal,
+                encoding=encoding,
+                query=query,
+                order_by=order_by,
+            ).table(table),
             policy=limits,
             ledger=Ledger(ledger),
             dataset=dataset,

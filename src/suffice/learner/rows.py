@@ -15,6 +15,7 @@ from suffice.release.kinds import kind_named
 from suffice.tables.bags import BagDigest, Bags
 from suffice.tables.batching import narrow_batches
 from suffice.tables.columns import resolve_roles
+from suffice.tables.order import check_order
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.selected import SelectedRows
@@ -22,7 +23,8 @@ from suffice.tables.sources import open_table, row_count
 from suffice.tables.table import Table
 
 __all__ = [
-    "OwnerHashes", "design_matrix", "labelled_rows", "mapped_bags", "mapped_batches",
+    "OwnerHashes", "check_rows_order", "design_matrix", "labelled_rows", "mapped_bags",
+    "mapped_batches",
     "matching_bags", "matching_rows", "opened",
 ]  # fmt: skip
 
@@ -33,6 +35,7 @@ def mapped_batches(data: Any, pipeline: Pipeline, *, new: bool = False) -> Itera
     Of ``new`` rows, a category that the pipeline does not have is none; a note says how many there
     are. Elsewhere it is an error.
     """
+    check_order(data, "what is computed for each belongs to it by that")
     table, names = opened(data, pipeline)
     unknown = Counter[str]() if new else None
     for batch in table.batches(names):
@@ -59,6 +62,7 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
     With several owners the rows come owner by owner, in the order of the releases and their parts;
     within one owner's rows the order matters only where a release says something about each row.
     """
+    check_rows_order(data, releases)
     pipeline = releases[0].pipeline
     table, names = opened(labelled_rows(data, releases), pipeline)
     stream = _Stream(table.batches(names))
@@ -76,6 +80,14 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
         blocks.append(np.ascontiguousarray(np.vstack(mapped)))
     hashes.check_extra(stream.remaining())
     return blocks
+
+
+def check_rows_order(data: Any, releases: Sequence[Release]) -> None:
+    """Raise if ``data`` has no order and these releases belong to rows by theirs."""
+    if sum(len(release.parts) for release in releases) > 1:
+        check_order(data, "those of several owners come one owner after the other")
+    if any(kind_named(release.kind).ordered for release in releases):
+        check_order(data, "the release says something about each of them, in their order")
 
 
 class OwnerHashes:

@@ -7,7 +7,13 @@ import numpy as np
 
 from suffice.engines.opening import Computing
 from suffice.engines.streamed import OwnersTable, StreamedRows
-from suffice.learner.rows import OwnerHashes, labelled_rows, matching_rows, opened
+from suffice.learner.rows import (
+    OwnerHashes,
+    check_rows_order,
+    labelled_rows,
+    matching_rows,
+    opened,
+)
 from suffice.models.rows import WeightedRows
 from suffice.release.artifact import Release
 from suffice.release.kinds import kind_named
@@ -35,6 +41,7 @@ def public_rows(data: Any, releases: Sequence[Release], computing: Computing) ->
 
 def _streamed(table: Any, releases: Sequence[Release], computing: Computing) -> list[StreamedRows]:
     """Check the rows in one pass, before anything is learnt; later passes must read the same."""
+    check_rows_order(table, releases)
     pipeline = releases[0].pipeline
     parts = [part for release in releases for part in release.parts]
     ordered = [kind_named(release.kind).ordered for release in releases for _ in release.parts]

@@ -27,9 +27,11 @@ from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
 from suffice.owner.plans import Plan, PromisePlan
 from suffice.owner.publish import Payment, PrivateIdentity, publish
+from suffice.owner.row_order import check_order_given, check_order_of, in_one_snapshot
 from suffice.owner.source import OwnerReport, Source, counted
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
+from suffice.release.kinds import kind_named
 from suffice.tables.labels import Classes, StrangeLabelsError
 
 __all__ = [
@@ -98,6 +100,11 @@ class Procedure(ABC, Generic[E]):
     kind: ClassVar[str]
     draws_while_reading: ClassVar[bool] = False
     stays: ClassVar[str] = ""
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether the release says something about each row of its table, in their order."""
+        return kind_named(self.kind).ordered
 
     @abstractmethod
     def accumulator(self, *, identified: bool) -> E:
@@ -209,8 +216,9 @@ class Mechanism(ABC, Generic[P]):
 
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
     """Return a release: the walk that every mechanism goes through."""
+    check_order_given(source, payment)
     source.check()
-    with source.running() as opened:
+    with in_one_snapshot(source).running() as opened:
         return _walk(mechanism, opened, payment)
 
 
@@ -222,6 +230,7 @@ def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Releas
     public = mechanism.public(source)
     check_features(public.shown, payment.ledger, payment.dataset)
     procedure = mechanism.choose(public)
+    check_order_of(source, procedure, public.shown)
     identified = payment.ledger is not None
     late = procedure.draws_while_reading
     statistic = partial(procedure.accumulator, identified=identified)

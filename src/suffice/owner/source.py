@@ -22,6 +22,7 @@ from suffice.tables.labels import (
     label_codes,
     missing_labels,
 )
+from suffice.tables.order import check_order
 from suffice.tables.selected import SelectedRows
 from suffice.tables.sources import Without, open_table
 from suffice.tables.table import RowsPart, Table, sizes_of
@@ -145,6 +146,7 @@ class PublicSource(Source):
             raise ParameterError(f"missing_labels must be one of {', '.join(MissingLabels)}.")
         if self.missing_labels != "skip" or self.labelled is not None:
             return source
+        check_order(source.data, "which rows have labels is told by it")
         table = open_table(source.data, text=[self.label])
         mask = ~_missing(table, self.label, self.y)
         if not mask.any():

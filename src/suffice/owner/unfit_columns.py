@@ -30,7 +30,7 @@ def refuse_unfit(
     """Raise if a column is no feature: it numbers the rows, names them, or holds odd numbers.
 
     ``declared`` are columns whose categories were declared. If the features were ``named``, whoever
-    named them wants ids and names among them.
+    named them wants ids and names among them; where there is nothing else, too.
     """
     texts = {name: found for name, found in summary.counts.items() if name not in declared}
     for name, counts in texts.items():
@@ -46,7 +46,7 @@ def refuse_unfit(
         alone = sum(count == 1 for text, count in counts.items() if text is not None)
         if alone > summary.rows / 2 and summary.rows >= _FEW_TEXTS and min_count == 1:
             reasons[name] = f"has a text of its own in {alone:,} of {summary.rows:,} rows"
-    if reasons:
+    if reasons and len(reasons) < len(summary.missing):  # else nothing would be left
         said = "; ".join(f"column {name!r} {reason}" for name, reason in reasons.items())
         drops = " ".join(f"--drop {_typed(name)}" for name in reasons)
         joining = " join rare texts (--min-count)," if set(reasons) & set(texts) else ""

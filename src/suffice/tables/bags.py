@@ -15,6 +15,7 @@ import pyarrow as pa
 from suffice.errors import ParameterError, TableError
 from suffice.tables.columns import category_codes, resolve_roles
 from suffice.tables.labels import is_integer
+from suffice.tables.order import check_order
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.sources import row_count
 from suffice.tables.table import Table
@@ -111,6 +112,7 @@ def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Ba
     ``names`` declares the sets and their order; unless given they are all that occur, sorted (or
     the order of index sets). Sets of several columns are named COLUMN=NAME.
     """
+    check_order(table, "bags belong to rows by it")
     declared = None if names is None else check_bag_names(names)
     columns = bag_columns(bags)
     if columns:

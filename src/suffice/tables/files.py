@@ -140,6 +140,11 @@ class Sheet(MemoryTable):
         numbers = [name for name in declared if name not in texts]
         super().__init__(read_sheet(_on_disk(stored.place), texts, numbers), texts)
 
+    def opened(self, declared: Mapping[str, pa.DataType]) -> "Sheet":
+        """Return the same sheet, with ``declared`` columns as well."""
+        union = {**self.declared, **declared}
+        return self if union == self.declared else Sheet(self.stored, union)
+
 
 class Files:
     """Files of one format; ``declared`` holds the types of columns that CSV files do not tell."""
@@ -157,6 +162,11 @@ class Files:
             else:
                 self._dataset = _opened(self.path, self.format)
                 self.schema = plain_schema(self._dataset.schema, self._texts)
+
+    def opened(self, declared: Mapping[str, pa.DataType]) -> "Files":
+        """Return the same files, with ``declared`` columns as well."""
+        union = {**self.declared, **declared}
+        return self if union == self.declared else Files(self.stored, union)
 
     @property
     def rows(self) -> int | None:

@@ -12,6 +12,7 @@ from suffice.errors import ParameterError, TableError
 from suffice.strict_json import LARGEST_INTEGER
 
 __all__ = [
+    "LONGEST_TEXT",
     "Classes",
     "StrangeLabelsError",
     "canonical_class",
@@ -31,7 +32,7 @@ Classes = tuple[Any, ...]
 
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.0+)?")  # an integer, as people write one
 _TRUTH = {"true": "1", "false": "0"}
-_LONGEST_TEXT = 1 << 14  # bytes of a class, or of a category: a batch of them fits into one array
+LONGEST_TEXT = 1 << 14  # bytes of a class, or of a category: a batch of them fits into one array
 
 
 def check_classes(classes: Sequence[Any]) -> Classes:
@@ -51,8 +52,8 @@ def check_classes(classes: Sequence[Any]) -> Classes:
         raise ParameterError(
             "two of the classes are one: 1, 1.0 and true are the same label. List it once."
         )
-    if any(len(str(v).encode(errors="replace")) > _LONGEST_TEXT for v in values):
-        raise ParameterError(f"a class must have at most {_LONGEST_TEXT:,} bytes.")
+    if any(len(str(v).encode(errors="replace")) > LONGEST_TEXT for v in values):
+        raise ParameterError(f"a class must have at most {LONGEST_TEXT:,} bytes.")
     return values
 
 
@@ -163,7 +164,7 @@ def texts_of(column: pa.Array, kind: pa.DataType) -> pa.Array:
     Each cell becomes what it alone says: no cell decides how another one is read.
     """
     raw = column.cast(pa.large_binary() if pa.types.is_large_string(kind) else pa.binary())
-    raw = pc.if_else(pc.greater(pc.binary_length(raw), _LONGEST_TEXT), None, raw)
+    raw = pc.if_else(pc.greater(pc.binary_length(raw), LONGEST_TEXT), None, raw)
     try:
         return raw.cast(kind)
     except pa.ArrowInvalid:

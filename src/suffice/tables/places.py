@@ -14,7 +14,7 @@ import pyarrow.fs
 
 from suffice.errors import StorageError, TableError
 
-__all__ = ["Place", "names_at", "place_of"]
+__all__ = ["Place", "names_at", "place_of", "shown_address"]
 
 _SCHEME = "://"
 
@@ -38,7 +38,7 @@ def place_of(data: str | Path) -> Path | Place:
     """Return where ``data`` leads: a path, or an address with a scheme."""
     if isinstance(data, Path) or _SCHEME not in data:
         return Path(data)
-    address = _shown(data)
+    address = shown_address(data)
     try:
         filesystem, path = pa.fs.FileSystem.from_uri(data)
     except (pa.ArrowException, ValueError, ImportError):  # their messages quote the whole address
@@ -77,7 +77,7 @@ def _read_ones(paths: Iterable[str]) -> list[PurePosixPath]:
     return [path for path in ours if not any(part[0] in "._" for part in path.parts)]
 
 
-def _shown(address: str) -> str:
+def shown_address(address: str) -> str:
     """Return an address without user, password and parameters."""
     scheme, _, rest = address.partition(_SCHEME)
     try:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from suffice.errors import TableError
 from suffice.kernels import digests
 from suffice.tables.columns import is_categorical, numeric_columns
+from suffice.tables.order import check_order
 from suffice.tables.table import Table
 
 __all__ = ["OrderedHash", "RowDigest", "RowLanes", "hash_rows"]
@@ -140,6 +141,8 @@ class RowDigest:
 
 def hash_rows(table: Table, names: Sequence[str], *, ordered: bool = False) -> RowDigest:
     """Return the hash of these columns of a table, read in one pass."""
+    if ordered:
+        check_order(table, "what names them here depends on it")
     lanes, digest = RowLanes(table.schema, names), RowDigest(names, ordered=ordered)
     for batch in table.batches(names):
         digest.update(lanes.of(batch))

@@ -2,7 +2,7 @@
 
 Accepted: numpy arrays; pandas, polars and Arrow tables (anything with the Arrow C stream
 interface) and data sets; files of every kind that `suffice.tables.files` reads, and folders of
-them, also in object storage.
+them, also in object storage; queries of databases.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,8 +17,10 @@ from suffice.errors import TableError
 from suffice.tables import batching
 from suffice.tables.batching import equal_batches
 from suffice.tables.columns import feature_names
-from suffice.tables.files import TableFile
+from suffice.tables.databases import Query, QueryTable
+from suffice.tables.files import Files, Sheet, TableFile
 from suffice.tables.memory import names_in_memory, table_in_memory
+from suffice.tables.order import is_ordered, order_columns
 from suffice.tables.table import Part, Table, sizes_of
 
 __all__ = [
@@ -32,12 +34,26 @@ __all__ = [
 ]
 
 
+# What is opened again when more is known of its columns; an open table keeps its connection.
+_STORED = (TableFile, Files, Sheet, Query, QueryTable)
+
+
 @dataclass(frozen=True)
 class Without:
     """A table in any form, without the columns ``dropped``: each of them must be there."""
 
     data: Any
     dropped: tuple[str, ...]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its rows have an order."""
+        return is_ordered(self.data)
+
+    @property
+    def order_by(self) -> tuple[str, ...]:
+        """The columns that order the rows of a query."""
+        return order_columns(self.data)
 
 
 class _WithoutColumns:
@@ -48,6 +64,7 @@ class _WithoutColumns:
         self.given, self._table = given, table
         self.schema = pa.schema([f for f in table.schema if f.name not in given.dropped])
         self.batches, self.parts = table.batches, table.parts
+        self.ordered, self.order_by = given.ordered, given.order_by
 
 
 class _Concatenated:
@@ -67,6 +84,10 @@ class _Concatenated:
     @property
     def stays(self) -> str:
         return next((part.stays for part in self._every_part if part.stays), "")
+
+    @property
+    def ordered(self) -> bool:
+        return all(map(is_ordered, self._tables))
 
     def parts(self) -> Sequence[Part]:
         return [self] if self.rows is None else self._every_part
@@ -95,7 +116,8 @@ def column_names(data: Any) -> list[str]:
     if isinstance(data, Without):
         return [name for name in column_names(data.data) if name not in data.dropped]
     stored = TableFile(data) if isinstance(data, str | Path) else data
-    names = stored.names() if isinstance(stored, TableFile) else names_in_memory(data)
+    named = isinstance(stored, TableFile | Query | QueryTable)
+    names = stored.names() if named else names_in_memory(data)
     return feature_names(pa.schema([(name, pa.string()) for name in names]))
 
 
@@ -113,12 +135,10 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
         return _WithoutColumns(open_table(given.data, text=unseen, numbers=figures), given)
     if isinstance(data, str | Path):
         data = TableFile(data)
-    stored = getattr(data, "stored", data)  # what an open table was opened from
-    if not isinstance(stored, TableFile):
-        return table_in_memory(data, texts)
-    former = dict(getattr(data, "declared", {}))
-    declared = former | dict.fromkeys(figures, pa.float64()) | dict.fromkeys(texts, pa.string())
-    return data if data is not stored and declared == former else stored.opened(declared)
+    if isinstance(data, _STORED):
+        declared = dict.fromkeys(figures, pa.float64()) | dict.fromkeys(texts, pa.string())
+        return data.opened(declared)
+    return table_in_memory(data, texts)
 
 
 def open_declared(

@@ -31,7 +31,9 @@ class Part(Protocol):
 class Table(Protocol):
     """Named columns that can be read several times."""
 
-    schema: pa.Schema
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns with their types."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, BATCH_ROWS at a time until the last of them."""

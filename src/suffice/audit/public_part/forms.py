@@ -1,4 +1,4 @@
-"""The forms in which a table is handed over: arrays, frames, files, folders of files."""
+"""The forms in which a table is handed over: arrays, frames, files, folders, databases."""
 
 import gzip
 import io
@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.feather
 import pyarrow.parquet as pq
 
+from suffice.audit.public_part.database_forms import database_forms
 from suffice.audit.public_part.neighbours import NAMES
 
 __all__ = ["FORMS", "Form", "Handed", "handed"]
@@ -164,6 +165,7 @@ FORMS: Mapping[str, Form] = {
         Form("SPSS", _file(_spss, ".sav"), needs="pyreadstat"),
         Form("polars", _polars, in_file=False, needs="polars"),
         Form("data set", _dataset, in_file=False),
+        *(Form(name, hand, in_file=False) for name, hand in database_forms().items()),
     )
     if not form.needs or find_spec(form.needs) is not None
 }

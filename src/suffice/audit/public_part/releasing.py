@@ -12,6 +12,7 @@ from suffice.audit.public_part.neighbours import Changed
 from suffice.audit.public_part.shown import Shown, ledger_part, public_part
 from suffice.audit.whole import repeated_releases
 from suffice.errors import SufficeError
+from suffice.notes import collected_notes
 from suffice.options import options_of
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import Mechanism, mechanism_of
@@ -79,14 +80,16 @@ def in_process(way: Way, handed: Handed) -> Shown:
         AUXILIARY_DATASET: {Unit.RECORD: _BUDGET},
     }
     ledger = Ledger(_LEDGER, budgets)
-    try:
-        asked = _Asked.of(way, handed)
-        release = asked.mechanism.release(
-            handed.data, **asked.inputs, ledger=ledger, dataset=_DATASET, request="first"
-        )
-    except SufficeError as error:
-        return {"refused": f"{type(error).__name__}: {error}".encode()} | ledger_part(ledger)
-    return public_part(release) | ledger_part(ledger) | _names()
+    with collected_notes() as notes:
+        try:
+            asked = _Asked.of(way, handed)
+            release = asked.mechanism.release(
+                handed.data, **asked.inputs, ledger=ledger, dataset=_DATASET, request="first"
+            )
+        except SufficeError as error:
+            return {"refused": f"{type(error).__name__}: {error}".encode()} | ledger_part(ledger)
+    said = {"notes": "\n".join(notes).encode()}
+    return public_part(release) | ledger_part(ledger) | _names() | said
 
 
 def by_command(run: Command) -> Callable[[Way, Handed], Shown]:
@@ -165,4 +168,5 @@ def repeated_draws(way: Way, handed: Handed) -> list[Release]:
     """Return many releases of one data set."""
     asked = _Asked.of(way, handed)
     source: Source = asked.mechanism.source(handed.data, **asked.inputs)
-    return repeated_releases(asked.mechanism, source, _DRAWS)
+    with collected_notes():
+        return repeated_releases(asked.mechanism, source, _DRAWS)

@@ -123,6 +123,7 @@ class PartyProcedure(Procedure[PartyExact]):
 
     statistic: str
     ordered: ClassVar[bool] = False
+    row_by_row = False  # votes are about auxiliary rows, and no record is shown
     noise: Noise
 
     def __init__(self, public: Round) -> None:

@@ -1,0 +1,54 @@
+"""Which releases need the order of rows, and who may decide it: nothing private."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from suffice.errors import TableError
+from suffice.owner.publish import Payment
+from suffice.owner.source import Source
+from suffice.tables.databases import Query
+from suffice.tables.order import check_order, order_columns
+
+__all__ = ["check_order_given", "check_order_of", "in_one_snapshot"]
+
+S = TypeVar("S", bound=Source)
+
+
+def in_one_snapshot(source: S) -> S:
+    """Return a source of which every pass reads the same rows, if it is a query."""
+    data = source.data
+    return replace(source, data=data.opened({})) if isinstance(data, Query) else source
+
+
+def check_order_given(source: Source, payment: Payment) -> None:
+    """Raise, before anything is read, if rows lack the order that labels or a ledger need.
+
+    A ledger knows labels again by their order (`LabelFingerprint`); labels that are given apart
+    belong to rows by it.
+    """
+    if source.y is not None:
+        check_order(source.data, "labels were given apart from the rows")
+    if payment.ledger is not None:
+        check_order(source.data, "a ledger knows data again by the order of their rows")
+    if source.label in order_columns(source.data):
+        raise TableError(f"rows must not be ordered by their private label, {source.label!r}.")
+
+
+def check_order_of(source: Source, procedure: Any, shown: Iterable[str]) -> None:
+    """Raise, before anything private is read, if a release of this kind needs another order.
+
+    Where it shows something of each row, the order is public: no private feature may decide it.
+    """
+    if procedure.row_by_row:
+        check_order(source.data, "this release says something about each row, in their order")
+        keys = order_columns(source.data)
+        private = set(keys if source.features is None else source.features) - set(shown)
+        hidden = [name for name in keys if name in private]
+        if hidden:
+            raise TableError(
+                f"rows must not be ordered by a private column, {hidden[0]!r}; order them by a key,"
+                " and name the features (features=..., --features)."
+            )
+    elif procedure.draws_while_reading:
+        check_order(source.data, "this release reads them twice, and must read the same")

