@@ -3,7 +3,7 @@
 import gzip
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,13 @@ import pyarrow.parquet as pq
 
 from suffice.audit.public_part.database_forms import database_forms
 from suffice.audit.public_part.neighbours import NAMES
+from suffice.owner.source import PublicSource, Source
+from suffice.tables.files import TableFile
 
 __all__ = ["FORMS", "Form", "Handed", "handed"]
 
 _PARTS = 3  # files of a folder
+_SPREADSHEET = {"decimal": ",", "encoding": "latin-1"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Form:
 
     ``named``: its columns have names; otherwise labels, and what else is no number, go beside it.
     ``in_file``: it lies in a file, so that the command line can read it. ``needs`` is a library
-    without which there is no such form.
+    without which there is no such form. ``dialect`` is what must be said of a file where no cell of
+    it may be looked at.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Form:
     named: bool = True
     in_file: bool = True
     needs: str = ""
+    dialect: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,15 @@ class Handed:
     table: pa.Table
     auxiliary: Path
     classes: tuple[str, ...]
+
+    def told(self, source: type[Source]) -> Mapping[str, str]:
+        """Return what an owner must say of the file: all, unless its columns are public."""
+        return {} if issubclass(source, PublicSource) else self.form.dialect
+
+    def table_for(self, source: type[Source]) -> Any:
+        """Return the table as an owner gives it to a release."""
+        told = self.told(source)
+        return TableFile(self.data, **told) if told else self.data
 
     def has(self, name: str) -> bool:
         """Say whether the form has a column of this name."""
@@ -157,7 +171,7 @@ FORMS: Mapping[str, Form] = {
         Form("Parquet", _file(pq.write_table, ".parquet")),
         Form("CSV", _file(pa.csv.write_csv, ".csv")),
         Form("CSV.gz", _file(_packed, ".csv.gz")),
-        Form("spreadsheet CSV", _file(_spreadsheet, ".txt")),
+        Form("spreadsheet CSV", _file(_spreadsheet, ".txt"), dialect=_SPREADSHEET),
         Form("UTF-16", _file(_wide, ".tsv")),
         Form("Feather", _file(pa.feather.write_feather, ".feather")),
         Form("folder", _folder),

@@ -80,14 +80,19 @@ def in_process(way: Way, handed: Handed) -> Shown:
         AUXILIARY_DATASET: {Unit.RECORD: _BUDGET},
     }
     ledger = Ledger(_LEDGER, budgets)
-    with collected_notes() as notes:
-        try:
+    try:
+        with collected_notes():  # of what is set up for several pairs
             asked = _Asked.of(way, handed)
+        with collected_notes() as notes:
             release = asked.mechanism.release(
-                handed.data, **asked.inputs, ledger=ledger, dataset=_DATASET, request="first"
+                handed.table_for(asked.mechanism.source),
+                **asked.inputs,
+                ledger=ledger,
+                dataset=_DATASET,
+                request="first",
             )
-        except SufficeError as error:
-            return {"refused": f"{type(error).__name__}: {error}".encode()} | ledger_part(ledger)
+    except SufficeError as error:
+        return {"refused": f"{type(error).__name__}: {error}".encode()} | ledger_part(ledger)
     said = {"notes": "\n".join(notes).encode()}
     return public_part(release) | ledger_part(ledger) | _names() | said
 
@@ -98,6 +103,8 @@ def by_command(run: Command) -> Callable[[Way, Handed], Shown]:
     def release(way: Way, handed: Handed) -> Shown:
         asked = _Asked.of(way, handed)
         words = ["release", way.mechanism, str(handed.data)]
+        told = handed.told(asked.mechanism.source)
+        words += [f"--{name}={value}" for name, value in told.items()]
         words += _words(asked.mechanism, asked.options)
         words += _words(asked.mechanism.source, asked.inputs)
         spoken = {
@@ -167,6 +174,7 @@ def _word(value: Any) -> str:
 def repeated_draws(way: Way, handed: Handed) -> list[Release]:
     """Return many releases of one data set."""
     asked = _Asked.of(way, handed)
-    source: Source = asked.mechanism.source(handed.data, **asked.inputs)
+    data = handed.table_for(asked.mechanism.source)
+    source: Source = asked.mechanism.source(data, **asked.inputs)
     with collected_notes():
         return repeated_releases(asked.mechanism, source, _DRAWS)
