@@ -60,14 +60,11 @@ def types_of_cells(cells: Mapping[str, pa.ChunkedArray], decimal: str | None) ->
     point = {name: _type_of(column, decimal or ".") for name, column in cells.items()}
     types, refused = dict(point), dict[str, str]()
     if decimal is None:
-        comma = {n: _type_of(cells[n], ",") for n, kind in point.items() if _may_change(kind)}
-        with_commas = [n for n in comma if _is_text(point[n]) and pa.types.is_floating(comma[n])]
-        with_points = [n for n in comma if pa.types.is_floating(point[n]) and _is_text(comma[n])]
-        if with_commas and with_points:
+        decimal, with_commas = _decimal_mark(cells, point)
+        if decimal == ",":
+            types |= dict.fromkeys(with_commas, pa.float64())
+        else:
             refused |= dict.fromkeys(with_commas, _MIXED)
-        elif with_commas:
-            types |= {name: comma[name] for name in with_commas}
-        decimal = "," if with_commas and not with_points else "." if with_points else None
     formats: dict[str, None] = {}
     for name, kind in types.items():
         if pa.types.is_binary(kind):
@@ -85,13 +82,25 @@ def types_of_cells(cells: Mapping[str, pa.ChunkedArray], decimal: str | None) ->
     return CellTypes(types, decimal, list(formats), refused)
 
 
+def _decimal_mark(
+    cells: Mapping[str, pa.ChunkedArray], point: Mapping[str, pa.DataType]
+) -> tuple[str | None, list[str]]:
+    """Return the decimal mark, given types ``point`` if it is a point, and who has commas."""
+    texts = [name for name, kind in point.items() if _is_text(kind) and _holds(cells[name], ",")]
+    with_commas = [name for name in texts if pa.types.is_floating(_type_of(cells[name], ","))]
+    numbers = [name for name, kind in point.items() if pa.types.is_floating(kind)]
+    if any(_holds(cells[name], ".") for name in numbers):
+        return ".", with_commas
+    return ("," if with_commas else None), with_commas
+
+
+def _holds(cells: pa.ChunkedArray, sign: str) -> bool:
+    return bool(pc.any(pc.match_substring(cells, sign)).as_py())
+
+
 def looks_like_numbers(text: str) -> bool:
     """Say whether a text is a number in a form that is not read as one."""
     return _LIKE_NUMBER.fullmatch(text) is not None
-
-
-def _may_change(kind: pa.DataType) -> bool:
-    return _is_text(kind) or pa.types.is_floating(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -213,7 +213,8 @@ class Files:
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of columns that are read apart and put side by side again."""
         readers = self._csv.readers(columns)
-        parts = [equal_batches(reader, batching.BATCH_ROWS) for reader in readers]
+        # Each is read by a thread of its own: on demand, one would wait for the other.
+        parts = [read_ahead(equal_batches(r, batching.BATCH_ROWS)) for r in readers]
         for side_by_side in zip(*parts, strict=True):
             found = {n: part.column(n) for part in side_by_side for n in part.schema.names}
             yield pa.record_batch([found[name] for name in columns], names=columns)
