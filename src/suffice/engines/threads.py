@@ -18,6 +18,7 @@ from suffice.engines.engine import (
     runs_of,
 )
 from suffice.errors import ParameterError
+from suffice.tables.batching import on_one_core
 
 __all__ = ["Threads", "usable_cores"]
 
@@ -32,7 +33,8 @@ def usable_cores() -> int:
 class Threads(Engine):
     """Folds parts in ``workers`` threads, as many as there are cores unless given.
 
-    Kernels and readers release the interpreter's lock. Memory is bounded: each thread holds the
+    Kernels and readers release the interpreter's lock. One worker is one core: it reads files
+    itself, and nothing is read ahead. Memory is bounded: each thread holds the
     batches that it reads, and at most twice as many runs as threads wait to be merged.
     """
 
@@ -47,8 +49,10 @@ class Threads(Engine):
         self, parts: Sequence[BatchPart], make: Callable[[], A], progress: Progress = None
     ) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
-        runs = list(runs_of(parts, self.workers)) if self.workers > 1 else []
         total = make_leading(make)
+        if self.workers == 1:
+            return _folded_on_one_core(parts, total, progress)
+        runs = list(runs_of(parts, self.workers))
         if len(runs) < 2:  # nothing to share out: one accumulator, nothing to merge
             batches = chain.from_iterable(part.batches() for part in parts)
             return fold(batches, total, progress)
@@ -70,6 +74,12 @@ class Threads(Engine):
             finally:
                 stopped.set()
         return total
+
+
+def _folded_on_one_core(parts: Sequence[BatchPart], total: A, progress: Progress) -> A:
+    """Fold all parts in this thread; files are read in it as well."""
+    with on_one_core():
+        return fold(chain.from_iterable(part.batches() for part in parts), total, progress)
 
 
 def _until(stopped: Event, batches: Iterator[Any]) -> Iterator[Any]:

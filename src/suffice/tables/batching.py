@@ -5,15 +5,25 @@ CSV file. Nothing that comes after may notice.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from queue import Full, Queue
 from threading import Event, Thread
 
 import pyarrow as pa
 
-__all__ = ["BATCH_ROWS", "equal_batches", "narrow_batches", "read_ahead"]
+__all__ = [
+    "BATCH_ROWS",
+    "equal_batches",
+    "narrow_batches",
+    "on_one_core",
+    "read_ahead",
+    "reads_alone",
+]
 
 BATCH_ROWS = 1 << 16  # larger batches cost memory, smaller ones time
+
+_ONE_CORE: ContextVar[bool] = ContextVar("one core", default=False)
 
 _AHEAD = 2  # batches that are read before they are wanted
 _MOST_CELLS = 1 << 22  # of mapped rows that are in memory at once
@@ -43,8 +53,26 @@ def narrow_batches(batch: pa.RecordBatch, width: int) -> Iterator[pa.RecordBatch
         yield batch.slice(start, rows)
 
 
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Let tables be read by the thread that wants them, and by no other, until the block ends."""
+    former = _ONE_CORE.set(True)
+    try:
+        yield
+    finally:
+        _ONE_CORE.reset(former)
+
+
+def reads_alone() -> bool:
+    """Say whether this thread has to read tables by itself."""
+    return _ONE_CORE.get()
+
+
 def read_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the same batches while the next ones are read by a thread that ends with this one."""
+    if reads_alone():
+        yield from batches
+        return
     waiting: Queue[pa.RecordBatch | BaseException | None] = Queue(_AHEAD)
     stopped = Event()
 

@@ -255,6 +255,7 @@ def _scanned(
         batch_size=batching.BATCH_ROWS,
         batch_readahead=_READ_AHEAD,
         fragment_readahead=1,
+        use_threads=not batching.reads_alone(),
         fragment_scan_options=options,
         **more,
     )

@@ -31,6 +31,7 @@ __all__ = [
 Classes = tuple[Any, ...]
 
 _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.0+)?")  # an integer, as people write one
+_FEW_CLASSES = 16  # are looked for one by one, which is faster
 _TRUTH = {"true": "1", "false": "0"}
 LONGEST_TEXT = 1 << 14  # bytes of a class, or of a category: a batch of them fits into one array
 
@@ -238,6 +239,11 @@ def _one_dimensional(labels: Any) -> np.ndarray:
 
 def _number_codes(values: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
     """Return the position of each value in ``numbers``, -2 for none; 1, 1.0 and True are equal."""
+    if len(numbers) <= _FEW_CLASSES:
+        codes = np.full(len(values), -2, dtype=np.int8)
+        for code, number in enumerate(numbers):  # no value is two numbers: one term is not zero
+            codes += (values == number).view(np.int8) * np.int8(code + 2)
+        return codes.astype(np.int64)
     order = np.argsort(np.array(numbers, dtype=np.int64))
     ranked = np.array(numbers, dtype=np.int64)[order]
     nearest = np.minimum(np.searchsorted(ranked, values), len(ranked) - 1)
