@@ -4,6 +4,7 @@ import re
 import sqlite3
 import traceback
 from contextlib import closing
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -11,11 +12,21 @@ import pytest
 from typer.testing import CliRunner
 
 import suffice as sf
-from awkward_tables import CLASSES, DECLARED, FILES, IN_MEMORY, clinic_rows
+from awkward_tables import (
+    CLASSES,
+    DECLARED,
+    FILES,
+    IN_MEMORY,
+    clinic_rows,
+    formatted,
+    with_gaps,
+    written,
+)
 from suffice.cli.main import app
 from suffice.errors import SufficeError
 
 ROWS = 240
+PRICE = ("--epsilon", "5", "--no-ledger")
 BETTER = 0.65  # than always the larger class: about .80 here, and .55
 
 
@@ -126,6 +137,31 @@ def test_rows_without_labels_can_be_skipped_by_owner_and_learner(made, form):
     assert (coefficients[0] == coefficients[1]).all()
     with pytest.raises(sf.errors.ForeignRowsError):
         sf.FactoredClassifier().fit_release(release, rows.iloc[::-1])
+
+
+def test_a_table_of_a_hospital_takes_five_commands(tmp_path, monkeypatch):
+    """Packed, Latin-1, semicolons, decimal commas, ids, dates, padded labels, gaps everywhere."""
+    monkeypatch.chdir(tmp_path)
+    for name, seed, first in (("train", 1, 1), ("new", 2, 9001)):
+        rows = with_gaps(clinic_rows(ROWS, seed))
+        rows.insert(0, "Nummer", range(first, first + ROWS))
+        rows["Aufnahme"] = formatted("%d.%m.%Y")(ROWS)
+        rows["diagnosis"] = " " + rows["diagnosis"] + "  "
+        written(".csv.gz", ";", ",", "latin-1")(rows, tmp_path).rename(f"{name}.csv.gz")
+    told = ("--label", "diagnosis", *DECLARED, "--drop", "Nummer", "--missing", "mean")
+    for words in (
+        ("release", "mean-operator", "train.csv.gz", *told, *PRICE, "-o", "r.suffice"),
+        ("inspect", "r.suffice"),
+        ("fit", "r.suffice", "--rows", "train.csv.gz", "-o", "m.suffice"),
+        ("predict", "m.suffice", "new.csv.gz", "--keep", "Nummer", "-o", "p.csv"),
+        ("score", "m.suffice", "new.csv.gz", "--label", "diagnosis"),
+    ):
+        done = run(*words)
+        assert done.exception is None, (words, done.exception)
+        assert "dates         Aufnahme in days" in done.stdout or words[0] != "inspect"
+    assert float(done.stdout.split()[1]) > BETTER
+    numbers = [line.split(",")[0].strip('"') for line in Path("p.csv").read_text().splitlines()]
+    assert numbers == ["Nummer", *map(str, range(9001, 9001 + ROWS))]
 
 
 def test_a_category_that_is_new_is_counted_and_said(made):
