@@ -116,7 +116,7 @@ def test_columns_that_are_left_out_or_no_features_decide_nothing(tmp_path):
     seen = []
     for cell in ("1.5", "1,5", "Süd"):
         path = tmp_path / "t.csv"
-        lines = [f"{k % 7};{k % 3};{cell};{k % 2}" for k in range(60)]
+        lines = [f"{k % 7};{k % 3},5;{cell};{k % 2}" for k in range(60)]
         path.write_bytes("\n".join(["a;b;name;sick", *lines]).encode("latin-1"))
         for how in ({"drop": ["name"]}, {"features": ["a", "b"]}):
             release = MeanOperator(epsilon=1.0).release(path, label="sick", ledger=None, **how)
