@@ -152,8 +152,8 @@ MUTANTS = (
     Mutant(
         "classes-chosen-by-who-asks",
         "owner/mechanism.py",
-        "    if classes is not None:\n        check_declared",
-        "    if classes is None:\n        check_declared",
+        "    if classes is not None:\n        _note_case(classes)\n        check_declared",
+        "    if classes is None:\n        _note_case(classes)\n        check_declared",
         (
             "owner/ledger/test_ledger_versions.py::test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read",
         ),

@@ -277,7 +277,7 @@ FILES = (
     Awkward(
         "percent",
         written(".csv", change=with_column("part", lambda n: [f"{k % 9} %" for k in range(n)])),
-        refused="percent signs",
+        refused="currency signs",
     ),
     Awkward(
         "commas and points",

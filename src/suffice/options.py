@@ -188,12 +188,20 @@ def _items(text: str) -> list[str]:
 
 
 def values(text: str) -> tuple[Any, ...]:
-    """Return comma-separated values, as integers where all of them are."""
+    """Return comma-separated values, as integers where all of them are written as such.
+
+    02139 is none: it is the code of a place.
+    """
     items = _items(text)
+    whole = all(item.removeprefix("-").isascii() and _is_whole(item) for item in items)
+    return tuple(map(int, items)) if whole else tuple(items)
+
+
+def _is_whole(item: str) -> bool:
     try:
-        return tuple(int(item) for item in items)
+        return str(int(item)) == item
     except ValueError:
-        return tuple(items)
+        return False
 
 
 def states(text: str) -> Sequence[Any]:

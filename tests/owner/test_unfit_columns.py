@@ -58,7 +58,7 @@ def test_all_columns_to_leave_out_are_named_at_once():
 
 
 def test_numbers_in_texts_are_refused_even_where_they_are_named():
-    with pytest.raises(TableError, match="commas, blanks or percent signs"):
+    with pytest.raises(TableError, match="commas, blanks, percent or currency signs"):
         release(t=[f"{k % 4},5" for k in range(ROWS)], features=["age", "t"])
     with pytest.raises(TableError, match="30 cells that are none"):
         release(t=[f"{k}.5" if k % 2 else "n/k" for k in range(ROWS)], features=["age", "t"])

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suffice.errors import ParameterError, TableError
+from suffice.tables import csv_files
 from suffice.tables.cell_types import looks_like_numbers, types_of_cells
 from suffice.tables.dialects import Dialect, read_header
 from suffice.tables.files import TableFile
@@ -149,6 +150,75 @@ def test_a_private_column_that_nobody_declared_decides_nothing(tmp_path, cell):
     (batch,) = table.batches(["a", "ward"])
     assert batch.to_pydict() == {"a": [1.5], "ward": ["Nord"]}
     assert str(table._csv.dialect) == "semicolons, utf-8"
+
+
+@pytest.mark.parametrize("length", range(1, 6))
+def test_no_label_cuts_a_line_end_in_a_public_cell(tmp_path, monkeypatch, length):
+    """Arrow loses a CR where a block ends within CR LF, and labels move the ends of blocks."""
+    monkeypatch.setattr(csv_files, "BLOCKS", (32, 1 << 20))
+    path = tmp_path / "t.csv"
+    rows = [f'{k % 3},"p\r\nq",{"x" * length}\r\n' for k in range(60)]
+    path.write_bytes(("a,ward,label\r\n" + "".join(rows)).encode())
+    table = open_table(path, text=["label"])
+    cells = [c for batch in table.batches(["ward"]) for c in batch["ward"].to_pylist()]
+    assert cells == ["p\nq"] * 60
+
+
+def test_lines_may_end_in_cr_alone_and_labels_do_not_tell_the_encoding(tmp_path):
+    for label in ("ill", "gr\u00fcn", "\0"):
+        names, dialect = header(tmp_path, f"a,label\r1,{label}\r", encoding="latin-1")
+        assert (names, dialect.encoding) == (["a", "label"], None)
+
+
+def test_a_quote_within_a_name_opens_nothing(tmp_path):
+    for label in ("ill", ";;;;;;"):
+        assert header(tmp_path, f'a,5" size,y\n1,2,{label}\n')[0] == ["a", '5" size', "y"]
+
+
+def test_a_line_of_spreadsheets_says_the_sign(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("sep=;\na;b\n1;2\n")
+    (batch,) = open_table(path).batches(["a", "b"])
+    assert batch.to_pydict() == {"a": [1], "b": [2]}
+
+
+@pytest.mark.parametrize(
+    "name", ["utf-7", "hz", "iso2022_jp", "unicode_escape", "raw_unicode_escape"]
+)
+def test_encodings_in_which_cells_are_not_apart_are_refused(name):
+    with pytest.raises(ParameterError, match="are not read in the encoding"):
+        TableFile("t.csv", encoding=name)
+    assert TableFile("t.csv", encoding="shift_jis").encoding == "shift_jis"
+
+
+def test_a_sign_that_letters_can_swallow_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a|b\n")
+    with pytest.raises(TableError, match="cannot stand between columns"):
+        read_header(path, Dialect(encoding="shift_jis"))
+
+
+@pytest.mark.parametrize("cell", [b"x", b"1,5", b"\xff"])
+def test_skipping_rows_looks_at_features_alone(tmp_path, cell):
+    from suffice import MeanOperator
+
+    path = tmp_path / "t.csv"
+    lines = [
+        f"{k % 7};2.5;".encode() + cell + f";{(k % 2) if k % 9 else ''}".encode() for k in range(90)
+    ]
+    path.write_bytes(b"\n".join([b"a;b;name;sick", *lines]))
+    inputs = {"label": "sick", "ledger": None, "missing_labels": "skip", "features": ["a", "b"]}
+    release = MeanOperator(epsilon=1.0).release(path, **inputs)
+    assert (release.parts[0].rows.count, release.pipeline.mean[1]) == (80, 2.5)
+
+
+def test_numbers_that_may_be_thousands_are_a_question():
+    unclear = types_of_cells(cells(a=["1.234", "12"]), None, commas_between=False)
+    assert set(unclear.refused) == {"a"}
+    for clear in (["1.234", "0.5"], ["0.234"], ["12"], ["1.2345"]):
+        assert not types_of_cells(cells(a=clear), None, commas_between=False).refused
+    assert not types_of_cells(cells(a=["1.234"]), ".", commas_between=False).refused
+    assert not types_of_cells(cells(a=["1.234"]), None, commas_between=True).refused
 
 
 def test_names_of_a_packed_file_are_read_without_its_rows(tmp_path):

@@ -12,6 +12,7 @@ from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.cli.reading import Decimal, Delimiter, Encoding, OrderBy, Reading, SqlQuery
 from suffice.errors import MissingValuesError, ParameterError, TableError
+from suffice.options import names
 from suffice.plain_text import listed, name
 from suffice.tables.missing_rule import MissingRule
 
@@ -118,7 +119,7 @@ def predict(
     output: Annotated[Path, typer.Option("--output", "-o", help="Parquet, CSV or Feather.")],
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Column of the new rows to write beside the predictions (repeatable)."),
+        typer.Option(help="Columns to write beside the predictions, with commas (repeatable)."),
     ] = None,
     missing: options.MissingValues = None,
     delimiter: Delimiter = None,
@@ -139,7 +140,7 @@ def predict(
     rows = Reading(
         delimiter=delimiter, decimal=decimal, encoding=encoding, query=query, order_by=order_by
     ).table(table)
-    columns = _kept(rows, keep or [])
+    columns = _kept(rows, names(keep) or [])
     with _missing_advice():
         columns["prediction"] = pa.array(classifier.predict(rows))
         if classifier.gives_probabilities:
@@ -170,19 +171,19 @@ def _missing_advice() -> Iterator[None]:
         raise MissingValuesError(f"{error} Choose one: --missing mean, or zero.") from None
 
 
-def _kept(rows: Any, names: list[str]) -> dict[str, Any]:
+def _kept(rows: Any, wanted: list[str]) -> dict[str, Any]:
     """Return columns of new rows as they are written there."""
     import pyarrow as pa
 
     from suffice.tables.columns import resolve_roles
     from suffice.tables.sources import open_table
 
-    if not names:
+    if not wanted:
         return {}
-    table = open_table(rows, text=names)
-    resolve_roles(pa.schema([(name, pa.string()) for name in table.schema.names]), features=names)
-    kept = pa.Table.from_batches(table.batches(names))
-    return {name: kept[name] for name in names}
+    table = open_table(rows, text=wanted)
+    resolve_roles(pa.schema([(name, pa.string()) for name in table.schema.names]), features=wanted)
+    kept = pa.Table.from_batches(table.batches(wanted))
+    return {name: kept[name] for name in wanted}
 
 
 def score(

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
 from suffice.kernels.maps import row_norms
-from suffice.tables.columns import temporal_unit
+from suffice.tables.columns import category_codes, temporal_unit
 from suffice.tables.maps import fit_map, most_outputs, weighted_moments
 from suffice.tables.missing_rule import Missing, MissingRule
 from suffice.tables.pipeline import Column, Pipeline
@@ -103,12 +104,23 @@ def _column(
         values = tuple(declared[name])
         if not values or len(set(values)) < len(values):
             raise ParameterError(f"the categories of column {name!r} must be different ones.")
+        _check_declared(name, values, summary)
         return Column(name, values)
     if name not in summary.counts:
         return Column(name, unit=temporal_unit(summary.sample.rows.schema.field(name).type))
     counts = {text: count for text, count in summary.counts[name].items() if text is not None}
     frequent = sorted(text for text, count in counts.items() if count >= min_count)
     return Column(name, tuple(frequent), other=len(frequent) < len(counts))
+
+
+def _check_declared(name: str, values: tuple[Any, ...], summary: Summary) -> None:
+    """Raise if public cells hold a category that was not declared; say how many."""
+    cells = summary.counts[name]
+    codes = category_codes(pa.array([cell for cell in cells if cell is not None]), values)
+    found = [count for cell, count in cells.items() if cell is not None]
+    strange = sum(count for count, code in zip(found, codes.tolist(), strict=True) if code == -2)
+    if strange:
+        raise TableError(f"column {name!r}: {strange} cells hold a category that was not declared.")
 
 
 def _means(column: Column, summary: Summary) -> list[float]:

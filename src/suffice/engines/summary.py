@@ -250,7 +250,11 @@ class PublicSummary:
 
     def _count_categories(self, batch: pa.RecordBatch) -> None:
         for name in self._coded:
-            for item in pc.value_counts(batch.column(name)).to_pylist():
+            try:
+                items = pc.value_counts(batch.column(name)).to_pylist()
+            except UnicodeDecodeError:
+                raise TableError(f"column {name!r} holds texts that are not UTF-8.") from None
+            for item in items:
                 self._values[name][item["values"]] += item["counts"]
         self._check_categories()
 

@@ -19,7 +19,7 @@ from suffice.tables.order import check_order
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.rowhash import RowDigest, RowLanes
 from suffice.tables.selected import SelectedRows
-from suffice.tables.sources import open_table, row_count
+from suffice.tables.sources import open_columns
 from suffice.tables.table import Table
 
 __all__ = [
@@ -180,12 +180,14 @@ def labelled_rows(data: Any, releases: Sequence[Release]) -> Table:
 
     ``data`` are the owners' tables, one after the other, whole or without these other rows.
     """
-    table = open_table(data)
+    names = [column.name for column in releases[0].pipeline.columns]
+    table = open_columns(data, names, label=None)
     sets = [part.rows for release in releases for part in release.parts]
     if all(rows.labelled is None for rows in sets):
         return table
     first = releases[0].pipeline.columns[0].name
-    if row_count(table, first) == sum(rows.count for rows in sets):
+    given = sum(batch.num_rows for batch in table.batches([first]))
+    if given == sum(rows.count for rows in sets):
         return table
     masks = [np.ones(s.count, bool) if s.labelled is None else s.labelled.mask for s in sets]
     return SelectedRows(table, np.concatenate(masks))
@@ -193,8 +195,8 @@ def labelled_rows(data: Any, releases: Sequence[Release]) -> Table:
 
 def opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
     """Return a table, and the names of the columns that a pipeline reads of it."""
-    table = open_table(data)
     names = tuple(column.name for column in pipeline.columns)
+    table = open_columns(data, names, label=None)
     resolve_roles(table.schema, features=names)
     return table, names
 

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from suffice.engines.engine import Accumulator, BatchPart, in_one_stream
 from suffice.errors import ParameterError, TableError
+from suffice.notes import note
 from suffice.options import Group, check_choices, values
 from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
@@ -29,6 +30,7 @@ from suffice.owner.plans import Plan, PromisePlan
 from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.owner.row_order import check_order_given, check_order_of, in_one_snapshot
 from suffice.owner.source import OwnerReport, Source, counted
+from suffice.plain_text import listed
 from suffice.privacy.guarantee import Guarantee
 from suffice.release.artifact import Release
 from suffice.release.kinds import kind_named
@@ -225,6 +227,7 @@ def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) ->
 def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
     classes = mechanism.declared_classes()
     if classes is not None:
+        _note_case(classes)
         check_declared(classes, payment.ledger, payment.dataset, source.label)
     mechanism.check_payment(source, payment)
     public = mechanism.public(source)
@@ -266,6 +269,14 @@ def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Releas
     )
     mechanism.finish(source, release)
     return release
+
+
+def _note_case(classes: Classes) -> None:
+    """Say that classes differ in case alone: most likely they are meant to be one."""
+    names = [str(name).casefold() for name in classes]
+    alike = [str(name) for name in classes if names.count(str(name).casefold()) > 1]
+    if alike:
+        note(f"these classes differ in upper and lower case alone: {listed(alike)}.")
 
 
 def _tell_owner(report: OwnerReport | None, source: Source, payment: Payment) -> None:

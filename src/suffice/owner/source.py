@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from suffice.engines.opening import Computing
 from suffice.errors import ParameterError, TableError
+from suffice.notes import collected_notes
 from suffice.options import data_option, names, output_option
 from suffice.release.labelled_rows import LabelledRows
 from suffice.tables.columns import Roles
@@ -23,8 +24,7 @@ from suffice.tables.labels import (
     missing_labels,
 )
 from suffice.tables.order import check_order
-from suffice.tables.selected import SelectedRows
-from suffice.tables.sources import Without, open_table
+from suffice.tables.sources import Picked, Without, open_columns, open_table
 from suffice.tables.table import RowsPart, Table, sizes_of
 
 __all__ = [
@@ -147,19 +147,23 @@ class PublicSource(Source):
         if self.missing_labels != "skip" or self.labelled is not None:
             return source
         check_order(source.data, "which rows have labels is told by it")
-        table = open_table(source.data, text=[self.label])
-        mask = ~_missing(table, self.label, self.y)
+        with collected_notes():  # what may be said of the table is said where it is read
+            mask = ~_missing(source.data, self.label, self.features, self.y)
         if not mask.any():
             raise TableError("no row has a label.")
         y = self.y if self.y is None else label_array(self.y).filter(pa.array(mask))
-        rows = SelectedRows(table, mask)
+        rows = Picked(source.data, mask)
         return replace(source, data=rows, y=y, labelled=LabelledRows.of(mask))
 
 
-def _missing(table: Table, label: str | None, y: Any) -> np.ndarray:
+def _missing(data: Any, label: str | None, features: Sequence[str] | None, y: Any) -> np.ndarray:
     """Return which rows have no label."""
     if label is None:
         return missing_labels(y)
+    if features is None:
+        table = open_table(data, text=[label])
+    else:
+        table = open_columns(data, features, label=label)
     return np.concatenate([missing_labels(b.column(label)) for b in table.batches([label])])
 
 

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from suffice.engines.summary import Summary
 from suffice.errors import TableError
 from suffice.notes import note
@@ -21,6 +23,7 @@ _FEW = 20  # rows: a run of so few numbers can be chance
 _FEW_TEXTS = 5
 _FEW_NUMBERS = 20
 _SMALL_TABLE = 100
+_MANY_CATEGORIES = 30
 _SUSPECTS = frozenset({"split", "fold", "index", "id", "row", "rownum", "row_id", "uuid", "key"})
 
 
@@ -59,17 +62,18 @@ def refuse_unfit(
 def _refuse_numbers(name: str, counts: Counter[Any]) -> None:
     """Raise if most texts of a column are numbers in a form that was not read as such."""
     words = [str(text) for text in counts if text is not None]
-    odd = sum(looks_like_numbers(word) for word in words)
-    if 2 * odd > len(words):
-        raise TableError(
-            f"column {name!r} holds numbers with commas, blanks or percent signs, which are read as"
-            " texts; say what its decimal mark is (--decimal), write plain numbers, or leave it out"
-            f" (--drop {_typed(name)})."
-        )
+    odd = [word for word in words if looks_like_numbers(word)]
     plain = [word for word in words if _is_number(word)]
-    if _FEW_NUMBERS < len(plain) < len(words) < 2 * len(plain):
-        cells = sum(counts.values()) - counts.get(None, 0)
-        strange = cells - sum(counts[word] for word in plain if word in counts)
+    numbers = {*odd, *plain}
+    if len(odd) == len(words) or (2 * len(odd) > len(words) and len(numbers) == len(words)):
+        raise TableError(
+            f"column {name!r} holds numbers with commas, blanks, percent or currency signs, which"
+            " are read as texts; say what its decimal mark is (--decimal), write plain numbers, or"
+            f" leave it out (--drop {_typed(name)})."
+        )
+    many = len(plain) > _FEW_NUMBERS or 2 * len(odd) > len(words)
+    if many and len(numbers) < len(words) < 2 * len(numbers):
+        strange = sum(counts[word] for word in words if word not in numbers and word in counts)
         raise TableError(
             f"column {name!r} holds numbers, and {strange:,} cells that are none; empty these,"
             f" declare its categories (--categories), or leave it out (--drop {_typed(name)})."
@@ -95,6 +99,18 @@ def note_oddities(summary: Summary, features: Sequence[str]) -> None:
         unit = temporal_unit(summary.sample.rows.schema.field(name).type)
         if unit:
             note(f"column {name!r} holds dates or times: they are counted in {unit}.")
+    for name, counts in summary.counts.items():
+        if len(counts) > _MANY_CATEGORIES:
+            note(
+                f"column {name!r} becomes {len(counts)} categories; rare ones can be joined"
+                " (--min-count), or the column left out (--drop)."
+            )
+    numbered = [name for name in features if _differs_everywhere(summary, name)]
+    if numbered:
+        note(
+            f"another whole number in every row: {listed(numbered)}. If these are ids, leave them"
+            " out (--drop)."
+        )
     constant = [name for name in features if _is_constant(summary, name)]
     if constant:
         note(f"one value in all rows, which tells nothing: {listed(constant)}.")
@@ -106,6 +122,15 @@ def note_oddities(summary: Summary, features: Sequence[str]) -> None:
             f"the table has {summary.rows} rows: expect the noise to be larger than what so few can"
             " tell (see suffice plan)."
         )
+
+
+def _differs_everywhere(summary: Summary, name: str) -> bool:
+    """Say whether no two rows of the sample have the same whole number."""
+    column = summary.sample.rows.column(name)
+    if not pa.types.is_integer(column.type) or name in summary.counts:
+        return False
+    once = bool((summary.sample.weights == 1).all())
+    return once and len(column) >= _FEW and len(column.unique()) == len(column)
 
 
 def _is_constant(summary: Summary, name: str) -> bool:

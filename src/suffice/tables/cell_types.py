@@ -6,7 +6,7 @@ there are columns that are numbers with it and none that is one with a point.
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -32,10 +32,18 @@ _MIXED = (
     "has decimal commas, but other columns have decimal points; say which it is (--decimal), or"
     " leave the column out (--drop)"
 )
+_THOUSANDS = (
+    "holds numbers such as 1.234, which are thousands or decimals; say which (--decimal . or"
+    " --decimal ,), or leave the column out (--drop)"
+)
 _NO_TEXT = "is not UTF-8; save the table as CSV UTF-8, or say what it is (--encoding latin-1)"
-# Digits, with signs between them that no number of ours has: 1,5 or 1.234,5 or 1 234 or 12 %.
+# Digits, with signs that no number of ours has: 1,5 or 1.234,5 or 1 234 or 12 % or 3 EUR.
+_ZEROS = r"^\s*0[0-9]+\s*$"
+_GROUPED = r"^\s*[-+]?(?:[0-9]{1,3}|[1-9][0-9]{0,2}(?:\.[0-9]{3})+)\s*$"
+_MONEY = r"(?:[$\u20ac\u00a3\u00a5]|EUR|USD|CHF|GBP|PLN|SEK|NOK|DKK|JPY|kr|z\u0142|Fr\.?)"
 _LIKE_NUMBER = re.compile(
-    r"\s*[-+]?[0-9]+(?:[.' \u00a0][0-9]{3})*,[0-9]+\s*%?\s*"
+    rf"\s*{_MONEY}\s*[-+]?[0-9][0-9.,' \u00a0]*|\s*[-+]?[0-9][0-9.,' \u00a0]*{_MONEY}\s*"
+    r"|\s*[-+]?[0-9]+(?:[.' \u00a0][0-9]{3})*,[0-9]+\s*%?\s*"
     r"|\s*[-+]?[0-9]{1,3}(?:[' \u00a0,][0-9]{3})+(?:[.,][0-9]+)?\s*%?\s*"
     r"|\s*[-+]?[0-9]+(?:[.,][0-9]+)?\s*%\s*"
 )
@@ -46,20 +54,29 @@ class CellTypes:
     """What columns are: their ``types``, the ``decimal`` mark (None: no cell has one).
 
     ``formats`` are those of dates, as strptime knows them; ``refused`` says why a column cannot be
-    used as it is.
+    used as it is; ``zeros`` are columns of numbers that begin with zeros.
     """
 
     types: Mapping[str, pa.DataType]
     decimal: str | None
     formats: list[str] = field(default_factory=list)
     refused: Mapping[str, str] = field(default_factory=dict)
+    zeros: Sequence[str] = ()
 
 
-def types_of_cells(cells: Mapping[str, pa.ChunkedArray], decimal: str | None) -> CellTypes:
-    """Return the types of columns; ``decimal`` is the decimal mark if it is declared."""
+def types_of_cells(
+    cells: Mapping[str, pa.ChunkedArray], decimal: str | None, *, commas_between: bool = True
+) -> CellTypes:
+    """Return the types of columns; ``decimal`` is the decimal mark if it is declared.
+
+    Where no ``commas_between`` columns suggest points, numbers that may be thousands are refused.
+    """
     point = {name: _type_of(column, decimal or ".") for name, column in cells.items()}
     types, refused = dict(point), dict[str, str]()
     if decimal is None:
+        if not commas_between:
+            unclear = [n for n, t in point.items() if _may_be_thousands(cells[n], t)]
+            refused |= dict.fromkeys(unclear, _THOUSANDS)
         decimal, with_commas = _decimal_mark(cells, point)
         if decimal == ",":
             types |= dict.fromkeys(with_commas, pa.float64())
@@ -79,7 +96,9 @@ def types_of_cells(cells: Mapping[str, pa.ChunkedArray], decimal: str | None) ->
     if all(any(form.startswith(first) for form in formats) for first in (_DAY_FIRST, _MONTH_FIRST)):
         dated = [n for n, kind in types.items() if kind == pa.timestamp("s")]
         refused |= dict.fromkeys(dated, _AMBIGUOUS)
-    return CellTypes(types, decimal, list(formats), refused)
+    whole = [name for name, kind in types.items() if pa.types.is_integer(kind)]
+    zeros = [name for name in whole if _some_match(cells[name], _ZEROS)]
+    return CellTypes(types, decimal, list(formats), refused, zeros)
 
 
 def _decimal_mark(
@@ -92,6 +111,18 @@ def _decimal_mark(
     if any(_holds(cells[name], ".") for name in numbers):
         return ".", with_commas
     return ("," if with_commas else None), with_commas
+
+
+def _may_be_thousands(cells: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    """Say whether every number is whole, or has three digits behind each point, no zero first."""
+    if not pa.types.is_floating(kind):
+        return False
+    words = pc.unique(cells.drop_null())
+    return bool(pc.all(pc.match_substring_regex(words, _GROUPED)).as_py())
+
+
+def _some_match(cells: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(cells, pattern)).as_py())
 
 
 def _holds(cells: pa.ChunkedArray, sign: str) -> bool:

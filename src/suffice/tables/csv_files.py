@@ -47,7 +47,8 @@ class CsvFiles:
     An empty cell is missing, a quoted empty text is not. Elsewhere words such as NA and null are
     missing too, but a column that is declared to be text holds them as they are: they may be a
     class. A cell there that is no UTF-8 is read as Latin-1, each on its own. In a table of one
-    column an empty line is a missing value. ``refused`` says why a column cannot be used.
+    column an empty line is a missing value. ``refused`` says why a column cannot be used, ``zeros``
+    are columns of numbers that begin with zeros.
     """
 
     def __init__(self, path: Path, declared: Mapping[str, pa.DataType], given: Dialect) -> None:
@@ -60,9 +61,11 @@ class CsvFiles:
         self._apart = {n for n in names if pa.types.is_string(declared.get(n, pa.null()))}
         self._formats: list[str] = []
         cells = self._first_cells([name for name in names if name not in declared])
-        inferred = types_of_cells(cells, self.dialect.decimal)
+        commas = self.dialect.delimiter == ","
+        inferred = types_of_cells(cells, self.dialect.decimal, commas_between=commas)
         self.dialect = replace(self.dialect, decimal=inferred.decimal)
         self._formats, self.refused = inferred.formats, inferred.refused
+        self.zeros = inferred.zeros
         types = {**inferred.types, **declared}
         self.schema = pa.schema([(name, types[name]) for name in names])
 
@@ -116,7 +119,10 @@ class CsvFiles:
         for file in self._files:
             with open_stream(file, self.dialect.encoding) as stream:
                 yield from pa.csv.open_csv(
-                    stream, pa.csv.ReadOptions(block_size=block), lines, cells
+                    stream,
+                    pa.csv.ReadOptions(block_size=block, skip_rows=self.dialect.above),
+                    lines,
+                    cells,
                 )
 
     def _first_cells(self, names: list[str]) -> dict[str, pa.ChunkedArray]:
@@ -134,7 +140,7 @@ class CsvFiles:
             columns[name] = _as_text_column(column)
         is_plain = all(pa.types.is_string(column.type) for column in columns.values())
         if not is_plain and self.dialect.encoding is None:
-            self.dialect = replace(self.dialect, encoding="latin-1")
+            self.dialect = replace(self.dialect, encoding="latin-1", guessed=True)
             return self._first_cells(names)
         return columns
 

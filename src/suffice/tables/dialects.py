@@ -30,8 +30,10 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_BOTH_WAYS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 # What is called Latin-1 is nearly always Windows' larger set; the web's standard reads it so too.
 _LATIN = "cp1252"
+_SIGN_LINE = re.compile(r'"?sep=(.)"?')
 _NUMBER = re.compile(r"\s*[-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?\s*")
 _DECIMAL = re.compile(r"\s*[-+]?[0-9]+[.,][0-9]+(?:[eE][-+]?[0-9]+)?\s*")
 
@@ -41,13 +43,17 @@ class Dialect:
     """What is declared, or was found, of how a CSV file is written; None is not known.
 
     ``delimiter`` stands between columns (a character, or "tab"), ``decimal`` is the decimal mark,
-    ``encoding`` a name that Python knows, ``quote`` stands around cells.
+    ``encoding`` a name that Python knows, ``guessed`` if all that is known is that it is not UTF-8.
+    ``quote`` stands around cells, ``above`` is the number of lines above the names: spreadsheets
+    write ``sep=;``.
     """
 
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
     quote: str = '"'
+    guessed: bool = False
+    above: int = 0
 
     def __post_init__(self) -> None:
         sign = _WORDS.get(self.delimiter or "", self.delimiter)
@@ -63,18 +69,32 @@ class Dialect:
         sign = self.delimiter or ","
         encoding = "latin-1" if self.encoding == _LATIN else self.encoding or "utf-8"
         facts = [_SIGNS.get(sign, f"{sign!r} between columns"), _DECIMALS.get(self.decimal or "")]
-        return ", ".join([*filter(None, facts), encoding])
+        return ", ".join([*filter(None, facts), encoding + " (guessed)" * self.guessed])
 
 
 def _codec(name: str) -> str:
+    """Return the name of an encoding in which no cell reaches into the next one."""
     try:
         codec = codecs.lookup(name).name
-        "".encode(codec)
-    except (LookupError, TypeError):
+        fits = codec.startswith(("utf-16", "utf-32")) or _keeps_cells_apart(codec, ",")
+    except (LookupError, TypeError, ValueError):
+        fits = False
+    if not fits:
         raise ParameterError(
-            f"there is no encoding {name!r}; try utf-8, latin-1, utf-16."
+            f"tables are not read in the encoding {name!r}; save it as UTF-8, or say which it is:"
+            " latin-1, cp1250, utf-16, shift_jis and the like."
         ) from None
     return _LATIN if codec == "iso8859-1" else "utf-8" if codec == "utf-8-sig" else codec
+
+
+def _keeps_cells_apart(codec: str, sign: str) -> bool:
+    """Say whether ASCII means itself, and whatever comes before the sign leaves it alone."""
+    if any(bytes([byte]).decode(codec, "replace") != chr(byte) for byte in range(128)):
+        return False
+    if b"\\u002c".decode(codec, "replace") != "\\u002c":  # a sign that is spelt out
+        return False
+    ends = [bytes([byte]) + sign.encode() + b"\n" for byte in range(128, 256)]
+    return all(end.decode(codec, "replace").endswith(sign + "\n") for end in ends)
 
 
 def without_packing(name: str) -> str:
@@ -84,12 +104,26 @@ def without_packing(name: str) -> str:
 
 
 def open_stream(path: Path, encoding: str | None) -> pa.NativeFile:
-    """Return the bytes of a file, unpacked, as UTF-8."""
+    """Return the bytes of a file, unpacked, as UTF-8, with lines that end in LF.
+
+    Of a CR LF in quotes Arrow loses half where a block ends between the two, and the lengths of
+    private cells move the ends of blocks. So there is none, in cells either.
+    """
     raw = pa.input_stream(str(path), compression="detect")
-    if encoding in {None, "utf-8"}:
-        return raw
-    decoder = codecs.getincrementaldecoder(encoding or "")(errors="replace")
-    return pa.TransformInputStream(raw, lambda part: decoder.decode(bytes(part)).encode())
+    plain = encoding in {None, "utf-8"}
+    decoder = None if plain else codecs.getincrementaldecoder(encoding or "")(errors="replace")
+    held = b""
+
+    def convert(part: bytes) -> bytes:
+        nonlocal held
+        data = held + (bytes(part) if decoder is None else decoder.decode(bytes(part)).encode())
+        whole = data.rstrip(b"\r")
+        data, held = whole, data[len(whole) :]
+        while b"\r\n" in data:  # again: the LF may stand behind several
+            data = data.replace(b"\r\n", b"\n")
+        return data
+
+    return pa.TransformInputStream(raw, convert)
 
 
 def read_header(path: Path, given: Dialect) -> tuple[list[str], Dialect]:
@@ -100,10 +134,21 @@ def read_header(path: Path, given: Dialect) -> tuple[list[str], Dialect]:
     with pa.input_stream(str(path), compression="detect") as stream:
         start = stream.read(_LONGEST_HEADER)
     encoding = given.encoding or _encoding_of(start)
-    line = _first_line(start, encoding)
+    if encoding in {"utf-16", "utf-32"} and not start.startswith(_BOTH_WAYS):
+        encoding += "-le"  # as most programs write it where there is no mark
+    line, above = _first_line(start, encoding), 0
+    stated = _SIGN_LINE.fullmatch(line)
+    if stated:
+        line, above = _first_line(start, encoding, after=1), 1
+        given = replace(given, delimiter=given.delimiter or stated[1])
     quote = "'" if re.match(r"\s*'[^',;\t|]*'\s*[,;\t|]", line) else '"'
     sign = given.delimiter or _delimiter_of(line, path, quote)
-    found = replace(given, delimiter=sign, encoding=encoding, quote=quote)
+    guessed = encoding == _LATIN and given.encoding is None
+    if encoding and not encoding.startswith("utf-") and not _keeps_cells_apart(encoding, sign):
+        raise TableError(f"{path}: in {encoding} that sign cannot stand between columns.")
+    found = replace(
+        given, delimiter=sign, encoding=encoding, quote=quote, guessed=guessed, above=above
+    )
     rows = csv.reader(io.StringIO(line, newline=""), delimiter=sign, quotechar=quote)
     names = next(rows, [])
     _check_names(names, path)
@@ -115,7 +160,7 @@ def _encoding_of(start: bytes) -> str | None:
     for mark, encoding in _MARKS:
         if start.startswith(mark):
             return encoding
-    line = start.split(b"\n", 1)[0]
+    line = re.split(rb"[\r\n]", start, maxsplit=1)[0]
     if b"\0" in line:  # every other byte of plain letters
         return "utf-16-le" if line.index(b"\0") % 2 else "utf-16-be"
     try:
@@ -124,18 +169,25 @@ def _encoding_of(start: bytes) -> str | None:
         return _LATIN
 
 
-def _first_line(start: bytes, encoding: str | None) -> str:
-    """Return the first line; a name in quotes may hold a line's end."""
+def _first_line(start: bytes, encoding: str | None, after: int = 0) -> str:
+    """Return the first line, or one ``after`` others; a name in quotes may hold a line's end."""
     decoder = codecs.getincrementaldecoder(encoding or "utf-8")(errors="replace")
     text = decoder.decode(start).removeprefix("\ufeff")
-    end = 0
-    while True:
-        end = text.find("\n", end) + 1
-        if not end:
-            ended = text.find("\r")  # as old spreadsheets end lines
-            return text if ended < 0 else text[:ended]
-        if text.count('"', 0, end) % 2 == 0:
-            return text[:end].rstrip("\r\n")
+    for _ in range(after):
+        text = re.split(r"\r\n|\r|\n", text, maxsplit=1)[-1]
+    return text[: _end_of_line(text)]
+
+
+def _end_of_line(text: str) -> int:
+    """Return where the first line ends; a quote opens a name at its beginning alone."""
+    inside, fresh = False, True
+    for place, sign in enumerate(text):
+        if sign in "\r\n" and not inside:
+            return place
+        if sign == '"' and (inside or fresh):
+            inside = not inside
+        fresh = sign in _SIGNS
+    return len(text)
 
 
 def _delimiter_of(line: str, path: Path, quote: str) -> str:
@@ -165,6 +217,6 @@ def _check_names(names: list[str], path: Path) -> None:
         trouble = "its first line holds numbers; put a line above it that names the columns"
     elif twice:
         named = f"{twice[0]!r}" if twice[0].strip() else "a column without a name"
-        trouble = f"its first line has {named} more than once"
+        trouble = f"its first line has {named} more than once; rename all but one of them"
     if trouble is not None:
         raise TableError(f"{path} is not a readable table: {trouble}.")

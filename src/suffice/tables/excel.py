@@ -40,7 +40,8 @@ def excel_columns(path: Path) -> dict[str, list[Any]]:
             if not all(map(is_blank, cells[len(names) :])):
                 raise TableError(
                     f"{path}: cells stand right of the last column that has a name. Name every"
-                    " column in the first row, each in a cell of its own, or empty these cells."
+                    " column in the first row, each in a cell of its own (delete a title above the"
+                    " names), or empty these cells."
                 )
             cells += [None] * (len(names) - len(cells))
             for column, cell in zip(columns, cells, strict=False):

@@ -16,6 +16,7 @@ import pyarrow.fs
 
 from suffice.errors import StorageError, TableError
 from suffice.notes import note
+from suffice.plain_text import listed
 from suffice.tables import batching
 from suffice.tables.batching import equal_batches, read_ahead
 from suffice.tables.columns import position_of
@@ -44,10 +45,11 @@ _FORMATS = {
     ".ipc": "feather", ".xlsx": "sheet", ".sav": "sheet", **dict.fromkeys(ENDINGS, "csv"),
 }  # fmt: skip
 _CSV_TROUBLE = (
-    "some line has more or fewer cells than the first, or a column holds something else than its"
-    " first rows, or than what is declared of it (write integers among decimals with a point,"
-    " declare the categories of a column of texts, or write the table as Parquet), or it is not in"
-    " the encoding that it was read in (--encoding)"
+    "some line has more or fewer cells than the first (a title or comment above the names must go),"
+    " or a column holds something else than its first rows, or than what is declared of it (say"
+    " --decimal , if decimals have commas; write integers among decimals with a point; declare the"
+    " categories of a column of texts; or write the table as Parquet), or it is not in the encoding"
+    " that it was read in (--encoding)"
 )
 _ONE_STREAM = "a {} file is read from its beginning to its end; save the table as Parquet."
 
@@ -159,6 +161,9 @@ class Files:
                 self._csv = CsvFiles(_on_disk(self.path), declared, stored.dialect)
                 self.schema, self._refused = self._csv.schema, self._csv.refused
                 note(f"{self.path} is read as: {self._csv.dialect}.")
+                if self._csv.zeros:
+                    some = listed(self._csv.zeros)
+                    note(f"read as numbers, though some begin with zeros, as codes do: {some}.")
             else:
                 self._dataset = _opened(self.path, self.format)
                 self.schema = plain_schema(self._dataset.schema, self._texts)

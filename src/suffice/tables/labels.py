@@ -49,6 +49,8 @@ def check_classes(classes: Sequence[Any]) -> Classes:
         raise ParameterError(
             "classes must be all text or all integers (or False, True), below 2^53 in size."
         )
+    if any(isinstance(v, str) and not v.strip() for v in values):
+        raise ParameterError("a class must not be blank: nobody could tell it from no label.")
     if len(set(map(canonical_class, values))) < len(values):
         raise ParameterError(
             "two of the classes are one: 1, 1.0 and true are the same label. List it once."
@@ -73,7 +75,7 @@ def canonical_class(value: object) -> str:
         return str(int(value))
     if isinstance(value, float | np.floating):
         return str(int(value)) if float(value).is_integer() else repr(float(value))
-    spelled = str(value).strip()
+    spelled = str(value).strip().replace("\r\n", "\n")  # as lines end in every file that is read
     whole = _WHOLE.fullmatch(spelled)
     return str(int(whole[1])) if whole else _TRUTH.get(spelled.lower(), spelled)
 
@@ -100,7 +102,8 @@ class StrangeLabelsError(TableError):
     def __init__(self, strange: int, rows: int, classes: Classes, advice: str = "") -> None:
         super().__init__(
             f"{strange} of {rows} labels are missing or not in the class list ({_shown(classes)})."
-            " Correct these cells, or list all classes with --classes (Python: classes=...)."
+            " Correct these cells (upper and lower case count), or list all classes with --classes"
+            " (Python: classes=...)."
             f"{advice}"
         )
         self.strange, self.rows, self.classes = strange, rows, classes
@@ -125,8 +128,8 @@ def label_texts(labels: Iterable[Any]) -> list[str | None]:
 
 
 def _text(label: object) -> str | None:
-    if not isinstance(label, str | bool | int | float | np.generic):
-        return None
+    if not isinstance(label, str | bool | int | float | np.generic) or label != label:  # noqa: PLR0124
+        return None  # nor is what is no number
     spelled = canonical_class(label)
     try:
         spelled.encode()
@@ -138,8 +141,7 @@ def _text(label: object) -> str | None:
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type that `plain_texts` gives to a column of this type."""
     if pa.types.is_dictionary(kind):
-        value = plain_type(kind.value_type)
-        return value if _is_text(value) else pa.dictionary(pa.int32(), value)
+        return plain_type(kind.value_type)
     if pa.types.is_string_view(kind):
         return pa.large_string()
     return kind
@@ -152,8 +154,6 @@ def plain_texts(column: pa.Array) -> pa.Array:
     that is longer than any class is missing.
     """
     kind = plain_type(column.type)
-    if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), column.dictionary)
     if pa.types.is_dictionary(column.type):
         return plain_texts(column.dictionary).take(column.indices)
     return texts_of(column.cast(kind), kind) if _is_text(kind) else column

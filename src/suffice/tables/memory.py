@@ -50,6 +50,7 @@ def names_in_memory(data: Any) -> list[str]:
 def _converted(data: Any, texts: Sequence[str]) -> Table:
     """Return a table over a frame of another library, or over what numpy makes a matrix of."""
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
+        data = _with_named_columns(data)
         table = _as_table(_with_texts(data, texts))
         return MemoryTable(table.select(feature_names(table.schema)), texts)
     try:
@@ -66,12 +67,12 @@ class MemoryTable:
     stays = _IN_MEMORY
 
     def __init__(self, table: pa.Table, texts: Collection[str | None] = ()) -> None:
-        self._table = _plain_table(table, texts).unify_dictionaries()
+        self._table = _plain_table(table, texts)
         self.schema = self._table.schema
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, in batches of one size until the last."""
-        chosen = self._table.select(list(columns))
+        chosen = self._table.select(list(columns)).unify_dictionaries()
         size = batching.BATCH_ROWS
         return equal_batches(chosen.to_batches(max_chunksize=size), size)
 
@@ -167,6 +168,16 @@ class _OneStream:
 def in_memory(table: Table) -> bool:
     """Say whether all rows of a table are in the memory of this process already."""
     return all(part.stays == _IN_MEMORY for part in table.parts())
+
+
+def _with_named_columns(data: Any) -> Any:
+    """Return a pandas table whose columns are named by texts, each by its own."""
+    if not hasattr(data, "set_axis"):
+        return data
+    names = [str(name) for name in data.columns]
+    if len(set(names)) < len(names):
+        raise TableError("two columns of the table have one name; rename one of them.")
+    return data if names == list(data.columns) else data.set_axis(names, axis=1)
 
 
 def _with_texts(data: Any, names: Sequence[str]) -> Any:

@@ -17,6 +17,7 @@ from suffice.errors import StorageError, TableError
 __all__ = ["Place", "names_at", "place_of", "shown_address"]
 
 _SCHEME = "://"
+_DATABASES = {"postgresql", "postgres", "sqlite", "duckdb"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ def place_of(data: str | Path) -> Path | Place:
     if isinstance(data, Path) or _SCHEME not in data:
         return Path(data)
     address = shown_address(data)
+    if data.partition(_SCHEME)[0].lower() in _DATABASES:
+        raise TableError(f'{address} is a database: say which rows, with --query "select ...".')
     try:
         filesystem, path = pa.fs.FileSystem.from_uri(data)
     except (pa.ArrowException, ValueError, ImportError):  # their messages quote the whole address

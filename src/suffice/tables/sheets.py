@@ -26,10 +26,10 @@ def read_sheet(path: Path, texts: Collection[str], numbers: Collection[str]) -> 
     values, dates, and otherwise texts. A row counts if it, or one below it, has a cell that is not
     blank in a public column; if no column is public, all rows count.
 
-    In a file of SPSS (.sav) the metadata alone decide, never a cell. A nominal column with value
-    labels becomes texts by these, as does one of ``texts`` with value labels, whatever its measure;
-    a code without a label is the text of its number. Dates are read by the format of their column.
-    Values that are declared as missing are missing.
+    In a file of SPSS (.sav) the metadata alone decide, never a cell. A column with value labels
+    becomes texts by these unless its measure is ordinal or scale; one of ``texts`` does whatever
+    its measure; a code without a label is the text of its number. Dates are read by the format of
+    their column. Values that are declared as missing are missing.
 
     Parameters
     ----------

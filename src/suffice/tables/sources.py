@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from suffice.errors import TableError
@@ -21,9 +22,11 @@ from suffice.tables.databases import Query, QueryTable
 from suffice.tables.files import Files, Sheet, TableFile
 from suffice.tables.memory import names_in_memory, table_in_memory
 from suffice.tables.order import is_ordered, order_columns
+from suffice.tables.selected import SelectedRows
 from suffice.tables.table import Part, Table, sizes_of
 
 __all__ = [
+    "Picked",
     "Without",
     "column_names",
     "concatenated",
@@ -54,6 +57,14 @@ class Without:
     def order_by(self) -> tuple[str, ...]:
         """The columns that order the rows of a query."""
         return order_columns(self.data)
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """A table in any form, of which ``mask`` picks rows, one truth value for each in order."""
+
+    data: Any
+    mask: np.ndarray
 
 
 class _WithoutColumns:
@@ -115,6 +126,8 @@ def column_names(data: Any) -> list[str]:
     """Return the names of a table's columns; of a CSV file nothing but its first line is read."""
     if isinstance(data, Without):
         return [name for name in column_names(data.data) if name not in data.dropped]
+    if isinstance(data, Picked):
+        return column_names(data.data)
     stored = TableFile(data) if isinstance(data, str | Path) else data
     named = isinstance(stored, TableFile | Query | QueryTable)
     names = stored.names() if named else names_in_memory(data)
@@ -133,6 +146,8 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
         given = data if isinstance(data, Without) else data.given
         unseen = [*texts, *given.dropped]  # what is left out is not looked at either
         return _WithoutColumns(open_table(given.data, text=unseen, numbers=figures), given)
+    if isinstance(data, Picked):
+        return SelectedRows(open_table(data.data, text=texts, numbers=figures), data.mask)
     if isinstance(data, str | Path):
         data = TableFile(data)
     if isinstance(data, _STORED):

@@ -67,7 +67,7 @@ def spss_columns(path: Path) -> dict[str, SpssColumn]:
         columns[name] = SpssColumn(
             [_cell(cell, kind, encoding) for cell in column],
             {_stripped(code): word for code, word in _words(about, name).items()},
-            about.variable_measure.get(name) == "nominal",
+            about.variable_measure.get(name) in {"nominal", "unknown", None},
             kind,
         )
     return columns

@@ -25,10 +25,15 @@ from suffice.release.artifact import RowSet
 from suffice.tables.columns import feature_names, is_categorical, resolve_roles
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.rowhash import hash_rows
-from suffice.tables.sources import open_declared, open_table
+from suffice.tables.sources import open_columns, open_declared, open_table
 from suffice.tables.table import Table
 
-__all__ = ["VOTE", "AgreedRows", "AuxiliaryRows"]
+__all__ = ["FITTED_ON_ROWS", "VOTE", "AgreedRows", "AuxiliaryRows"]
+
+FITTED_ON_ROWS = (
+    "the pipeline was fitted on the auxiliary rows, which shows them: give one that was declared or"
+    " fitted on public rows (pipeline=..., --pipeline-from FILE)."
+)
 
 VOTE = 2**8  # what one vote weighs; shares of a vote are multiples of 1/VOTE
 # |sum_i w_i x_i| of one party stays below 2^40: floats hold it exactly in any order of summation,
@@ -67,7 +72,7 @@ class AuxiliaryRows:
         mapped = Preprocessing(**settings)
         if mapped.clip is None and mapped.pipeline is None:
             mapped = replace(mapped, clip=_CLIP)
-        table, named = _typed(data, mapped.pipeline), features is not None
+        table, named = _typed(data, mapped.pipeline, features), features is not None
         public = mapped.read_public(table, None, features, Computing(), named=named)
         names = public.roles.features
         blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
@@ -128,7 +133,7 @@ class AuxiliaryRows:
 
     def transform(self, data: Any) -> np.ndarray:
         """Return other rows in the same coordinates, to train local classifiers on."""
-        table = _typed(data, self.pipeline)
+        table = _typed(data, self.pipeline, None)
         names = tuple(column.name for column in self.pipeline.columns)
         resolve_roles(table.schema, features=names)
         blocks = [self.pipeline.transform(b, unknown=Counter()) for b in table.batches(names)]
@@ -171,10 +176,12 @@ class AuxiliaryRows:
         return np.column_stack(columns)
 
 
-def _typed(data: Any, pipeline: Pipeline | None) -> Table:
+def _typed(data: Any, pipeline: Pipeline | None, features: Sequence[str] | None) -> Table:
     """Return a table whose columns have the types that a pipeline declares; others are texts."""
-    if pipeline is None:
+    if pipeline is None and features is None:
         return open_table(data)
+    if pipeline is None:
+        return open_columns(data, features or (), label=None)
     numbers = [column.name for column in pipeline.columns if _holds_numbers(column)]
     return open_declared(data, numbers=numbers)
 

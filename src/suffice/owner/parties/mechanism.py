@@ -16,7 +16,7 @@ from suffice.options import (
     privacy_option,
 )
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, make_release
-from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.auxiliary import FITTED_ON_ROWS, AuxiliaryRows
 from suffice.owner.parties.enrolled import Enrolled, Rejection
 from suffice.owner.parties.gathering import Gathered, Gathering, Sent
 from suffice.owner.parties.plan import PartyPlan, PartyPlanner, plan_parties
@@ -175,6 +175,10 @@ class PrivateEnsemble(Mechanism[Round]):
                     " (private_auxiliary=True, --private-aux). Leave its name out."
                 )
             return
+        if source.preprocessing.pipeline is None and not isinstance(
+            source.auxiliary, AuxiliaryRows
+        ):  # before they are read: what is said of public rows must not be said of these
+            raise ParameterError(FITTED_ON_ROWS)
         if source.found_at is not None:
             raise ParameterError(
                 "the auxiliary rows are protected, so the release must not say where they are."

@@ -17,7 +17,7 @@ from suffice.errors import OptimisationError, ParameterError
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.operator.form import gradient_change
-from suffice.owner.parties.auxiliary import VOTE
+from suffice.owner.parties.auxiliary import FITTED_ON_ROWS, VOTE
 from suffice.owner.parties.contribution import parameter_radius, parameter_step
 from suffice.owner.parties.gathering import largest_parameters
 from suffice.owner.parties.noise import reach
@@ -73,10 +73,7 @@ class Distilled(_ReleasedModel):
         if not (math.isfinite(lam) and lam > 0):
             raise ParameterError("lam must be a positive number.")
         if private and public.auxiliary.fitted:
-            raise ParameterError(
-                "the pipeline was fitted on the auxiliary rows, which shows them: give one that was"
-                " declared or fitted on public rows (pipeline=..., --pipeline-from FILE)."
-            )
+            raise ParameterError(FITTED_ON_ROWS)
         super().__init__(public)
         self._majority, self._lam, self._private = majority, lam, private
         self.statistic = "votes" if majority else "operator"

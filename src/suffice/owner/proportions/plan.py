@@ -21,9 +21,9 @@ from suffice.owner.proportions.choosing import (
 from suffice.owner.proportions.noise import CountNoise
 from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Protection
-from suffice.tables.bags import read_bags
+from suffice.tables.bags import bag_columns, read_bags
 from suffice.tables.labels import check_classes
-from suffice.tables.sources import open_table, row_count
+from suffice.tables.sources import open_columns, open_declared, row_count
 
 __all__ = [
     "BAG_COLUMNS",
@@ -307,7 +307,7 @@ class SkewPlanner:
         """Return how skew trades against noise."""
         if len(self.epsilon) != 1:
             raise ParameterError("bags and proportions share one epsilon; give --epsilon once.")
-        total = row_count(open_table(self.table)) if self._has_table() else sum(self._sizes())
+        total = row_count(open_declared(self.table)) if self._has_table() else sum(self._sizes())
         return plan_skew(total, _class_count(self.classes), self.epsilon[0], self.delta)
 
     def _has_table(self) -> bool:
@@ -356,7 +356,7 @@ class ProportionPlanner(SkewPlanner):
             return self._sizes(), 1
         if not self.bags:
             raise ParameterError("say which column holds the bags: --bag COLUMN.")
-        bags = read_bags(open_table(self.table), self.bags)
+        bags = read_bags(open_columns(self.table, bag_columns(self.bags), label=None), self.bags)
         return bags.sizes.tolist(), bags.overlap
 
 

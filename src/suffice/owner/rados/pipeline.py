@@ -32,7 +32,7 @@ from suffice.tables.columns import Roles, is_categorical, resolve_roles
 from suffice.tables.missing_rule import Missing
 from suffice.tables.pipeline import Column, Pipeline
 from suffice.tables.provenance import DECLARED, PRIVATE_ROWS, Provenance, public_rows
-from suffice.tables.sources import column_names, open_declared, open_table
+from suffice.tables.sources import column_names, open_columns, open_declared, open_table
 from suffice.tables.table import Table
 
 __all__ = ["UNCLIPPED", "PrivateRows", "PrivateScaling"]
@@ -237,7 +237,10 @@ class PrivateScaling:
         if self.pipeline is not None:
             coded = [c.name for c in self.pipeline.columns if c.categories is not None]
         elif isinstance(wanted, str) and wanted == "rows":
-            return open_table(data, text=[label, *coded])
+            if features is None:
+                return open_table(data, text=[label, *coded])
+            shown = [name for name in features if name not in coded]
+            return open_table(open_columns(data, shown, label=label), text=coded)
         elif not isinstance(wanted, str) or wanted not in {"none", "declared"}:
             schema = self._public_table().schema
             coded += [n for n in schema.names if is_categorical(schema.field(n).type)]
