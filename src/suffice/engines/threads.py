@@ -18,7 +18,6 @@ from suffice.engines.engine import (
     runs_of,
 )
 from suffice.errors import ParameterError
-from suffice.tables.batching import on_one_core
 
 __all__ = ["Threads", "usable_cores"]
 
@@ -78,6 +77,8 @@ class Threads(Engine):
 
 def _folded_on_one_core(parts: Sequence[BatchPart], total: A, progress: Progress) -> A:
     """Fold all parts in this thread; files are read in it as well."""
+    from suffice.tables.batching import on_one_core  # whoever inspects a file needs no Arrow
+
     with on_one_core():
         return fold(chain.from_iterable(part.batches() for part in parts), total, progress)
 

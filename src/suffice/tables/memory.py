@@ -172,7 +172,7 @@ def in_memory(table: Table) -> bool:
 
 def _with_named_columns(data: Any) -> Any:
     """Return a pandas table whose columns are named by texts, each by its own."""
-    if not hasattr(data, "set_axis"):
+    if not hasattr(data, "set_axis") or not hasattr(data, "columns"):
         return data
     names = [str(name) for name in data.columns]
     if len(set(names)) < len(names):
