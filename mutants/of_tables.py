@@ -242,4 +242,20 @@ MUTANTS = (
         ("tables/test_databases.py::test_a_password_never_shows",),
         "Errors show the password of a database.",
     ),
+    Mutant(
+        "line-ends-in-cells-kept",
+        "tables/dialects.py",
+        'while b"\\r\\n" in data:',
+        "while False:",
+        ("tables/test_dialects.py::test_no_label_cuts_a_line_end_in_a_public_cell",),
+        "The lengths of labels decide how a public cell with a line's end is read.",
+    ),
+    Mutant(
+        "a-blank-class",
+        "tables/labels.py",
+        "if any(isinstance(v, str) and not v.strip() for v in values):",
+        "if False:",
+        ("tables/test_labels.py::test_a_blank_class_is_refused",),
+        "With rows skipped that have no label, which rows are left tells every label.",
+    ),
 )

@@ -253,3 +253,9 @@ def test_labels_outside_the_classes_can_count_as_none(kind):
         ([1.0, 0.0, 0.5, float("nan")], ("0", "1"), [1, 0, -1, -1]),
     ):
         assert label_codes(kind(labels), classes, outside="none").tolist() == codes
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\t"])
+def test_a_blank_class_is_refused(blank):
+    with pytest.raises(ParameterError, match="must not be blank"):
+        check_classes((blank, "ill"))
