@@ -2,6 +2,7 @@
 
 import gzip
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from suffice.errors import ParameterError, TableError
 from suffice.tables import csv_files
 from suffice.tables.cell_types import looks_like_numbers, types_of_cells
+from suffice.tables.databases import Query
 from suffice.tables.dialects import Dialect, read_header
 from suffice.tables.files import TableFile
-from suffice.tables.sources import column_names, open_declared, open_table
+from suffice.tables.order import is_ordered, order_columns
+from suffice.tables.sources import Picked, Without, column_names, open_declared, open_table
 
 
 def header(folder, line, name="t.csv", encoding="utf-8", **given_words):
@@ -275,3 +278,12 @@ def test_numbers_in_forms_that_are_not_read_are_known_by_their_looks(text):
 @pytest.mark.parametrize("text", ["401.9", "12", "10-19", "a", "03.04.71", "V45,1", ""])
 def test_codes_and_words_are_no_numbers(text):
     assert not looks_like_numbers(text)
+
+
+def test_what_is_left_of_a_query_has_the_order_of_the_query():
+    query = Query("sqlite:///t.db", "select * from t", ("id",))
+    for part in (Without(query, ("a",)), Picked(query, np.array([True]))):
+        assert is_ordered(part)
+        assert order_columns(part) == ("id",)
+    unordered = Query("sqlite:///t.db", "select * from t")
+    assert not is_ordered(Picked(Without(unordered, ("a",)), np.array([True])))

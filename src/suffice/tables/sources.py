@@ -42,11 +42,10 @@ _STORED = (TableFile, Files, Sheet, Query, QueryTable)
 
 
 @dataclass(frozen=True)
-class Without:
-    """A table in any form, without the columns ``dropped``: each of them must be there."""
+class _PartOfTable:
+    """Some columns or rows of a table in any form; they are in the order that it has."""
 
     data: Any
-    dropped: tuple[str, ...]
 
     @property
     def ordered(self) -> bool:
@@ -59,11 +58,17 @@ class Without:
         return order_columns(self.data)
 
 
+@dataclass(frozen=True)
+class Without(_PartOfTable):
+    """A table in any form, without the columns ``dropped``: each of them must be there."""
+
+    dropped: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
-class Picked:
+class Picked(_PartOfTable):
     """A table in any form, of which ``mask`` picks rows, one truth value for each in order."""
 
-    data: Any
     mask: np.ndarray
 
 
