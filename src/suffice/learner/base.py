@@ -31,10 +31,16 @@ FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
 _UNNAMED = "FactoredClassifier"  # whose model it is where a file of an older version does not say
 
 
-def plain_pipeline(table: Table, names: Sequence[str], **options: float) -> Pipeline:
-    """Return the pipeline of plain rows, as an owner with these options would fit it.
+def plain_pipeline(
+    table: Table,
+    names: Sequence[str],
+    *,
+    clip: float | None = None,
+    intercept: float | None = None,
+) -> Pipeline:
+    """Return the pipeline of exact rows, as an owner with these options would fit it.
 
-    Whether these rows are public is the caller's to know: its origin stays unknown.
+    The caller knows whether these rows are public: the pipeline's origin stays unknown.
     """
     schema = pa.schema([table.schema.field(name) for name in names])
     summary = fold(table.batches(names), PublicSummary(schema)).result()
@@ -44,7 +50,9 @@ def plain_pipeline(table: Table, names: Sequence[str], **options: float) -> Pipe
             f"{len(lacking)} of {len(names)} columns have missing values, {lacking[0]!r} among"
             " them; fill these, or leave out columns or rows."
         )
-    return fit_pipeline(summary, names, categories={}, missing="error", **options)
+    return fit_pipeline(
+        summary, names, categories={}, missing="error", clip=clip, intercept=intercept
+    )
 
 
 class Learner(OwnErrors):
@@ -88,7 +96,7 @@ class Learner(OwnErrors):
         return vars(self)[name]
 
 
-class LinearModel(ClassifierMixin, Learner):
+class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
     """Computes scores <theta, x> of rows mapped by ``pipeline_``, and the class they mean.
 
     ``coef_`` is (d,) for two classes, positive scores meaning the second, else (d, K).

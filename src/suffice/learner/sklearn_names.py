@@ -4,8 +4,10 @@ Nothing else of the package imports a name of scikit-learn that begins with an u
 module that does.
 """
 
-from sklearn.base import BaseEstimator
-from sklearn.base import _fit_context as fit_context
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils._param_validation import InvalidParameterError as _Refused
 
@@ -21,11 +23,22 @@ __all__ = [
 ]
 
 
-class InvalidParameterError(ParameterError, _Refused):
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
+    """Return scikit-learn's decorator of ``fit``, which checks parameters, with its type."""
+    decorate: Callable[[Method], Method] = _fit_context(
+        prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
+    return decorate
+
+
+class InvalidParameterError(ParameterError, _Refused):  # type: ignore[misc]  # sklearn is untyped
     """A parameter of an estimator is outside its domain: ours, and scikit-learn's own."""
 
 
-class OwnErrors(BaseEstimator):
+class OwnErrors(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Checks parameters as scikit-learn does, and raises errors of this library."""
 
     def _validate_params(self) -> None:

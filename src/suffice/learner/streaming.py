@@ -65,7 +65,9 @@ def joined(blocks: Sequence[Block], weights: np.ndarray) -> tuple[Block, np.ndar
     Rows that stay in a table have their weights.
     """
     each = [weight / len(block) for weight, block in zip(weights, blocks, strict=True)]
-    if isinstance(blocks[0], StreamedRows):
-        return blocks[0].with_others(blocks[1:], each), None
-    rows = [np.full(len(block), weight) for weight, block in zip(each, blocks, strict=True)]
-    return np.concatenate(blocks), np.concatenate(rows)
+    streamed = [block for block in blocks if isinstance(block, StreamedRows)]
+    if streamed:
+        return streamed[0].with_others(streamed[1:], each), None
+    matrices = [block for block in blocks if isinstance(block, np.ndarray)]
+    row_weights = [np.full(len(block), weight) for weight, block in zip(each, blocks, strict=True)]
+    return np.concatenate(matrices), np.concatenate(row_weights)

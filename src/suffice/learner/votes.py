@@ -20,7 +20,7 @@ __all__ = ["VoteClassifier"]
 _LAM = 1e-4  # of the default estimator (Hamm et al. 2016, Section 6)
 
 
-class VoteClassifier(ClassifierMixin, Learner):
+class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn is untyped
     """Computes a classifier from a release of kind ``votes``: its noisy votes become labels.
 
     Parameters

@@ -98,19 +98,20 @@ class Evidence:
         if problem.loss is None:  # what all columns of M share is public, and was set right
             blocks = blocks - blocks.mean(axis=1, keepdims=True)
         if self.shrinkage is not None:
-            blocks = self._turned(blocks)
+            blocks = _in_pipeline(blocks, self.shrinkage)
         variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
         return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
 
-    def _turned(self, blocks: np.ndarray) -> np.ndarray:
-        """Return how the pipeline's coefficients follow the noise, of how white ones follow it.
 
-        The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
-        """
-        width, columns, _ = blocks.shape
-        parts = (self.shrinkage.kept * blocks.T).T.reshape(width, columns, width, columns)
-        turned = np.einsum("wkvc,dv->wkdc", parts, self.shrinkage.basis)
-        return turned.reshape(width, columns, -1)
+def _in_pipeline(blocks: np.ndarray, shrinkage: Shrinkage) -> np.ndarray:
+    """Return how the pipeline's coefficients follow the noise, from how white ones follow it.
+
+    The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
+    """
+    width, columns, _ = blocks.shape
+    parts = (shrinkage.kept * blocks.T).T.reshape(width, columns, width, columns)
+    rotated_blocks = np.einsum("wkvc,dv->wkdc", parts, shrinkage.basis)
+    return rotated_blocks.reshape(width, columns, -1)
 
 
 def _root(moment: np.ndarray) -> np.ndarray:

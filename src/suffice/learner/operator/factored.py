@@ -238,10 +238,10 @@ class FactoredClassifier(LinearModel):
         return choice.lam, choice.intercept_only
 
     def _solve(self, problem: FactoredProblem) -> Solution:
-        limits = {"tol": self.tol, "max_iter": int(self.max_iter)}
+        steps = int(self.max_iter)
         if not self.intercept_only_:
-            return problem.solve(self.lam_, **limits)
-        found = intercept_alone(problem).solve(self.lam_, **limits)
+            return problem.solve(self.lam_, tol=self.tol, max_iter=steps)
+        found = intercept_alone(problem).solve(self.lam_, tol=self.tol, max_iter=steps)
         full = np.zeros_like(problem.operator)
         full[-1:] = found.parameters
         return replace(found, parameters=full)

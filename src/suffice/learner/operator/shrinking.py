@@ -85,7 +85,7 @@ class Shrinkage:
         The margin of two classes has the noise of two columns.
         """
         columns = 1 if self.released.estimate.operator.ndim == 1 else 2
-        noise = columns * float(self.shrunk.estimate.noise.array.sum())
+        noise = columns * float(self.shrunk.estimate.noise.diagonal(len(self.kept)).sum())
         return max(weight * float(np.sqrt(noise / _MARGIN_NOISE)), _LEAST_LAM)
 
     @property

@@ -81,8 +81,11 @@ def boosted(
     """
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     judged = np.empty((0, rows.shape[1])) if examples is None else np.ascontiguousarray(examples)
-    named = isinstance(oracle, str)
-    rule, cap = (_ORACLES[oracle], 1.0) if named else (boosting.STRONGEST, float(oracle))
+    rule, cap = boosting.STRONGEST, 1.0
+    if isinstance(oracle, str):
+        rule = _ORACLES[oracle]
+    else:
+        cap = float(oracle)
     weights, table = np.empty(len(rows)), np.empty((int(rounds), _FIELDS))
     limits = (rule, cap, float(min_edge), 1.0 / kappa)
     done = boosting.boost(rows, judged, *limits, gentle, weights, table)

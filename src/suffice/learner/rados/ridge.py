@@ -11,7 +11,6 @@ from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.base import FIGURES, TwoClasses
 from suffice.learner.rados.moments import RadoMoments, moments_of
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
-from suffice.models.losses import LOSSES
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -94,7 +93,7 @@ class RadoRidge(TwoClasses):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class, (1 + score) / 2 where that is one."""
-        positive = LOSSES["square"].link(self.decision_function(X))
+        positive = np.clip((1 + self.decision_function(X)) / 2, 0, 1)  # the link of the square loss
         return np.column_stack([1 - positive, positive])
 
     def _details(self) -> dict[str, Any]:

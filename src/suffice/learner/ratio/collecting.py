@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from suffice.errors import TableError
 from suffice.learner.ratio.bags import KnownBags
 from suffice.learner.ratio.embeddings import (
     KERNELS,
@@ -77,7 +78,7 @@ class Collector:
         self.groups = int(np.clip(known.sizes.min() // _GROUP_ROWS, FOLDS, _GROUPS))
         self._counts = np.zeros(many * self.groups)
         self.keeper = RowKeeper(many, max(_MOST_ROWS // many, FOLDS), rng)
-        self.bandwidths = np.ones(1)
+        self.bandwidths: np.ndarray = np.ones(1)
         self.exact = features == "exact" or (features == "auto" and known.sizes.sum() <= _EXACT)
         self.sums: CellSums | None = None
 
@@ -110,9 +111,15 @@ class Collector:
         frequencies = kernel.draw(self._rng, (rows.shape[1], half))
         return FourierSums(frequencies, self.bandwidths, cells)
 
+    @property
+    def filled_sums(self) -> CellSums:
+        """The sums of the rows that were taken in."""
+        if self.sums is None:
+            raise TableError("the table has no rows.")
+        return self.sums
+
     def cell_grams(self) -> list[CellGram]:
         """Return the Gram of the cells for each bandwidth."""
-        assert self.sums is not None  # noqa: S101  # for the type checker: every bag has rows
-        powers = self.sums.powers()
-        grams = self.sums.grams()
+        powers = self.filled_sums.powers()
+        grams = self.filled_sums.grams()
         return [CellGram(gram, self._counts, powers, self.groups) for gram in grams]

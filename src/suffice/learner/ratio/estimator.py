@@ -183,7 +183,7 @@ class ClassRatio(Learner):
         )
         self._bound = ErrorBound.of(fitted.bag_gram, known, normed=self.kernel != "linear")
         self.condition_ = self._bound.condition
-        embedding = ByEmbedding(fitted, seen.sums, level)
+        embedding = ByEmbedding(fitted, seen.filled_sums, level)
         choice = choose_method(self.method, embedding, errors, seen.keeper, rng)
         if choice.mixed:
             trouble = (

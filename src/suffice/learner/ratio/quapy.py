@@ -14,14 +14,14 @@ try:
     from quapy.method.base import BaseQuantifier
 except ImportError:  # QuaPy asks for methods only; the base class is a courtesy to isinstance
 
-    class BaseQuantifier:  # type: ignore[no-redef]
+    class BaseQuantifier:  # type: ignore[no-redef]  # one of the two is there
         """Stands where QuaPy's own would."""
 
 
 __all__ = ["QuaPyClassRatio", "ae", "nkld", "rae"]
 
 
-class QuaPyClassRatio(ClassRatio, BaseQuantifier):
+class QuaPyClassRatio(ClassRatio, BaseQuantifier):  # type: ignore[misc]  # QuaPy is untyped
     """Computes class prevalences under QuaPy's names: ``fit(X, y)``, then ``predict(X)``.
 
     Not private: it learns from plain labels, the rows of each class a bag. Parameters are those of

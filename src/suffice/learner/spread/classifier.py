@@ -138,7 +138,6 @@ class SpreadClassifier(LinearModel):
     def _fit_likelihood(
         self, likelihood: SpreadLikelihood, records: Corrupted | None
     ) -> "SpreadClassifier":
-        limits = {"tol": self.tol, "max_iter": int(self.max_iter)}
         seed = check_random_state(self.random_state).randint(2**31)
         self.lam_ = (
             choose_lam(likelihood, max_iter=int(self.max_iter), seed=seed)
@@ -152,7 +151,7 @@ class SpreadClassifier(LinearModel):
             self.n_iter_ = 0
         else:
             self.coef_, self.gradient_norm_, self.n_iter_ = maximise(
-                likelihood, self.lam_, **limits
+                likelihood, self.lam_, tol=self.tol, max_iter=int(self.max_iter)
             )
         self.likelihood_ = -likelihood(self.coef_)[0]
         return self

@@ -14,7 +14,13 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from suffice.learner.spread.likelihood import SpreadLikelihood
-from suffice.learner.spread.posterior import Corrupted, coordinates, filtered, marginals_of
+from suffice.learner.spread.posterior import (
+    Corrupted,
+    Prior,
+    coordinates,
+    filtered,
+    marginals_of,
+)
 from suffice.release.spread import Flips
 
 __all__ = ["expectation_maximisation", "sampled_records"]
@@ -24,7 +30,7 @@ _STEPS = 20  # of the optimiser, per round
 
 
 def sampled_records(
-    records: Corrupted, prior: object, samples: int, rng: np.random.Generator
+    records: Corrupted, prior: Prior, samples: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return draws of the clean coordinates (samples, n, d + 1), the constant one last.
 

@@ -11,7 +11,6 @@ is consistent where independent columns (Barber 2020, Section 5) are not.
 
 import math
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
@@ -80,12 +79,12 @@ def joint_states(records: Corrupted, prior: Prior) -> JointStates | None:
         return None
     sizes = tuple(noise.states for noise in noises)
     seen = np.ravel_multi_index(tuple(np.asarray(c, dtype=np.int64) for c in records.cells), sizes)
-    channel = reduce(np.kron, [noise.matrix for noise in noises])
+    channel = _kronecker([noise.matrix for noise in noises])
     if learned:
         observed = np.bincount(seen, minlength=combinations) / records.count
         likely = maximum_likelihood(observed[None, :], channel)[0]
     else:
-        likely = reduce(np.kron, _marginals(records, prior))
+        likely = _kronecker(_marginals(records, prior))
     joint = channel * likely
     posterior = joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     return JointStates(_points(records, sizes), posterior, seen)
@@ -99,6 +98,14 @@ def _marginals(records: Corrupted, prior: Prior) -> list[np.ndarray]:
         given = None if isinstance(prior, str) else [np.asarray(prior[j])]
         found.append(marginals_of(cells, noise, prior, given)[0])
     return found
+
+
+def _kronecker(factors: list[np.ndarray]) -> np.ndarray:
+    """Return the Kronecker product of the factors, from left to right."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = np.kron(product, factor)
+    return product
 
 
 def _points(records: Corrupted, sizes: tuple[int, ...]) -> np.ndarray:

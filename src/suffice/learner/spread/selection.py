@@ -1,5 +1,7 @@
 """Fitting by the spread likelihood, and the penalty by its value on held-out corrupted records."""
 
+from typing import Protocol
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -7,7 +9,7 @@ from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.spread.likelihood import SpreadLikelihood
 from suffice.models.threads import one_blas_thread
 
-__all__ = ["choose_lam", "maximise"]
+__all__ = ["Objective", "choose_lam", "maximise"]
 
 _LAMS = 10.0 ** np.arange(-5.0, 1.01, 0.5)
 _FOLDS = 5
@@ -16,9 +18,20 @@ _RISES = 3
 _MOST_RECORDS = 20_000
 
 
+class Objective(Protocol):
+    """A function of the parameters that `maximise` makes small, such as `SpreadLikelihood`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the parameters."""
+
+    def __call__(self, theta: np.ndarray, lam: float) -> tuple[float, np.ndarray]:
+        """Return the value at ``theta``, penalty included, and its gradient."""
+
+
 @one_blas_thread()
 def maximise(
-    likelihood: SpreadLikelihood,
+    likelihood: Objective,
     lam: float,
     *,
     tol: float,

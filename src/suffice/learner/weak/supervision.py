@@ -26,8 +26,11 @@ __all__ = ["PlainLabels", "Released", "SoftVotes", "Supervision", "estimate_mean
 class Supervision(Protocol):
     """What is known about the labels of some rows."""
 
-    def estimate(self, rows: np.ndarray) -> OperatorEstimate:
-        """Return the mean operator of these rows, as well as it can be known."""
+    def estimate(self, rows: Any) -> OperatorEstimate:
+        """Return an estimate of the mean operator of these rows.
+
+        ``rows`` are a matrix; those of a release may also be `WeightedRows`.
+        """
         ...
 
 
