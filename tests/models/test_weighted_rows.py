@@ -33,7 +33,7 @@ def test_sums_are_what_they_say_row_by_row(weighted, rng):
     assert weighted.gram(weights) == pytest.approx(weighted.moment)
     assert weighted.combined(weights) == pytest.approx(weighted.mean)
     basis = rng.normal(size=(3, 2))
-    assert weighted.turned(basis).scores(np.ones(2)) == pytest.approx(rows @ basis @ np.ones(2))
+    assert weighted.in_basis(basis).scores(np.ones(2)) == pytest.approx(rows @ basis @ np.ones(2))
     assert np.array_equal(weighted.last().matrix, rows[:, -1:])
 
 
@@ -47,10 +47,10 @@ def test_the_sample_is_every_so_many_th_row(weighted, monkeypatch):
     assert weighted.sample is weighted
     monkeypatch.setattr(module, "_SAMPLE_CELLS", 40)
     assert sample_stride((50, 3)) == 3
-    small = MatrixRows(weighted.matrix, weighted.given).sample
+    small = MatrixRows(weighted.matrix, weighted.own_weights).sample
     assert np.array_equal(small.matrix, weighted.matrix[::3])
     assert small.weights == pytest.approx(weighted.weights[::3] / weighted.weights[::3].sum())
-    assert MatrixRows(weighted.matrix).sample.given is None
+    assert MatrixRows(weighted.matrix).sample.own_weights is None
 
 
 @pytest.mark.parametrize("penalty", ["l2", "l1", "elastic-net"])

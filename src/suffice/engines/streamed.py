@@ -183,7 +183,7 @@ class StreamedRows(WeightedRows):
         """Return sum_i v_i x_i x_i^T, in one pass."""
         return self._value_sums(values, squared=True)
 
-    def turned(self, basis: np.ndarray) -> "StreamedRows":
+    def in_basis(self, basis: np.ndarray) -> "StreamedRows":
         """Return the rows B^T x_i, which are turned anew in every pass."""
         whole = basis if self._basis is None else self._basis @ basis
         return StreamedRows(self._source, self._facts, self._owners, self._each, whole)

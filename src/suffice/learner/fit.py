@@ -67,10 +67,10 @@ class Learning:
         """Return the names of what was given (is not None) and means nothing to this kind."""
         if self.estimator is None:
             return []
-        known = _given(options)
-        used = self.options(known)
+        settings = _without_defaults(options)
+        used = self.options(settings)
         extra = [] if self.rows or rows is None else ["rows"]
-        return extra + [name for name in known if name not in used]
+        return extra + [name for name in settings if name not in used]
 
     def fit(self, releases: Sequence[Release], rows: Any, options: Options) -> Any:
         """Return the estimator, fitted to these releases and the rows that they need."""
@@ -78,14 +78,14 @@ class Learning:
             raise ParameterError(self.instead)
         if self.rows and rows is None:
             raise ParameterError("these releases belong to public rows: give them with --rows.")
-        known = _given(options)
-        passes = {name: known.pop(name) for name in PASSES if name in known}
-        learner = self.estimator(known)
-        given = (releases, rows) if self.rows else (releases,)
-        return learner.fit_release(*given, **passes)
+        settings = _without_defaults(options)
+        passes = {name: settings.pop(name) for name in PASSES if name in settings}
+        learner = self.estimator(settings)
+        inputs = (releases, rows) if self.rows else (releases,)
+        return learner.fit_release(*inputs, **passes)
 
 
-def _given(options: Options) -> dict[str, Any]:
+def _without_defaults(options: Options) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -25,7 +25,7 @@ from suffice.tables.table import Table
 __all__ = [
     "OwnerHashes", "check_rows_order", "design_matrix", "labelled_rows", "mapped_bags",
     "mapped_batches",
-    "matching_bags", "matching_rows", "opened",
+    "matching_bags", "matching_rows", "open_for_pipeline",
 ]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def mapped_batches(data: Any, pipeline: Pipeline, *, new: bool = False) -> Itera
     are. Elsewhere it is an error.
     """
     check_order(data, "what is computed for each belongs to it by that")
-    table, names = opened(data, pipeline)
+    table, names = open_for_pipeline(data, pipeline)
     unknown = Counter[str]() if new else None
     for batch in table.batches(names):
         for narrow in narrow_batches(batch, len(pipeline.outputs)):
@@ -64,7 +64,7 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
     """
     check_rows_order(data, releases)
     pipeline = releases[0].pipeline
-    table, names = opened(labelled_rows(data, releases), pipeline)
+    table, names = open_for_pipeline(labelled_rows(data, releases), pipeline)
     stream = _Stream(table.batches(names))
     lanes = RowLanes(table.schema, names)
     hashes = OwnerHashes(releases)
@@ -119,7 +119,7 @@ def mapped_bags(
     data: Any, pipeline: Pipeline, bags: Bags
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield mapped rows and the code of their bag, batch by batch; once for each bag of a row."""
-    for batch, codes in _with_bags(*opened(data, pipeline), bags):
+    for batch, codes in _with_bags(*open_for_pipeline(data, pipeline), bags):
         yield from _bag_by_bag(pipeline.transform(batch), codes)
 
 
@@ -131,7 +131,7 @@ def matching_bags(
     Bags have names, so that the rows of several owners come in any order. That they are the ones
     is known, and the error raised, after the last of them.
     """
-    table, names = opened(data, release.pipeline)
+    table, names = open_for_pipeline(data, release.pipeline)
     sizes = release.arrays["sizes"]
     strange = np.flatnonzero(bags.sizes != sizes)
     if len(strange):
@@ -186,14 +186,14 @@ def labelled_rows(data: Any, releases: Sequence[Release]) -> Table:
     if all(rows.labelled is None for rows in sets):
         return table
     first = releases[0].pipeline.columns[0].name
-    given = sum(batch.num_rows for batch in table.batches([first]))
-    if given == sum(rows.count for rows in sets):
+    row_count = sum(batch.num_rows for batch in table.batches([first]))
+    if row_count == sum(rows.count for rows in sets):
         return table
     masks = [np.ones(s.count, bool) if s.labelled is None else s.labelled.mask for s in sets]
     return SelectedRows(table, np.concatenate(masks))
 
 
-def opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
+def open_for_pipeline(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
     """Return a table, and the names of the columns that a pipeline reads of it."""
     names = tuple(column.name for column in pipeline.columns)
     table = open_columns(data, names, label=None)

@@ -63,10 +63,10 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
     @fit_context(prefer_skip_nested_validation=False)
     def fit_release(self, release: Release | Sequence[Release], X: Any) -> "VoteClassifier":
         """Learn from a release of votes and the public rows that they were cast on, in order."""
-        whole = merge(release)
-        votes = whole.array("votes", "votes")
-        rows = matching_rows(X, [whole])[0]
-        self._learn_from((whole,))
+        merged = merge(release)
+        votes = merged.array("votes", "votes")
+        rows = matching_rows(X, [merged])[0]
+        self._learn_from((merged,))
         weights = None
         if self.labels == "shares":
             shares = nearest_proportions(votes)
@@ -75,8 +75,8 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
         else:
             labels = self.classes_[votes.argmax(axis=1)]
         self.estimator_ = self._chosen(len(votes), labels)
-        given = {} if weights is None else {"sample_weight": weights}
-        self.estimator_.fit(rows, labels, **given)
+        sample_weights = {} if weights is None else {"sample_weight": weights}
+        self.estimator_.fit(rows, labels, **sample_weights)
         return self
 
     def _chosen(self, rows: int, labels: np.ndarray) -> Any:
@@ -95,7 +95,7 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
         """Return the probability of each declared class, zero where no row had it."""
         rows = self._mapped(X)
         shares = self.estimator_.predict_proba(rows)
-        found = np.zeros((len(shares), len(self.classes_)))
+        probabilities = np.zeros((len(shares), len(self.classes_)))
         places = {label: k for k, label in enumerate(self.classes_.tolist())}
-        found[:, [places[label] for label in self.estimator_.classes_.tolist()]] = shares
-        return found
+        probabilities[:, [places[label] for label in self.estimator_.classes_.tolist()]] = shares
+        return probabilities

@@ -43,24 +43,26 @@ def local_classifiers(
     counts = np.bincount(parties)
     starts = np.concatenate([[0], np.cumsum(counts)])
     rows, codes = np.ascontiguousarray(rows[order]), codes[order]
-    found = np.zeros((len(counts), rows.shape[1], classes if classes > 2 else 1))
-    small = counts * found.shape[2] <= _LARGEST
+    coefficients = np.zeros((len(counts), rows.shape[1], classes if classes > 2 else 1))
+    small = counts * coefficients.shape[2] <= _LARGEST
     for first, last in _runs(small):
         own = starts[first : last + 1]
-        local_minimisers(rows, codes, own, lam, _TOL, _STEPS, found[first:last])
-    found[~np.isfinite(found).all(axis=(1, 2))] = 0.0
+        local_minimisers(rows, codes, own, lam, _TOL, _STEPS, coefficients[first:last])
+    coefficients[~np.isfinite(coefficients).all(axis=(1, 2))] = 0.0
     for party in np.flatnonzero(~small):
-        own = slice(starts[party], starts[party + 1])  # type: ignore[assignment]
-        found[party] = _one(rows[own], codes[own], classes, lam)
-    return found if classes > 2 else found[:, :, 0]
+        members = slice(starts[party], starts[party + 1])
+        coefficients[party] = _large_party_classifier(rows[members], codes[members], classes, lam)
+    return coefficients if classes > 2 else coefficients[:, :, 0]
 
 
-def _one(rows: np.ndarray, codes: np.ndarray, classes: int, lam: float) -> np.ndarray:
+def _large_party_classifier(
+    rows: np.ndarray, codes: np.ndarray, classes: int, lam: float
+) -> np.ndarray:
     """Return the coefficients (d, K) of a party with many rows: those of a factored problem."""
-    found = np.zeros((rows.shape[1], classes if classes > 2 else 1))
+    coefficients = np.zeros((rows.shape[1], classes if classes > 2 else 1))
     present, short = np.unique(codes, return_inverse=True)
     if len(present) < 2:
-        return found
+        return coefficients
     operator = rows.T @ np.eye(len(present))[short] / len(rows)
     if classes == 2:
         problem = FactoredProblem(rows, operator[:, 1] - operator[:, 0], LOSSES["logistic"])
@@ -71,9 +73,11 @@ def _one(rows: np.ndarray, codes: np.ndarray, classes: int, lam: float) -> np.nd
     for coarser in _COARSER:
         with suppress(OptimisationError):
             solved = problem.solve(lam, tol=coarser * tol, max_iter=_ITERATIONS).parameters
-            found[:, slice(1) if classes == 2 else present] = solved.reshape(len(found), -1)
+            coefficients[:, slice(1) if classes == 2 else present] = solved.reshape(
+                len(coefficients), -1
+            )
             break
-    return found
+    return coefficients
 
 
 def _runs(small: np.ndarray) -> list[tuple[int, int]]:

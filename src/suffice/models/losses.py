@@ -67,8 +67,8 @@ class LinearOddLoss:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Let a loss of this package travel to other processes by its name."""
-        known = LOSSES.get(self.name) is self
-        return (loss_named, (self.name,)) if known else super().__reduce__()
+        built_in = LOSSES.get(self.name) is self
+        return (loss_named, (self.name,)) if built_in else super().__reduce__()
 
     def __call__(self, margins: np.ndarray) -> np.ndarray:
         """Return the loss at each margin y <theta, x>."""
@@ -137,16 +137,16 @@ _REFUSED = {
 def loss_named(loss: "str | LinearOddLoss | Function") -> LinearOddLoss:
     """Return the loss of this name, or of a function after checking that it is linear-odd."""
     if callable(loss):
-        found = loss if isinstance(loss, LinearOddLoss) else from_function(loss)
-        if found.untrainable:
-            raise ParameterError(f"the {found.name} loss: {found.untrainable}")
-        return found
+        chosen = loss if isinstance(loss, LinearOddLoss) else from_function(loss)
+        if chosen.untrainable:
+            raise ParameterError(f"the {chosen.name} loss: {chosen.untrainable}")
+        return chosen
     if loss in _REFUSED:
         raise ParameterError(_REFUSED[loss])
     name = _ALIASES.get(loss, loss)
     if name not in LOSSES:
-        known = ", ".join([*LOSSES, *_ALIASES])
-        raise ParameterError(f"loss must be one of {known}, or a function.")
+        choices = ", ".join([*LOSSES, *_ALIASES])
+        raise ParameterError(f"loss must be one of {choices}, or a function.")
     return LOSSES[name]
 
 

@@ -84,12 +84,14 @@ class FactoredProblem:
     weights: np.ndarray | None = None
     penalty: Penalty = PENALTIES["l2"]
     intercept: bool = False
-    weighted: WeightedRows = field(default=None, repr=False)  # type: ignore[assignment]  # below
+    weighted: WeightedRows = field(default=None, repr=False)  # type: ignore[assignment]  # __post_init__ sets it
 
     def __post_init__(self) -> None:
         shared: Any = self.weighted
         same = isinstance(shared, MatrixRows) and shared.matrix is self.rows
-        if not (same and shared.given is self.weights):  # else what rows alone decide is shared
+        if not (
+            same and shared.own_weights is self.weights
+        ):  # else what rows alone decide is shared
             object.__setattr__(self, "weighted", as_weighted(self.rows, self.weights))
 
     @property
@@ -167,12 +169,12 @@ class FactoredProblem:
         if self.loss is not None:
             return self.weighted.grams(parameters, _ColumnCurves(self.loss))[0] + np.diag(squared)
         width, classes = self.operator.shape
-        found = iter(self.weighted.grams(parameters, _PairCurves()))
+        blocks = iter(self.weighted.grams(parameters, _PairCurves()))
         full = np.empty((width, classes, width, classes))
         for k in range(classes):
-            full[:, k, :, k] = next(found)
+            full[:, k, :, k] = next(blocks)
             for j in range(k):
-                full[:, k, :, j] = full[:, j, :, k] = -next(found)
+                full[:, k, :, j] = full[:, j, :, k] = -next(blocks)
         return full.reshape(squared.size, squared.size) + np.diag(squared)
 
     @one_blas_thread()
@@ -201,8 +203,8 @@ class FactoredProblem:
             lambda theta: self.hessian_roots(_centred(theta) + common, squared),
             price,
         )
-        found = minimise(function, begin, tol, max_iter, metric)
-        return replace(found, parameters=_centred(found.parameters) + common)
+        solution = minimise(function, begin, tol, max_iter, metric)
+        return replace(solution, parameters=_centred(solution.parameters) + common)
 
     @property
     def _has_metric(self) -> bool:

@@ -77,11 +77,11 @@ def _rising(
     likelihoods: np.ndarray, weights: np.ndarray, rho: np.ndarray, towards: np.ndarray, rise: float
 ) -> float:
     """Return how far to go: nearly all the way, or a part that rises as promised, or zero."""
-    here = float(weights @ np.log(np.maximum(likelihoods @ rho, _LEAST)))
+    likelihood_now = float(weights @ np.log(np.maximum(likelihoods @ rho, _LEAST)))
     step = _INSIDE
     while rise > 0 and step > _TOL:
-        there = np.maximum(likelihoods @ (rho + step * towards), _LEAST)
-        if float(weights @ np.log(there)) >= here + 1e-4 * step * rise:
+        mixture_ahead = np.maximum(likelihoods @ (rho + step * towards), _LEAST)
+        if float(weights @ np.log(mixture_ahead)) >= likelihood_now + 1e-4 * step * rise:
             return step
         step /= 2
     return 0.0

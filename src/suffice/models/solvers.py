@@ -130,10 +130,10 @@ def _descend(
 
     options = {"maxiter": limit.most, "gtol": 0.0, "ftol": 0.0, "maxcor": _MEMORY}
     origin = np.zeros(start.size)
-    found = minimize(flat, origin, jac=True, method="L-BFGS-B", callback=stop, options=options)
+    optimum = minimize(flat, origin, jac=True, method="L-BFGS-B", callback=stop, options=options)
     steps = len(residuals)
     ended = steps > 0 and limit.reached(first, residuals[-1], steps)
-    return theta(found.x), steps, not ended and steps < limit.most
+    return theta(optimum.x), steps, not ended and steps < limit.most
 
 
 def _polish(risk: _Remembered, at: np.ndarray, metric: list[np.ndarray], tol: float) -> np.ndarray:
@@ -191,7 +191,7 @@ def minimise_with_1norm(
 
     flat = start.ravel()
     first = np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)])
-    found = minimize(
+    optimum = minimize(
         split,
         first,
         jac=True,
@@ -199,9 +199,9 @@ def minimise_with_1norm(
         bounds=[(0, None)] * (2 * size),
         options={"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": _MEMORY},
     )
-    at = (found.x[:size] - found.x[size:]).reshape(start.shape)
+    at = (optimum.x[:size] - optimum.x[size:]).reshape(start.shape)
     slope = risk(at)[1]
     ahead = at - slope
     # theta - prox(theta - slope), so written that no huge theta swallows the slope
     residual = np.where(np.abs(ahead) > absolute, slope + absolute * np.sign(ahead), at)
-    return _certified(at, float(np.abs(residual).max()), int(found.nit), tol)
+    return _certified(at, float(np.abs(residual).max()), int(optimum.nit), tol)

@@ -61,10 +61,10 @@ def project(
     are held in memory, also where the rows are not.
     """
     weighted = as_weighted(rows, weights)
-    seen, target = _whitened(weighted, operator, metric)
+    white_rows, target = _whitened(weighted, operator, metric)
     size = float(np.linalg.norm(target))
     gap = np.inf
-    for labels, missing, gap in _steps(seen, target, max_iter):
+    for labels, missing, gap in _steps(white_rows, target, max_iter):
         if gap <= (tol * size) ** 2:
             return Projection(
                 _operator_of(weighted, labels),
@@ -102,22 +102,25 @@ def _steps(
     binary, weights = operator.ndim == 1, rows.weights
     step = 1 / _largest_eigenvalue(rows)
     labels = _nearest_labels(np.zeros((len(rows), *operator.shape[1:])))
-    found = _operator_of(rows, labels)
-    ahead, found_ahead, momentum = labels, found, 1.0
+    operator_now = _operator_of(rows, labels)
+    ahead, operator_ahead, momentum = labels, operator_now, 1.0
     for i in range(1, max_iter + 1):
-        new = _nearest_labels(ahead + step * rows.scores(operator - found_ahead))
-        found_new = _operator_of(rows, new)
+        new = _nearest_labels(ahead + step * rows.scores(operator - operator_ahead))
+        operator_new = _operator_of(rows, new)
         if np.vdot((weights * (ahead - new).T).T, new - labels) > 0:
             momentum = 1.0
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         push = (momentum - 1) / following
-        ahead, found_ahead = new + push * (new - labels), found_new + push * (found_new - found)
-        labels, found, momentum = new, found_new, following
+        ahead, operator_ahead = (
+            new + push * (new - labels),
+            operator_new + push * (operator_new - operator_now),
+        )
+        labels, operator_now, momentum = new, operator_new, following
         if i % _EVERY == 0 or i == max_iter:
-            missing = operator - found
+            missing = operator - operator_now
             scores = rows.scores(missing)
             best = np.abs(scores) if binary else scores.max(axis=1)
-            gap = float(weights @ best) - float(np.vdot(missing, found))
+            gap = float(weights @ best) - float(np.vdot(missing, operator_now))
             yield labels, missing, max(gap, 0.0)
 
 
@@ -146,13 +149,13 @@ def _whitened(
         if not (metric > 0).all():
             raise ParameterError("a coordinate without noise has no Mahalanobis metric; use none.")
         white = np.diag(1 / np.sqrt(metric))
-        return rows.turned(white), white @ operator
+        return rows.in_basis(white), white @ operator
     try:
         root = cholesky(metric @ metric.T, lower=True)
     except LinAlgError as error:
         raise ParameterError("a singular covariance has no inverse; use no metric.") from error
     white = solve_triangular(root, np.eye(len(root)), lower=True)
-    return rows.turned(white.T), white @ operator
+    return rows.in_basis(white.T), white @ operator
 
 
 def why_no_minimiser(
@@ -205,8 +208,8 @@ def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:
 def _basis(rows: WeightedRows) -> tuple[np.ndarray, np.ndarray]:
     """Return the eigenvectors of S that the rows span, and their eigenvalues."""
     eigenvalues, vectors = np.linalg.eigh(rows.moment)
-    kept = eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
-    return vectors[:, kept], eigenvalues[kept]
+    spanned = eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
+    return vectors[:, spanned], eigenvalues[spanned]
 
 
 def _holds(rows: WeightedRows, target: np.ndarray, max_iter: int) -> bool:
@@ -217,7 +220,7 @@ def _holds(rows: WeightedRows, target: np.ndarray, max_iter: int) -> bool:
     """
     basis, eigenvalues = _basis(rows)
     map_ = basis / np.sqrt(eigenvalues)
-    white = rows.turned(map_)
+    white = rows.in_basis(map_)
     for labels, missing, gap in _steps(white, map_.T @ target, max_iter):
         if np.vdot(missing, missing) > gap:  # <r, target> > max over Z of <r, s>: a plane between
             return False

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.operator.combining import combined
+from suffice.learner.operator.combining import combine_releases
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.operator.mechanism import MeanOperator
@@ -46,7 +46,7 @@ def trace_of_error(rows: np.ndarray, release: Release, columns: int = 1) -> floa
 def test_weights_are_inverse_to_the_error(epsilons, classes):
     labels = y if classes == 2 else three
     pair = [owner(FIRST, epsilons[0], labels=labels), owner(SECOND, epsilons[1], labels=labels)]
-    known = combined(pair, X)
+    known = combine_releases(pair, X)
     blocks = known.rows[:CUT], known.rows[CUT:]
     columns = 1 if classes == 2 else 3
     errors = [trace_of_error(*each, columns) for each in zip(blocks, pair, strict=True)]
@@ -65,7 +65,7 @@ def test_weights_are_inverse_to_the_error(epsilons, classes):
 def test_no_other_weights_would_be_surer():
     """The error of a weighted mean of two independent operators is least at these weights."""
     pair = [owner(FIRST, 0.5), owner(SECOND, 2.0)]
-    known = combined(pair, X)
+    known = combine_releases(pair, X)
     errors = np.array(
         [
             trace_of_error(rows, release)
@@ -79,7 +79,7 @@ def test_no_other_weights_would_be_surer():
 
 def test_without_noise_it_is_the_merged_release():
     pair = [owner(FIRST, 1e9), owner(SECOND, 1e9)]
-    known = combined(pair, X)
+    known = combine_releases(pair, X)
     assert np.allclose(known.weights, 1 / 900, rtol=0.05)  # S differs a little between the owners
     exact = known.rows.T @ (2 * y - 1) / 900
     assert np.allclose(known.estimate.operator, exact, atol=0.01)
@@ -103,7 +103,7 @@ def test_a_noisy_owner_does_little_harm_where_merging_would():
 @pytest.mark.parametrize("labels", [y, three], ids=["two", "three"])
 def test_kinds_may_be_mixed(labels):
     pair = [owner(FIRST, 5.0, labels=labels), owner(SECOND, 5.0, "response", labels=labels)]
-    known = combined(pair, X)
+    known = combine_releases(pair, X)
     assert known.estimate.noise.form == "factor"
     assert known.rows.shape == (900, 5)
     model = FactoredClassifier().fit_release(pair, X)
@@ -112,12 +112,12 @@ def test_kinds_may_be_mixed(labels):
     assert [(g.unit, g.event) for g in kept] == [(g.unit, g.event) for g in own]
     assert all("different people" in str(g) for g in kept)
     with pytest.raises(ForeignRowsError):
-        combined(pair[::-1], X)
+        combine_releases(pair[::-1], X)
 
 
 def test_one_release_has_no_weights():
     release = owner(slice(None), 1.0)
-    known = combined([release], X)
+    known = combine_releases([release], X)
     assert known.weights is None
     assert np.array_equal(known.estimate.operator, release.arrays["mean_operator"])
 
@@ -127,14 +127,14 @@ def test_the_same_rows_twice_are_refused(mechanisms):
     """Two looks at one label are not two labels."""
     pair = [owner(FIRST, 1.0, mechanism) for mechanism in mechanisms]
     with pytest.raises(ParameterError, match="same rows"):
-        combined(pair, np.vstack([X[FIRST], X[FIRST]]))
+        combine_releases(pair, np.vstack([X[FIRST], X[FIRST]]))
 
 
 def test_owners_who_did_not_agree_are_refused():
     first = owner(FIRST, 1.0)
     with pytest.raises(ParameterError, match="pipelines differ"):
-        combined([first, owner(SECOND, 1.0, pipeline=None)], X)
+        combine_releases([first, owner(SECOND, 1.0, pipeline=None)], X)
     with pytest.raises(ParameterError, match="classes"):
-        combined([first, owner(SECOND, 1.0, classes=(1, 0))], X)
+        combine_releases([first, owner(SECOND, 1.0, classes=(1, 0))], X)
     with pytest.raises(ParameterError, match="no release"):
-        combined([], X)
+        combine_releases([], X)

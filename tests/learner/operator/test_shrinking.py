@@ -116,16 +116,20 @@ def test_the_prior_is_the_likeliest_of_all_that_are_tried(rng, columns):
 
 def test_everything_is_kept_without_noise_and_nothing_of_noise_alone(rng):
     exact = Shrinkage.of(released(rng, 3, 1e-14), intercept=True)
-    assert exact.kept == pytest.approx(1.0, abs=1e-6)
+    assert exact.kept_shares == pytest.approx(1.0, abs=1e-6)
     silent = Covariance("identity", 0.0)
     estimate = OperatorEstimate(np.ones(6), silent, (0, 1))
-    assert Shrinkage.of(Supervised(rows_of(rng), estimate), intercept=True).kept == pytest.approx(1)
-    drowned = [Shrinkage.of(released(rng, 3, 1e4), intercept=True).kept[:-1] for _ in range(30)]
+    assert Shrinkage.of(
+        Supervised(rows_of(rng), estimate), intercept=True
+    ).kept_shares == pytest.approx(1)
+    drowned = [
+        Shrinkage.of(released(rng, 3, 1e4), intercept=True).kept_shares[:-1] for _ in range(30)
+    ]
     assert np.median([kept.mean() for kept in drowned]) < 0.1
     nothing = OperatorEstimate(np.zeros(6), Covariance("identity", 1.0), (0, 1))
     empty = Shrinkage.of(Supervised(rows_of(rng), nothing), intercept=True)
-    assert not empty.kept.any()
-    assert empty.nothing_left
+    assert not empty.kept_shares.any()
+    assert empty.hides_all_features
 
 
 def test_the_intercept_keeps_its_own_share(rng):
@@ -139,8 +143,8 @@ def test_the_intercept_keeps_its_own_share(rng):
         inverse = np.linalg.inv(turned.basis)
         moved = OperatorEstimate(inverse.T @ even, known.estimate.noise, (0, 1))
         again = Shrinkage.of(Supervised(known.rows, moved), intercept=True)
-        assert again.kept[-1] == pytest.approx(share, abs=1e-6)
-        assert again.kept[:-1] == pytest.approx(turned.kept[:-1])
+        assert again.kept_shares[-1] == pytest.approx(share, abs=1e-6)
+        assert again.kept_shares[:-1] == pytest.approx(turned.kept_shares[:-1])
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0])
@@ -170,9 +174,11 @@ def test_the_shrunk_operator_is_nearer_to_the_truth_and_its_noise_stated(rng):
         turned = Shrinkage.of(known, intercept=True)
         before, after = turned.released.estimate, turned.shrunk.estimate
         signal = shrinking._around_centre(before.operator)
-        expected = before.operator - ((1 - turned.kept) * signal.T).T.reshape(before.operator.shape)
+        expected = before.operator - ((1 - turned.kept_shares) * signal.T).T.reshape(
+            before.operator.shape
+        )
         assert after.operator == pytest.approx(expected)
-        assert after.noise.array == pytest.approx(turned.kept**2 * before.noise.array)
+        assert after.noise.array == pytest.approx(turned.kept_shares**2 * before.noise.array)
         if classes > 2:  # what all classes share stays
             assert after.operator.sum(axis=1) == pytest.approx(before.operator.sum(axis=1))
 
@@ -226,7 +232,7 @@ def test_intervals_follow_the_noise_through_shrinking_and_back(rng, classes):
     problem = FactoredProblem(turned.released.rows, seen, loss, intercept=True)
 
     def minimiser(operator: np.ndarray) -> np.ndarray:
-        nearer = problem.with_operator((turned.kept * operator.T).T)
+        nearer = problem.with_operator((turned.kept_shares * operator.T).T)
         return nearer.solve(lam, tol=1e-11, max_iter=2000).parameters
 
     model, step = minimiser(seen), 1e-5

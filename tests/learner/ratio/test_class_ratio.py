@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from suffice.errors import ForeignRowsError, ParameterError, SufficeError, TableError
-from suffice.learner.ratio.calibration import calibrated
+from suffice.learner.ratio.calibration import calibrate
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.learner.ratio.quapy import QuaPyClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
@@ -246,7 +246,7 @@ def test_a_sample_of_the_rows_is_not_calibrated_as_if_it_were_all(rng, monkeypat
 
     def spy(*given, **options):
         told.extend(options[name] for name in ("whole",) if name in options)
-        return calibrated(*given, **options)
+        return calibrate(*given, **options)
 
     monkeypatch.setattr("suffice.learner.ratio.bag_likelihood.calibrated", spy)
     rows, bags, labels = drawn_rows(rng, [[0.9, 0.1], [0.1, 0.9]])

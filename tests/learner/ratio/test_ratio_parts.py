@@ -8,8 +8,8 @@ from scipy.special import softmax
 
 from suffice.errors import ParameterError
 from suffice.learner.ratio.bag_likelihood import fit_bag_likelihood
-from suffice.learner.ratio.bags import KnownBags, given_bags
-from suffice.learner.ratio.calibration import LabelCounts, calibrated, calibrated_by_bags
+from suffice.learner.ratio.bags import KnownBags, exact_bags
+from suffice.learner.ratio.calibration import LabelCounts, calibrate, calibrate_by_bags
 from suffice.learner.ratio.collecting import Collector, RowKeeper
 from suffice.learner.ratio.embeddings import KERNELS, FourierSums, KernelSums, LinearSums
 from suffice.learner.ratio.mean_embedding import (
@@ -20,7 +20,7 @@ from suffice.learner.ratio.mean_embedding import (
     proportion_noise,
 )
 from suffice.learner.ratio.quapy import ae, nkld, rae
-from suffice.learner.ratio.resampling import balanced_groups, drawn_again
+from suffice.learner.ratio.resampling import balanced_groups, resample_counts
 from suffice.models.simplex import nearest_proportions
 
 SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])
@@ -29,7 +29,7 @@ SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])
 def known_bags(proportions, size: int = 100, variance: float = 0.0) -> KnownBags:
     shares = np.asarray(proportions, dtype=float)
     many, classes = shares.shape
-    exact = given_bags(range(many), np.full(many, size), shares, tuple(range(classes)))
+    exact = exact_bags(range(many), np.full(many, size), shares, tuple(range(classes)))
     return replace(exact, variances=np.full(many, variance))
 
 
@@ -180,13 +180,13 @@ def test_noise_that_hides_the_difference_of_bags_is_refused():
 
 def test_redrawn_proportions_have_the_stated_noise_and_stay_proportions(rng):
     known = known_bags([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], variance=1e-4)
-    drawn = np.array([known.redrawn(rng).proportions for _ in range(1500)])
+    drawn = np.array([known.redraw(rng).proportions for _ in range(1500)])
     assert np.allclose(drawn.sum(axis=2), 1)
     assert drawn.min() >= 0
     spread = drawn.var(axis=0) / (1e-4 * 2 / 3)  # a third goes with the total
     assert np.abs(spread - 1).max() < 6 * np.sqrt(2 / 1500)
     exact = known_bags(SKEWED)
-    assert exact.redrawn(rng) is exact
+    assert exact.redraw(rng) is exact
 
 
 def drawn_bags(rng, size: int = 20_000) -> tuple[KnownBags, np.ndarray, np.ndarray, np.ndarray]:
@@ -199,14 +199,14 @@ def drawn_bags(rng, size: int = 20_000) -> tuple[KnownBags, np.ndarray, np.ndarr
     counts = np.zeros((3, 3))
     np.add.at(counts, (codes, labels), 1)
     sizes = counts.sum(axis=1)
-    known = given_bags(range(3), sizes, counts / sizes[:, None], (0, 1, 2))
+    known = exact_bags(range(3), sizes, counts / sizes[:, None], (0, 1, 2))
     return known, scores, codes, labels
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_calibration_finds_slope_and_shifts_through_the_channel(whole):
     known, scores, codes, _ = drawn_bags(np.random.default_rng(3))
-    found = calibrated(known, scores, codes, calibrated_by_bags(known, scores, codes), whole=whole)
+    found = calibrate(known, scores, codes, calibrate_by_bags(known, scores, codes), whole=whole)
     assert found.slope == pytest.approx(2.0, abs=0.2)
     assert found.shifts[1] - found.shifts[0] == pytest.approx(0.5, abs=0.2)
     assert found.shifts[2] - found.shifts[0] == pytest.approx(-0.5, abs=0.2)
@@ -216,9 +216,9 @@ def test_rows_that_count_nothing_are_as_if_left_out():
     rng = np.random.default_rng(4)
     known, scores, codes, _ = drawn_bags(rng, 3000)
     half = rng.random(3000) < 0.5
-    start = calibrated_by_bags(known, scores, codes)
-    weighted = calibrated(known, scores, codes, start, counts=half.astype(float))
-    alone = calibrated(known, scores[half], codes[half], replace(start, bend=None))
+    start = calibrate_by_bags(known, scores, codes)
+    weighted = calibrate(known, scores, codes, start, counts=half.astype(float))
+    alone = calibrate(known, scores[half], codes[half], replace(start, bend=None))
     assert weighted.slope == pytest.approx(alone.slope, rel=5e-3)
 
 
@@ -231,8 +231,8 @@ def test_the_counts_of_labels_bring_calibration_nearer_to_that_by_labels():
         labels = np.repeat([0, 1, 0, 1], [360, 40, 40, 360])
         scores = np.column_stack([np.zeros(2 * size), 2 * labels - 1 + rng.normal(size=2 * size)])
         codes, known = np.repeat([0, 1], size), known_bags(SKEWED, size=size)
-        alone = calibrated_by_bags(known, scores, codes)  # slope 2, shift 0
-        found = calibrated(known, scores, codes, alone, whole=True)
+        alone = calibrate_by_bags(known, scores, codes)  # slope 2, shift 0
+        found = calibrate(known, scores, codes, alone, whole=True)
         off[False].append(alone.shifts[1] - alone.shifts[0])
         off[True].append(found.shifts[1] - found.shifts[0])
     assert np.std(off[True]) < 0.95 * np.std(off[False])
@@ -261,8 +261,8 @@ def test_calibration_stops_where_its_objective_is_least(rng):
     known, scores, codes, _ = drawn_bags(rng, 600)
     weights = rng.integers(0, 3, 600).astype(float)
     counts = LabelCounts.of(known, codes, weights, None)
-    start = calibrated_by_bags(known, scores, codes)
-    found = calibrated(known, scores, codes, start, counts=weights)
+    start = calibrate_by_bags(known, scores, codes)
+    found = calibrate(known, scores, codes, start, counts=weights)
 
     def loss(flat):
         value = flat @ flat / 2
@@ -301,7 +301,7 @@ def test_groups_are_even_and_draws_keep_their_number(rng):
     for code, size in ((0, 40), (1, 7), (2, 103)):
         counts = np.bincount(groups[codes == code], minlength=10)
         assert counts.max() - counts.min() <= 1
-        assert drawn_again(codes, rng)[codes == code].sum() == size
+        assert resample_counts(codes, rng)[codes == code].sum() == size
 
 
 def test_a_keeper_samples_evenly_and_keeps_small_bags_whole(rng):

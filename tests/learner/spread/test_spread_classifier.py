@@ -10,7 +10,7 @@ from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
 from suffice.learner.spread.baselines import as_observed
 from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.learner.spread.frequencies import deconvolved, observed_frequencies
+from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
 from suffice.learner.spread.gaussian import predicted_features
 from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.joint import joint_states
@@ -112,7 +112,7 @@ def test_marginals_are_recovered_where_the_observed_ones_are_exact(rng):
         Flips(3, table=((0.7, 0.2, 0.1), (0.2, 0.5, 0.3), (0.1, 0.3, 0.6))),
     ):
         clean = rng.dirichlet(np.ones(noise.states), size=6)
-        assert np.allclose(deconvolved(clean @ noise.matrix.T, noise), clean, atol=5e-3)
+        assert np.allclose(deconvolve(clean @ noise.matrix.T, noise), clean, atol=5e-3)
 
 
 def test_observed_frequencies_count_each_column():

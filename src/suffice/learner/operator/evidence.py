@@ -44,15 +44,15 @@ class Evidence:
         """
         self._check_noise()
         count = labels_behind(self.problems[0])
-        optimism = Optimism(self.problems[0], self.noise, count, kept=self._kept)
+        optimism = Optimism(self.problems[0], self.noise, count, kept_shares=self._kept_shares)
         pairs = list(zip(self.problems, self.models, strict=True))
         risks = [p.risk(theta)[0] + optimism.of(p, theta, self.lam) for p, theta in pairs]
         deviations = [optimism.error(p, theta, self.lam) for p, theta in pairs]
         return float(np.mean(risks)), float(np.mean(deviations))
 
     @property
-    def _kept(self) -> np.ndarray | None:
-        return None if self.shrinkage is None else self.shrinkage.kept
+    def _kept_shares(self) -> np.ndarray | None:
+        return None if self.shrinkage is None else self.shrinkage.kept_shares
 
     def _check_noise(self) -> None:
         if self.noise.form == "none":
@@ -109,7 +109,7 @@ def _in_pipeline(blocks: np.ndarray, shrinkage: Shrinkage) -> np.ndarray:
     The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
     """
     width, columns, _ = blocks.shape
-    parts = (shrinkage.kept * blocks.T).T.reshape(width, columns, width, columns)
+    parts = (shrinkage.kept_shares * blocks.T).T.reshape(width, columns, width, columns)
     rotated_blocks = np.einsum("wkvc,dv->wkdc", parts, shrinkage.basis)
     return rotated_blocks.reshape(width, columns, -1)
 

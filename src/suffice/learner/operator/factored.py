@@ -16,7 +16,7 @@ from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.operator.bounds import NoiseBounds
-from suffice.learner.operator.combining import Supervised, combined
+from suffice.learner.operator.combining import Supervised, combine_releases
 from suffice.learner.operator.evidence import Evidence, interval
 from suffice.learner.operator.shrinking import Shrinkage
 from suffice.learner.operator.tuning import choose_lam, intercept_alone
@@ -131,9 +131,9 @@ class FactoredClassifier(LinearModel):
     def fit_weak(self, X: Any, source: Supervision) -> "FactoredClassifier":
         """Learn from what is known about the labels of the rows (`suffice.learner.weak`)."""
         rows = self._plain_rows(validate_data(self, X, dtype=np.float64))
-        known = Supervised(rows, estimate_mean_operator(rows, source))
-        self.classes_ = np.array(known.estimate.classes)
-        return self._fit_operator(known)
+        supervision = Supervised(rows, estimate_mean_operator(rows, source))
+        self.classes_ = np.array(supervision.estimate.classes)
+        return self._fit_operator(supervision)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
@@ -147,35 +147,38 @@ class FactoredClassifier(LinearModel):
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
         where = Computing(**computing)
-        with where.running() as here:
-            known = combined(releases, X, here)
+        with where.running() as running:
+            supervision = combine_releases(releases, X, running)
             self._learn_from(releases)
-            self._fit_operator(known)
-        if isinstance(known.rows, StreamedRows):  # intervals need further passes
-            known.rows.run_on(where)
+            self._fit_operator(supervision)
+        if isinstance(supervision.rows, StreamedRows):  # intervals need further passes
+            supervision.rows.run_on(where)
         return self
 
     @one_blas_thread()
-    def _fit_operator(self, known: Supervised) -> "FactoredClassifier":
+    def _fit_operator(self, supervision: Supervised) -> "FactoredClassifier":
         """Choose the penalty if asked to, then minimise every factored problem there is."""
-        turned = self._shrinkage(known)
-        seen = known if turned is None else turned.released
-        problems = self._problems(seen)
-        noise = _column_noise(seen).scaled(_left_of_one(problems))
-        self.lam_, self.intercept_only_ = self._penalty(problems, noise, turned)
-        if turned is not None:
-            nearer = self._problems(turned.shrunk)
-        else:
-            nearer = [_projected(p, noise) for p in problems] if self.project else problems
-        found = [self._solve(problem) for problem in nearer]
-        self.n_iter_ = max(solution.iterations for solution in found)
-        self.gradient_norm_ = max(solution.gradient for solution in found)
-        models = [solution.parameters for solution in found]
-        self.coef_ = _side_by_side(models if turned is None else [turned.basis @ m for m in models])
-        self._evidence = self._evidence_of(problems, models, noise, turned)
+        shrinkage = self._shrinkage(supervision)
+        inputs = supervision if shrinkage is None else shrinkage.released
+        problems = self._problems(inputs)
+        noise = _column_noise(inputs).scaled(_noise_per_problem(problems))
+        self.lam_, self.intercept_only_ = self._penalty(problems, noise, shrinkage)
+        adjusted_problems = problems
+        if shrinkage is not None:
+            adjusted_problems = self._problems(shrinkage.shrunk)
+        elif self.project:
+            adjusted_problems = [_project_if_noisy(problem, noise) for problem in problems]
+        solutions = [self._solve(problem) for problem in adjusted_problems]
+        self.n_iter_ = max(solution.iterations for solution in solutions)
+        self.gradient_norm_ = max(solution.gradient for solution in solutions)
+        models = [solution.parameters for solution in solutions]
+        self.coef_ = _side_by_side(
+            models if shrinkage is None else [shrinkage.basis @ m for m in models]
+        )
+        self._evidence = self._evidence_of(problems, models, noise, shrinkage)
         return self
 
-    def _shrinkage(self, known: Supervised) -> Shrinkage | None:
+    def _shrinkage(self, supervision: Supervised) -> Shrinkage | None:
         """Return what noise left of the operator, where that is asked for."""
         parties = bool(self.releases_) and all(
             guarantee.unit is Unit.PARTY
@@ -186,38 +189,40 @@ class FactoredClassifier(LinearModel):
         wanted = parties and squared if self.shrink == "auto" else self.shrink
         if not wanted:
             return None
-        if not squared or known.estimate.noise.form == "none":
+        if not squared or supervision.estimate.noise.form == "none":
             raise ParameterError(
                 "an operator is shrunk where its noise is known, and with the l2 penalty only."
             )
-        return Shrinkage.of(known, intercept=self.pipeline_.intercept > 0)
+        return Shrinkage.of(supervision, intercept=self.pipeline_.intercept > 0)
 
     def _evidence_of(
         self,
         problems: list[FactoredProblem],
         models: list[np.ndarray],
         noise: Covariance,
-        turned: Shrinkage | None,
+        shrinkage: Shrinkage | None,
     ) -> Evidence:
         """Return what the model was fitted on; a constant was fitted on one coordinate alone."""
         if not self.intercept_only_:
-            return Evidence(problems, models, self.lam_, noise, turned)
-        alone = [intercept_alone(problem) for problem in problems]
-        last = None if turned is None else turned.last()
-        return Evidence(alone, [model[-1:] for model in models], self.lam_, noise.last(), last)
+            return Evidence(problems, models, self.lam_, noise, shrinkage)
+        constants = [intercept_alone(problem) for problem in problems]
+        intercept_part = None if shrinkage is None else shrinkage.last()
+        return Evidence(
+            constants, [model[-1:] for model in models], self.lam_, noise.last(), intercept_part
+        )
 
-    def _problems(self, known: Supervised) -> list[FactoredProblem]:
+    def _problems(self, supervision: Supervised) -> list[FactoredProblem]:
         """Return one problem, or one per class where a binary loss meets three or more."""
-        loss, operator = loss_named(self.loss), known.estimate.operator
+        loss, operator = loss_named(self.loss), supervision.estimate.operator
         make = partial(
             FactoredProblem,
-            known.weighted,
+            supervision.weighted,
             penalty=penalty_named(self.penalty),
             intercept=self.pipeline_.intercept > 0,
         )
         if operator.ndim == 1:
             return [make(operator=operator, loss=loss)]
-        mean = known.weighted.mean
+        mean = supervision.weighted.mean
         # Every row is in one class: M 1 = mean x is public, and what noise adds to it is known.
         operator = operator - ((operator.sum(axis=1) - mean) / operator.shape[1])[:, None]
         if loss.joint:
@@ -225,15 +230,15 @@ class FactoredClassifier(LinearModel):
         return [make(operator=2 * column - mean, loss=loss) for column in operator.T]
 
     def _penalty(
-        self, problems: list[FactoredProblem], noise: Covariance, turned: Shrinkage | None
+        self, problems: list[FactoredProblem], noise: Covariance, shrinkage: Shrinkage | None
     ) -> tuple[float, bool]:
         if self.lam != "auto":
             return float(self.lam), False
         if problems[0].penalty.name == "none":
             return 0.0, False
-        if turned is not None:
-            weight = problems[0].operator_weight * sqrt(_left_of_one(problems))
-            return turned.lam(weight), problems[0].intercept and turned.nothing_left
+        if shrinkage is not None:
+            weight = problems[0].operator_weight * sqrt(_noise_per_problem(problems))
+            return shrinkage.lam(weight), problems[0].intercept and shrinkage.hides_all_features
         choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
         return choice.lam, choice.intercept_only
 
@@ -241,10 +246,10 @@ class FactoredClassifier(LinearModel):
         steps = int(self.max_iter)
         if not self.intercept_only_:
             return problem.solve(self.lam_, tol=self.tol, max_iter=steps)
-        found = intercept_alone(problem).solve(self.lam_, tol=self.tol, max_iter=steps)
+        solution = intercept_alone(problem).solve(self.lam_, tol=self.tol, max_iter=steps)
         full = np.zeros_like(problem.operator)
-        full[-1:] = found.parameters
-        return replace(found, parameters=full)
+        full[-1:] = solution.parameters
+        return replace(solution, parameters=full)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the model, without the rows that it was learnt from."""
@@ -256,9 +261,10 @@ class FactoredClassifier(LinearModel):
         It covers what exact labels would give in the place of noisy ones; with ``sampling`` also
         what other labels of the same rows would give. Shrinkage by the penalty is in neither.
         """
-        known = self._known_evidence.deviations(sampling=sampling)
+        fitted_deviations = self._fitted_evidence.deviations(sampling=sampling)
         deviations = np.zeros_like(self.coef_)
-        deviations[-len(known) :] = known  # of a constant: the intercept's alone
+        # Of a constant only the intercept has a deviation.
+        deviations[-len(fitted_deviations) :] = fitted_deviations
         return interval(self.coef_, deviations, level)
 
     def noise_bounds(self, delta: float = 0.05) -> NoiseBounds:
@@ -268,12 +274,13 @@ class FactoredClassifier(LinearModel):
         and far from what happens on most.
         """
         check_is_fitted(self)
-        alone = len(self.releases_) == len(self.releases_[0].parts) == 1 if self.releases_ else True
-        mechanism = self.releases_[0].details["mechanism"] if self.releases_ and alone else "mixed"
-        return self._known_evidence.bounds(mechanism, delta)
+        mechanism = "mixed"
+        if len(self.releases_) == 1 and len(self.releases_[0].parts) == 1:
+            mechanism = self.releases_[0].details["mechanism"]
+        return self._fitted_evidence.bounds(mechanism, delta)
 
     @property
-    def _known_evidence(self) -> Evidence:
+    def _fitted_evidence(self) -> Evidence:
         evidence: Evidence = self._from_fit("_evidence", "intervals")
         return evidence
 
@@ -285,13 +292,13 @@ class FactoredClassifier(LinearModel):
     @property
     def risk_(self) -> float:
         """The estimated risk on fresh labels of the same rows; not below zero where none is."""
-        risk = self._known_evidence.risk[0]
+        risk = self._fitted_evidence.risk[0]
         return max(risk, 0.0) if loss_named(self.loss).steepest else risk
 
     @property
     def risk_interval_(self) -> np.ndarray:
         """The interval of the risk at 95 %; not below zero where the loss is not."""
-        ends = interval(*self._known_evidence.risk, 0.95)
+        ends = interval(*self._fitted_evidence.risk, 0.95)
         return np.maximum(ends, 0.0) if loss_named(self.loss).steepest else ends
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -329,7 +336,7 @@ class FactoredClassifier(LinearModel):
         return cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
 
 
-def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
+def _project_if_noisy(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
     """Return the problem with the nearest operator that labels can have, where noise is large.
 
     Without a penalty the operator must also be inside: a projected one is on the boundary.
@@ -339,26 +346,26 @@ def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
     if energy <= _NOISY * float(np.sum(problem.operator**2)):
         return problem
     nearest = project(problem.weighted, problem.operator)
-    alone = problem.penalty.name == "none"
-    return problem.with_operator(nearest.shrunk() if alone else nearest.operator)
+    without_penalty = problem.penalty.name == "none"
+    return problem.with_operator(nearest.shrunk() if without_penalty else nearest.operator)
 
 
-def _column_noise(known: Supervised) -> Covariance:
+def _column_noise(supervision: Supervised) -> Covariance:
     """Return the noise of each column of M, as if independent until their sum is set right.
 
     That leaves 1 - 1/K of independent noise, and all of it where the columns summed to mean x
     already, as those of corrected labels do.
     """
-    operator, noise = known.estimate.operator, known.estimate.noise
+    operator, noise = supervision.estimate.operator, supervision.estimate.noise
     if operator.ndim == 1:
         return noise
-    mean = known.weighted.mean
+    mean = supervision.weighted.mean
     right = np.allclose(operator.sum(axis=1), mean, rtol=0, atol=_RIGHT * np.abs(mean).max())
     columns = operator.shape[1]
     return noise.scaled(columns / (columns - 1)) if right else noise
 
 
-def _left_of_one(problems: list[FactoredProblem]) -> float:
+def _noise_per_problem(problems: list[FactoredProblem]) -> float:
     """Return how much of that noise is in 2 M_k - mean x, if that is each problem's operator."""
     return 4 * (1 - 1 / len(problems)) if len(problems) > 1 else 1.0
 

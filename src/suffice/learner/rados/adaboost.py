@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from suffice.learner.rados.boosting import BoostedModel, boosted
+from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 
 __all__ = ["AdaBoostLinear"]
@@ -76,7 +76,7 @@ class AdaBoostLinear(BoostedModel):
         if self.examples is not None and self.examples < len(edges):
             rng = check_random_state(self.random_state)
             rows = edges[rng.permutation(len(edges))[: self.examples]]
-        path = boosted(
+        path = run_boosting(
             rows,
             rounds=self.rounds,
             examples=rows,

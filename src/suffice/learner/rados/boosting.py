@@ -10,7 +10,7 @@ from scipy.special import expit
 from suffice.kernels import boosting
 from suffice.learner.base import FIGURES, TwoClasses
 
-__all__ = ["BoostedModel", "Path", "boosted"]
+__all__ = ["BoostedModel", "Path", "run_boosting"]
 
 _ORACLES = {"strong": boosting.STRONGEST, "median": boosting.MEDIAN}
 _FIELDS = 6  # of a round, in the order of `suffice.kernels.boosting.boost`
@@ -50,8 +50,8 @@ class Path:
 
         No round at all has log F_exp = 0, and nothing on the right side.
         """
-        known = len(self) > 0 and not np.isnan(self.errors[0])
-        scores = np.concatenate([[1.0], self.errors] if known else [[0.0], self.log_risks])
+        has_errors = len(self) > 0 and not np.isnan(self.errors[0])
+        scores = np.concatenate([[1.0], self.errors] if has_errors else [[0.0], self.log_risks])
         return int(np.argmin(scores))
 
     def log_bounds(self) -> np.ndarray:
@@ -64,7 +64,7 @@ class Path:
         return np.cumsum(gains) / self.kappa
 
 
-def boosted(
+def run_boosting(
     rows: np.ndarray,
     *,
     rounds: int,

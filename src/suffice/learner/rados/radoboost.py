@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
-from suffice.learner.rados.boosting import BoostedModel, boosted
+from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.rados.moments import RadoMoments, moments_of, rados_of
 from suffice.learner.rados.risks import logistic_rado_risk, sampling_term
 from suffice.learner.rados.simulated import simulated_rados
@@ -105,8 +105,8 @@ class RadoBoost(BoostedModel):
         count = default_count(len(edges)) if self.count is None else int(self.count)
         seed = check_random_state(self.random_state).randint(2**31)
         rados = simulated_rados(edges, count, np.random.default_rng(seed))
-        known = RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
-        return self._fit_rados(rados, known, edges)
+        moments = RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
+        return self._fit_rados(rados, moments, edges)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
@@ -117,12 +117,12 @@ class RadoBoost(BoostedModel):
         Where the caller has labelled examples, (X, y), the kept round is that of fewest errors on
         them.
         """
-        whole = merge(release)
-        rados, known = rados_of(whole), moments_of(whole)
+        merged = merge(release)
+        rados, moments = rados_of(merged), moments_of(merged)
         if (X is None) != (y is None):
             raise ParameterError("examples are rows and labels: give both X and y, or neither.")
-        self._learn_from((whole,))
-        return self._fit_rados(rados, known, None if X is None else self._edges(X, y))
+        self._learn_from((merged,))
+        return self._fit_rados(rados, moments, None if X is None else self._edges(X, y))
 
     def _edges(self, X: Any, y: Any) -> np.ndarray:
         """Return y_i x_i of the caller's examples."""
@@ -133,9 +133,9 @@ class RadoBoost(BoostedModel):
         return np.where(second, 1.0, -1.0)[:, None] * rows
 
     def _fit_rados(
-        self, rados: np.ndarray, known: RadoMoments, examples: np.ndarray | None
+        self, rados: np.ndarray, moments: RadoMoments, examples: np.ndarray | None
     ) -> "RadoBoost":
-        path = boosted(
+        path = run_boosting(
             rados,
             rounds=self.rounds,
             examples=examples,
@@ -143,10 +143,10 @@ class RadoBoost(BoostedModel):
             kappa=self.kappa,
             min_edge=self.min_edge,
         )
-        self._keep(path, np.sqrt(known.second.diagonal()))
-        self._rados, self._examples = rados, known.examples
-        self.rado_risk_ = logistic_rado_risk(rados, self.coef_, known.examples)
-        self.scale_ = _log_odds_per_score(self.coef_, known)
+        self._keep(path, np.sqrt(moments.second.diagonal()))
+        self._rados, self._examples = rados, moments.examples
+        self.rado_risk_ = logistic_rado_risk(rados, self.coef_, moments.examples)
+        self.scale_ = _log_odds_per_score(self.coef_, moments)
         return self
 
     def sampling_term(self, eta: float = 0.05) -> float:
@@ -169,13 +169,13 @@ class RadoBoost(BoostedModel):
         return replace(model, arrays={"coefficients": self.scale_ * self.coef_})
 
 
-def _log_odds_per_score(theta: np.ndarray, known: RadoMoments) -> float:
+def _log_odds_per_score(theta: np.ndarray, moments: RadoMoments) -> float:
     """Return 2 a / v for scores z with E[y z] = a and variance v within the classes.
 
     That is the slope of the log-odds where both classes are Gaussian at +a and -a. Positive, so
     that probabilities and predictions agree.
     """
-    total = float(theta @ known.second @ theta)
-    mean = float(theta @ known.operator)
+    total = float(theta @ moments.second @ theta)
+    mean = float(theta @ moments.operator)
     within = max(total - mean**2, 1e-6 * total)
     return max(2 * mean / within, 1e-6 / np.sqrt(total)) if total > 0 else 1.0

@@ -69,26 +69,26 @@ class RadoRidge(TwoClasses):
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release | Sequence[Release]) -> "RadoRidge":
         """Learn from a release of rados, or several owners'; no rows are needed."""
-        whole = merge(release)
-        known = moments_of(whole)
-        if len(known.rows) < 2:
+        merged = merge(release)
+        moments = moments_of(merged)
+        if len(moments.rows) < 2:
             raise ParameterError("a covariance needs two rados or more; RadoBoost takes one.")
-        self._learn_from((whole,))
-        return self._fit_moments(known)
+        self._learn_from((merged,))
+        return self._fit_moments(moments)
 
-    def _fit_moments(self, known: RadoMoments) -> "RadoRidge":
+    def _fit_moments(self, moments: RadoMoments) -> "RadoRidge":
         lams = None if self.lam == "auto" else [float(self.lam) / 2]  # on the diagonal of S
-        found = _fitted(known, lams)
+        best = _fit_best_penalty(moments, lams)
         self.intercept_only_ = False
         if lams is None and self.pipeline_.intercept > 0:
-            constant = _fitted(_last(known), None)
-            self.intercept_only_ = constant.charged <= min(found.charged, 1.0)
-            found = constant if self.intercept_only_ else found
-        self.coef_ = np.zeros(len(known.operator))
-        self.coef_[-len(found.parameters) :] = found.parameters
+            constant = _fit_best_penalty(_last(moments), None)
+            self.intercept_only_ = constant.charged <= min(best.charged, 1.0)
+            best = constant if self.intercept_only_ else best
+        self.coef_ = np.zeros(len(moments.operator))
+        self.coef_[-len(best.parameters) :] = best.parameters
         if not np.isfinite(self.coef_).all():
             raise OptimisationError("the rados are too large, or too uneven, for least squares.")
-        self.lam_, self.risk_ = 2 * found.lam, found.risk
+        self.lam_, self.risk_ = 2 * best.lam, best.risk
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -116,13 +116,13 @@ class _Fitted:
     charged: float
 
 
-def _fitted(known: RadoMoments, lams: Sequence[float] | None) -> _Fitted:
+def _fit_best_penalty(moments: RadoMoments, lams: Sequence[float] | None) -> _Fitted:
     """Return the minimiser whose charged risk is least over the penalties."""
-    size = float(np.trace(known.second)) / len(known.second) or 1.0
+    size = float(np.trace(moments.second)) / len(moments.second) or 1.0
     tried = size * _LAMS if lams is None else np.asarray(lams)
-    risks, charges = _risks(known, tried)
+    risks, charges = _risks(moments, tried)
     best = int(np.argmin(risks + charges))
-    parameters = _solutions(known.second, known.operator, tried)[1][:, best]
+    parameters = _solutions(moments.second, moments.operator, tried)[1][:, best]
     lam, risk, charge = (float(values[best]) for values in (tried, risks, charges))
     return _Fitted(parameters, lam, risk, risk + charge)
 
@@ -137,7 +137,7 @@ def _solutions(
     return (values, vectors), vectors @ (along[:, None] / (values[:, None] + lams))
 
 
-def _risks(known: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _risks(moments: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the estimated risk per penalty, and what a model is charged for the noise.
 
     E <theta, n> = tr(Q (S + lam I)^-1) for theta = (S + lam I)^-1 (mu + n), n of covariance
@@ -145,23 +145,25 @@ def _risks(known: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray
     too much (`suffice.learner.operator.tuning`, where the charge is explained as well). S is that
     of rados held out.
     """
-    width, folds = len(known.operator), min(_FOLDS, len(known.rows))
-    noise = known.noise.dense(width)
-    spread = noise + known.second / known.examples
-    fold = np.arange(len(known.rows)) % folds
+    width, folds = len(moments.operator), min(_FOLDS, len(moments.rows))
+    noise = moments.noise.dense(width)
+    spread = noise + moments.second / moments.examples
+    fold = np.arange(len(moments.rows)) % folds
     risks = np.zeros(len(lams))
     for k in range(folds):
-        rest, held = known.rows[fold != k], known.rows[fold == k]
+        rest, held_out = moments.rows[fold != k], moments.rows[fold == k]
         second = rest.T @ rest / max(len(rest), 1)
-        (values, vectors), models = _solutions(second, known.operator, lams)
-        turned = np.sum(vectors * (spread @ vectors), axis=0)
-        optimism = (turned[:, None] / (values[:, None] + lams)).sum(axis=0)
-        squares = np.mean((held @ models) ** 2, axis=0)
-        risks += (1 + squares - 2 * known.operator @ models + 2 * optimism) / folds
-    _, models = _solutions(known.second, known.operator, lams)
-    return risks, 2 * np.sqrt(known.noise.along(models))
+        (values, vectors), models = _solutions(second, moments.operator, lams)
+        spread_along_axes = np.sum(vectors * (spread @ vectors), axis=0)
+        optimism = (spread_along_axes[:, None] / (values[:, None] + lams)).sum(axis=0)
+        squares = np.mean((held_out @ models) ** 2, axis=0)
+        risks += (1 + squares - 2 * moments.operator @ models + 2 * optimism) / folds
+    _, models = _solutions(moments.second, moments.operator, lams)
+    return risks, 2 * np.sqrt(moments.noise.along(models))
 
 
-def _last(known: RadoMoments) -> RadoMoments:
+def _last(moments: RadoMoments) -> RadoMoments:
     """Return the moments of the last coordinate alone."""
-    return RadoMoments(known.operator[-1:], known.rows[:, -1:], known.noise.last(), known.examples)
+    return RadoMoments(
+        moments.operator[-1:], moments.rows[:, -1:], moments.noise.last(), moments.examples
+    )

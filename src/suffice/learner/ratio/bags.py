@@ -13,7 +13,7 @@ from suffice.models.simplex import nearest_proportions
 from suffice.release.artifact import Release
 from suffice.tables.labels import check_classes
 
-__all__ = ["FEWEST_ROWS", "KnownBags", "given_bags", "named_classes", "released_bags"]
+__all__ = ["FEWEST_ROWS", "KnownBags", "exact_bags", "mixed_class_names", "released_bags"]
 
 FEWEST_ROWS = 10  # of a bag: fewer cannot be split for cross-validation
 
@@ -52,7 +52,7 @@ class KnownBags:
         joint = self.sizes[:, None] * self.proportions
         return joint / joint.sum(axis=0)
 
-    def redrawn(self, rng: np.random.Generator) -> "KnownBags":
+    def redraw(self, rng: np.random.Generator) -> "KnownBags":
         """Return the bags as another draw of the same noise would have left them, were these exact.
 
         Gaussian noise of the stated variance, whatever the mechanism; the total stays one.
@@ -89,7 +89,7 @@ class KnownBags:
             )
         root = np.sqrt(self.sizes * many / self.sizes.sum())[:, None]
         _, values, axes = np.linalg.svd(root * self.proportions, full_matrices=False)
-        mixed = named_classes(self.classes, axes[-1])
+        mixed = mixed_class_names(self.classes, axes[-1])
         if values[-1] * CONDITION_LIMIT <= values[0]:
             raise ParameterError(
                 f"the proportions do not tell classes {mixed} apart: these appear in the same"
@@ -104,7 +104,7 @@ class KnownBags:
             )
 
 
-def named_classes(classes: Sequence[Any], direction: np.ndarray) -> str:
+def mixed_class_names(classes: Sequence[Any], direction: np.ndarray) -> str:
     """Return the names of the classes that a direction mixes."""
     size = np.abs(direction)
     return ", ".join(str(c) for c, s in zip(classes, size, strict=True) if s >= size.max() / 4)
@@ -126,7 +126,7 @@ def released_bags(release: Release) -> KnownBags:
     )
 
 
-def given_bags(
+def exact_bags(
     names: Sequence[Any], sizes: np.ndarray, proportions: Any, classes: Any
 ) -> KnownBags:
     """Return bags whose proportions are known exactly, one line per name; checked."""

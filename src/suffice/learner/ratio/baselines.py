@@ -24,7 +24,7 @@ _MOST_ROUNDS = 20
 def classify_and_count(classifier: Any, U: Any, classes: Sequence[Any]) -> np.ndarray:
     """Return the share of rows that ``classifier`` puts in each class."""
     predicted = classifier.predict(U)
-    return np.array([np.mean(predicted == one) for one in classes])
+    return np.array([np.mean(predicted == class_name) for class_name in classes])
 
 
 def mean_map_classifier(
@@ -73,10 +73,10 @@ class ProportionSVM:
             if len(np.unique(labels)) < 2:
                 raise ParameterError("the bags' proportions leave one class only.")
             self.machine_ = SVC(C=weight, kernel=self.kernel).fit(rows, labels)
-            found = self._labels(self.machine_.decision_function(rows), moments, weight)
-            if np.array_equal(found, labels):
+            new_labels = self._labels(self.machine_.decision_function(rows), moments, weight)
+            if np.array_equal(new_labels, labels):
                 break
-            labels = found
+            labels = new_labels
         return labels
 
     def _labels(self, scores: np.ndarray, moments: BagMoments, weight: float) -> np.ndarray:

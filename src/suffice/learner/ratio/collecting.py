@@ -32,13 +32,13 @@ class RowKeeper:
     def __init__(self, bags: int, most: int, rng: np.random.Generator) -> None:
         self._bags, self._most, self._rng = bags, most, rng
         self._blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        self._held = 0
+        self._row_count = 0
 
     def update(self, rows: np.ndarray, codes: np.ndarray) -> None:
         """Take in rows of some bags; those with the smallest random keys stay."""
         self._blocks.append((rows, codes, self._rng.random(len(rows))))
-        self._held += len(rows)
-        if self._held > 3 * self._most * self._bags:
+        self._row_count += len(rows)
+        if self._row_count > 3 * self._most * self._bags:
             self._prune()
 
     def _prune(self) -> tuple[np.ndarray, np.ndarray]:
@@ -48,7 +48,7 @@ class RowKeeper:
         ranks = np.arange(len(order)) - starts[codes[order]]
         stay = np.sort(order[ranks < self._most])
         self._blocks = [(rows[stay], codes[stay], keys[stay])]
-        self._held = len(stay)
+        self._row_count = len(stay)
         return self._blocks[0][0], self._blocks[0][1]
 
     def result(self) -> tuple[np.ndarray, np.ndarray]:
@@ -66,20 +66,20 @@ class Collector:
 
     def __init__(
         self,
-        known: KnownBags,
+        bags: KnownBags,
         kernel: str,
         bandwidth: float | str,
         features: int | str,
         rng: np.random.Generator,
     ) -> None:
-        self._known, self._rng = known, rng
+        self._bags, self._rng = bags, rng
         self._kernel, self._bandwidth, self._features = kernel, bandwidth, features
-        many = len(known.names)
-        self.groups = int(np.clip(known.sizes.min() // _GROUP_ROWS, FOLDS, _GROUPS))
+        many = len(bags.names)
+        self.groups = int(np.clip(bags.sizes.min() // _GROUP_ROWS, FOLDS, _GROUPS))
         self._counts = np.zeros(many * self.groups)
         self.keeper = RowKeeper(many, max(_MOST_ROWS // many, FOLDS), rng)
         self.bandwidths: np.ndarray = np.ones(1)
-        self.exact = features == "exact" or (features == "auto" and known.sizes.sum() <= _EXACT)
+        self.exact = features == "exact" or (features == "auto" and bags.sizes.sum() <= _EXACT)
         self.sums: CellSums | None = None
 
     def update(self, rows: np.ndarray, codes: np.ndarray) -> None:

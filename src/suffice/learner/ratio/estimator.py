@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from suffice.errors import ParameterError
 from suffice.learner.base import Learner, plain_pipeline
-from suffice.learner.ratio.bags import FEWEST_ROWS, KnownBags, given_bags, released_bags
+from suffice.learner.ratio.bags import FEWEST_ROWS, KnownBags, exact_bags, released_bags
 from suffice.learner.ratio.collecting import Collector
 from suffice.learner.ratio.embeddings import KERNELS
 from suffice.learner.ratio.mean_embedding import ErrorBound, MeanEmbedding
-from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, resampled_ends
+from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, interval_ends
 from suffice.learner.rows import labelled_rows, mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.release.artifact import Release
@@ -122,13 +122,13 @@ class ClassRatio(Learner):
         if many < 2:
             raise ParameterError("the labels hold one class only; ratios need two.")
         names = range(many)
-        known = given_bags(names, np.bincount(codes), np.eye(many), names)
+        bag_info = exact_bags(names, np.bincount(codes), np.eye(many), names)
         class_names = tuple(self.classes_.tolist())
-        known = replace(known, classes=class_names, names=class_names)
+        bag_info = replace(bag_info, classes=class_names, names=class_names)
         table = open_table(X)
-        self._plain(table, feature_names(table.schema))
+        self._fit_pipeline(table, feature_names(table.schema))
         bags = Bags(tuple(names), codes.astype(np.int32)[:, None])
-        return self._fit_bags(known, mapped_bags(table, self.pipeline_, bags), strict=False)
+        return self._fit_bags(bag_info, mapped_bags(table, self.pipeline_, bags), strict=False)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_proportions(self, X: Any, bags: Any, proportions: Any, *, classes: Any) -> "ClassRatio":
@@ -138,11 +138,11 @@ class ClassRatio(Learner):
         ``proportions`` (M, K) are those of the bags in the order of their sorted names.
         """
         table = open_table(X)
-        found = read_bags(table, bags)
-        known = given_bags(found.names, found.sizes, proportions, classes)
-        self.classes_ = np.array(known.classes)
-        self._plain(table, feature_names(table.schema, bag_columns(bags)))
-        return self._fit_bags(known, mapped_bags(table, self.pipeline_, found))
+        bag_codes = read_bags(table, bags)
+        bag_info = exact_bags(bag_codes.names, bag_codes.sizes, proportions, classes)
+        self.classes_ = np.array(bag_info.classes)
+        self._fit_pipeline(table, feature_names(table.schema, bag_columns(bags)))
+        return self._fit_bags(bag_info, mapped_bags(table, self.pipeline_, bag_codes))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
@@ -153,38 +153,40 @@ class ClassRatio(Learner):
         ``bags`` says which bag each row is in: a column of ``X``, or one bag per row.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
-        whole = merge(releases)
-        known = released_bags(whole)
+        merged = merge(releases)
+        bag_info = released_bags(merged)
         table = labelled_rows(X, releases)
-        found = read_bags(table, bags, known.names)
+        bag_codes = read_bags(table, bags, bag_info.names)
         self._learn_from(releases)
-        return self._fit_bags(known, matching_bags(table, whole, found))
+        return self._fit_bags(bag_info, matching_bags(table, merged, bag_codes))
 
-    def _plain(self, table: Table, names: Sequence[str]) -> None:
+    def _fit_pipeline(self, table: Table, names: Sequence[str]) -> None:
         """Fit the pipeline to plain rows."""
         names = resolve_roles(table.schema, features=names).features
         self.pipeline_ = plain_pipeline(table, names, clip=1.0, intercept=0.0)
         self.n_features_in_ = len(names)
         self.releases_: tuple[Release, ...] = ()
 
-    def _fit_bags(self, known: KnownBags, batches: Batches, *, strict: bool = True) -> "ClassRatio":
+    def _fit_bags(
+        self, bag_info: KnownBags, batches: Batches, *, strict: bool = True
+    ) -> "ClassRatio":
         """Learn, or refuse what cannot be learnt from; not ``strict``: warn."""
-        known.check(FEWEST_ROWS if strict else 2)
+        bag_info.check(FEWEST_ROWS if strict else 2)
         rng = self._generator()
-        seen = Collector(known, self.kernel, self.bandwidth, self.features, rng)
+        collector = Collector(bag_info, self.kernel, self.bandwidth, self.features, rng)
         for rows, codes in batches:
-            seen.update(_without_constant(rows, self.pipeline_), codes)
-        self.bags_ = known.names
-        grams = seen.cell_grams()
-        level, errors = choose_level(known, grams, self.constraint)
-        self.bandwidth_ = float(seen.bandwidths[level])
+            collector.update(_without_constant(rows, self.pipeline_), codes)
+        self.bags_ = bag_info.names
+        grams = collector.cell_grams()
+        level, errors = choose_level(bag_info, grams, self.constraint)
+        self.bandwidth_ = float(collector.bandwidths[level])
         fitted = MeanEmbedding(
-            known, grams[level], np.ones(len(grams[level].counts)), self.constraint
+            bag_info, grams[level], np.ones(len(grams[level].counts)), self.constraint
         )
-        self._bound = ErrorBound.of(fitted.bag_gram, known, normed=self.kernel != "linear")
+        self._bound = ErrorBound.of(fitted.bag_gram, bag_info, normed=self.kernel != "linear")
         self.condition_ = self._bound.condition
-        embedding = ByEmbedding(fitted, seen.filled_sums, level)
-        choice = choose_method(self.method, embedding, errors, seen.keeper, rng)
+        embedding = ByEmbedding(fitted, collector.filled_sums, level)
+        choice = choose_method(self.method, embedding, errors, collector.keeper, rng)
         if choice.mixed:
             trouble = (
                 f"the rows do not tell classes {choice.mixed} apart better than chance would (A2);"
@@ -201,7 +203,7 @@ class ClassRatio(Learner):
     def bound_(self) -> float | None:
         """Theorem 1's bound for a table as large as the smallest bag that it learnt from."""
         check_is_fitted(self)
-        return self.error_bound(int(self._bound.sizes.min())) if self._bound.known else None
+        return self.error_bound(int(self._bound.sizes.min())) if self._bound.applies else None
 
     def error_bound(self, size: int, delta: float = 0.05) -> float:
         """Return Theorem 1's bound on the L2 error for a table of ``size`` rows, at 1 - delta.
@@ -215,9 +217,9 @@ class ClassRatio(Learner):
     def quantify(self, U: Any) -> np.ndarray:
         """Return the class ratios of one table (K,), or of a list of tables (n, K)."""
         check_is_fitted(self)
-        tables, alone = _as_tables(U)
-        found = np.array([self._choice.method.ratios(self._seen(one)) for one in tables])
-        return found[0] if alone else found
+        tables, single = _as_tables(U)
+        ratios = np.array([self._choice.method.ratios(self._summarise(table)) for table in tables])
+        return ratios[0] if single else ratios
 
     def interval(self, U: Any, level: float = 0.95, *, draws: int = 200) -> np.ndarray:
         """Return both ends of each ratio's interval, (2, K) of one table or (n, 2, K) of a list.
@@ -229,18 +231,18 @@ class ClassRatio(Learner):
         check_is_fitted(self)
         if not 0 < level < 1 or draws < 2:
             raise ParameterError("level must lie between 0 and 1, and draws be at least 2.")
-        tables, alone = _as_tables(U)
-        seen = [self._seen(one) for one in tables]
-        found = resampled_ends(self._choice.method, seen, level, draws, self._generator())
-        return found[0] if alone else found
+        tables, single = _as_tables(U)
+        summaries = [self._summarise(table) for table in tables]
+        intervals = interval_ends(self._choice.method, summaries, level, draws, self._generator())
+        return intervals[0] if single else intervals
 
-    def _seen(self, one: Any) -> Any:
+    def _summarise(self, table: Any) -> Any:
         """Return what the method needs of the rows of one table."""
-        if not self.releases_ and isinstance(one, np.ndarray):
-            one = validate_data(self, one, dtype=np.float64, reset=False)
-        batches = mapped_batches(one, self.pipeline_, new=True)
-        plain = (_without_constant(rows, self.pipeline_) for rows in batches)
-        return self._choice.method.read(plain, self._generator())
+        if not self.releases_ and isinstance(table, np.ndarray):
+            table = validate_data(self, table, dtype=np.float64, reset=False)
+        batches = mapped_batches(table, self.pipeline_, new=True)
+        features = (_without_constant(rows, self.pipeline_) for rows in batches)
+        return self._choice.method.summarise(features, self._generator())
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -255,10 +257,10 @@ def _as_tables(U: Any) -> tuple[list[Any], bool]:
     """Return a list of tables, and whether there was one alone."""
     if isinstance(U, np.ndarray) and U.ndim == 3:
         return list(U), False
-    several = isinstance(U, list | tuple) and len(U) > 0 and all(_is_table(one) for one in U)
+    several = isinstance(U, list | tuple) and len(U) > 0 and all(_is_table(item) for item in U)
     return (list(U), False) if several else ([U], True)
 
 
-def _is_table(one: Any) -> bool:
+def _is_table(item: Any) -> bool:
     """Say whether this is a table, or a matrix, rather than a row of one."""
-    return isinstance(one, str | Path) or hasattr(one, "schema") or np.ndim(one) == 2
+    return isinstance(item, str | Path) or hasattr(item, "schema") or np.ndim(item) == 2

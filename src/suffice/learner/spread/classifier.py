@@ -111,13 +111,15 @@ class SpreadClassifier(LinearModel):
 
         Several owners' releases are learnt from as one.
         """
-        whole = merge(release)
-        channel, codes = (whole.array(name, "randomised labels") for name in ("channel", "answers"))
-        self._learn_from((whole,))
-        if "codes" not in whole.arrays:  # labels alone: their rows are public
-            (rows,) = matching_rows(X, [whole])
+        merged = merge(release)
+        channel, codes = (
+            merged.array(name, "randomised labels") for name in ("channel", "answers")
+        )
+        self._learn_from((merged,))
+        if "codes" not in merged.arrays:  # labels alone: their rows are public
+            (rows,) = matching_rows(X, [merged])
             return self._fit_rows(rows, codes, channel)
-        return self.fit_corrupted(corrupted_records(whole), codes, channel, whole.classes)
+        return self.fit_corrupted(corrupted_records(merged), codes, channel, merged.classes)
 
     def fit_corrupted(
         self, records: Corrupted, codes: np.ndarray, channel: np.ndarray, classes: Sequence[Any]
@@ -125,15 +127,15 @@ class SpreadClassifier(LinearModel):
         """Learn from corrupted records and labels; ``channel`` is P[observed i | true j]."""
         check_prior(records, self.prior)
         self.classes_ = np.array(classes)
-        known = _known(records, self.prior)
-        return self._fit_likelihood(SpreadLikelihood(known, codes, channel), records)
+        knowledge = _knowledge_of(records, self.prior)
+        return self._fit_likelihood(SpreadLikelihood(knowledge, codes, channel), records)
 
     def _fit_rows(
         self, rows: np.ndarray, codes: np.ndarray, channel: np.ndarray
     ) -> "SpreadClassifier":
         constant = self.pipeline_.intercept > 0
-        known = SpreadLikelihood(CleanFeatures(rows), codes, channel, constant)
-        return self._fit_likelihood(known, None)
+        likelihood = SpreadLikelihood(CleanFeatures(rows), codes, channel, constant)
+        return self._fit_likelihood(likelihood, None)
 
     def _fit_likelihood(
         self, likelihood: SpreadLikelihood, records: Corrupted | None
@@ -173,7 +175,7 @@ def _is_dependent(prior: Prior) -> bool:
     return isinstance(prior, str) and prior in {"learned", "gaussian"}
 
 
-def _known(records: Corrupted, prior: Prior) -> Knowledge:
+def _knowledge_of(records: Corrupted, prior: Prior) -> Knowledge:
     """Return what is known of the clean records: by combinations if few, else by moments."""
     gaussian = isinstance(prior, str) and prior == "gaussian"
     joint = None if gaussian else joint_states(records, prior)

@@ -19,7 +19,7 @@ from suffice.release.spread import Flips, SpreadColumn
 
 __all__ = [
     "Frequencies",
-    "deconvolved",
+    "deconvolve",
     "estimate_frequencies",
     "maximum_likelihood",
     "observed_frequencies",
@@ -83,12 +83,12 @@ def estimate_frequencies(
     low, high = _intervals(counts[None, :], noise, level)
     observed = counts / counts.sum()
     shares = (
-        deconvolved(observed[None, :], noise)[0]
+        deconvolve(observed[None, :], noise)[0]
         if method == "likelihood"
         else np.linalg.solve(noise.matrix, observed)
     )
-    named = tuple(range(noise.states)) if states is None else states
-    return Frequencies(name, named, shares, low[0], high[0], level)
+    state_names = tuple(range(noise.states)) if states is None else states
+    return Frequencies(name, state_names, shares, low[0], high[0], level)
 
 
 def _intervals(counts: np.ndarray, noise: Flips, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -125,17 +125,17 @@ def release_frequencies(
     channel = Flips(
         len(release.classes), table=tuple(map(tuple, release.arrays["channel"].tolist()))
     )
-    found = [("label", release.classes, channel, release.arrays["answers"])]
+    columns = [("label", release.classes, channel, release.arrays["answers"])]
     discrete = 0
     for item in release.details.get("columns", ()):
         column = SpreadColumn.from_json(item)
         if isinstance(column.noise, Flips):
             cells = release.arrays["codes"][:, discrete]
-            found.append((column.name, column.states or (), column.noise, cells))
+            columns.append((column.name, column.states or (), column.noise, cells))
             discrete += 1
     return [
         estimate_frequencies(cells, noise, states=states, name=name, method=method, level=level)
-        for name, states, noise, cells in found
+        for name, states, noise, cells in columns
     ]
 
 
@@ -147,7 +147,7 @@ def observed_frequencies(codes: np.ndarray, states: int) -> np.ndarray:
     return counts.reshape(columns, states) / len(codes)
 
 
-def deconvolved(frequencies: np.ndarray, noise: Flips) -> np.ndarray:
+def deconvolve(frequencies: np.ndarray, noise: Flips) -> np.ndarray:
     """Return the clean marginals (q, states) of columns that went through the same noise."""
     return maximum_likelihood(frequencies, noise.matrix, noise.keep)
 

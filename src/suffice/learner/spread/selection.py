@@ -51,14 +51,14 @@ def maximise(
 
     first = np.zeros(shape) if start is None else start
     options = {"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20}
-    found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
-    gradient = float(np.abs(found.jac).max())
+    optimum = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+    gradient = float(np.abs(optimum.jac).max())
     if not gradient <= 10 * tol:
         raise OptimisationError(
             f"the solver stopped at a gradient of {gradient:.2g}, short of {tol:.2g};"
             " raise max_iter or lam."
         )
-    return found.x.reshape(shape), gradient, int(found.nit)
+    return optimum.x.reshape(shape), gradient, int(optimum.nit)
 
 
 def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) -> float:
@@ -76,23 +76,23 @@ def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) ->
         )
     rng = np.random.default_rng(seed)
     order = rng.permutation(count)[:_MOST_RECORDS]
-    sample = likelihood if len(order) == count else likelihood.picked(np.sort(order))
+    sample = likelihood if len(order) == count else likelihood.select_rows(np.sort(order))
     losses = np.zeros(len(_LAMS))
     for _ in range(_REPEATS):
         folds = rng.permutation(len(order)) % _FOLDS
         for fold in range(_FOLDS):
-            held = folds == fold
-            losses += _path(sample.picked(~held), sample.picked(held), max_iter)
+            held_out = folds == fold
+            losses += _path(sample.select_rows(~held_out), sample.select_rows(held_out), max_iter)
     return float(_LAMS[int(np.argmin(losses))]) * len(order) / count
 
 
-def _path(fit: SpreadLikelihood, held: SpreadLikelihood, max_iter: int) -> np.ndarray:
+def _path(fit: SpreadLikelihood, held_out: SpreadLikelihood, max_iter: int) -> np.ndarray:
     """Return the held-out loss at every penalty, from the strongest on."""
     losses = np.full(len(_LAMS), np.inf)
     start, worse = None, 0
     for i in reversed(range(len(_LAMS))):
         start, _, _ = maximise(fit, float(_LAMS[i]), tol=1e-4, max_iter=max_iter, start=start)
-        losses[i] = held(start)[0]
+        losses[i] = held_out(start)[0]
         worse = worse + 1 if losses[i] > losses.min() else 0
         if worse == _RISES:
             losses[:i] = losses[i]  # weaker penalties overfit more

@@ -50,12 +50,12 @@ class AlternatingMeanMap:
             raise ParameterError("this method tells two classes apart; use mean-map for more.")
         weights = self.start.weights(bags)
         first = bags.means.T @ (weights[:, 1] - weights[:, 0])
-        found = alternate(rows, bags, first, self)
+        alternation = alternate(rows, bags, first, self)
         note = (
-            f"The labels found after {len(found.risks)} rounds are a guess that fits the"
+            f"The labels found after {len(alternation.risks)} rounds are a guess that fits the"
             " proportions: there is no covariance."
         )
-        return found.operator, Covariance("none"), note
+        return alternation.operator, Covariance("none"), note
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ def alternate(
     rows: np.ndarray, bags: BagMoments, operator: np.ndarray, options: AlternatingMeanMap
 ) -> Alternation:
     """Return what alternation finds from this operator on (Patrini et al. 2014, Algorithm 2)."""
-    theta, _ = _fitted(rows, operator, options.lam, None)
+    theta, _ = _fit_model(rows, operator, options.lam, None)
     risks: list[float] = []
     best, last = operator, None
     for _ in range(options.max_rounds):
@@ -78,7 +78,7 @@ def alternate(
         if last is not None and np.array_equal(signs, last):
             break
         last, operator = signs, rows.T @ signs / len(rows)
-        theta, risk = _fitted(rows, operator, options.lam, theta)  # step 2.2
+        theta, risk = _fit_model(rows, operator, options.lam, theta)  # step 2.2
         fall = min(risks, default=np.inf) - risk
         risks.append(risk)
         if fall > 0:
@@ -88,7 +88,7 @@ def alternate(
     return Alternation(best, tuple(risks))
 
 
-def _fitted(
+def _fit_model(
     rows: np.ndarray, operator: np.ndarray, lam: float, start: np.ndarray | None
 ) -> tuple[np.ndarray, float]:
     """Return the model of this operator and its regularised risk."""

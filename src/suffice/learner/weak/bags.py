@@ -66,18 +66,18 @@ def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> BagM
 def _shares(proportions: Any, classes: int) -> np.ndarray:
     """Return class shares (n, K)."""
     try:
-        given = np.asarray(proportions, dtype=np.float64)
+        matrix = np.asarray(proportions, dtype=np.float64)
     except (TypeError, ValueError):
-        given = np.empty(0)
-    if given.ndim == 1 and classes == 2 and len(given):
-        given = np.column_stack([1 - given, given])
-    if given.ndim != 2 or given.shape[1] != classes:
-        alone = ", or the share of the second class alone" if classes == 2 else ""
-        raise ParameterError(f"proportions must give {classes} shares per bag{alone}.")
-    inside = ((given >= 0) & (given <= 1)).all()
-    if not (inside and np.allclose(given.sum(axis=1), 1, atol=1e-6)):
+        matrix = np.empty(0)
+    if matrix.ndim == 1 and classes == 2 and len(matrix):
+        matrix = np.column_stack([1 - matrix, matrix])
+    if matrix.ndim != 2 or matrix.shape[1] != classes:
+        short_form = ", or the share of the second class alone" if classes == 2 else ""
+        raise ParameterError(f"proportions must give {classes} shares per bag{short_form}.")
+    inside = ((matrix >= 0) & (matrix <= 1)).all()
+    if not (inside and np.allclose(matrix.sum(axis=1), 1, atol=1e-6)):
         raise ParameterError("proportions must be between 0 and 1 and sum to one in every bag.")
-    return given
+    return matrix
 
 
 def check_identified(bags: BagMoments) -> None:

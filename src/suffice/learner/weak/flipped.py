@@ -63,30 +63,30 @@ class FlippedLabels:
 def _channel(rates: Any, classes: int) -> np.ndarray:
     """Return P, or say why these rates leave nothing to invert."""
     try:
-        given = np.asarray(rates, dtype=np.float64)
+        channel = np.asarray(rates, dtype=np.float64)
     except (TypeError, ValueError):
-        given = np.empty(0)
-    if classes == 2 and given.shape == (2,):
-        given = np.array([[1 - given[0], given[1]], [given[0], 1 - given[1]]])
-    if given.shape != (classes, classes):
+        channel = np.empty(0)
+    if classes == 2 and channel.shape == (2,):
+        channel = np.array([[1 - channel[0], channel[1]], [channel[0], 1 - channel[1]]])
+    if channel.shape != (classes, classes):
         raise ParameterError(
             f"rates must be a {classes} x {classes} matrix P(observed | true)"
             + (", or the flip rates of both classes." if classes == 2 else ".")
         )
-    inside = ((given >= 0) & (given <= 1)).all()
-    if not (inside and np.allclose(given.sum(axis=0), 1, atol=1e-9)):
+    inside = ((channel >= 0) & (channel <= 1)).all()
+    if not (inside and np.allclose(channel.sum(axis=0), 1, atol=1e-9)):
         raise ParameterError(
             "rates must be probabilities, and each column of P (one true class) must sum to one."
         )
-    if classes == 2 and not given[0, 1] + given[1, 0] < 1:
+    if classes == 2 and not channel[0, 1] + channel[1, 0] < 1:
         raise ParameterError(
-            f"the flip rates sum to {given[0, 1] + given[1, 0]:.3g}; from one on the observed"
+            f"the flip rates sum to {channel[0, 1] + channel[1, 0]:.3g}; from one on the observed"
             " labels say nothing, or the opposite. Check which class each rate belongs to."
         )
-    condition = float(np.linalg.cond(given))
+    condition = float(np.linalg.cond(channel))
     if not condition <= CONDITION_LIMIT:
         raise ParameterError(
             f"P has condition number {condition:.2g}, above {CONDITION_LIMIT:.0e}: some classes"
             " are observed alike. Merge them or use other rates."
         )
-    return given
+    return channel

@@ -118,8 +118,8 @@ def similarity_of(bags: BagMoments, similarity: str, scale: float | None) -> np.
     apart = spread[:, None] + spread + squareform(pdist(bags.means, "sqeuclidean"))
     across = np.outer(bags.sizes, bags.sizes) * apart
     own = np.diag(across)[:, None]
-    kept = np.divide(own, own + across, out=np.full_like(across, 0.5), where=own + across > 0)
-    near = kept + kept.T
+    own_shares = np.divide(own, own + across, out=np.full_like(across, 0.5), where=own + across > 0)
+    near = own_shares + own_shares.T
     np.fill_diagonal(near, 0.0)
     return near
 
@@ -160,6 +160,8 @@ def _within_classes(pooled: np.ndarray, bags: BagMoments, solve: np.ndarray) -> 
     between = means.T @ mixed @ means
     added = float(np.trace(mixed @ (solve.T / bags.sizes) @ solve))
     # traces: E[between] = true + added within, E[pooled] = true + within; solved for the true one
-    whole, part = np.trace(pooled), max(np.trace(between), 1e-300)
-    shrunk = np.clip((part - added * whole) / ((1 - added) * part), 0, 1) if added < 1 else 0.0
+    pooled_trace, part = np.trace(pooled), max(np.trace(between), 1e-300)
+    shrunk = (
+        np.clip((part - added * pooled_trace) / ((1 - added) * part), 0, 1) if added < 1 else 0.0
+    )
     return pooled - shrunk * between

@@ -71,10 +71,12 @@ def no_noise() -> Covariance:
 def noise_of_gram(matrix: np.ndarray, variance: float) -> Covariance:
     """Return variance x matrix in factor form; eigenvalues below rounding are left out."""
     values, vectors = np.linalg.eigh(matrix)
-    kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
-    if variance <= 0 or not kept.any():
+    significant = values > _NEGLIGIBLE * max(values[-1], 0.0)
+    if variance <= 0 or not significant.any():
         return no_noise()
-    return Covariance("factor", float(variance), vectors[:, kept] * np.sqrt(values[kept]))
+    return Covariance(
+        "factor", float(variance), vectors[:, significant] * np.sqrt(values[significant])
+    )
 
 
 def per_column(classes: int) -> str:

@@ -120,8 +120,8 @@ class Released:
             )
         if {*release.arrays} == {"answers", "channel"}:  # labels, each randomised
             answers, codes = release.arrays["answers"], range(len(release.classes))
-            found = FlippedLabels(answers, codes, release.arrays["channel"]).estimate(rows)
-            return replace(found, classes=release.classes)
+            corrected = FlippedLabels(answers, codes, release.arrays["channel"]).estimate(rows)
+            return replace(corrected, classes=release.classes)
         if "votes" in release.arrays:
             votes = SoftVotes(release.arrays["votes"], release.classes, release.noise.variance)
             return votes.estimate(rows)
