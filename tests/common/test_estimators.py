@@ -45,17 +45,17 @@ WRONG = {  # a parameter of each that is outside its domain
 
 def estimators_of_the_library() -> set[type]:
     """Return every class below suffice.learner that can be fitted to plain rows."""
-    found = set()
+    estimators = set()
     for info in pkgutil.walk_packages(suffice.learner.__path__, "suffice.learner."):
         for _, value in inspect.getmembers(importlib.import_module(info.name), inspect.isclass):
-            ours = value.__module__ == info.name and issubclass(value, BaseEstimator)
-            if ours and not value.__name__.startswith("_") and hasattr(value, "fit"):
-                found.add(value)
-    return found
+            own = value.__module__ == info.name and issubclass(value, BaseEstimator)
+            if own and not value.__name__.startswith("_") and hasattr(value, "fit"):
+                estimators.add(value)
+    return estimators
 
 
 def test_every_estimator_is_checked():
-    checked = {type(one) for one in ESTIMATORS}
+    checked = {type(estimator) for estimator in ESTIMATORS}
     assert checked | ADAPTERS == estimators_of_the_library()
     assert checked == set(WRONG)
 
@@ -66,7 +66,7 @@ def test_scikit_learn_finds_nothing_wrong(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("learner", WRONG, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("learner", WRONG, ids=lambda estimator: estimator.__name__)
 def test_a_bad_parameter_is_an_error_of_ours_and_of_scikit_learn(learner, rng):
     from sklearn.utils._param_validation import InvalidParameterError as TheirError
 
@@ -77,8 +77,8 @@ def test_a_bad_parameter_is_an_error_of_ours_and_of_scikit_learn(learner, rng):
     assert caught.value.exit_code == errors.UsageError.exit_code
 
 
-@pytest.mark.parametrize("one", ESTIMATORS, ids=lambda one: type(one).__name__)
-def test_what_was_not_fitted_says_so(one, rng):
-    ask = one.quantify if isinstance(one, ClassRatio) else one.predict
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+def test_what_was_not_fitted_says_so(estimator, rng):
+    ask = estimator.quantify if isinstance(estimator, ClassRatio) else estimator.predict
     with pytest.raises(NotFittedError):
         ask(rng.normal(size=(4, 2)))

@@ -54,10 +54,10 @@ def released(name: str) -> Release:
 
 def altered(file: bytes, version=None, **details) -> bytes:
     """Return a file that is sealed again, with another version of its kind or other details."""
-    whole = Container.read(file)
-    whole.manifest["kind_version"] = version
-    whole.manifest["details"] |= details
-    return whole.sealed()
+    container = Container.read(file)
+    container.manifest["kind_version"] = version
+    container.manifest["details"] |= details
+    return container.sealed()
 
 
 def votes(rows: np.ndarray) -> Release:
@@ -128,8 +128,8 @@ def test_a_model_file_of_any_learner_loads_as_that_learner(name, options, learne
 def test_an_option_without_meaning_is_refused(name, options, unused):
     with pytest.raises(ParameterError, match=f"^{unused} means nothing"):
         fit(old(name), **options)
-    kept = dict.fromkeys(options)
-    assert learning_from(old(name).kind).unused(None, kept) == []
+    defaults = dict.fromkeys(options)
+    assert learning_from(old(name).kind).unused(None, defaults) == []
 
 
 def test_rows_that_are_missing_are_asked_for():
@@ -141,8 +141,8 @@ def test_rows_that_are_missing_are_asked_for():
 def test_votes_train_what_the_caller_gives_which_has_no_file(rng):
     rows = rng.normal(size=(60, 4))
     release = votes(rows)
-    plain = fit(release, rows, lam=0.1)
-    assert type(plain) is FactoredClassifier
+    from_shares = fit(release, rows, lam=0.1)
+    assert type(from_shares) is FactoredClassifier
     model = fit([release], rows, estimator=DecisionTreeClassifier(max_depth=2), labels="shares")
     assert type(model) is VoteClassifier
     report = learning_from("votes").report(model)

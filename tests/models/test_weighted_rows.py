@@ -28,8 +28,8 @@ def test_sums_are_what_they_say_row_by_row(weighted, rng):
     value, slope = weighted.sums(theta, lambda z, w: (float(w @ z**2), 2 * w * z))
     assert value == pytest.approx(sum(w * (x @ theta) ** 2 for w, x in pairs))
     assert slope == pytest.approx(sum(2 * w * (x @ theta) * x for w, x in pairs))
-    (found,) = weighted.grams(theta, lambda z, w: [w * z**2])
-    assert found == pytest.approx(sum(w * (x @ theta) ** 2 * np.outer(x, x) for w, x in pairs))
+    (gram,) = weighted.grams(theta, lambda z, w: [w * z**2])
+    assert gram == pytest.approx(sum(w * (x @ theta) ** 2 * np.outer(x, x) for w, x in pairs))
     assert weighted.gram(weights) == pytest.approx(weighted.moment)
     assert weighted.combined(weights) == pytest.approx(weighted.mean)
     basis = rng.normal(size=(3, 2))
@@ -81,14 +81,14 @@ def test_a_sample_without_a_minimiser_is_no_obstacle(rng, monkeypatch):
     solve = problem_module.minimise
 
     def fails_on_few(function, start, *limits):
-        if len(asked) == 0:
-            asked.append(start)
+        if len(operators) == 0:
+            operators.append(start)
             raise OptimisationError("the sample has no minimiser.")
         return solve(function, start, *limits)
 
-    asked: list[np.ndarray] = []
+    operators: list[np.ndarray] = []
     monkeypatch.setattr(problem_module, "minimise", fails_on_few)
     again = FactoredProblem(rows, problem.operator, problem.loss)
-    found = again.solve(1e-2, tol=1e-8, max_iter=200).parameters
-    assert asked
-    assert found == pytest.approx(expected, abs=1e-6)
+    parameters = again.solve(1e-2, tol=1e-8, max_iter=200).parameters
+    assert operators
+    assert parameters == pytest.approx(expected, abs=1e-6)

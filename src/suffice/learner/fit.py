@@ -272,17 +272,23 @@ def _of_votes(options: Options) -> Any:
     return VoteClassifier(**options) if "estimator" in options else _of_operator(options)
 
 
+def _vote_options(options: Options) -> Sequence[str]:
+    """Return the options of an estimator that the caller chose, or of the operator's learner."""
+    return ("estimator", "labels") if "estimator" in options else _OPERATOR.options(options)
+
+
 _OPERATOR = Learning(_of_operator, lambda _: ("loss", "penalty", "lam", *PASSES), rows=True)
 _LEARNING: dict[str, Learning] = {
     "mean-operator": _OPERATOR,
     "label-responses": _OPERATOR,
     "responses": Learning(_of_records, lambda _: ("lam",)),
     "rados": Learning(
-        _of_rados, lambda given: ("loss",) if given.get("loss") == "logistic" else ("loss", "lam")
+        _of_rados,
+        lambda options: ("loss",) if options.get("loss") == "logistic" else ("loss", "lam"),
     ),
     "votes": Learning(
         _of_votes,
-        lambda given: ("estimator", "labels") if "estimator" in given else _OPERATOR.options(given),
+        _vote_options,
         rows=True,
     ),
     "proportions": Learning(

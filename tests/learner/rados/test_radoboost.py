@@ -139,9 +139,9 @@ def test_a_prudent_oracle_never_steps_beyond_its_limit():
 
 def test_kappa_scales_scores_and_changes_nothing_else():
     rados = random_rados(*labelled_examples(), 100)
-    one, four = (run_boosting(rados, rounds=50, kappa=kappa) for kappa in (1.0, 4.0))
-    assert np.array_equal(one.features, four.features)
-    np.testing.assert_allclose(one.parameters(50), 4 * four.parameters(50))
+    path, damped_path = (run_boosting(rados, rounds=50, kappa=kappa) for kappa in (1.0, 4.0))
+    assert np.array_equal(path.features, damped_path.features)
+    np.testing.assert_allclose(path.parameters(50), 4 * damped_path.parameters(50))
 
 
 def test_an_outlier_slows_boosting_down_unless_edges_have_a_least_size():
@@ -187,8 +187,8 @@ def test_examples_decide_which_round_is_kept_where_the_caller_has_some():
     errors = [np.mean(staged != labels) for staged in model.staged_predict(X)]
     assert len(errors) == 60
     assert model.rounds_ == 1 + int(np.argmin(errors))
-    kept = list(model.staged_decision_function(X))[model.rounds_ - 1]
-    np.testing.assert_allclose(kept, model.decision_function(X))
+    kept_scores = list(model.staged_decision_function(X))[model.rounds_ - 1]
+    np.testing.assert_allclose(kept_scores, model.decision_function(X))
     with pytest.raises(ParameterError, match="give both"):
         RadoBoost().fit_release(toy_release(), X)
     with pytest.raises(ParameterError, match="one of the release's classes"):
@@ -244,8 +244,8 @@ def test_three_classes_are_refused():
 def test_adaboost_learns_from_all_examples_or_from_some():
     X, y = labelled_examples()
     test, truth = labelled_examples(2000, seed=9)
-    whole = AdaBoostLinear().fit(X, y)
-    assert whole.score(test, truth) > 0.88
+    of_all = AdaBoostLinear().fit(X, y)
+    assert of_all.score(test, truth) > 0.88
     some = AdaBoostLinear(examples=50).fit(X, y)
     assert some.path_.weights.shape == (50,)
     assert some.score(test, truth) > 0.82
@@ -258,11 +258,11 @@ def test_adaboost_learns_from_all_examples_or_from_some():
 
 def test_the_sampling_term_covers_what_sampling_does_and_is_not_always_infinite():
     X, y = labelled_examples(10, seed=3)
-    whole, draws = all_rados(X, y), np.random.default_rng(0)
+    every_rado, draws = all_rados(X, y), np.random.default_rng(0)
     theta = 0.02 * np.array([2.0, -1.0, 0.5, 0.0])
-    truth = logistic_rado_risk(whole, theta, 10)
+    truth = logistic_rado_risk(every_rado, theta, 10)
     for _ in range(20):
-        rados = whole[draws.integers(0, len(whole), 4000)]
+        rados = every_rado[draws.integers(0, len(every_rado), 4000)]
         term = sampling_term(rados, theta, 10)
         assert 0 < term < 1
         assert truth - logistic_rado_risk(rados, theta, 10) < term
