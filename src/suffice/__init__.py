@@ -49,10 +49,10 @@ _HOMES = {
     # what travels
     "Release": "suffice.release.artifact",
     "generate_keys": "suffice.release.signing",
-    "load": "suffice.release.codec",
     "merge": "suffice.release.merge",
     "sign": "suffice.release.signing",
     "verify": "suffice.release.signing",
+    "load": "suffice.learner.model_file",  # a release; of a model file, one that predicts
     # learner
     "AdaBoostLinear": "suffice.learner.rados.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",

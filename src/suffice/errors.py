@@ -5,7 +5,8 @@
     SufficeError                      exit 1   500
     ├── UsageError                    exit 2   400   the call itself is wrong (also a ValueError)
     │   ├── ParameterError                           a parameter outside its domain
-    │   │   └── InvalidParameterError                of an estimator (learner/sklearn_names.py)
+    │   │   ├── InvalidParameterError                of an estimator (learner/sklearn_names.py)
+    │   │   └── MissingFigureError                   a figure that a model lacks (learner/base.py)
     │   └── TableError                               rows that cannot be used as asked
     │       ├── MissingValuesError                   no rule says what missing values become
     │       └── StrangeLabelsError                   labels of no class (tables/labels.py)

@@ -61,7 +61,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
     assert load("r.suffice").kind == kinds.get(method, "model")
     if method in kinds:
         fitted = ("fit", "r.suffice", "--rows", "aux.parquet", "-o", "m.suffice")
-        assert "of what the parties vote" in suffice(*fitted)
+        assert "of the parties' votes" in suffice(*fitted)
         assert load("m.suffice").kind == "model"
 
 

@@ -60,7 +60,7 @@ def test_every_estimator_is_checked():
     assert checked == set(WRONG)
 
 
-@pytest.mark.filterwarnings("ignore:the rows do not tell classes:UserWarning")  # random labels
+@pytest.mark.filterwarnings("ignore:The rows do not tell classes:UserWarning")  # random labels
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_finds_nothing_wrong(estimator, check):
     check(estimator)

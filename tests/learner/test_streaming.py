@@ -140,7 +140,7 @@ def test_rows_stay_in_files_beyond_the_limit_and_tables_in_memory_are_held(
         assert isinstance(rows, StreamedRows) == stays
         assert rows.shape == (ROWS, 5)
     both = concatenated([open_table(files_), open_table(frame)])
-    with pytest.raises(ForeignRowsError, match="1800 were given"):
+    with pytest.raises(ForeignRowsError, match="there are 1800"):
         streaming.public_rows(both, [release], Computing())
 
 
@@ -183,13 +183,13 @@ def test_other_rows_are_refused_before_anything_is_learnt(streams, tmp_path, kin
     order = np.arange(ROWS)
     order[[299, 300]] = [300, 299]
     others = {
-        "hash differs": table.set_column(1, "x1", pa.array(cell)),
+        "do not match the release": table.set_column(1, "x1", pa.array(cell)),
         "missing": table.set_column(1, "x1", lacking),
-        r"about \d+ rows; \d+ were given": table.slice(0, ROWS - 1),
-        "901 were given": pa.concat_tables([table, table.slice(0, 1)]),
+        r"belongs to \d+ rows, but there are \d+": table.slice(0, ROWS - 1),
+        "there are 901": pa.concat_tables([table, table.slice(0, 1)]),
     }
     if kind != "one":  # across two owners, or of answers row by row
-        others["in their order"] = table.take(pa.array(order))
+        others["order of rows, differs"] = table.take(pa.array(order))
     for message, other in others.items():
         pq.write_table(other, tmp_path / "other.parquet", row_group_size=70)
         with pytest.raises(ForeignRowsError, match=message):

@@ -110,7 +110,7 @@ def test_a_start_at_the_solution_ends_there_at_once():
 
 
 def test_too_few_iterations_are_an_error():
-    with pytest.raises(OptimisationError, match="raise max_iter or lam"):
+    with pytest.raises(OptimisationError, match="larger max_iter or lam"):
         problem("logistic").solve(1e-6, tol=1e-10, max_iter=3)
 
 
@@ -145,7 +145,7 @@ def test_without_a_penalty_a_problem_with_a_minimiser_is_solved(name):
 def test_without_a_penalty_a_problem_without_a_minimiser_is_refused(name):
     far = problem(name, penalty=PENALTIES["none"])
     far = far.with_operator(far.operator + 10)
-    with pytest.raises(ParameterError, match=r"no minimiser.*lam > 0"):
+    with pytest.raises(ParameterError, match=r"no best model.*lam > 0"):
         far.solve(1.0, tol=1e-7, max_iter=1000)
-    with pytest.raises(ParameterError, match="no minimiser"):
+    with pytest.raises(ParameterError, match="no best model"):
         problem("linear").solve(0.0, tol=1e-7, max_iter=1000)  # lam = 0 is no penalty either

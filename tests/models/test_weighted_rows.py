@@ -39,7 +39,7 @@ def test_sums_are_what_they_say_row_by_row(weighted, rng):
 
 def test_a_matrix_gets_weights_once(weighted):
     assert as_weighted(weighted) is weighted
-    with pytest.raises(ParameterError, match="weights already"):
+    with pytest.raises(ParameterError, match="already have weights"):
         as_weighted(weighted, weighted.weights)
 
 

@@ -39,10 +39,27 @@ class InvalidParameterError(ParameterError, _Refused):  # type: ignore[misc]  # 
 
 
 class OwnErrors(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Checks parameters as scikit-learn does, and raises errors of this library."""
+    """Checks parameters as scikit-learn does, and raises errors of this library.
+
+    A fitted learner also has a notebook view of its own.
+    """
 
     def _validate_params(self) -> None:
         try:
             super()._validate_params()
         except _Refused as error:
             raise InvalidParameterError(str(error)) from None
+
+    def _notebook_view(self) -> str:
+        """Return the HTML view of a fitted learner; empty where scikit-learn's own will do."""
+        return ""
+
+    def _repr_html_inner(self) -> str:
+        return self._notebook_view() or str(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        view = self._notebook_view()
+        if view and "text/html" in bundle:
+            bundle["text/html"] = view
+        return bundle

@@ -92,13 +92,17 @@ def _checked(
     mapped = np.asarray(rows, dtype=np.float64)
     labels, owners = np.asarray(codes), np.asarray(parties)
     if mapped.ndim != 2 or not np.isfinite(mapped).all():
-        raise ParameterError("rows must be a matrix of finite numbers: map them first.")
+        raise ParameterError(
+            "rows must be a matrix of finite numbers. Map them with a pipeline first."
+        )
     if labels.shape != (len(mapped),) or owners.shape != (len(mapped),):
-        raise ParameterError("there must be one code and one party per row.")
+        raise ParameterError("codes and parties must hold one number for each row.")
     if classes < 2 or labels.dtype.kind not in "iu" or owners.dtype.kind not in "iu":
-        raise ParameterError("codes and parties must be whole numbers, and classes two or more.")
+        raise ParameterError("codes and parties must be whole numbers, and classes at least 2.")
     if len(mapped) and not (0 <= labels.min() <= labels.max() < classes and owners.min() >= 0):
-        raise ParameterError("a code is that of no class, or a party's number is negative.")
+        raise ParameterError(
+            "codes must lie between 0 and classes - 1, and parties must not be negative."
+        )
     if not (np.isfinite(lam) and lam > 0):
-        raise ParameterError("lam must be a positive number.")
+        raise ParameterError(f"lam must be a positive number. It is {lam!r}.")
     return mapped, labels.astype(np.int64), owners.astype(np.int64)

@@ -164,7 +164,7 @@ class FactoredProblem:
         squared = self._penalty_weights(lam)[1].ravel()
         if squared.size > _LARGEST_HESSIAN:
             raise ParameterError(
-                f"a Hessian of {squared.size} rows is too large; use hessian_product."
+                f"A Hessian of {squared.size} rows is too large. Use hessian_product instead."
             )
         if self.loss is not None:
             return self.weighted.grams(parameters, _ColumnCurves(self.loss))[0] + np.diag(squared)
@@ -188,7 +188,9 @@ class FactoredProblem:
         penalty a minimiser must exist (`suffice.models.zonotope`).
         """
         if self.loss is not None and self.loss.untrainable:
-            raise ParameterError(f"the {self.loss.name} loss: {self.loss.untrainable}")
+            raise ParameterError(
+                f"The {self.loss.name} loss cannot be trained with: {self.loss.untrainable}"
+            )
         absolute, squared = self._penalty_weights(lam)
         if not (absolute.any() or squared.any()):
             self._check_minimiser()
@@ -236,7 +238,7 @@ class FactoredProblem:
         steepest = 1.0 if self.loss is None else self.loss.steepest
         reason = why_no_minimiser(self.weighted, self.operator, steepest=steepest)
         if reason:
-            raise ParameterError(f"without a penalty there is no minimiser: {reason}")
+            raise ParameterError(f"Without a penalty there is no best model: {reason}")
 
     def _common_part(self, squared: np.ndarray) -> np.ndarray:
         """Return what all classes share at softmax's minimiser, (M 1 - mean x) / (K lam).

@@ -193,7 +193,7 @@ def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = No
     if not isinstance(rows, WeightedRows):
         return MatrixRows(rows, weights)
     if weights is not None:
-        raise ParameterError("these rows have their weights already.")
+        raise ParameterError("These rows already have weights. Leave weights out.")
     return rows
 
 
@@ -206,6 +206,9 @@ def _check_weights(weights: np.ndarray | None, rows: int) -> None:
     if weights is None:
         return
     if weights.shape != (rows,):
-        raise ParameterError(f"there must be one weight per row; got {weights.shape} for {rows}.")
+        raise ParameterError(
+            f"weights must hold one number for each of the {rows} rows. Its shape is"
+            f" {weights.shape}."
+        )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and abs(weights.sum() - 1) < 1e-9):
-        raise ParameterError("the weights of rows must be nonnegative and sum to one.")
+        raise ParameterError("weights must not be negative, and must sum to one.")

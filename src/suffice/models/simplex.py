@@ -70,7 +70,10 @@ def mixture_weights(likelihoods: np.ndarray, counts: np.ndarray | None = None) -
         step = _rising(likelihoods, weights, rho, towards, rise)
         rho = rho + step * towards if step else rho * slope / (rho @ slope)
         mixed = np.maximum(likelihoods @ rho, _LEAST)
-    raise OptimisationError("the class ratios did not converge; some class hides another.")
+    raise OptimisationError(
+        "The class proportions did not converge: some classes look too much alike. Use other"
+        " features or fewer classes."
+    )
 
 
 def _rising(

@@ -24,7 +24,17 @@ _MEMORY = 20  # pairs of steps that L-BFGS remembers
 
 @dataclass(frozen=True)
 class Solution:
-    """A minimiser with its certificate: the largest entry of the gradient there."""
+    """Holds a minimiser with its certificate.
+
+    Attributes
+    ----------
+    parameters : ndarray
+        The minimiser.
+    gradient : float
+        The largest entry of the gradient there.
+    iterations : int
+        The number of iterations.
+    """
 
     parameters: np.ndarray
     gradient: float
@@ -167,8 +177,8 @@ def _by_column(
 def _certified(at: np.ndarray, residual: float, iterations: int, tol: float) -> Solution:
     if not residual <= max(tol, 1e-10) * 10:
         raise OptimisationError(
-            f"the solver stopped at a gradient of {residual:.2g}, short of {tol:.2g};"
-            " raise max_iter or lam."
+            f"The solver stopped at a gradient of {residual:.2g}, above the goal of {tol:.2g}."
+            " Use a larger max_iter or lam."
         )
     return Solution(at, residual, iterations)
 

@@ -74,8 +74,8 @@ def project(
                 centre=_centre(weighted, operator),
             )
     raise OptimisationError(
-        f"the projection stopped within {np.sqrt(gap):.2g} of its goal, short of {tol * size:.2g};"
-        " raise max_iter or tol."
+        f"The projection stopped within {np.sqrt(gap):.2g} of its goal, above {tol * size:.2g}. Use"
+        " a larger max_iter or tol."
     )
 
 
@@ -147,13 +147,17 @@ def _whitened(
         return rows, operator
     if metric.ndim == 1:
         if not (metric > 0).all():
-            raise ParameterError("a coordinate without noise has no Mahalanobis metric; use none.")
+            raise ParameterError(
+                "A coordinate has no noise, so there is no such metric. Leave metric out."
+            )
         white = np.diag(1 / np.sqrt(metric))
         return rows.in_basis(white), white @ operator
     try:
         root = cholesky(metric @ metric.T, lower=True)
     except LinAlgError as error:
-        raise ParameterError("a singular covariance has no inverse; use no metric.") from error
+        raise ParameterError(
+            "The covariance has no inverse, so there is no such metric. Leave metric out."
+        ) from error
     white = solve_triangular(root, np.eye(len(root)), lower=True)
     return rows.in_basis(white.T), white @ operator
 
@@ -175,10 +179,14 @@ def why_no_minimiser(
     within half a percent of the boundary counts as outside, since its model would be huge.
     """
     if steepest is None:
-        return "a loss of one's own may have no minimiser without a penalty; set lam > 0."
+        return "your own loss may have none. Use a penalty with lam > 0."
     if steepest == 0:
         still = not operator.any()
-        return "" if still else "the linear loss falls for ever along the operator; set lam > 0."
+        return (
+            ""
+            if still
+            else "the linear loss falls without end along the operator. Use a penalty with lam > 0."
+        )
     weighted = as_weighted(rows, weights)
     reason = _outside_the_span(weighted, operator)
     if not reason and np.isfinite(steepest):
@@ -187,9 +195,12 @@ def why_no_minimiser(
         if not _holds(weighted, target, max_iter):
             reason = (
                 "the operator lies outside the operators that labels of these rows can have, or on"
-                " their boundary, and the risk falls for ever"
+                " their boundary, so the risk falls without end"
             )
-    return reason and f"{reason}. Set lam > 0, or project the operator (Projection.shrunk)."
+    return (
+        reason
+        and f"{reason}. Use a penalty with lam > 0, or project the operator (Projection.shrunk)."
+    )
 
 
 def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:

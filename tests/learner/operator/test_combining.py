@@ -143,7 +143,7 @@ def test_the_same_rows_twice_are_refused(mechanisms):
 
 def test_owners_who_did_not_agree_are_refused():
     first = owner(FIRST, 1.0)
-    with pytest.raises(ParameterError, match="pipelines differ"):
+    with pytest.raises(ParameterError, match="pipelines of the owners differ"):
         combine_releases([first, owner(SECOND, 1.0, pipeline=None)], X)
     with pytest.raises(ParameterError, match="classes"):
         combine_releases([first, owner(SECOND, 1.0, classes=(1, 0))], X)

@@ -77,7 +77,7 @@ def test_a_model_travels_as_a_file_with_the_guarantees_it_learnt_under():
     assert file.guarantees == release.guarantees
     again = FactoredClassifier.from_release(file)
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(ParameterError, match="no model"):
+    with pytest.raises(ParameterError, match="not a model"):
         FactoredClassifier.from_release(release)
     with pytest.raises(ParameterError, match="no mean operator"):
         FactoredClassifier().fit_release(file, X)
@@ -89,7 +89,7 @@ def test_other_rows_are_an_error_and_not_a_bad_model():
     release = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
     changed = X.copy()
     changed[7, 2] += 1e-9
-    with pytest.raises(ForeignRowsError, match="not the rows"):
+    with pytest.raises(ForeignRowsError, match="do not match the release"):
         FactoredClassifier().fit_release(release, changed)
     with pytest.raises(ForeignRowsError, match="400 rows"):
         FactoredClassifier().fit_release(release, X[:-1])

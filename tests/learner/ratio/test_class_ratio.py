@@ -109,12 +109,12 @@ def no_value(cell):
 SKEWED = [[0.9, 0.1], [0.1, 0.9]]
 THIRD = [[0.5, 0.25, 0.25], [0.2, 0.4, 0.4], [0.8, 0.1, 0.1]]
 BAD = {
-    "rank": (np.repeat([0, 1, 2], [60, 60, 80]), THIRD, "classes 1, 2 apart.* Form bags that"),
-    "few bags": (None, [[0.5, 0.3, 0.2], [0.2, 0.7, 0.1]], "at least 3 are needed"),
-    "small": (np.repeat([0, 1], [9, 191]), SKEWED, "fewer than 10 rows, 0 among.*join bags"),
-    "unknown class": (None, [[0.8, 0.1, 0.1], SKEWED[1]], "2 bags times 2 classes"),
+    "rank": (np.repeat([0, 1, 2], [60, 60, 80]), THIRD, "classes 1, 2 apart.* Form bags in which"),
+    "few bags": (None, [[0.5, 0.3, 0.2], [0.2, 0.7, 0.1]], "Use at least 3 bags"),
+    "small": (np.repeat([0, 1], [9, 191]), SKEWED, "fewer than 10 rows, for example 0.*Join bags"),
+    "unknown class": (None, [[0.8, 0.1, 0.1], SKEWED[1]], "2 rows \\(bags\\) and 2 columns"),
     "no class": (np.repeat([0, 1, 2], [60, 60, 80]), [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]],
-                 "class 2 occurs in no bag.* leave the class out"),
+                 "Class 2 occurs in no bag.* leave the class out"),
     "sum": (None, [[0.9, 0.2], [0.1, 0.9]], "sum to one"),
     "NaN share": (None, [[np.nan, 0.2], [0.1, 0.9]], "between 0 and 1"),
     "no rows": ({"a": range(100), "b": range(100, 200), "c": []}, [*SKEWED, [0.5, 0.5]],
@@ -137,7 +137,7 @@ def test_bags_that_cannot_be_learnt_from_are_refused_with_what_to_change(name):
 
 def test_cells_without_a_number_are_refused():
     rows, bags = no_value(np.nan)
-    with pytest.raises(TableError, match=r"1 of 2 columns have missing values.* fill these"):
+    with pytest.raises(TableError, match=r"1 of 2 columns have missing values.* Fill these"):
         ClassRatio().fit_proportions(rows, bags, SKEWED, classes=[0, 1])
     with pytest.raises(TableError, match="infinite"):
         ClassRatio().fit_proportions(no_value(np.inf)[0], bags, SKEWED, classes=[0, 1])
@@ -169,7 +169,7 @@ def test_rows_of_a_release_must_be_its_own_in_bags_and_cells(rng):
     broken[0, 0] = np.nan
     with pytest.raises(ForeignRowsError, match="missing values"):
         model.fit_release(release, broken, bags=bags)
-    with pytest.raises(ForeignRowsError, match="100 rows; 99 were given"):
+    with pytest.raises(ForeignRowsError, match="100 rows, but 99"):
         model.fit_release(release, rows[1:], bags=bags[1:])
 
 
@@ -200,7 +200,7 @@ def test_the_quantifier_for_quapy_needs_no_quapy(rng):
 
 def test_names_of_bags_in_errors_are_plain(rng):
     rows, labels = draw_rows(rng, 50, [0.5, 0.5])
-    with pytest.raises(ParameterError, match="rows, 7 among them"):
+    with pytest.raises(ParameterError, match="rows, for example 7"):
         ClassRatio().fit(rows, np.append(7, labels[1:]))
 
 

@@ -160,7 +160,7 @@ def test_the_channel_is_the_probability_of_bags_given_classes():
     ("shares", "match"),
     [
         ([[0.5, 0.25, 0.25], [0.2, 0.4, 0.4], [0.8, 0.1, 0.1]], "do not tell classes 1, 2 apart"),
-        ([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.8, 0.2, 0.0]], "class 2 occurs in no bag"),
+        ([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.8, 0.2, 0.0]], "Class 2 occurs in no bag"),
         ([[0.5, 0.3, 0.2], [0.2, 0.8, 0.0]], "2 bags cannot tell 3 classes apart"),
         ([[0.5, 0.5], [0.5, 0.5]], "do not tell classes 0, 1 apart"),
     ],
@@ -174,7 +174,7 @@ def test_noise_that_hides_the_difference_of_bags_is_refused():
     close = [[0.52, 0.48], [0.48, 0.52]]
     known_bags(close).check()
     known_bags(close, variance=1e-5).check()
-    with pytest.raises(ParameterError, match="the noise on the proportions hides"):
+    with pytest.raises(ParameterError, match="The noise on the proportions hides"):
         known_bags(close, variance=1e-3).check()
     with pytest.raises(ParameterError, match="fewer than 10 rows"):
         known_bags(SKEWED, size=9).check()
@@ -340,7 +340,7 @@ def test_the_bound_is_theorem_1():
     noisy = ErrorBound.of(gram, replace(bag_info, variances=np.full(2, 1e-4)))
     assert noisy(900) > bound(900)
     unknown = ErrorBound.of(gram, replace(bag_info, variances=None))
-    with pytest.raises(ParameterError, match="noise that the release states"):
+    with pytest.raises(ParameterError, match="release that states its noise"):
         unknown(900)
 
 

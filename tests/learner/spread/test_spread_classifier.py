@@ -338,13 +338,13 @@ def test_several_owners_are_learnt_from_as_one_and_a_poll_not_at_all(rng):
 @pytest.mark.parametrize(
     ("prior", "says"),
     [
-        ([np.full(5, 0.2)], "one array per column"),
-        ([np.full(5, 0.2)] * 3, "one array per column"),
-        ([np.full(4, 0.25), [0.0, 1.0]], "one probability per state"),
-        ([np.full(5, -0.2), [0.0, 1.0]], "one probability per state"),
-        ([np.zeros(5), [0.0, 1.0]], "one probability per state"),
-        ([np.full(5, 0.2), [0.0]], "mean and variance"),
-        ([np.full(5, 0.2), [0.0, -1.0]], "mean and variance"),
+        ([np.full(5, 0.2)], "one array for each of the 2 columns"),
+        ([np.full(5, 0.2)] * 3, "one array for each of the 2 columns"),
+        ([np.full(4, 0.25), [0.0, 1.0]], "one probability for each possible value"),
+        ([np.full(5, -0.2), [0.0, 1.0]], "one probability for each possible value"),
+        ([np.zeros(5), [0.0, 1.0]], "one probability for each possible value"),
+        ([np.full(5, 0.2), [0.0]], "mean and the variance"),
+        ([np.full(5, 0.2), [0.0, -1.0]], "mean and the variance"),
     ],
 )
 def test_a_prior_is_about_the_columns(prior, says, rng):

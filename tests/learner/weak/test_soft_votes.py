@@ -35,5 +35,5 @@ def test_the_covariance_is_that_of_independent_noise(classes, rng):
 
 
 def test_votes_must_fit_the_rows():
-    with pytest.raises(ParameterError, match="one vote per row"):
+    with pytest.raises(ParameterError, match="matrix with 40 rows and 2 columns"):
         SoftVotes(np.zeros((39, 2)), (0, 1)).estimate(ROWS)

@@ -132,7 +132,7 @@ def test_something_that_is_no_source_is_refused():
 
 
 def test_labels_must_be_one_per_row_and_declared():
-    with pytest.raises(ParameterError, match="599 labels were given for 600 rows"):
+    with pytest.raises(ParameterError, match="599 labels for 600 rows"):
         estimate_mean_operator(ROWS, PlainLabels(SIGNS[:-1], (-1, 1)))
     with pytest.raises(TableError, match="not in the class list"):
         estimate_mean_operator(ROWS, PlainLabels(THREE, (0, 1)))
@@ -202,12 +202,12 @@ def test_rates_of_zero_are_exact_labels():
 @pytest.mark.parametrize(
     ("rates", "reason"),
     [
-        ((0.5, 0.5), "sum to 1;"),
+        ((0.5, 0.5), "sum to 1, but"),
         ((0.7, 0.4), "sum to 1.1"),
         ((-0.1, 0.2), "probabilities"),
         ((0.5, 0.4999999), "condition number"),
         ((0.1, 0.2, 0.3), "2 x 2 matrix"),
-        ([[0.9, 0.2], [0.2, 0.8]], "column of P"),
+        ([[0.9, 0.2], [0.2, 0.8]], "each column"),
         ("often", "2 x 2 matrix"),
     ],
 )
@@ -218,7 +218,7 @@ def test_flip_rates_that_leave_nothing_are_refused(rates, reason):
 
 def test_classes_that_look_alike_are_refused():
     alike = np.array([[0.5, 0.5, 0.1], [0.3, 0.3, 0.1], [0.2, 0.2, 0.8]])
-    with pytest.raises(ParameterError, match="observed alike"):
+    with pytest.raises(ParameterError, match="hardly be told apart"):
         estimate_mean_operator(ROWS, FlippedLabels(THREE, (0, 1, 2), alike))
 
 
@@ -356,9 +356,9 @@ def test_more_coordinates_than_labels_are_no_trouble():
 @pytest.mark.parametrize(
     ("labels", "error", "reason"),
     [
-        ([1] * 5 + [-1] * 4 + [None] * 591, ParameterError, "9 have one"),
-        ([1] * 20 + [None] * 580, ParameterError, "1 of the declared classes"),
-        ([1, -1] * 20, ParameterError, "40 labels were given"),
+        ([1] * 5 + [-1] * 4 + [None] * 591, ParameterError, "Only 9 rows have a label"),
+        ([1] * 20 + [None] * 580, ParameterError, "1 of the classes"),
+        ([1, -1] * 20, ParameterError, "40 labels for"),
         ([1, "a", *[None] * 598], TableError, "of one type"),
         ([1, -1, 7] * 200, TableError, "not in the class list"),
     ],

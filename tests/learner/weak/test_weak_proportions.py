@@ -261,16 +261,16 @@ def test_every_method_says_what_its_covariance_is_worth(name):
     [
         ([0, 0, 1, 1], [0.5, 0.5], "too much alike"),
         ([0, 0, 0, 0], [0.5], "1 bags cannot tell 2"),
-        ([0, 0, 1, 2], [0.2, 0.6], "numbered 0 to 1"),
-        ([0, 0, -1, 1], [0.2, 0.6], "in none of them"),
+        ([0, 0, 1, 2], [0.2, 0.6], "numbers from 0 to 1"),
+        ([0, 0, -1, 1], [0.2, 0.6], "another number"),
         ([0, 0, 1, 1], [0.2, 0.6, 0.9], "1 of 3 bags have no rows"),
         ([0, 0, 1], [0.2, 0.6], "each of the 4 rows"),
-        ([0.0, 0.0, 1.0, 1.0], [0.2, 0.6], "bag's number"),
+        ([0.0, 0.0, 1.0, 1.0], [0.2, 0.6], "one whole number"),
         ([0, 0, 1, 1], [0.2, 1.6], "between 0 and 1"),
         ([0, 0, 1, 1], [[0.2, 0.7], [0.5, 0.5]], "sum to one"),
-        ([0, 0, 1, 1], [[0.2], [0.5]], "2 shares per bag"),
+        ([0, 0, 1, 1], [[0.2], [0.5]], "2 columns, one per class"),
         ([0, 0, 1, 1], [0.2, np.nan], "between 0 and 1"),
-        ([0, 0, 1, 1], "half", "2 shares per bag"),
+        ([0, 0, 1, 1], "half", "2 columns, one per class"),
     ],
 )
 def test_bags_that_do_not_fit_are_refused(name, codes, shares, reason):
@@ -282,7 +282,7 @@ def test_bags_that_do_not_fit_are_refused(name, codes, shares, reason):
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "mean-map"])
 def test_only_the_mean_map_knows_more_than_two_classes(name):
     rows, _, bags = homogeneous(SHARES3, SIZES, np.eye(3))
-    with pytest.raises(ParameterError, match="use mean-map"):
+    with pytest.raises(ParameterError, match="use method='mean-map'"):
         estimate_mean_operator(rows, KnownProportions(bags, SHARES3, THREE, name))
 
 

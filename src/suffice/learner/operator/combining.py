@@ -73,16 +73,19 @@ def _error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float
 
 def _check(releases: Sequence[Release]) -> None:
     if not releases:
-        raise ParameterError("there is no release to learn from.")
+        raise ParameterError("There is no release to learn from. Pass at least one.")
     first = releases[0]
     for release in releases:
         if release.pipeline != first.pipeline:
             raise ParameterError(
-                "the owners' pipelines differ; let them agree on one first (pipeline=...,"
-                " --pipeline-from FILE)."
+                "The pipelines of the owners differ. Ask them to release with one pipeline:"
+                " --pipeline-from FILE (Python: pipeline=...)."
             )
         if release.classes != first.classes:
-            raise ParameterError("the owners declared different classes, or in another order.")
+            raise ParameterError(
+                "The owners list different classes, or in another order. Ask them to release with"
+                " one list: --classes (Python: classes=...)."
+            )
     hashes = [part.rows.hash for release in releases for part in release.parts]
     if len(set(hashes)) < len(hashes):
-        raise ParameterError("two of the releases are about the same rows; give other rows' ones.")
+        raise ParameterError("Two of the releases are about the same rows. Pass only one of them.")

@@ -56,14 +56,18 @@ class Evidence:
 
     def _check_noise(self) -> None:
         if self.noise.form == "none":
-            raise ParameterError("the noise of this operator is not known, nor what it did.")
+            raise ParameterError(
+                "The noise of this mean operator is not known, so its effect cannot be computed."
+                " Use a release or a source that states its noise."
+            )
 
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
         """Return what the mechanism's noise can have done to the model (`bounds`)."""
         penalty = self.problems[0].penalty.name
         if len(self.problems) > 1 or penalty != "l2" or self.shrinkage is not None:
             raise ParameterError(
-                "bounds are known for one problem with the l2 penalty only, and shrink=False."
+                "Noise bounds exist only for penalty='l2', shrink=False and a loss that trains one"
+                " model. Use these settings."
             )
         problem = self.problems[0]
         a = 2 * problem.operator_weight
@@ -85,7 +89,8 @@ class Evidence:
         self._check_noise()
         if not problem.penalty.smooth or model.size > _LARGEST:
             raise ParameterError(
-                f"there is no interval with a 1-norm, or for more than {_LARGEST} coefficients."
+                f"Intervals exist only for penalties without a 1-norm and at most {_LARGEST:,}"
+                " coefficients. Use penalty='l2' or fewer columns."
             )
         inverse = np.linalg.inv(problem.hessian(model, self.lam))
         width, columns = len(model), model.size // len(model)
@@ -122,6 +127,6 @@ def _root(moment: np.ndarray) -> np.ndarray:
 def interval(centre: np.ndarray | float, deviation: np.ndarray | float, level: float) -> np.ndarray:
     """Return the two ends of a Gaussian interval, stacked in front."""
     if not 0 < level < 1:
-        raise ParameterError("level must lie strictly between 0 and 1.")
+        raise ParameterError(f"level must lie between 0 and 1. It is {level!r}.")
     reach = ndtri((1 + level) / 2) * deviation
     return np.stack([centre - reach, centre + reach])

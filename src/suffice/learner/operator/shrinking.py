@@ -1,4 +1,4 @@
-"""What noise left of an operator, by empirical Bayes: no labels, no privacy cost.
+"""The signal in a noisy operator, by empirical Bayes: no labels, no privacy cost.
 
 In coordinates z = B^T x in which the rows are white (sum_i w_i z_i z_i^T = I, the intercept one of
 them) an operator A = B^T M is the least-squares fit of the labels, and entries along different z_j
@@ -31,7 +31,7 @@ _SCALES = 10.0 ** np.arange(-8.0, 3.01, 0.1)  # of the largest signal
 _FLAT = 2.0**-20  # of the largest variance: where rows vary less there is nothing to learn
 _MARGIN_NOISE = 0.25  # variance that noise may add to a score, or to the margin of two classes
 _LEAST_LAM = 1e-4
-_NOTHING = 1e-3  # a share that is kept: less is no signal
+_NO_SIGNAL = 1e-3  # a smaller kept share is no signal
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Shrinkage:
 
     @classmethod
     def of(cls, supervision: Supervised, *, intercept: bool) -> "Shrinkage":
-        """Return what the noise has left; ``intercept``: the last coordinate is constant.
+        """Return the signal of an operator; ``intercept``: the last coordinate is constant.
 
         The intercept says how large the classes are and nothing about rows: its share is its own.
         """
@@ -98,7 +98,7 @@ class Shrinkage:
     @property
     def hides_all_features(self) -> bool:
         """Whether the noise hides every feature."""
-        return bool(self.kept_shares[:-1].max(initial=0.0) < _NOTHING)
+        return bool(self.kept_shares[:-1].max(initial=0.0) < _NO_SIGNAL)
 
     def last(self) -> "Shrinkage":
         """Return the intercept's part alone."""

@@ -115,7 +115,7 @@ class Collector:
     def filled_sums(self) -> CellSums:
         """The sums of the rows that were taken in."""
         if self.sums is None:
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         return self.sums
 
     def cell_grams(self) -> list[CellGram]:

@@ -179,7 +179,7 @@ class LinearSums:
 
     def _filled_sums(self) -> np.ndarray:
         if self._sums is None:
-            raise ParameterError("there are no rows.")
+            raise ParameterError("The table has no rows. Use a table with at least one row.")
         return self._sums
 
     def grams(self) -> np.ndarray:

@@ -225,11 +225,13 @@ class ErrorBound:
         """
         if not self.applies:
             raise ParameterError(
-                "the bound is proved for kernels of norm one (rbf, laplace) and noise that the"
-                " release states."
+                "This bound needs kernel='rbf' or 'laplace', and a release that states its noise."
+                " Use interval instead."
             )
         if not (size >= 1 and 0 < delta < 1):
-            raise ParameterError("a bound needs a positive size, and delta between 0 and 1.")
+            raise ParameterError(
+                "size must be at least 1, and delta must lie between 0 and 1. Change them."
+            )
         private = bool(self.variances.any())
         rest = delta / 2 if private else delta
         many = len(self.sizes)

@@ -37,8 +37,8 @@ __all__ = [
 
 _PARTS = 64  # of U
 _DRAWS = 50
-_CLEARLY = 2.0
-_SURE = 1.0  # standard errors by which classes must differ: one in six passes by chance
+_BETTER_ERRORS = 2.0  # standard errors by which mean embeddings must be better
+_DISTINCT_ERRORS = 1.0  # standard errors by which classes must differ: one in six by chance
 
 
 class Method(Protocol):
@@ -75,7 +75,7 @@ class ByEmbedding:
             across += self.sums.across(rows, parts, _PARTS, self.level)
             counts += np.bincount(parts, minlength=_PARTS)
         if not counts.any():
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         return across[counts > 0], counts[counts > 0]
 
     def ratios(self, summary: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -107,7 +107,7 @@ class ByLikelihood:
         del rng
         scores = [self.fitted.scores_of(rows) for rows in batches]
         if not scores:
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         return np.vstack(scores)
 
     def ratios(self, summary: np.ndarray) -> np.ndarray:
@@ -208,7 +208,7 @@ def _best(candidates: dict[str, _Candidate]) -> str:
         return next(iter(candidates))
     near, far = candidates["mmd"].errors, candidates["likelihood"].errors
     doubt = np.sqrt(near.var() / len(near) + far.var() / len(far))
-    return "mmd" if near.mean() + _CLEARLY * doubt < far.mean() else "likelihood"
+    return "mmd" if near.mean() + _BETTER_ERRORS * doubt < far.mean() else "likelihood"
 
 
 def _by_likelihood(bags: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candidate:
@@ -216,7 +216,7 @@ def _by_likelihood(bags: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candi
     sampled_bags = replace(bags, sizes=np.bincount(codes).astype(np.float64))
     complete = np.array_equal(sampled_bags.sizes, bags.sizes)
     fitted = fit_bag_likelihood(sampled_bags, rows, codes, rng, complete=complete)
-    distinct = fitted.gain[0] > _SURE * fitted.gain[1]
+    distinct = fitted.gain[0] > _DISTINCT_ERRORS * fitted.gain[1]
     return _Candidate(ByLikelihood(fitted), fitted.held_back_errors().ravel(), distinct)
 
 
@@ -225,4 +225,4 @@ def _classes_differ(fitted: MeanEmbedding, rng: Generator) -> bool:
     direction = fitted.least_distinct_direction()
     again = [replace(fitted, times=fitted.cells.draw_cells(rng)) for _ in range(_DRAWS)]
     doubt = np.std([other.energy(direction) for other in again])
-    return fitted.energy(direction) > _SURE * float(doubt)
+    return fitted.energy(direction) > _DISTINCT_ERRORS * float(doubt)

@@ -1,4 +1,4 @@
-"""What a learner of corrupted records could do instead, to compare the spread likelihood with.
+"""Baselines of the spread likelihood: other ways to learn from randomised records.
 
 All are logistic (softmax) regressions with weights in the coordinates of the declared columns
 (`declared_pipeline`), the penalty (lam/2) ||theta||^2 chosen by cross-validation on what each was
@@ -60,7 +60,7 @@ class Baseline(LinearModel):
     def to_release(self) -> Release:
         """Raise: what is for comparison is no release."""
         raise ParameterError(
-            "a baseline is for comparison; fit a SpreadClassifier to keep a model."
+            "A baseline is for comparison only and has no file. Use SpreadClassifier."
         )
 
 

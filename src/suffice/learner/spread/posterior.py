@@ -59,18 +59,27 @@ class Corrupted:
 def check_prior(records: Corrupted, prior: Prior) -> None:
     """Raise unless there are columns to learn from, and a given prior is about them."""
     if not records.columns:
-        raise ParameterError("a poll has no columns to learn from: see suffice frequencies.")
+        raise ParameterError(
+            "This release has answers to one question and no columns to learn from. Use `suffice"
+            " frequencies` (Python: estimate_frequencies)."
+        )
     if isinstance(prior, str):
         return
     if len(prior) != len(records.columns):
-        raise ParameterError("a prior needs one array per column.")
+        raise ParameterError(
+            f"prior must hold one array for each of the {len(records.columns)} columns."
+        )
     for column, own_prior in zip(records.columns, prior, strict=True):
         values = np.asarray(own_prior, dtype=np.float64)
         if column.states is None:
             if values.shape != (2,) or not np.isfinite(values).all() or values[1] <= 0:
-                raise ParameterError("a prior needs mean and variance of each continuous column.")
+                raise ParameterError(
+                    "prior must hold the mean and the variance of each continuous column."
+                )
         elif values.shape != (len(column.states),) or not (values >= 0).all() or not values.any():
-            raise ParameterError("a prior needs one probability per state of each column.")
+            raise ParameterError(
+                "prior must hold one probability for each possible value of a discrete column."
+            )
 
 
 def coordinates(column: SpreadColumn) -> np.ndarray:

@@ -55,8 +55,8 @@ def maximise(
     gradient = float(np.abs(optimum.jac).max())
     if not gradient <= 10 * tol:
         raise OptimisationError(
-            f"the solver stopped at a gradient of {gradient:.2g}, short of {tol:.2g};"
-            " raise max_iter or lam."
+            f"The solver stopped at a gradient of {gradient:.2g}, above the goal of {tol:.2g}."
+            " Use a larger max_iter or lam."
         )
     return optimum.x.reshape(shape), gradient, int(optimum.nit)
 
@@ -72,7 +72,8 @@ def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) ->
     count = len(likelihood.codes)
     if count < 2 * _FOLDS:
         raise ParameterError(
-            f"{count} records are too few to choose a penalty; give lam (--penalty-weight)."
+            f"{count} records are too few to choose the weight of the penalty. Set it with"
+            " --penalty-weight (Python: lam=...)."
         )
     rng = np.random.default_rng(seed)
     order = rng.permutation(count)[:_MOST_RECORDS]

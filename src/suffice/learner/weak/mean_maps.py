@@ -58,11 +58,18 @@ class LaplacianMeanMap:
               + (weight/2) sum_jj' v_jj' (||b+_j - b+_j'||^2 + ||b-_j - b-_j'||^2)
     mu = sum_j p_j (pi_j b+_j - (1 - pi_j) b-_j)
 
-    with w_j the bag sizes, one on average. ``similarity`` v is "gaussian", exp(-||b_j - b_j'|| /
-    scale) (their v^G at scale 1, v^{G,s} otherwise; by default the median distance of bag means);
-    "normalised-cut" (their v^nc); or "none", no neighbours.
-    As ``weight`` grows, class means become equal in all bags and this the mean map. Two classes.
-    Assumes that similar bags have similar class means.
+    with w_j the bag sizes, one on average. Two classes. Assumes that similar bags have similar
+    class means.
+
+    Parameters
+    ----------
+    similarity : {"gaussian", "normalised-cut", "none"}, default="gaussian"
+        The similarity v of two bags: exp(-||b_j - b_j'|| / scale), the paper's v^nc, or zero.
+    scale : float or None, default=None
+        The scale of the gaussian similarity; None for the median distance of bag means.
+    weight : float, default=1.0
+        How much class means of similar bags must agree. As it grows, class means become equal in
+        all bags: the mean map.
     """
 
     similarity: str = "gaussian"
@@ -73,14 +80,16 @@ class LaplacianMeanMap:
         if self.similarity not in _SIMILARITIES:
             raise ParameterError(f"similarity must be one of {', '.join(_SIMILARITIES)}.")
         if not (np.isfinite(self.weight) and self.weight > 0):
-            raise ParameterError("weight must be a positive number.")
+            raise ParameterError(f"weight must be a positive number. It is {self.weight!r}.")
         if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
-            raise ParameterError("scale must be a positive number, or None.")
+            raise ParameterError(f"scale must be a positive number, or None. It is {self.scale!r}.")
 
     def weights(self, bags: BagMoments) -> np.ndarray:
         """Return G (n, 2) with M = B^T G."""
         if bags.shares.shape[1] != 2:
-            raise ParameterError("this method tells two classes apart; use mean-map for more.")
+            raise ParameterError(
+                "This method works for two classes only. For more, use method='mean-map'."
+            )
         check_identified(bags)
         near = similarity_of(bags, self.similarity, self.scale)
         laplacian = np.diag(near.sum(axis=1)) - near

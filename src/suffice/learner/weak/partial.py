@@ -21,13 +21,20 @@ _RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # times the mean eigenvalue of the labe
 
 @dataclass(frozen=True, eq=False)
 class PositiveUnlabelled:
-    """Computes mu from positive examples, unlabelled rows and the share of positives.
+    """Computes mu from positive rows, unlabelled rows and the proportion of positives.
 
-    mu = 2 pi E[x | +] - E[x], with pi = ``prior`` the share of the second class among the rows.
+    mu = 2 pi E[x | +] - E[x], with pi = ``prior``. Assumes two classes, a prior that is right for
+    these rows, and positives that are a random sample of all positive ones.
 
-    ``positives`` is either a mask over the rows, true for those known to be positive, or a matrix
-    of other mapped rows that are positive. Assumes two classes, a prior that is right for these
-    rows, and positives that are a random sample of all positive ones.
+    Parameters
+    ----------
+    positives : array of shape (m,) or (n, d)
+        A mask over the rows, true for rows that are known to be positive; or other mapped rows,
+        all of them positive.
+    prior : float
+        The proportion of the second class among the rows.
+    classes : sequence
+        The two classes; the second is the positive one.
     """
 
     positives: Any
@@ -35,12 +42,31 @@ class PositiveUnlabelled:
     classes: Any
 
     def estimate(self, rows: np.ndarray) -> OperatorEstimate:
-        """Return the operator and the covariance from the sampling of the positives."""
+        """Return the operator; its error comes from the sampling of the positives.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d)
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If the positives do not fit the rows, or the prior does not fit them.
+        """
         classes = check_classes(self.classes)
         if len(classes) != 2:
-            raise ParameterError("positives and unlabelled rows tell two classes apart, not more.")
+            raise ParameterError("PositiveUnlabelled works for two classes only. List two classes.")
         if not 0 < self.prior < 1:
-            raise ParameterError("prior, the share of positives, must be between 0 and 1.")
+            raise ParameterError(
+                "prior, the proportion of the second class, must lie between 0 and 1. It is"
+                f" {self.prior!r}."
+            )
         positive_rows, among = _positive_rows(self.positives, rows)
         expected = self.prior * len(rows)
         if among and len(positive_rows) > expected + 0.5:
@@ -75,7 +101,7 @@ def _positive_rows(positives: Any, rows: np.ndarray) -> tuple[np.ndarray, bool]:
         )
     positive_rows = rows[array] if among else array.astype(np.float64)
     if len(positive_rows) < 2 or not np.isfinite(positive_rows).all():
-        raise ParameterError("positives must be two or more rows of finite numbers.")
+        raise ParameterError("positives must hold two or more rows of finite numbers.")
     return positive_rows, among
 
 
@@ -92,15 +118,37 @@ class SemiSupervised:
     unbiased for any B. B is ridge regression with the penalty of least estimated variance; B = 0,
     the labelled rows alone, is among the choices (as in PPI++, Angelopoulos et al. 2023).
 
-    ``labels`` has one entry per row, None or NaN where it is missing. Assumes that labels are
-    missing completely at random. Folds are drawn from a fixed seed.
+    Assumes that labels are missing completely at random. Folds are drawn from a fixed seed.
+
+    Parameters
+    ----------
+    labels : array of shape (m,)
+        One label per row, None or NaN where it is missing.
+    classes : sequence
+        The classes; the second of two counts as +1.
     """
 
     labels: Any
     classes: Any
 
     def estimate(self, rows: np.ndarray) -> OperatorEstimate:
-        """Return the operator and the covariance of the labelled rows' residuals."""
+        """Return the operator; its error comes from the sampling of the labelled rows.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d)
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If there are too few labels, or a class without any.
+        """
         classes = check_classes(self.classes)
         labelled, codes = _known_labels(self.labels, classes, rows)
         if labelled.all():
@@ -134,20 +182,22 @@ def _known_labels(
     try:
         column = pa.array(labels, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError):
-        raise TableError("labels must be of one type, None or NaN where one is missing.") from None
+        raise TableError(
+            "labels must be of one type. Use None or NaN where a label is missing."
+        ) from None
     if len(column) != len(rows):
         raise ParameterError(
-            f"{len(column)} labels were given for {len(rows)} rows; give one each, None where it is"
-            " missing."
+            f"There are {len(column)} labels for {len(rows)} rows. Pass one for each row, None"
+            " where it is missing."
         )
     labelled = np.asarray(column.is_valid())
     if labelled.sum() < _FEWEST:
-        raise ParameterError(f"at least {_FEWEST} rows need a label; {labelled.sum()} have one.")
+        raise ParameterError(f"Only {labelled.sum()} rows have a label. Label at least {_FEWEST}.")
     codes = label_codes(column.drop_null(), classes)
     missing = len(classes) - len(np.unique(codes))
     if missing:
         raise ParameterError(
-            f"{missing} of the declared classes have no labelled row; label some of each."
+            f"{missing} of the classes have no labelled row. Label rows of each class."
         )
     return labelled, codes
 
