@@ -31,7 +31,7 @@ __all__ = [
     "MissingFigureError",
     "TwoClasses",
     "learner_name",
-    "plain_pipeline",
+    "pipeline_of_rows",
 ]
 
 # What a model file says of its quality: the estimated risk, its interval at 95 %, and how far the
@@ -41,7 +41,7 @@ Figure = TypeVar("Figure")
 _UNNAMED = "FactoredClassifier"  # whose model it is where a file of an older version does not say
 
 
-def plain_pipeline(
+def pipeline_of_rows(
     table: Table,
     names: Sequence[str],
     *,
@@ -84,17 +84,17 @@ class Learner(OwnErrors):
         The number of columns that it reads.
     """
 
-    def _plain_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return plain rows as numbers and the codes of their labels, once both are checked."""
+    def _checked_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return exact rows as numbers and the codes of their labels, once both are checked."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         return X, codes
 
-    def _plain_rows(self, X: np.ndarray) -> np.ndarray:
-        """Fit the pipeline to plain rows and return them mapped."""
+    def _map_exact_rows(self, X: np.ndarray) -> np.ndarray:
+        """Fit the pipeline to exact rows and return them mapped."""
         table = open_table(X)
-        self.pipeline_ = plain_pipeline(table, tuple(table.schema.names))
+        self.pipeline_ = pipeline_of_rows(table, tuple(table.schema.names))
         self.releases_: tuple[Release, ...] = ()
         return design_matrix(X, self.pipeline_)
 
@@ -110,7 +110,7 @@ class Learner(OwnErrors):
         return design_matrix(self._new_rows(X), self.pipeline_, new=True)
 
     def _new_rows(self, X: Any) -> Any:
-        """Return new rows as they came; plain ones are checked to be as those that were learnt."""
+        """Return new rows as they came; after a fit to exact data they are checked first."""
         check_is_fitted(self)
         return X if self.releases_ else validate_data(self, X, dtype=np.float64, reset=False)
 
@@ -150,15 +150,15 @@ class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-lea
 
     stored_as: ClassVar[str | None] = None
 
-    def _plain_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mapped rows of plain data and the codes of their labels."""
-        X, codes = self._plain_labels(X, y)
+    def _mapped_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mapped rows of exact data and the codes of their labels."""
+        X, codes = self._checked_labels(X, y)
         if len(self.classes_) < 2:
             raise ParameterError(
                 "The labels hold one class only. A classifier needs at least two: add rows of"
                 " another class."
             )
-        return self._plain_rows(X), codes
+        return self._map_exact_rows(X), codes
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of rows.
@@ -310,9 +310,9 @@ class TwoClasses(LinearModel):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _plain_edges(self, X: Any, y: Any) -> np.ndarray:
-        """Return y_i x_i of plain data, x_i as the pipeline maps it and y_i = -1 or +1."""
-        rows, codes = self._plain_data(X, y)
+    def _mapped_edges(self, X: Any, y: Any) -> np.ndarray:
+        """Return y_i x_i of exact data, x_i as the pipeline maps it and y_i = -1 or +1."""
+        rows, codes = self._mapped_data(X, y)
         if len(self.classes_) > 2:
             raise ParameterError(
                 "Only binary classification is supported. The type of the target is multiclass."

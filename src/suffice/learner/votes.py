@@ -86,9 +86,9 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
         ParameterError
             If a parameter is not valid.
         """
-        X, codes = self._plain_labels(X, y)
+        X, codes = self._checked_labels(X, y)
         labels = self.classes_[codes]
-        self.estimator_ = self._chosen(len(labels), labels).fit(self._plain_rows(X), labels)
+        self.estimator_ = self._chosen(len(labels), labels).fit(self._map_exact_rows(X), labels)
         return self
 
     @fit_context(prefer_skip_nested_validation=False)

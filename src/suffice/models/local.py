@@ -35,8 +35,8 @@ def local_classifiers(
     places of their classes, ``parties`` their parties' numbers from 0 on. The gradient's norm at
     each solution is about 1e-7 times the largest norm of the party's rows. Each classifier
     depends on its own party's rows and on nothing else, bit by bit: many parties' votes are added
-    up under a promise that one of them moves its own vote only. So there is no error either where
-    a risk is too flat for floats: such a party has the best that its solver reached.
+    up under a guarantee that one of them changes only its own vote. So there is no error either
+    where a risk is too flat for floats: such a party has the best that its solver reached.
     """
     rows, codes, parties = _checked(rows, codes, parties, classes, lam)
     order = np.argsort(parties, kind="stable")

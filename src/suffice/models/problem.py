@@ -72,10 +72,22 @@ class _PairCurves:
 class FactoredProblem:
     """Minimise sum_i w_i g(<theta, x_i>) - <theta, weight x operator> + penalty(theta).
 
-    ``operator`` is mu (d,) with weight a/2, or M (d, K) with weight one and softmax's log-sum-exp
-    in the place of g (``loss`` None). ``rows`` are a matrix, whose ``weights`` w_i are nonnegative
-    and sum to one, 1/m unless given; or `WeightedRows`, which need not be in memory. ``intercept``:
-    the last coordinate is one, and never pays a 1-norm.
+    Parameters
+    ----------
+    rows : array of shape (m, d) or WeightedRows
+        The rows. `WeightedRows` have weights of their own, and need not be in memory.
+    operator : array of shape (d,) or (d, K)
+        mu with weight a/2, or M with weight one and softmax's log-sum-exp in the place of g.
+    loss : LinearOddLoss or None
+        The loss; None for softmax.
+    weights : array of shape (m,) or None
+        The weights w_i of a matrix: nonnegative, with sum one. None for 1/m.
+    penalty : Penalty
+        The penalty.
+    intercept : bool
+        Whether the last coordinate is the constant one, which never has a 1-norm.
+    weighted : WeightedRows
+        The rows with their weights; computed unless another problem shares them.
     """
 
     rows: Any  # a matrix, or WeightedRows
@@ -198,12 +210,12 @@ class FactoredProblem:
         if absolute.any():
             risk = partial(self._smooth_risk, squared=squared)
             return minimise_with_1norm(risk, absolute, begin, tol, max_iter)
-        price = max(4, self.operator.size // _EVALUATIONS) if self._has_metric else max_iter
+        cost = max(4, self.operator.size // _EVALUATIONS) if self._has_metric else max_iter
         common = self._common_part(squared)
         function = Curved(
             lambda theta: self._risk_between_classes(theta, common, squared),
             lambda theta: self.hessian_roots(_centred(theta) + common, squared),
-            price,
+            cost,
         )
         solution = minimise(function, begin, tol, max_iter, metric)
         return replace(solution, parameters=_centred(solution.parameters) + common)

@@ -114,7 +114,7 @@ def risk_error(norm: float, *, a: float, radius: float) -> float:
 
 
 def excess_risk(norm: float, *, a: float, lam: float) -> float:
-    """Return the most that F(theta~) - F(theta) can be: the price of the noise.
+    """Return the most that F(theta~) - F(theta) can be: what the noise costs.
 
     a^2 ||b||^2 / (8 lam). F(theta~) - F(theta) = F~(theta~) - F~(theta) + (a/2) <theta~ - theta, b>
     <= -(lam/2) t^2 + (a/2) t ||b|| with t = ||theta~ - theta||, by strong convexity of F~ at its

@@ -177,7 +177,7 @@ class FactoredClassifier(FiguredModel):
         >>> suffice.FactoredClassifier(lam=0.1).fit(X, [0, 0, 1, 1]).predict([[3.0]])
         array([1])
         """
-        rows, codes = self._plain_data(X, y)
+        rows, codes = self._mapped_data(X, y)
         source = PlainLabels(codes, range(len(self.classes_)))
         return self._fit_operator(Supervised(rows, estimate_mean_operator(rows, source)))
 
@@ -217,7 +217,7 @@ class FactoredClassifier(FiguredModel):
         >>> suffice.FactoredClassifier().fit_weak(X, source).predict([[2.0], [-2.0]])
         array([1, 0])
         """
-        rows = self._plain_rows(validate_data(self, X, dtype=np.float64))
+        rows = self._map_exact_rows(validate_data(self, X, dtype=np.float64))
         supervision = Supervised(rows, estimate_mean_operator(rows, source))
         self.classes_ = np.array(supervision.estimate.classes)
         return self._fit_operator(supervision)

@@ -112,7 +112,7 @@ class AdaBoostLinear(BoostedModel):
         ParameterError
             If the labels hold another number of classes than two, or a parameter is not valid.
         """
-        edges = self._plain_edges(X, y)
+        edges = self._mapped_edges(X, y)
         rows = edges
         if self.examples is not None and self.examples < len(edges):
             rng = check_random_state(self.random_state)

@@ -137,7 +137,7 @@ class RadoBoost(BoostedModel):
         ParameterError
             If the labels hold another number of classes than two, or a parameter is not valid.
         """
-        edges = self._plain_edges(X, y)
+        edges = self._mapped_edges(X, y)
         count = default_count(len(edges)) if self.count is None else int(self.count)
         seed = check_random_state(self.random_state).randint(2**31)
         rados = simulated_rados(edges, count, np.random.default_rng(seed))

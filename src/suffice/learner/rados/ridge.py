@@ -99,7 +99,7 @@ class RadoRidge(TwoClasses):
         OptimisationError
             If the rows are too large, or differ too much in size, for least squares.
         """
-        edges = self._plain_edges(X, y)
+        edges = self._mapped_edges(X, y)
         return self._fit_moments(
             RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
         )

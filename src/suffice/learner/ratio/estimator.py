@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from suffice.engines.engine import Progress
 from suffice.errors import ParameterError
-from suffice.learner.base import Learner, plain_pipeline
+from suffice.learner.base import Learner, pipeline_of_rows
 from suffice.learner.ratio.bags import FEWEST_ROWS, KnownBags, exact_bags, released_bags
 from suffice.learner.ratio.collecting import Collector
 from suffice.learner.ratio.embeddings import KERNELS
@@ -148,7 +148,7 @@ class ClassRatio(Learner):
         ParameterError
             If the labels hold one class only, or a parameter is not valid.
         """
-        X, codes = self._plain_labels(X, y)
+        X, codes = self._checked_labels(X, y)
         many = len(self.classes_)
         if many < 2:
             raise ParameterError(
@@ -246,9 +246,9 @@ class ClassRatio(Learner):
         return self._fit_bags(bag_info, matching_bags(table, merged, bag_codes), progress=progress)
 
     def _fit_pipeline(self, table: Table, names: Sequence[str]) -> None:
-        """Fit the pipeline to plain rows."""
+        """Fit the pipeline to exact rows."""
         names = resolve_roles(table.schema, features=names).features
-        self.pipeline_ = plain_pipeline(table, names, clip=1.0, intercept=0.0)
+        self.pipeline_ = pipeline_of_rows(table, names, clip=1.0, intercept=0.0)
         self.n_features_in_ = len(names)
         self.releases_: tuple[Release, ...] = ()
 
@@ -286,7 +286,7 @@ class ClassRatio(Learner):
             )
             if strict:
                 raise ParameterError(trouble)
-            warnings.warn(trouble, stacklevel=4)  # plain labels are the caller's own
+            warnings.warn(trouble, stacklevel=4)  # exact labels are the caller's own
         self._choice = choice
         self.method_, self.held_back_error_ = choice.name, choice.errors
         return self

@@ -144,7 +144,7 @@ class SpreadClassifier(LinearModel):
         OptimisationError
             If the solver stops short of ``tol``.
         """
-        rows, codes = self._plain_data(X, y)
+        rows, codes = self._mapped_data(X, y)
         channel = np.eye(len(self.classes_))
         return self._fit_rows(rows, codes, channel)
 

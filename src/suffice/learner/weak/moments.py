@@ -22,7 +22,7 @@ __all__ = [
     "per_column",
 ]
 
-CONDITION_LIMIT = 1e6  # beyond it, rounding and sampling noise drown what is inverted
+CONDITION_LIMIT = 1e6  # beyond it, what is inverted is mostly rounding and sampling noise
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue: rounding
 
 
