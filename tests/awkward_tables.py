@@ -263,7 +263,7 @@ FILES = (
     Awkward(
         "day or month",
         written(".csv", change=with_column("day", hard_to_tell)),
-        refused="day from month",
+        refused="day and month",
     ),
     Awkward(
         "truth values",
@@ -292,7 +292,7 @@ FILES = (
                 "dose", lambda n: [*(f"{k % 60}.5" for k in range(n - 1)), "SECRET"]
             ),
         ),
-        refused="1 cells that are none",
+        refused="1 cells that are not numbers",
     ),
     Awkward(
         "an empty column",
@@ -302,7 +302,7 @@ FILES = (
     Awkward(
         "a column of one value",
         written(".csv", change=with_column("unit", lambda n: ["kg"] * n)),
-        said="one value in all rows",
+        said="same value in all rows",
     ),
     Awkward(
         "a column called split",

@@ -212,7 +212,7 @@ def test_ten_rows_get_a_word(tmp_path, monkeypatch):
     clinic_rows(10, 3).to_csv(path, index=False)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
     assert (
-        "the table has 10 rows: expect the noise"
+        "The table has only 10 rows. The noise"
         in run("release", "mean-operator", path, *words).stderr
     )
 

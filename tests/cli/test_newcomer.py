@@ -73,7 +73,7 @@ def test_each_refusal_says_what_to_change_until_it_works():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"a,b;sick\n1;2,5;0\n2;3;1\n", "say which stand between columns, with --delimiter"),
+        (b"a,b;sick\n1;2,5;0\n2;3;1\n", "Set the one that separates columns with --delimiter"),
         (b"a,a,sick\n1,2,0\n", "has 'a' more than once"),
         (b"1.5,2,0\n1,2,0\n", "its first line holds numbers"),
         (b"", "it is empty"),

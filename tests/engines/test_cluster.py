@@ -215,7 +215,7 @@ def test_what_stays_with_the_owner_says_why(tmp_path, pieces):
     with pytest.raises(ParameterError, match=r"secret signs"):
         Rados().release(pieces, features=["age", "dose"], unprotected=True, **asked)
     records = RandomizedResponse((0, 1), label_epsilon=1.0)
-    with pytest.raises(ParameterError, match=r"every private cell"):
+    with pytest.raises(ParameterError, match=r"holds every cell"):
         records.release(pieces, features=[], **asked)
 
 
@@ -224,7 +224,7 @@ def test_engines_are_asked_for_by_name():
     assert open_engine(AtOnce()).name == "at once"
     with pytest.raises(ParameterError, match="threads, dask, spark"):
         open_engine("ray")
-    with pytest.raises(ParameterError, match="there is no engine 'dict'"):
+    with pytest.raises(ParameterError, match="There is no engine 'dict'"):
         open_engine({})
     with pytest.raises(ParameterError, match="--scheduler"):
         open_engine("threads", scheduler="tcp://127.0.0.1:1")

@@ -169,7 +169,7 @@ def test_a_session_of_the_process_is_used_and_stays(engine):
         assert other._session is session
         other.close()
     assert session.range(3).count() == 3
-    with pytest.raises(ParameterError, match="has a spark session already"):
+    with pytest.raises(ParameterError, match="already has a Spark session"):
         open_engine("spark", scheduler="spark://127.0.0.1:1").connect()
 
 
@@ -251,4 +251,4 @@ def test_a_master_that_is_not_there_is_a_clear_error():
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True
     )
-    assert "spark failed" in done.stdout
+    assert "Spark failed" in done.stdout

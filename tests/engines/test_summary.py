@@ -293,13 +293,13 @@ def test_a_category_that_was_not_declared_is_refused(clinic):
 
 @pytest.mark.parametrize("wards", [(), ("west", "west")])
 def test_declared_categories_must_be_different_ones(clinic, wards):
-    with pytest.raises(ParameterError, match="'ward' must be different"):
+    with pytest.raises(ParameterError, match="'ward' must be a list without repetitions"):
         fitted(clinic, categories={"ward": wards})
 
 
 @pytest.mark.parametrize("clip", [0.0, -0.5, 1.01, math.nan])
 def test_a_clip_outside_its_domain_is_refused(clinic, clip):
-    with pytest.raises(ParameterError, match="quantile in"):
+    with pytest.raises(ParameterError, match="quantile above"):
         fitted(clinic, clip=clip)
 
 

@@ -171,9 +171,9 @@ def test_engines_are_opened_by_name_and_refuse_what_they_have_no_use_for():
     assert open_engine(opened) is opened
     with pytest.raises(ParameterError, match="workers must be at least 1"):
         open_engine("threads", 0)
-    with pytest.raises(ParameterError, match="--scheduler is the address of a cluster"):
+    with pytest.raises(ParameterError, match="--scheduler can be used only with"):
         open_engine("threads", scheduler="tcp://127.0.0.1:1")
-    with pytest.raises(ParameterError, match="there is no engine 'ray'"):
+    with pytest.raises(ParameterError, match="There is no engine 'ray'"):
         Computing(engine="ray").fold([], Rows)
 
 
@@ -259,8 +259,8 @@ def cut_off(path):
 @pytest.mark.parametrize(
     "happening",
     [
-        (replaced, TableError, "changed while it was read; nothing was charged"),
-        (longer, TableError, "changed while it was read; nothing was charged"),
+        (replaced, TableError, r"changed while it was read\. Nothing was charged"),
+        (longer, TableError, r"changed while it was read\. Nothing was charged"),
         (shorter, (TableError, StorageError), "1.parquet"),
         (gone, StorageError, "1.parquet cannot be read"),
         (cut_off, TableError, "1.parquet is not a readable table"),

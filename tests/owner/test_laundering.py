@@ -194,7 +194,7 @@ def test_an_owner_who_once_called_auxiliary_rows_public_is_told():
     release = public.aggregate(parts, first, enrolled=3, ledger=None).release
     auxiliary = AuxiliaryRows.read(X, pipeline=release.pipeline)
     ensemble = PrivateEnsemble(1.0, 1e-5, "soft", private_auxiliary=True, lam=1.0)
-    with pytest.warns(SharedRowsWarning, match="fitted on the private rows"):
+    with pytest.warns(SharedRowsWarning, match="fitted on these rows"):
         ensemble.aggregate(parts, auxiliary, enrolled=3, ledger=None)
 
 
@@ -303,10 +303,10 @@ def test_shared_rows_are_counted_with_their_copies(batch, rng):
 def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(capsys, rng):
     mixed = np.vstack([OTHER[:5], X[:3]])
     owner = Rados(**RECORD, standardize=mixed)
-    with pytest.warns(SharedRowsWarning, match="3 of the 8 rows that scales come from"):
+    with pytest.warns(SharedRowsWarning, match="3 of the 8 rows that were used for scaling"):
         release = owner.release(X, Y, ledger=None)
     assert owner.release(X, Y, ledger=None).rows == 60  # here every warning would be an error
-    assert "3 of the 8 rows that scales come from" in capsys.readouterr().err
+    assert "3 of the 8 rows that were used for scaling" in capsys.readouterr().err
     apart = owner.release(rng.normal(size=(60, 3)), Y, ledger=None)
     assert not capsys.readouterr().err
     assert release.guarantee == apart.guarantee
@@ -315,7 +315,7 @@ def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(caps
 
 
 def test_a_pipeline_fitted_on_rows_that_are_private_now_is_told():
-    with pytest.warns(SharedRowsWarning, match="fitted on the private rows"):
+    with pytest.warns(SharedRowsWarning, match="fitted on these rows"):
         release = per_record(MeanOperator(1.0).public_rows(X[::-1].copy()).pipeline)
     assert release.guarantee.kind is Protection.GLOBAL
     assert release.pipeline.origin == public_rows(ROWS_HASH)

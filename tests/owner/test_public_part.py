@@ -127,7 +127,7 @@ def test_types_come_from_a_fixed_number_of_rows(tmp_path):
             if kind is not None:
                 assert sources.open_table(path, text=["label"]).schema.field("x").type == kind
                 continue
-            with pytest.raises(TableError, match="something else than its first rows"):
+            with pytest.raises(TableError, match="does not fit its type"):
                 list(sources.open_table(path, text=["label"]).batches(["x"]))
 
 

@@ -174,7 +174,7 @@ def test_types_of_postgresql(server):
     for name in ("j", "a", "iv"):
         with pytest.raises(TableError, match="neither numbers nor categories"):
             sf.MeanOperator(1.0).release(query, label="b", features=[name], ledger=None)
-        with pytest.raises(TableError, match="cast it in the query"):
+        with pytest.raises(TableError, match="Cast it in the query"):
             list(open_table(query).batches([name]))
 
 
@@ -225,7 +225,7 @@ def test_a_type_of_sqlite_comes_from_its_first_65536_rows(tmp_path):
         if kind == pa.float64():
             assert sum(len(batch) for batch in table.batches(["x"])) == after + 1
             continue
-        with pytest.raises(TableError, match="cast it in the query") as error:
+        with pytest.raises(TableError, match="Cast it in the query") as error:
             list(table.batches(["x"]))
         one_line(error)
 
@@ -557,7 +557,7 @@ def test_a_pass_that_was_left_does_not_bar_the_next(url):
     gc.collect()
     first = table.batches(["x"])
     next(first)
-    with pytest.raises(TableError, match="one pass over a query must end"):
+    with pytest.raises(TableError, match="two passes over one query"):
         next(table.batches(["x"]))
     first.close()
     assert sum(len(batch) for batch in table.batches(["few"])) == 300_000

@@ -197,13 +197,13 @@ def test_classes_become_plain_values_in_their_order(given_classes, plain):
 
 @pytest.mark.parametrize("classes", [[], [1], ["a", "a"], [0, 1, 0], [0, False], [1, True]])
 def test_classes_must_be_two_or_more_and_different(classes):
-    with pytest.raises(ParameterError, match="two or more different"):
+    with pytest.raises(ParameterError, match="at least two classes"):
         check_classes(classes)
 
 
 @pytest.mark.parametrize("classes", [[0, "a"], [0.0, 1.0], [None, 1], [b"a", b"b"], [(0,), (1,)]])
 def test_classes_must_be_all_text_or_all_integers(classes):
-    with pytest.raises(ParameterError, match="all text or all integers"):
+    with pytest.raises(ParameterError, match="all texts or all integers"):
         check_classes(classes)
 
 

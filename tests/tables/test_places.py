@@ -87,5 +87,5 @@ def test_what_cannot_be_read_there_says_so(memory):
     with memory.open("/table.csv", "wb") as file:
         pa.csv.write_csv(clinic_table(), file)
     for read in (open_table, column_names):
-        with pytest.raises(TableError, match="save the table as Parquet"):
+        with pytest.raises(TableError, match="Save the table as Parquet"):
             read("fsspec+memory://table.csv")

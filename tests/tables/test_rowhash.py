@@ -274,7 +274,7 @@ def test_ordered_rows_merge_in_their_order_unless_they_come_first():
     assert swapped.result() != first.result()
     leading = ordered_of(table.slice(0, 8))
     leading.lead()
-    with pytest.raises(TableError, match="rows that come first cannot follow others"):
+    with pytest.raises(TableError, match="come first and cannot follow others"):
         ordered_of(table.slice(8)).merge(leading)
     leading.merge(ordered_of(table.slice(8)))
     assert leading.result() == first.result()

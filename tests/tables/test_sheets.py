@@ -131,7 +131,7 @@ def test_no_warning_quotes_a_cell(tmp_path):
         ([], "is empty, or the first row"),
         ([[None, None], [1, 2]], "is empty, or the first row"),
         ([["a", None, "c"], [1, 2, 3]], "column 2 has no name"),
-        ([["a", " "], [1, "SECRET"]], "right of the last column that has a name"),
+        ([["a", " "], [1, "SECRET"]], "right of the last named column"),
         ([["a", "b", "a"], [1, 2, "SECRET"]], "names 'a' more than once"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_merged_header_is_explained(tmp_path):
     book = openpyxl.load_workbook(path)
     book.active.merge_cells("A1:B1")
     book.save(path)
-    with pytest.raises(TableError, match=r"column 2 has no name.*not merged"):
+    with pytest.raises(TableError, match=r"column 2 has no name.*unmerged"):
         sheet_names(path)
 
 
@@ -156,12 +156,12 @@ def test_files_that_cannot_be_read_say_what_to_do(tmp_path):
     good = workbook(tmp_path / "good.xlsx", ["a"], ["SECRET"]).read_bytes()
     contents = {
         "locked.xlsx": (bytes.fromhex("d0cf11e0a1b11ae1") + b"SECRET", "without a password"),
-        "cut.xlsx": (good[: len(good) // 2], "save it anew"),
-        "text.xlsx": (b"a,b\n1,SECRET\n", "save it anew"),
-        "nothing.xlsx": (b"", "save it anew"),
-        "old.xls": (b"SECRET", "save it as .xlsx"),
-        "text.sav": (b"a,b\n1,SECRET\n", "save it anew as .sav"),
-        "nothing.sav": (b"", "save it anew as .sav"),
+        "cut.xlsx": (good[: len(good) // 2], "save it again"),
+        "text.xlsx": (b"a,b\n1,SECRET\n", "save it again"),
+        "nothing.xlsx": (b"", "save it again"),
+        "old.xls": (b"SECRET", "Save it as .xlsx"),
+        "text.sav": (b"a,b\n1,SECRET\n", "Save it again as .sav"),
+        "nothing.sav": (b"", "Save it again as .sav"),
         "table.ods": (b"", "must end in .xlsx or .sav"),
     }
     for name, (data, reason) in contents.items():
@@ -174,7 +174,7 @@ def test_files_that_cannot_be_read_say_what_to_do(tmp_path):
         read_sheet(tmp_path / "gone.xlsx", (), ())
     with zipfile.ZipFile(tmp_path / "other.xlsx", "w") as archive:
         archive.writestr("note.txt", "SECRET")
-    with pytest.raises(TableError, match="save it anew"):
+    with pytest.raises(TableError, match="save it again"):
         sheet_names(tmp_path / "other.xlsx")
 
 
@@ -297,6 +297,6 @@ def test_without_its_package_a_sheet_says_what_to_install(tmp_path, package, end
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.endswith(
-        f"t.{ending} needs one more package: pip install 'suffice[{extra}]'.\n"
+        f"t.{ending} needs one more package. Install it: pip install 'suffice[{extra}]'.\n"
     )
     assert done.stdout.count("\n") == 1

@@ -45,19 +45,19 @@ def fit_pipeline(
     feature map, fitted on the same sample.
     """
     if missing not in {*MissingRule}:
-        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}; got {missing!r}.")
+        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}. It is {missing!r}.")
     if clip is not None and not 0 < clip <= 1:
-        raise ParameterError(f"clip must be a quantile in (0, 1]; got {clip!r}.")
+        raise ParameterError(f"clip must be a quantile above 0 and at most 1. It is {clip!r}.")
     if missing == "error":
         for name in names:
             if summary.missing[name]:
                 raise TableError(
-                    f"column {name!r} has {summary.missing[name]} missing values; choose what they"
-                    " become with missing='mean' or 'zero' (--missing), or leave the column out"
-                    " (--drop)."
+                    f"Column {name!r} has {summary.missing[name]} missing values. Choose a"
+                    " replacement with --missing mean or --missing zero (Python: missing=...), or"
+                    " leave the column out with --drop (Python: drop=...)."
                 )
     if min_count < 1:
-        raise ParameterError(f"min_count must be at least 1; got {min_count!r}.")
+        raise ParameterError(f"min_count must be at least 1. It is {min_count!r}.")
     columns = tuple(_column(name, summary, categories, min_count) for name in names)
     mean = np.array([value for column in columns for value in _means(column, summary)])
     scale = np.array([value for column in columns for value in _scales(column, summary)])
@@ -103,7 +103,10 @@ def _column(
     if name in declared:
         values = tuple(declared[name])
         if not values or len(set(values)) < len(values):
-            raise ParameterError(f"the categories of column {name!r} must be different ones.")
+            raise ParameterError(
+                f"The categories of column {name!r} must be a list without repetitions. List each"
+                " category once."
+            )
         _check_declared(name, values, summary)
         return Column(name, values)
     if name not in summary.counts:
@@ -120,7 +123,10 @@ def _check_declared(name: str, values: tuple[Any, ...], summary: Summary) -> Non
     found = [count for cell, count in cells.items() if cell is not None]
     strange = sum(count for count, code in zip(found, codes.tolist(), strict=True) if code == -2)
     if strange:
-        raise TableError(f"column {name!r}: {strange} cells hold a category that was not declared.")
+        raise TableError(
+            f"Column {name!r}: {strange} cells hold a category that was not declared. List all"
+            " categories with --categories (Python: categories=...)."
+        )
 
 
 def _means(column: Column, summary: Summary) -> list[float]:

@@ -38,11 +38,15 @@ class Computing:
 
     engine: Any = computing_option(
         "threads",
-        "Where rows are read: threads of this process, a dask cluster or spark.",
+        "Where rows are read: threads (this process), dask or spark (a cluster).",
         choices=EngineName,
     )
     workers: int | None = computing_option(
-        None, "Number of workers. Default: one for each core, or those of the cluster."
+        None,
+        (
+            "Number of workers, for example 4. Default: one for each core, or all workers of the"
+            " cluster."
+        ),
     )
     scheduler: str | None = computing_option(
         None,
@@ -82,7 +86,8 @@ def open_engine(engine: Any, workers: int | None = None, scheduler: str | None =
     name = _NAMES.get(library, engine if running is None else type(running).__name__)
     if scheduler is not None and (running is not None or name == EngineName.THREADS):
         raise ParameterError(
-            "--scheduler is the address of a cluster, for --engine dask or spark alone."
+            "--scheduler can be used only with --engine dask or --engine spark. Remove"
+            " --scheduler, or choose one of them."
         )
     if name == EngineName.THREADS:
         return Threads(workers)
@@ -92,9 +97,11 @@ def open_engine(engine: Any, workers: int | None = None, scheduler: str | None =
     if name == EngineName.SPARK:
         _check_installed("pyspark", name)
         return Spark(running, workers, scheduler)
-    raise ParameterError(f"there is no engine {name!r}; there are {', '.join(EngineName)}.")
+    raise ParameterError(f"There is no engine {name!r}. Use one of {', '.join(EngineName)}.")
 
 
 def _check_installed(library: str, name: str) -> None:
     if find_spec(library) is None:
-        raise ParameterError(f"--engine {name} needs more packages: pip install 'suffice[{name}]'.")
+        raise ParameterError(
+            f"--engine {name} needs more packages. Install them: pip install 'suffice[{name}]'."
+        )

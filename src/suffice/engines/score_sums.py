@@ -59,9 +59,7 @@ def mapped_rows(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
     try:
         return pipeline.transform(batch)
     except TableError as error:
-        raise ForeignRowsError(
-            f"these are not the rows that the release was computed on: {error}"
-        ) from None
+        raise ForeignRowsError(f"These rows do not match the release. {error}") from None
 
 
 class MappedPass(ABC):

@@ -48,7 +48,7 @@ class Spark(Cluster):
                 self._session = self._opened()
             if not hasattr(self._session, "_jsc") and not hasattr(self._session, "_sc"):
                 raise ParameterError(
-                    "a session of Spark Connect cannot be used; pass a classic SparkSession."
+                    "A Spark Connect session cannot be used. Pass a classic SparkSession."
                 )
             slots = int(self._session.sparkContext.defaultParallelism)
         return min(slots, self.workers or slots)
@@ -61,8 +61,8 @@ class Spark(Cluster):
             return running
         if running is not None:
             raise ParameterError(
-                "this process has a spark session already; leave --scheduler out"
-                " (Python: pass the session as engine)."
+                "This process already has a Spark session. Remove --scheduler (Python: pass the"
+                " session as engine)."
             )
         builder = SparkSession.builder.appName("suffice").config(map=_PRIVATE)
         if self.scheduler is None:
@@ -116,6 +116,7 @@ def _explained() -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001  # whatever it is, it is the cluster's
         raise EngineError(
-            f"spark failed ({type(error).__name__}); check that its master and executors run, have"
-            " enough memory and suffice installed, and that Java is there, and release again."
+            f"Spark failed ({type(error).__name__}). Check that Java is installed, that master and"
+            " executors run, and that they have enough memory and the same version of suffice."
+            " Then release again."
         ) from None

@@ -72,7 +72,9 @@ class OwnersTable:
         done = self._fold(make, self._every if whole else owners, values)
         same = all(done.digests[k].unordered() == self.hashes[k] for k in owners)
         if not same or done.extra:
-            raise TableError("the table changed while it was read; give one that stays as it is.")
+            raise TableError(
+                "The table changed while it was read. Use a copy that nobody writes to."
+            )
         return done
 
     def _fold(self, make: Callable[[], _P], owners: range, values: np.ndarray | None = None) -> _P:

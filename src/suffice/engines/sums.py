@@ -114,5 +114,8 @@ class MappedSums(WeightedSums):
         slack = 1 + (self._totals.shape[1] + 4) * 2.0**-52
         l2 = math.sqrt(self._reach[1]) * slack
         if l2 > mapping.LARGEST_CODE:
-            raise ParameterError("a row left the lattice; the pipeline's bound does not bound it.")
+            raise ParameterError(
+                "A row lies outside the rounding grid. The pipeline's bound is smaller than this"
+                " row: fit a new pipeline."
+            )
         return RowReach(int(self._reach[0]), l2)

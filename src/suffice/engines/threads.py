@@ -41,7 +41,7 @@ class Threads(Engine):
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
-            raise ParameterError(f"workers must be at least 1; got {workers}.")
+            raise ParameterError(f"workers must be at least 1. It is {workers}.")
         self.workers = workers or usable_cores()
 
     def fold(

@@ -60,7 +60,10 @@ class LabelFingerprint:
     def merge(self, other: "LabelFingerprint") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
         if other._digests is not None:
-            raise TableError("rows that come first cannot follow others; merge parts in order.")
+            raise TableError(
+                "These rows come first and cannot follow others. Merge parts in the order of the"
+                " table."
+            )
         if other._held:
             self.update(np.concatenate(other._held))
         self._outside += 0 if self._words else other._outside

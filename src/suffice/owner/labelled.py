@@ -193,8 +193,8 @@ class LabelProcedure(Procedure[L], Generic[L]):
         summary = self.public.rows.summary
         if summary is not None and exact.public_rows != summary.rows_hash:
             raise TableError(
-                "the rows of the table changed while it was read; nothing was charged. Release from"
-                " a copy that nobody writes to."
+                "The table changed while it was read. Nothing was charged. Release from a copy"
+                " that nobody writes to."
             )
 
     def report(self, exact: L) -> OwnerReport | None:
@@ -202,8 +202,8 @@ class LabelProcedure(Procedure[L], Generic[L]):
         if not exact.outside:
             return None
         line = (
-            f"{exact.outside} of {exact.count} labels are missing or outside the classes; they"
-            " count as none."
+            f"{exact.outside} of {exact.count} labels are missing or not in the class list. They"
+            " count for no class."
         )
         return OwnerReport((line,), facts={"outside": exact.outside})
 

@@ -16,9 +16,9 @@ from suffice.tables.table import Table
 __all__ = ["SharedRowsWarning", "shared_rows", "warn_of_same_rows", "warn_of_shared_rows"]
 
 _REMEDY = (
-    "If these rows are private, the guarantee does not hold: take other rows, declare ranges"
-    " (ranges=..., --range), or say that the guarantee is to be data-dependent"
-    " (standardize='rows', --standardize rows). Only you see this line."
+    "If these rows are private, the guarantee does not hold. Use other rows, or declare ranges"
+    " with --range (Python: ranges=...). To accept a data-dependent guarantee instead, use"
+    " --standardize rows (Python: standardize='rows'). Only you see this line."
 )
 
 
@@ -30,14 +30,20 @@ def warn_of_shared_rows(public: Table, private: Table, names: Sequence[str]) -> 
     """Warn the owner if rows of the table that scales come from are in the private table too."""
     shared, rows = shared_rows(public, private, names)
     if shared:
-        text = f"{shared:,} of the {rows:,} rows that scales come from are in the private table."
+        text = (
+            f"{shared:,} of the {rows:,} rows that were used for scaling are also in the private"
+            " table."
+        )
         _tell(text)
 
 
 def warn_of_same_rows(row_hash: str, named: Sequence[str]) -> None:
     """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
     if row_hash in named:
-        text = "the given pipeline was fitted on the private rows, when they were called public."
+        text = (
+            "The pipeline was fitted on these rows when they were declared public. They are"
+            " private now."
+        )
         _tell(text)
 
 

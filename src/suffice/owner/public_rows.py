@@ -43,12 +43,15 @@ _SAMPLE = 5000  # rows enough for second moments
 
 # Declared once for all mechanisms that map rows; each makes its own field of them.
 MISSING: dict[str, Any] = {
-    "help": "What a missing value becomes: an error, the mean of its column, or zero.",
+    "help": "What replaces a missing value: error (refuse), mean (of its column) or zero.",
     "group": Group.PREPROCESSING,
     "choices": MissingRule,
 }
 CATEGORIES: dict[str, Any] = {
-    "help": "COLUMN=A,B,C: the categories of a column (repeatable); quote one that has a comma.",
+    "help": (
+        "Categories of a column as COLUMN=A,B,C (repeatable). Put a category with a comma in"
+        " quotes."
+    ),
     "group": Group.PREPROCESSING,
     "parse": lists_by_column("--categories"),
     "many": True,
@@ -56,7 +59,7 @@ CATEGORIES: dict[str, Any] = {
 PIPELINE: dict[str, Any] = {
     "name": "--pipeline-from",
     "old": ("--like",),
-    "help": "Scale rows as this earlier release does, so that both can be merged.",
+    "help": "Earlier release whose scaling is used again, so that both releases can be merged.",
     "group": Group.PREPROCESSING,
     "parse": lambda path: load(path).pipeline,
     "path": Path,
@@ -130,11 +133,11 @@ class Preprocessing:
 
     clip: float | None = preprocessing_option(
         None,
-        "Quantile of the row lengths at which longer rows are shortened, for example 0.5."
-        " Default: chosen by the number of features.",
+        "Quantile of row lengths at which longer rows are shortened, for example 0.5. Default:"
+        " depends on the number of features.",
     )
     intercept: float | None = preprocessing_option(
-        None, "Weight of the intercept; 0 for none. Default: a quarter of the longest row."
+        None, "Weight of the intercept, or 0 for none. Default: a quarter of the longest row."
     )
     missing: Missing = option("error", **MISSING)
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
@@ -142,7 +145,11 @@ class Preprocessing:
         None, "Public feature map: rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50."
     )
     min_count: int = preprocessing_option(
-        1, "Categories that fewer public rows have are joined into one, for example 10."
+        1,
+        (
+            "Least number of public rows of a category, for example 10. Rarer categories are"
+            " joined into one."
+        ),
     )
     pipeline: Pipeline | None = option(None, **PIPELINE)
 
@@ -176,7 +183,8 @@ class Preprocessing:
         strange = sorted(set(declared) - set(roles.features))
         if strange:
             raise ParameterError(
-                f"categories are declared for {strange[0]!r}, which is no feature."
+                f"Categories are declared for {strange[0]!r}, which is not a feature. Remove them,"
+                " or add the column to --features."
             )
         joined = self.min_count > 1
         summary = public_summary(
@@ -205,8 +213,8 @@ class Preprocessing:
         settled += ["missing"] * (self.missing not in ("error", pipeline.missing))
         if settled:
             raise ParameterError(
-                f"the given pipeline (pipeline=..., --pipeline-from) settles {', '.join(settled)};"
-                " leave that out."
+                f"The pipeline already fixes {', '.join(settled)}. Remove these options, or remove"
+                " --pipeline-from (Python: pipeline)."
             )
 
 
@@ -214,7 +222,10 @@ def given_features(pipeline: Pipeline, features: Sequence[str] | None) -> tuple[
     """Return the features of a given pipeline; others that were asked for are an error."""
     given = tuple(column.name for column in pipeline.columns)
     if features is not None and tuple(features) != given:
-        raise ParameterError("the given pipeline has other features than those asked for.")
+        raise ParameterError(
+            "The pipeline was made for other features. Remove --features, or list the features of"
+            " the pipeline."
+        )
     return given
 
 

@@ -90,7 +90,9 @@ class Source(Computing):
     def check(self) -> None:
         """Raise unless the labels are given, as an array or as a column, and not as both."""
         if (self.y is None) == (self.label is None):
-            raise ParameterError("give the labels once: as y, or as the name of a column (label).")
+            raise ParameterError(
+                "Give the labels once: as an array (y), or as the name of a column (label)."
+            )
 
     @contextmanager
     def running(self) -> Iterator[Self]:
@@ -103,7 +105,9 @@ class Source(Computing):
         if not self.drop:
             return self
         if self.label in self.drop:
-            raise ParameterError("the label cannot be left out: name other columns (--drop).")
+            raise ParameterError(
+                "The label cannot be left out. Name other columns with --drop (Python: drop=...)."
+            )
         return replace(self, data=Without(self.data, tuple(self.drop)), drop=())
 
 
@@ -124,8 +128,8 @@ class PublicSource(Source):
 
     missing_labels: Literal["error", "skip"] = data_option(
         "error",
-        "What becomes of rows without a label: an error, or they are skipped, and which rows have"
-        " labels is published.",
+        "What happens to rows without a label: error (refuse) or skip. With skip, the release"
+        " shows which rows have labels.",
         choices=MissingLabels,
         kw_only=True,
     )
@@ -133,7 +137,7 @@ class PublicSource(Source):
 
     found_at: str | None = output_option(
         None,
-        "Address where the public rows can be found, for example a web page.",
+        "Address where others can find the public rows, for example a web page.",
         name="--rows-url",
         old=("--found-at",),
         kw_only=True,
@@ -146,11 +150,11 @@ class PublicSource(Source):
             raise ParameterError(f"missing_labels must be one of {', '.join(MissingLabels)}.")
         if self.missing_labels != "skip" or self.labelled is not None:
             return source
-        check_order(source.data, "which rows have labels is told by it")
+        check_order(source.data, "the order says which rows have labels")
         with collected_notes():  # what may be said of the table is said where it is read
             mask = ~_missing(source.data, self.label, self.features, self.y)
         if not mask.any():
-            raise TableError("no row has a label.")
+            raise TableError("No row has a label. Check the name of the label column.")
         y = self.y if self.y is None else label_array(self.y).filter(pa.array(mask))
         rows = Picked(source.data, mask)
         return replace(source, data=rows, y=y, labelled=LabelledRows.of(mask))
@@ -224,11 +228,17 @@ class LabelledPart(RowsPart):
     def _check_length(self, rows: int, given: int) -> None:
         """Raise unless there is one label, or one line of bags, for each row."""
         if rows != given and self.rows is not None:
-            raise TableError("the table changed while it was read; give one that stays as it is.")
+            raise TableError(
+                "The table changed while it was read. Use a copy that nobody writes to."
+            )
         if rows > given:
-            raise TableError(f"there are more rows than the {given} labels.")
+            raise TableError(
+                f"There are more rows than the {given} labels. Give one label for each row."
+            )
         if rows < given:
-            raise TableError(f"there are {rows} rows but {given} labels.")
+            raise TableError(
+                f"There are {rows} rows but {given} labels. Give one label for each row."
+            )
 
 
 def labelled_parts(
@@ -244,7 +254,9 @@ def labelled_parts(
     parts = table.parts()
     sizes = sizes_of(parts)
     if codes is not None and sizes is not None and sum(sizes) != len(codes):
-        raise TableError(f"there are {sum(sizes)} rows but {len(codes)} labels.")
+        raise TableError(
+            f"There are {sum(sizes)} rows but {len(codes)} labels. Give one label for each row."
+        )
     return [
         LabelledPart(
             part,
@@ -263,7 +275,7 @@ def counted(parts: Sequence[LabelledPart], source: Source) -> StrangeLabelsError
     """Return the error of labels that are of no class, with the number of all of them."""
     found = [part.strange_labels() for part in parts]
     strange, rows = (sum(numbers) for numbers in zip(*found, strict=True))
-    skipping = " Rows without a label can be skipped: --missing-labels skip."
+    skipping = " To skip rows without a label, use --missing-labels skip."
     advice = skipping if isinstance(source, PublicSource) else ""
     return StrangeLabelsError(strange, rows, parts[0].classes, advice)
 

@@ -48,14 +48,14 @@ def refuse_unfit(
     for name, counts in texts.items():
         alone = sum(count == 1 for text, count in counts.items() if text is not None)
         if alone > summary.rows / 2 and summary.rows >= _FEW_TEXTS and min_count == 1:
-            reasons[name] = f"has a text of its own in {alone:,} of {summary.rows:,} rows"
+            reasons[name] = f"has a different text in {alone:,} of {summary.rows:,} rows"
     if reasons and len(reasons) < len(summary.missing):  # else nothing would be left
-        said = "; ".join(f"column {name!r} {reason}" for name, reason in reasons.items())
+        said = ". ".join(f"Column {name!r} {reason}" for name, reason in reasons.items())
         drops = " ".join(f"--drop {_typed(name)}" for name in reasons)
-        joining = " join rare texts (--min-count)," if set(reasons) & set(texts) else ""
+        joining = ", join rare texts (--min-count 10)" if set(reasons) & set(texts) else ""
         raise TableError(
-            f"{said}: ids and free text tell nothing of new rows. Leave them out ({drops}),"
-            f"{joining} or name the features (--features)."
+            f"{said}. A model cannot learn from ids and free text. Leave them out"
+            f" ({drops}){joining}, or list the features with --features."
         )
 
 
@@ -67,16 +67,17 @@ def _refuse_numbers(name: str, counts: Counter[Any]) -> None:
     numbers = {*odd, *plain}
     if len(odd) == len(words) or (2 * len(odd) > len(words) and len(numbers) == len(words)):
         raise TableError(
-            f"column {name!r} holds numbers with commas, blanks, percent or currency signs, which"
-            " are read as texts; say what its decimal mark is (--decimal), write plain numbers, or"
-            f" leave it out (--drop {_typed(name)})."
+            f"Column {name!r} holds numbers with commas, blanks, percent or currency signs, which"
+            " are read as text. Set the decimal mark (--decimal), write plain numbers, or leave"
+            f" the column out (--drop {_typed(name)})."
         )
     many = len(plain) > _FEW_NUMBERS or 2 * len(odd) > len(words)
     if many and len(numbers) < len(words) < 2 * len(numbers):
         strange = sum(counts[word] for word in words if word not in numbers and word in counts)
         raise TableError(
-            f"column {name!r} holds numbers, and {strange:,} cells that are none; empty these,"
-            f" declare its categories (--categories), or leave it out (--drop {_typed(name)})."
+            f"Column {name!r} holds numbers and {strange:,} cells that are not numbers. Empty"
+            " these cells, declare its categories (--categories), or leave the column out (--drop"
+            f" {_typed(name)})."
         )
 
 
@@ -98,29 +99,35 @@ def note_oddities(summary: Summary, features: Sequence[str]) -> None:
     for name in features:
         unit = temporal_unit(summary.sample.rows.schema.field(name).type)
         if unit:
-            note(f"column {name!r} holds dates or times: they are counted in {unit}.")
+            note(f"Column {name!r} holds dates or times. They are counted in {unit}.")
     for name, counts in summary.counts.items():
         if len(counts) > _MANY_CATEGORIES:
             note(
-                f"column {name!r} becomes {len(counts)} categories; rare ones can be joined"
-                " (--min-count), or the column left out (--drop)."
+                f"Column {name!r} becomes {len(counts)} categories. Join rare ones with"
+                " --min-count, or leave the column out with --drop."
             )
     numbered = [name for name in features if _differs_everywhere(summary, name)]
     if numbered:
         note(
-            f"another whole number in every row: {listed(numbered)}. If these are ids, leave them"
-            " out (--drop)."
+            f"Columns with a different whole number in every row: {listed(numbered)}. If these are"
+            " ids, leave them out with --drop."
         )
     constant = [name for name in features if _is_constant(summary, name)]
     if constant:
-        note(f"one value in all rows, which tells nothing: {listed(constant)}.")
+        note(
+            "Columns with the same value in all rows, from which nothing can be learnt:"
+            f" {listed(constant)}."
+        )
     suspects = [name for name in features if name.lower() in _SUSPECTS]
     if suspects:
-        note(f"used as features: {listed(suspects)}. If they are none, leave them out (--drop).")
+        note(
+            f"Columns used as features: {listed(suspects)}. If they are ids or row numbers, leave"
+            " them out with --drop."
+        )
     if summary.rows < _SMALL_TABLE:
         note(
-            f"the table has {summary.rows} rows: expect the noise to be larger than what so few can"
-            " tell (see suffice plan)."
+            f"The table has only {summary.rows} rows. The noise will probably hide what they show."
+            " Run suffice plan first."
         )
 
 

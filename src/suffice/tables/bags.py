@@ -92,9 +92,9 @@ def check_bag_names(names: Sequence[Any]) -> BagNames:
     text = all(isinstance(n, str) and n for n in plain)
     whole = all(is_integer(n) and not isinstance(n, bool) for n in plain)
     if not plain or not (text or whole):
-        raise ParameterError("names of sets must be all texts (none empty) or all integers.")
+        raise ParameterError("Names of bags must be all texts (none empty) or all integers.")
     if len(set(plain)) < len(plain):
-        raise ParameterError("two sets have the same name; give every set a name of its own.")
+        raise ParameterError("Two bags have the same name. Give each bag a name of its own.")
     return plain
 
 
@@ -112,7 +112,7 @@ def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Ba
     ``names`` declares the sets and their order; unless given they are all that occur, sorted (or
     the order of index sets). Sets of several columns are named COLUMN=NAME.
     """
-    check_order(table, "bags belong to rows by it")
+    check_order(table, "bags belong to rows by their order")
     declared = None if names is None else check_bag_names(names)
     columns = bag_columns(bags)
     if columns:
@@ -122,12 +122,14 @@ def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Ba
     else:
         found = _from_array(_as_arrow(bags), declared)
         if len(found.codes) != (rows := row_count(table)):
-            raise TableError(f"there are {rows} rows but {len(found.codes)} bags; give one each.")
+            raise TableError(
+                f"There are {rows} rows but {len(found.codes)} bags. Give one bag for each row."
+            )
     empty = [name for name, size in zip(found.names, found.sizes, strict=True) if not size]
     if empty:
         raise TableError(
-            f"{len(empty)} of {len(found.names)} sets have no rows, {empty[0]!r} among them; leave"
-            " them out."
+            f"{len(empty)} of {len(found.names)} bags have no rows, for example {empty[0]!r}."
+            " Leave them out."
         )
     return found
 
@@ -139,7 +141,7 @@ def _from_columns(table: Table, columns: tuple[str, ...], declared: BagNames | N
         for chunks, column in zip(read, batch.columns, strict=True):
             chunks.append(_plain(column))
     if not read[0]:
-        raise TableError("the table has no rows.")
+        raise TableError("The table has no rows. Use a table with at least one row.")
     whole = [pa.concat_arrays(chunks) for chunks in read]
     if len(whole) == 1:
         return _from_array(whole[0], declared)
@@ -159,7 +161,8 @@ def _in_order(found: Bags, declared: BagNames | None) -> Bags:
     strange = sum(name not in places for name in found.names)
     if strange:
         raise TableError(
-            f"{strange} sets were not declared; declare all, of several columns as COLUMN=NAME."
+            f"{strange} bags are not in the list of bag names. List all names; those of several"
+            " columns are written COLUMN=NAME."
         )
     moved = np.array([places[name] for name in found.names], dtype=np.int32)
     return Bags(declared, moved[found.codes])
@@ -174,26 +177,29 @@ def _plain(column: pa.Array) -> pa.Array:
     try:
         return column.cast(pa.int64())
     except pa.ArrowException:
-        raise TableError("bags must be texts or whole numbers, none of them missing.") from None
+        raise TableError(
+            "Bags must be texts or whole numbers, and no row may lack one. Fill in or convert the"
+            " column."
+        ) from None
 
 
 def _as_arrow(bags: Any) -> pa.Array:
     try:
         values = bags if isinstance(bags, pa.Array | pa.ChunkedArray) else np.asarray(bags)
         if isinstance(values, np.ndarray) and values.ndim != 1:
-            raise TableError("bags must be one set per row.")
+            raise TableError("Bags must be one column, with one bag for each row.")
         array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else pa.array(values)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         if isinstance(error, TableError):
             raise
-        raise TableError("bags must be all texts or all whole numbers, one per row.") from None
+        raise TableError("Bags must be all texts or all whole numbers, one for each row.") from None
     return _plain(array)
 
 
 def _from_array(column: pa.Array, declared: BagNames | None) -> Bags:
     if column.null_count:
         raise TableError(
-            f"{column.null_count} rows are in no set; name one for them, or drop these rows."
+            f"{column.null_count} rows are in no bag. Name a bag for them, or remove these rows."
         )
     names = declared
     if names is None:
@@ -201,7 +207,9 @@ def _from_array(column: pa.Array, declared: BagNames | None) -> Bags:
     codes = category_codes(column, names)
     outside = int(np.count_nonzero(codes < 0))
     if outside:
-        raise TableError(f"{outside} rows are in sets that were not declared; declare all sets.")
+        raise TableError(
+            f"{outside} rows are in bags that are not in the list of bag names. List all names."
+        )
     return Bags(names, codes.astype(np.int32)[:, None])
 
 
@@ -219,7 +227,9 @@ def _from_index_sets(bags: Any, rows: int, declared: BagNames | None) -> Bags:
     named = isinstance(bags, Mapping)
     names = declared if declared is not None else tuple(bags if named else range(len(bags)))
     if len(names) != len(bags) or (named and set(names) != set(bags)):
-        raise ParameterError("give one name for every index set.")
+        raise ParameterError(
+            "The list of bag names does not match the bags. Give one name for each bag."
+        )
     sets = [_indices(bags[name] if named else bags[k], rows) for k, name in enumerate(names)]
     depth = np.zeros(rows, dtype=np.int64)
     for indices in sets:
@@ -237,9 +247,11 @@ def _indices(given: Any, rows: int) -> np.ndarray:
     if indices.size == 0:
         return np.empty(0, dtype=np.int64)
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
-        raise ParameterError("an index set must be a list of row numbers.")
+        raise ParameterError("A bag must be a list of row numbers.")
     if indices.min() < 0 or indices.max() >= rows:
-        raise ParameterError(f"row numbers of an index set must lie between 0 and {rows - 1}.")
+        raise ParameterError(
+            f"Row numbers of a bag must lie between 0 and {rows - 1}. Count rows from 0."
+        )
     if len(np.unique(indices)) < len(indices):
-        raise ParameterError("an index set names a row twice.")
+        raise ParameterError("A bag lists a row twice. List each row once.")
     return indices.astype(np.int64)

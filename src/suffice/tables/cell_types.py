@@ -25,18 +25,21 @@ _DATES = {
     r"\d{1,2}/\d{1,2}/\d{4}": (_DAY_FIRST, _MONTH_FIRST),
 }
 _AMBIGUOUS = (
-    "holds dates of which nobody can tell day from month; write them as 2020-12-31, or leave the"
-    " column out (--drop)"
+    "holds dates in which day and month cannot be told apart. Write them as 2020-12-31, or leave"
+    " the column out with --drop"
 )
 _MIXED = (
-    "has decimal commas, but other columns have decimal points; say which it is (--decimal), or"
-    " leave the column out (--drop)"
+    "has decimal commas, but other columns have decimal points. Set the decimal mark with"
+    " --decimal, or leave the column out with --drop"
 )
 _THOUSANDS = (
-    "holds numbers such as 1.234, which are thousands or decimals; say which (--decimal . or"
-    " --decimal ,), or leave the column out (--drop)"
+    "holds numbers such as 1.234, which may be thousands or decimals. Set the decimal mark with"
+    " --decimal . or --decimal , or leave the column out with --drop"
 )
-_NO_TEXT = "is not UTF-8; save the table as CSV UTF-8, or say what it is (--encoding latin-1)"
+_NO_TEXT = (
+    "is not UTF-8. Save the table as CSV UTF-8, or name its encoding, for example --encoding"
+    " latin-1"
+)
 # Digits, with signs that no number of ours has: 1,5 or 1.234,5 or 1 234 or 12 % or 3 EUR.
 _ZEROS = r"^\s*0[0-9]+\s*$"
 _GROUPED = r"^\s*[-+]?(?:[0-9]{1,3}|[1-9][0-9]{0,2}(?:\.[0-9]{3})+)\s*$"

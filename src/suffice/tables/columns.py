@@ -52,8 +52,8 @@ def is_categorical(kind: pa.DataType) -> bool:
     if temporal_unit(kind) or pa.types.is_null(kind):  # without any value it is missing numbers
         return False
     raise TableError(
-        f"a column of type {kind} is neither numbers nor categories; convert it, or leave it out"
-        " (drop=..., --drop)."
+        f"Cells of type {kind} are neither numbers nor categories. Convert the column, or leave it"
+        " out with --drop (Python: drop=...)."
     )
 
 
@@ -87,23 +87,32 @@ def resolve_roles(
     for name in [*special, *chosen]:
         if names.count(name) != 1:
             trouble = "has no column" if name not in names else "has more than one column"
-            raise TableError(f"the table {trouble} {name!r}; it has {_some(names)}.")
+            raise TableError(f"The table {trouble} {name!r}. It has {_some(names)}.")
     if set(special) & set(chosen) or len(set(special)) < len(special):
         both = next((n for n in special if n in chosen), special[0])
-        raise TableError(f"{both!r} cannot have two roles: label, bag and party are no features.")
+        raise TableError(
+            f"Column {both!r} has two roles, but label, bag and party cannot be features. Remove"
+            " it from --features, or name another column."
+        )
     if not chosen or len(set(chosen)) < len(chosen):
-        raise TableError("there must be at least one feature column, and none twice.")
+        raise TableError(
+            "The list of features is empty or names a column twice. List at least one feature, and"
+            " each feature once."
+        )
     for name in chosen:
         try:
             is_categorical(schema.field(name).type)
         except TableError as error:
-            raise TableError(f"column {name!r}: {error}") from None
+            raise TableError(f"Column {name!r}: {error}") from None
     return Roles(tuple(chosen), label)
 
 
 def _some(names: list[str]) -> str:
     if any(name.strip().lstrip("+-").isdigit() for name in names):  # it may be a row of cells
-        return f"{len(names)}, of which some are called by numbers. Does the first line name them?"
+        return (
+            f"{len(names)} columns, and some of their names are numbers. Check that the first line"
+            " names the columns"
+        )
     shown = ", ".join(map(repr, names[:8]))
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
@@ -112,7 +121,9 @@ def position_of(schema: pa.Schema, name: str) -> int:
     """Return the position of a column; one that is not there is an error."""
     position = schema.get_field_index(name)  # -1 would be the last column
     if position < 0:
-        raise TableError(f"the table has no column {name!r}.")
+        raise TableError(
+            f"The table has no column {name!r}. Check the name; upper and lower case count."
+        )
     return position
 
 

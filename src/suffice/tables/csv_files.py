@@ -56,7 +56,10 @@ class CsvFiles:
         names, dialect = read_header(self._files[0], given)
         for file in self._files[1:]:
             if set(read_header(file, dialect)[0]) != set(names):
-                raise TableError(f"{path}: {file.name} names other columns than the first file.")
+                raise TableError(
+                    f"{path}: the first line of {file.name} names other columns than the first"
+                    " file. Files of a folder must have the same columns."
+                )
         self._names, self.dialect = names, dialect
         self._apart = {n for n in names if pa.types.is_string(declared.get(n, pa.null()))}
         self._formats: list[str] = []

@@ -47,7 +47,7 @@ class Query:
         object.__setattr__(self, "order_by", named)
         object.__setattr__(self, "sql", self.sql.strip().rstrip(";"))
         if not self.sql:
-            raise ParameterError("a query needs its SQL: one SELECT.")
+            raise ParameterError("The query is empty. Give one SELECT.")
 
     def __str__(self) -> str:
         return shown_address(self.url)
@@ -85,7 +85,10 @@ class _Session:
     def reading(self) -> Iterator[Database]:
         """Yield the connection for one pass; what fails is said in one line, without a cell."""
         if not self._busy.acquire(blocking=False):
-            raise TableError(f"{self._query}: one pass over a query must end before the next.")
+            raise TableError(
+                f"{self._query}: two passes over one query cannot run at the same time. Finish the"
+                " first one before the next."
+            )
         try:
             if self._database is None:
                 self._database = self._opened()
@@ -101,8 +104,8 @@ class _Session:
             raise
         except Exception as error:  # noqa: BLE001  # of a library that may not be installed
             raise StorageError(
-                f"{self._query} cannot be reached ({_shown(error)}); check the address, the server"
-                " and who may read it."
+                f"{self._query} cannot be reached ({_shown(error)}). Check the address, the server"
+                " and your permissions."
             ) from None
         finalize(self, database.close)
         return database
@@ -117,12 +120,13 @@ def _told(query: Query, database: Database) -> Iterator[None]:
         raise
     except database.errors as error:
         raise TableError(
-            f"{query}: the query cannot be run ({_shown(error)}); it must be one SELECT of columns"
-            " that exist and that you may read."
+            f"{query}: the query cannot be run ({_shown(error)}). Give one SELECT of columns that"
+            " exist and that you may read."
         ) from None
     except (pa.ArrowException, OSError) as error:
         raise TableError(
-            f"{query}: the query stopped while it was read ({_shown(error)}); {database.stopped}."
+            f"{query}: the query stopped while its rows were read ({_shown(error)})."
+            f" {database.stopped}."
         ) from None
 
 
@@ -136,9 +140,7 @@ class QueryTable:
     """The rows of ``stored``, read in batches; ``declared`` columns are not looked at before."""
 
     rows = None
-    stays = (
-        "The rows of a query are read in one process, over one connection; save them as Parquet."
-    )
+    stays = "The rows of a query are read in one process. Save them as Parquet."
 
     def __init__(
         self, stored: Query, declared: Mapping[str, pa.DataType], session: _Session
@@ -175,7 +177,10 @@ class QueryTable:
         with self._session.reading() as database:
             lacking = sorted(set(self.order_by) - set(database.names(self.stored.sql)))
             if lacking:
-                raise TableError(f"{self.stored} has no column {lacking[0]!r} to order rows by.")
+                raise TableError(
+                    f"{self.stored} has no column {lacking[0]!r} to order rows by. Name a column"
+                    " of the query with --order-by."
+                )
             return database.columns(self.stored.sql, self.declared, self._order)
 
     def parts(self) -> Sequence["QueryTable"]:
@@ -188,8 +193,8 @@ class QueryTable:
         for column in read:
             if not column.cells:
                 raise TableError(
-                    f"column {column.name!r} cannot be read as a table's ({column.kind}); cast it"
-                    " in the query, or leave it out."
+                    f"Column {column.name!r} cannot be read: its type is {column.kind}. Cast it in"
+                    " the query, or leave it out."
                 )
         with (
             self._session.reading() as database,

@@ -59,9 +59,11 @@ class Dialect:
         sign = _WORDS.get(self.delimiter or "", self.delimiter)
         object.__setattr__(self, "delimiter", sign)
         if sign is not None and (len(sign) != 1 or not sign.isascii() or sign in '"\r\n'):
-            raise ParameterError("the delimiter must be one character, such as ';', or tab.")
+            raise ParameterError(
+                "The delimiter must be one character, for example ';', or the word tab."
+            )
         if self.decimal not in {None, *_DECIMALS}:
-            raise ParameterError("the decimal mark must be '.' or ','.")
+            raise ParameterError("The decimal mark must be '.' or ','.")
         if self.encoding is not None:
             object.__setattr__(self, "encoding", _codec(self.encoding))
 
@@ -81,8 +83,8 @@ def _codec(name: str) -> str:
         fits = False
     if not fits:
         raise ParameterError(
-            f"tables are not read in the encoding {name!r}; save it as UTF-8, or say which it is:"
-            " latin-1, cp1250, utf-16, shift_jis and the like."
+            f"Tables in the encoding {name!r} cannot be read. Save the table as UTF-8, or name its"
+            " encoding, for example latin-1, cp1250, utf-16 or shift_jis."
         ) from None
     return _LATIN if codec == "iso8859-1" else "utf-8" if codec == "utf-8-sig" else codec
 
@@ -145,7 +147,10 @@ def read_header(path: Path, given: Dialect) -> tuple[list[str], Dialect]:
     sign = given.delimiter or _delimiter_of(line, path, quote)
     guessed = encoding == _LATIN and given.encoding is None
     if encoding and not encoding.startswith("utf-") and not _keeps_cells_apart(encoding, sign):
-        raise TableError(f"{path}: in {encoding} that sign cannot stand between columns.")
+        raise TableError(
+            f"{path}: the encoding {encoding} cannot be used with this delimiter. Save the table"
+            " as UTF-8."
+        )
     found = replace(
         given, delimiter=sign, encoding=encoding, quote=quote, guessed=guessed, above=above
     )
@@ -201,7 +206,7 @@ def _delimiter_of(line: str, path: Path, quote: str) -> str:
     if most and len(best) > 1:
         words = " and ".join(_SIGNS[sign] for sign in best)
         raise TableError(
-            f"{path} has {words} in its first line, equally many: say which stand between columns,"
+            f"{path} has equally many {words} in its first line. Set the one that separates columns"
             " with --delimiter."
         )
     return best[0]
@@ -212,11 +217,13 @@ def _check_names(names: list[str], path: Path) -> None:
     trouble = None
     twice = sorted({name for name in names if names.count(name) > 1})
     if not any(name.strip() for name in names):
-        trouble = "it is empty, or its first line is; the first line must name the columns"
+        trouble = (
+            "it is empty, or its first line is. Put the names of the columns in the first line"
+        )
     elif all(map(_NUMBER.fullmatch, names)) or any(map(_DECIMAL.fullmatch, names)):
-        trouble = "its first line holds numbers; put a line above it that names the columns"
+        trouble = "its first line holds numbers. Add a first line that names the columns"
     elif twice:
         named = f"{twice[0]!r}" if twice[0].strip() else "a column without a name"
-        trouble = f"its first line has {named} more than once; rename all but one of them"
+        trouble = f"its first line has {named} more than once. Rename all but one of them"
     if trouble is not None:
         raise TableError(f"{path} is not a readable table: {trouble}.")

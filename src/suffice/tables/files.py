@@ -45,13 +45,12 @@ _FORMATS = {
     ".ipc": "feather", ".xlsx": "sheet", ".sav": "sheet", **dict.fromkeys(ENDINGS, "csv"),
 }  # fmt: skip
 _CSV_TROUBLE = (
-    "some line has more or fewer cells than the first (a title or comment above the names must go),"
-    " or a column holds something else than its first rows, or than what is declared of it (say"
-    " --decimal , if decimals have commas; write integers among decimals with a point; declare the"
-    " categories of a column of texts; or write the table as Parquet), or it is not in the encoding"
-    " that it was read in (--encoding)"
+    "A line has more or fewer cells than the first line, or a column does not fit its type, or the"
+    " encoding is another one. Remove titles and comments above the names. If decimals have"
+    " commas, use --decimal , and if the file is not UTF-8, use --encoding. Write integers among"
+    " decimals with a point, declare the categories of text columns, or save the table as Parquet"
 )
-_ONE_STREAM = "a {} file is read from its beginning to its end; save the table as Parquet."
+_ONE_STREAM = "A {} file can only be read from start to end. Save the table as Parquet."
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,10 @@ class Files:
                 note(f"{self.path} is read as: {self._csv.dialect}.")
                 if self._csv.zeros:
                     some = listed(self._csv.zeros)
-                    note(f"read as numbers, though some begin with zeros, as codes do: {some}.")
+                    note(
+                        "Columns read as numbers although some of their cells begin with 0, as"
+                        f" codes do: {some}."
+                    )
             else:
                 self._dataset = _opened(self.path, self.format)
                 self.schema = plain_schema(self._dataset.schema, self._texts)
@@ -239,7 +241,10 @@ def _opened(path: Path | Place, kind: str) -> ds.Dataset:
 def _on_disk(path: Path | Place) -> Path:
     if isinstance(path, Path):
         return path
-    raise TableError(f"{path}: such files are read from disk alone; save the table as Parquet.")
+    raise TableError(
+        f"{path}: files of this kind can only be read from a local disk. Save the table as"
+        " Parquet, or copy it to this computer."
+    )
 
 
 def _joined(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -271,12 +276,12 @@ def format_of(place: Path | Place) -> str:
     with _readable(place, ""):
         names = names_at(place)
     if names is None:
-        raise StorageError(f"{place} does not exist.")
+        raise StorageError(f"{place} does not exist. Check the path.")
     formats = {_format_of_name(name.name) for name in names}
     if len(formats) != 1 or "" in formats:
         raise TableError(
-            f"{place} must be, or hold only, files of one kind: Parquet, Feather, Excel (.xlsx),"
-            " SPSS (.sav) or CSV (.csv, .tsv, .txt; also with .gz, .bz2 or .zst)."
+            f"{place} must be a table, or a folder of tables of one kind: Parquet, Feather, Excel"
+            " (.xlsx), SPSS (.sav) or CSV (.csv, .tsv, .txt; also with .gz, .bz2 or .zst)."
         )
     return formats.pop()
 
@@ -293,9 +298,12 @@ def _readable(path: Path | Place, kind: str) -> Iterator[None]:
     try:
         yield
     except pa.ArrowException as error:
-        trouble = _CSV_TROUBLE if kind == "csv" else "check its format"
+        trouble = _CSV_TROUBLE if kind == "csv" else "Check its format"
         raise TableError(
-            f"{path} is not a readable table ({type(error).__name__}): {trouble}."
+            f"{path} is not a readable table ({type(error).__name__}). {trouble}."
         ) from None
     except OSError as error:
-        raise StorageError(f"{path} cannot be read: {type(error).__name__}.") from None
+        raise StorageError(
+            f"{path} cannot be read: {type(error).__name__}. Check that it exists and that you may"
+            " read it."
+        ) from None

@@ -42,21 +42,27 @@ def check_classes(classes: Sequence[Any]) -> Classes:
         values = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
         different = len(set(values)) == len(values)
     except TypeError:
-        raise ParameterError("classes must be a list of labels.") from None
+        raise ParameterError("classes must be a list of labels, for example (0, 1).") from None
     if len(values) < 2 or not different:
-        raise ParameterError("classes must list two or more different labels.")
+        raise ParameterError("The class list needs at least two classes, all different.")
     if not (all(isinstance(v, str) for v in values) or all(is_integer(v) for v in values)):
         raise ParameterError(
-            "classes must be all text or all integers (or False, True), below 2^53 in size."
+            "Classes must be all texts or all integers (or False, True), and integers must be"
+            " below 2^53. Use texts for other classes."
         )
     if any(isinstance(v, str) and not v.strip() for v in values):
-        raise ParameterError("a class must not be blank: nobody could tell it from no label.")
+        raise ParameterError(
+            "A class must not be blank, because a blank cell means a missing label. Give this"
+            " class a name."
+        )
     if len(set(map(canonical_class, values))) < len(values):
         raise ParameterError(
-            "two of the classes are one: 1, 1.0 and true are the same label. List it once."
+            "Two classes are the same label: 1, 1.0 and true mean the same. List each class once."
         )
     if any(len(str(v).encode(errors="replace")) > LONGEST_TEXT for v in values):
-        raise ParameterError(f"a class must have at most {LONGEST_TEXT:,} bytes.")
+        raise ParameterError(
+            f"A class can have at most {LONGEST_TEXT:,} bytes. Use a shorter name."
+        )
     return values
 
 
@@ -101,10 +107,9 @@ class StrangeLabelsError(TableError):
 
     def __init__(self, strange: int, rows: int, classes: Classes, advice: str = "") -> None:
         super().__init__(
-            f"{strange} of {rows} labels are missing or not in the class list ({_shown(classes)})."
-            " Correct these cells (upper and lower case count), or list all classes with --classes"
-            " (Python: classes=...)."
-            f"{advice}"
+            f"{strange:,} of {rows:,} labels are missing or not in the class list"
+            f" ({_shown(classes)}). Correct these cells (upper and lower case count), or list all"
+            f" classes with --classes (Python: classes=...).{advice}"
         )
         self.strange, self.rows, self.classes = strange, rows, classes
 
@@ -206,8 +211,8 @@ def _encoded(column: pa.Array) -> pa.DictionaryArray:
         return pc.dictionary_encode(column)
     except pa.ArrowNotImplementedError:  # a matter of the type alone
         raise TableError(
-            f"a column of type {column.type} holds no labels or categories; convert it to texts or"
-            " numbers."
+            f"A column of type {column.type} cannot hold labels or categories. Convert it to texts"
+            " or numbers."
         ) from None
 
 
@@ -233,7 +238,7 @@ def _shown(classes: Classes) -> str:
 def _one_dimensional(labels: Any) -> np.ndarray:
     values = np.asarray(labels)
     if values.ndim != 1:
-        raise TableError("labels must be one column, a label for each row.")
+        raise TableError("Labels must be one column, with one label for each row.")
     return values
 
 

@@ -54,22 +54,24 @@ class FeatureMap:
 
     def __post_init__(self) -> None:
         if self.kind not in MAPS:
-            raise ParameterError(f"a map must be one of {', '.join(MAPS)}.")
+            raise ParameterError(f"The kind of a feature map must be one of {', '.join(MAPS)}.")
         _check_size(self.kind, self.size)
         centre = self.arrays.get("centre", np.empty(0))
         if centre.ndim != 1 or not centre.size:
-            raise ParameterError("a map needs one centre and one spread per input.")
+            raise ParameterError("A feature map needs one centre and one spread for each input.")
         own = {name: array.shape for name, array in self.arrays.items()}
         count = MAPS[self.kind].outputs(own, len(centre), self.size)
         if not 1 <= count <= MOST_OUTPUTS:
-            raise ParameterError(f"a map has at most {MOST_OUTPUTS} coordinates; lower its size.")
+            raise ParameterError(
+                f"A feature map can have at most {MOST_OUTPUTS} coordinates. Use a smaller size."
+            )
         shapes = MAPS[self.kind].shapes(len(centre), count, self.size)
         if own != {"centre": centre.shape, "spread": centre.shape, **shapes}:
-            raise ParameterError("the arrays of a map do not fit each other.")
+            raise ParameterError("The arrays of the feature map do not fit each other.")
         if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in self.arrays.values()):
-            raise ParameterError("the arrays of a map must be finite numbers.")
+            raise ParameterError("The arrays of the feature map must be finite numbers.")
         if (self.arrays["spread"] <= 0).any():
-            raise ParameterError("the spreads of a map must be positive.")
+            raise ParameterError("The spreads of the feature map must be positive.")
 
     @property
     def width(self) -> int:
@@ -105,12 +107,15 @@ class FeatureMap:
     def from_json(cls, data: Any, arrays: Mapping[str, np.ndarray]) -> "FeatureMap":
         """Return the map that `to_json` and `named_arrays` described."""
         if not isinstance(data, dict) or set(data) != {"kind", "size"}:
-            raise CorruptFileError("a map must hold its kind and its size.")
+            raise CorruptFileError(
+                "The feature map in the file is not valid: it must hold its kind and its size."
+            )
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         size = number(data["size"])
         if size != int(size) or not 1 <= size <= MOST_OUTPUTS:
             raise CorruptFileError(
-                f"the size of a map must be a whole number between 1 and {MOST_OUTPUTS}."
+                "The feature map in the file is not valid: its size must be a whole number"
+                f" between 1 and {MOST_OUTPUTS}."
             )
         return cls(text(data["kind"]), int(size), own)
 
@@ -119,7 +124,7 @@ def _check_size(kind: str, size: int) -> None:
     """Raise if a map of this kind cannot be of this size."""
     most = MOST_DEGREE if kind == "polynomial" else MOST_OUTPUTS
     if not 1 <= size <= most:
-        raise ParameterError(f"the size of a {kind} map must lie between 1 and {most}.")
+        raise ParameterError(f"The size of a {kind} map must lie between 1 and {most}.")
 
 
 Arrays = Mapping[str, np.ndarray]
@@ -299,7 +304,10 @@ def _parsed(spec: str) -> tuple[str, int]:
     """Return kind and size of a map written as "rff:512" or "polynomial:2"."""
     kind, _, size = spec.partition(":")
     if kind not in MAPS or not (size.isascii() and size.isdecimal()):
-        raise ParameterError(f"a map is written KIND:SIZE, KIND one of {', '.join(MAPS)}.")
+        raise ParameterError(
+            "A feature map must be written KIND:SIZE, for example rff:512. KIND is one of"
+            f" {', '.join(MAPS)}."
+        )
     return kind, min(int(size[:10]), 10**9)  # beyond every limit, and of no matter how many digits
 
 
@@ -322,7 +330,9 @@ def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
     kind, size = _parsed(spec)
     _check_size(kind, size)
     if most_outputs(spec, len(columns)) > MOST_OUTPUTS:
-        raise ParameterError(f"a map has at most {MOST_OUTPUTS} coordinates; lower its size.")
+        raise ParameterError(
+            f"A feature map can have at most {MOST_OUTPUTS} coordinates. Use a smaller size."
+        )
     centre, spread = weighted_moments(columns, weights)
     centred = (columns - centre[:, None]) / spread[:, None]
     fitted = MAPS[kind].fit(centred, weights, size)

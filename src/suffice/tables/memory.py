@@ -18,7 +18,7 @@ from suffice.tables.table import Part, Table
 __all__ = ["MemoryTable", "in_memory", "names_in_memory", "table_in_memory"]
 
 _PART_ROWS = 1 << 18  # of a table in memory
-_IN_MEMORY = "The table is in the memory of this process; save it as Parquet."
+_IN_MEMORY = "The table is in the memory of this process. Save it as Parquet."
 
 
 def table_in_memory(data: Any, texts: Sequence[str]) -> Table:
@@ -58,7 +58,9 @@ def _converted(data: Any, texts: Sequence[str]) -> Table:
     except ValueError as error:
         if isinstance(error, TableError):
             raise
-        raise TableError("this is no table: its rows differ in length or type.") from None
+        raise TableError(
+            "This is not a table: its rows differ in length or type. Pass rows of equal length."
+        ) from None
 
 
 class MemoryTable:
@@ -93,9 +95,13 @@ class _ArrayTable:
 
     def __init__(self, rows: np.ndarray) -> None:
         if rows.ndim != 2:
-            raise TableError(f"rows must form a matrix with two dimensions; got {rows.ndim}.")
+            raise TableError(
+                f"Rows must form a matrix with two dimensions, but this array has {rows.ndim}."
+            )
         if rows.dtype.kind not in "fiub":
-            raise TableError("an array of rows must be numeric; pass a table for other columns.")
+            raise TableError(
+                "A matrix of rows must hold numbers. Use a table for columns of other types."
+            )
         native = rows.dtype.newbyteorder("=") if rows.dtype.itemsize <= 8 else np.float64
         self._rows = rows = rows.astype(native, copy=False)
         kind = pa.from_numpy_dtype(rows.dtype)
@@ -133,7 +139,7 @@ def _plain_table(table: pa.Table, texts: Collection[str | None]) -> pa.Table:
 class _ScannedDataset:
     """A data set of pyarrow that somebody else opened."""
 
-    rows, stays = None, "The data set is open in this process; give the path of its files."
+    rows, stays = None, "The data set is open in this process. Use the path of its files."
 
     def __init__(self, dataset: ds.Dataset, texts: Collection[str | None]) -> None:
         self._dataset, self._texts = dataset, frozenset(texts)
@@ -156,7 +162,8 @@ class _ScannedDataset:
 class _OneStream:
     """Somebody else's table, which knows no parts."""
 
-    rows, stays = None, "The table is a program's own, and is read in its process."
+    rows = None
+    stays = "The table belongs to another program and is read in its process. Save it as Parquet."
 
     def __init__(self, table: Any) -> None:
         self.schema, self.batches = table.schema, table.batches
@@ -176,7 +183,7 @@ def _with_named_columns(data: Any) -> Any:
         return data
     names = [str(name) for name in data.columns]
     if len(set(names)) < len(names):
-        raise TableError("two columns of the table have one name; rename one of them.")
+        raise TableError("Two columns of the table have the same name. Rename one of them.")
     return data if names == list(data.columns) else data.set_axis(names, axis=1)
 
 
@@ -207,4 +214,7 @@ def _as_table(data: Any) -> pa.Table:
         return table.select(table.column_names)  # refuses a name that stands twice
     except (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError):
         # Arrow's own message may quote a cell.
-        raise TableError("this is no table of named columns of one type each.") from None
+        raise TableError(
+            "This is not a table: its columns must have different names and one type each. Convert"
+            " it to a pyarrow Table."
+        ) from None

@@ -46,9 +46,12 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.unit not in {"", *TEMPORAL_UNITS} or (self.unit and self.categories is not None):
-            raise ParameterError("the unit of a column is that of dates, times or durations.")
+            raise ParameterError(
+                "The unit of a column must be one of dates, times or durations, and categories"
+                " have no unit."
+            )
         if self.other and self.categories is None:
-            raise ParameterError("a column of numbers has no other category.")
+            raise ParameterError("A column of numbers cannot have an other category.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as plain JSON values, as older versions wrote it where they could."""
@@ -105,7 +108,8 @@ def _one_hot(
     strange = int(np.count_nonzero(codes == -2))
     if strange and unknown is None:
         raise TableError(
-            f"column {column.name!r}: {strange} cells hold a category that was not declared."
+            f"Column {column.name!r}: {strange} cells hold a category that was not declared. List"
+            " all categories with --categories (Python: categories=...)."
         )
     if strange and unknown is not None:
         unknown[column.name] += strange
@@ -121,14 +125,23 @@ def _cells(batch: "pa.RecordBatch", column: Column) -> "pa.Array":
 
     position = batch.schema.get_field_index(column.name)
     if position < 0:
-        raise TableError(f"the table has no column {column.name!r}, which the pipeline needs.")
+        raise TableError(
+            f"The table has no column {column.name!r}, which the pipeline needs. Use a table with"
+            " the columns of the release."
+        )
     cells = batch.column(position)
     if column.categories is None and is_categorical(cells.type):
-        raise TableError(f"column {column.name!r} must be numeric here, not {cells.type}.")
+        raise TableError(
+            f"Column {column.name!r} must hold numbers, but it holds {cells.type}. Use a table"
+            " with the column types of the release."
+        )
     unit = temporal_unit(cells.type)
     if column.categories is None and unit != column.unit and not pa.types.is_null(cells.type):
         wanted = f"dates or times ({column.unit})" if column.unit else "numbers"
-        raise TableError(f"column {column.name!r} must hold {wanted} here, not {cells.type}.")
+        raise TableError(
+            f"Column {column.name!r} must hold {wanted}, but it holds {cells.type}. Use a table"
+            " with the column types of the release."
+        )
     return cells
 
 
@@ -159,21 +172,28 @@ class Pipeline:
         if self.fill is not None:
             vectors.append((self.fill, encoded))
         if self.map is not None and self.map.width != encoded:
-            raise ParameterError("the pipeline's map does not fit its columns.")
+            raise ParameterError("The pipeline's feature map does not fit its columns.")
         if any(v.shape != (size,) or not np.isfinite(v).all() for v, size in vectors):
             raise ParameterError(
-                "the pipeline's vectors must be finite, one entry per encoded column."
+                "The pipeline's vectors must be finite, with one entry for each encoded column."
             )
         if (self.scale <= 0).any():
-            raise ParameterError("the pipeline's scales must be positive.")
+            raise ParameterError("The pipeline's scales must be above 0.")
         # Squares of such numbers neither vanish nor overflow, so that clipping always clips.
         if not 1 / _EXTREME <= self.bound <= _EXTREME:
-            raise ParameterError("the norm bound must be a positive number of a usable size.")
+            raise ParameterError(
+                "The pipeline's bound must be above 0, and neither too small nor too large for a"
+                " computer."
+            )
         if not (self.intercept == 0 or 1 / _EXTREME <= self.intercept <= _EXTREME):
-            raise ParameterError("the intercept's weight must be zero or of a usable size.")
+            raise ParameterError(
+                "The weight of the intercept must be 0, or neither too small nor too large for a"
+                " computer."
+            )
         if self.missing not in {*MissingRule} or (self.missing == "error") != (self.fill is None):
             raise ParameterError(
-                f"missing must be one of {', '.join(MissingRule)}, with its values."
+                f"missing must be one of {', '.join(MissingRule)}, and its replacement values must"
+                " be present."
             )
 
     def with_missing(self, rule: Missing) -> "Pipeline":
@@ -184,8 +204,8 @@ class Pipeline:
             return replace(self, missing=rule, fill=None)
         if rule == "mean" and self.map is not None:
             raise ParameterError(
-                "the release maps rows and does not say the means of their columns; let missing"
-                " values be zero, or fill them."
+                "The release uses a feature map and does not store the means of columns. Use"
+                " --missing zero, or fill in missing values."
             )
         width = len(self._encoded_names)
         return replace(self, missing=rule, fill=self.mean if rule == "mean" else np.zeros(width))
@@ -244,7 +264,10 @@ class Pipeline:
     def explain_holes(self, columns: np.ndarray) -> NoReturn:
         """Raise the error of columns, as `encoded` returns them, that cannot be standardised."""
         if self.map is not None:
-            raise TableError("the rows hold numbers too large to map; mend or drop them.")
+            raise TableError(
+                "Some rows hold numbers that are too large for the feature map. Correct these"
+                " rows, or leave them out."
+            )
         self._explain_holes(columns)
 
     def _explain_holes(self, columns: np.ndarray) -> NoReturn:
@@ -252,11 +275,18 @@ class Pipeline:
             gone = int(np.isnan(values).sum())
             if gone:
                 raise MissingValuesError(
-                    f"column {name!r} has {gone} missing values, for which the release has no rule."
+                    f"Column {name!r} has {gone} missing values, and the release has no rule for"
+                    " them. Fill them in, or use --missing mean or --missing zero."
                 )
             if not np.isfinite(values).all():
-                raise TableError(f"column {name!r} holds infinite values; mend or drop it.")
-        raise TableError("the rows hold numbers too large to standardise; mend or drop them.")
+                raise TableError(
+                    f"Column {name!r} holds infinite values. Correct these cells, or leave the"
+                    " column out."
+                )
+        raise TableError(
+            "Some rows hold numbers that are too large to standardise. Correct these rows, or"
+            " leave them out."
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pipeline):
@@ -304,7 +334,10 @@ class Pipeline:
     def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
         """Return the pipeline that `to_json` and `arrays` described."""
         if not isinstance(data, dict) or set(data) - {"origin"} != _FIELDS:
-            raise CorruptFileError("the pipeline must hold exactly the fields of its version.")
+            raise CorruptFileError(
+                "The pipeline in the file is not valid: it must hold exactly the fields of its"
+                " version."
+            )
         try:
             return cls(
                 columns=tuple(_column(item) for item in data["columns"]),
@@ -320,19 +353,26 @@ class Pipeline:
         except CorruptFileError:
             raise
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptFileError("the pipeline in the file is not valid.") from error
+            raise CorruptFileError("The pipeline in the file is not valid.") from error
 
 
 def _column(item: Any) -> Column:
     if not isinstance(item, dict) or set(item) - {"unit", "other"} != {"name", "categories"}:
-        raise CorruptFileError("a pipeline column needs a name and its categories, and no more.")
+        raise CorruptFileError(
+            "The pipeline in the file is not valid: a column must have a name and categories."
+        )
     name, categories = text(item["name"]), item["categories"]
     if not item.get("unit", " ") or item.get("other", True) is not True:
-        raise CorruptFileError("a pipeline column states a unit or other categories, or does not.")
+        raise CorruptFileError(
+            "The pipeline in the file is not valid: the unit or the other category of a column is"
+            " wrong."
+        )
     if categories is None:
         return Column(name, None, text(item.get("unit", "")), "other" in item)
     if not isinstance(categories, list) or not all(isinstance(c, str | int) for c in categories):
-        raise CorruptFileError("categories must be a list of text or integers.")
+        raise CorruptFileError(
+            "The pipeline in the file is not valid: categories must be a list of texts or integers."
+        )
     if len(set(categories)) < len(categories):
-        raise CorruptFileError("a category is listed twice.")
+        raise CorruptFileError("The pipeline in the file is not valid: a category is listed twice.")
     return Column(name, tuple(categories), text(item.get("unit", "")), "other" in item)

@@ -41,16 +41,19 @@ def place_of(data: str | Path) -> Path | Place:
         return Path(data)
     address = shown_address(data)
     if data.partition(_SCHEME)[0].lower() in _DATABASES:
-        raise TableError(f'{address} is a database: say which rows, with --query "select ...".')
+        raise TableError(f'{address} is a database. Choose its rows with --query "select ...".')
     try:
         filesystem, path = pa.fs.FileSystem.from_uri(data)
     except (pa.ArrowException, ValueError, ImportError):  # their messages quote the whole address
         raise TableError(
-            f"{address} is no address that can be read; give a path, or an address that"
-            " pyarrow.fs knows, such as s3://bucket/folder."
+            f"{address} cannot be read. Use a path, or an address that pyarrow.fs supports, for"
+            " example s3://bucket/folder."
         ) from None
     except OSError as error:
-        raise StorageError(f"{address} cannot be read: {type(error).__name__}.") from None
+        raise StorageError(
+            f"{address} cannot be read: {type(error).__name__}. Check the address and your"
+            " permissions."
+        ) from None
     if isinstance(filesystem, pa.fs.LocalFileSystem):
         return Path(path)
     return Place(filesystem, path, address)

@@ -39,9 +39,9 @@ class Provenance:
         object.__setattr__(self, "source", Origin(self.source))
         named = all(map(is_digest, self.rows))
         if not named or self.rows != tuple(sorted(set(self.rows))):
-            raise ParameterError("the hashes of public rows must be different ones, in order.")
+            raise ParameterError("Hashes of public rows must be sorted, and all different.")
         if bool(self.rows) != (self.source is Origin.PUBLIC_ROWS):
-            raise ParameterError("an origin names rows if they are public, and only then.")
+            raise ParameterError("An origin must name rows if they are public, and only then.")
 
     @property
     def is_public(self) -> bool:
@@ -62,13 +62,15 @@ class Provenance:
     def from_json(cls, data: Any) -> "Provenance":
         """Return the origin that `to_json` wrote. An unknown one is never written: it is absent."""
         if not isinstance(data, dict) or set(data) != {"source", "rows"}:
-            raise CorruptFileError("a pipeline's origin needs a source and its rows, and no more.")
+            raise CorruptFileError(
+                "The origin of the pipeline is not valid: it must hold a source and rows."
+            )
         try:
             origin = cls(Origin(data["source"]), tuple(data["rows"]))
         except (ValueError, TypeError) as error:
-            raise CorruptFileError("the origin of the pipeline is not valid.") from error
+            raise CorruptFileError("The origin of the pipeline is not valid.") from error
         if origin.to_json() != data or origin == UNKNOWN:
-            raise CorruptFileError("the origin of the pipeline is not valid.")
+            raise CorruptFileError("The origin of the pipeline is not valid.")
         return origin
 
 

@@ -76,7 +76,10 @@ class OrderedHash:
     def merge(self, other: "OrderedHash") -> None:
         """Append the bytes that ``other`` has seen."""
         if other._digest is not None:
-            raise TableError("rows that come first cannot follow others; merge parts in order.")
+            raise TableError(
+                "These rows come first and cannot follow others. Merge parts in the order of the"
+                " table."
+            )
         for data in other._held:
             self.update(data)
 
@@ -142,7 +145,7 @@ class RowDigest:
 def hash_rows(table: Table, names: Sequence[str], *, ordered: bool = False) -> RowDigest:
     """Return the hash of these columns of a table, read in one pass."""
     if ordered:
-        check_order(table, "what names them here depends on it")
+        check_order(table, "their hash depends on it")
     lanes, digest = RowLanes(table.schema, names), RowDigest(names, ordered=ordered)
     for batch in table.batches(names):
         digest.update(lanes.of(batch))

@@ -37,7 +37,9 @@ class _SelectedPart:
         for batch in self.part.batches(columns):
             mask = self.mask[start : start + batch.num_rows]
             if len(mask) < batch.num_rows:
-                raise TableError("the table changed while it was read; give one that stays.")
+                raise TableError(
+                    "The table changed while it was read. Use a copy that nobody writes to."
+                )
             start += batch.num_rows
             yield batch.filter(pa.array(mask))
 
@@ -61,7 +63,10 @@ class SelectedRows:
         if sizes is None:
             return [_SelectedPart(parts[0], self._mask)]
         if sum(sizes) != len(self._mask):
-            raise TableError(f"{len(self._mask)} rows were expected; the table has {sum(sizes)}.")
+            raise TableError(
+                f"The table has {sum(sizes)} rows, but {len(self._mask)} were expected. Use the"
+                " same table."
+            )
         ends = np.cumsum(sizes)[:-1]
         masks = np.split(self._mask, ends)
         pairs = zip(parts, masks, strict=True)

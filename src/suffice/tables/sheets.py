@@ -56,11 +56,11 @@ def _reader(path: Path, readers: dict[str, Callable[..., Any]]) -> Callable[...,
     """Return what reads files that end as this one does."""
     ending = path.suffix.lower()
     if ending == ".xls":
-        raise TableError(f"{path} is of Excel 2003 or older: save it as .xlsx.")
+        raise TableError(f"{path} was saved by Excel 2003 or older. Save it as .xlsx.")
     if ending not in readers:
         raise TableError(f"{path} must end in {' or '.join(readers)}.")
     if not path.is_file():
-        raise StorageError(f"{path} does not exist, or is a folder.")
+        raise StorageError(f"{path} does not exist, or is a folder. Check the path.")
     return readers[ending]
 
 

@@ -76,7 +76,10 @@ class _WithoutColumns:
     def __init__(self, table: Table, given: Without) -> None:
         for name in given.dropped:
             if name not in table.schema.names:
-                raise TableError(f"the table has no column {name!r} to leave out (drop=, --drop).")
+                raise TableError(
+                    f"The table has no column {name!r} to leave out. Check the name in --drop"
+                    " (Python: drop=...)."
+                )
         self.given, self._table = given, table
         self.schema = pa.schema([f for f in table.schema if f.name not in given.dropped])
         self.batches, self.parts = table.batches, table.parts

@@ -59,7 +59,7 @@ def spss_columns(path: Path) -> dict[str, SpssColumn]:
         encoding = codecs.lookup(about.file_encoding or "UTF-8").name
     except LookupError:
         raise TableError(
-            f"{path} has an encoding that Python does not know: save it as Unicode in SPSS."
+            f"{path} has an encoding that Python cannot read. Save it as Unicode in SPSS."
         ) from None
     columns = {}
     for name, column in zip(about.column_names, cells.values(), strict=True):
@@ -116,14 +116,19 @@ def _read(path: Path, **how: Any) -> tuple[dict[str, list[Any]], Any]:
     try:
         import pyreadstat
     except ImportError:
-        raise TableError(f"{path} needs one more package: pip install 'suffice[spss]'.") from None
+        raise TableError(
+            f"{path} needs one more package. Install it: pip install 'suffice[spss]'."
+        ) from None
     try:
         with path.open("rb"):
             pass  # for the reason why it cannot be opened
         return pyreadstat.read_sav(path, output_format="dict", **how)
     except OSError as error:
-        raise StorageError(f"{path} cannot be read: {type(error).__name__}.") from None
+        raise StorageError(
+            f"{path} cannot be read: {type(error).__name__}. Check that the file exists and that"
+            " you may read it."
+        ) from None
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError):
         raise TableError(
-            f"{path} is not a readable SPSS file: save it anew as .sav, or as CSV UTF-8."
+            f"{path} is not a readable SPSS file. Save it again as .sav or as CSV UTF-8."
         ) from None

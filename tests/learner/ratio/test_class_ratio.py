@@ -118,9 +118,9 @@ BAD = {
     "sum": (None, [[0.9, 0.2], [0.1, 0.9]], "sum to one"),
     "NaN share": (None, [[np.nan, 0.2], [0.1, 0.9]], "between 0 and 1"),
     "no rows": ({"a": range(100), "b": range(100, 200), "c": []}, [*SKEWED, [0.5, 0.5]],
-                "'c' among them; leave them out"),
+                "for example 'c'"),
     "bags": (np.repeat([0, 1], [60, 60]), SKEWED, "200 rows but 120 bags"),
-    "nameless": (np.repeat([0, np.nan], 100), SKEWED, "none of them missing"),
+    "nameless": (np.repeat([0, np.nan], 100), SKEWED, "no row may lack one"),
 }  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def test_the_quantifier_for_quapy_needs_no_quapy(rng):
 
 def test_names_of_bags_in_errors_are_plain(rng):
     rows, labels = drawn(rng, 50, [0.5, 0.5])
-    with pytest.raises(ParameterError, match="rows, 7 among them"):
+    with pytest.raises(ParameterError, match="rows, for example 7"):
         ClassRatio().fit(rows, np.append(7, labels[1:]))
 
 

@@ -344,5 +344,5 @@ def test_parameters_that_make_no_sense_are_refused():
     with pytest.raises(ParameterError, match="too many parties"):
         PrivateEnsemble(1.0).guarantees(AUX, enrolled=2**22)
     many = AuxiliaryRows.read(np.random.default_rng(0).normal(size=(50_001, 1)))
-    with pytest.raises(ParameterError, match="give a delta"):
+    with pytest.raises(ParameterError, match="Set a --delta"):
         PrivateEnsemble(1.0, method="votes").guarantees(many, enrolled=5)

@@ -154,11 +154,11 @@ def test_what_to_do_is_said_where_nobody_pays_for_the_rows(tmp_path):
         released(ledger, auxiliary_dataset="nowhere")
     with pytest.raises(ParameterError, match="data set of its own"):
         released(ledger, auxiliary_dataset="crowd 0")
-    with pytest.raises(ParameterError, match="only where they are protected"):
+    with pytest.raises(ParameterError, match="only with --private-aux"):
         PrivateEnsemble(1.0, 1e-5, "soft", classes=THREE).aggregate(
             SENT, SECRET, enrolled=10, ledger=ledger, dataset="crowd 0", auxiliary_dataset="rows"
         )
-    with pytest.raises(ParameterError, match="without a ledger"):
+    with pytest.raises(ParameterError, match="Without a ledger"):
         released(None, dataset=None)
     with pytest.raises(ParameterError, match="must not say where they are"):
         released(ledger, found_at="https://example.org/rows.csv")

@@ -119,7 +119,7 @@ def test_private_auxiliary_rows_cost_more_and_only_where_they_can(rng):
         base = factor * bound * 31 / (30 * 0.01)
         assert stated(way) - 2 * way.certificate / 0.01 == pytest.approx(base, rel=1e-6)
     for method in ("operator", "votes", "average"):
-        with pytest.raises(ParameterError, match="auxiliary rows as public"):
+        with pytest.raises(ParameterError, match="cannot protect the auxiliary rows"):
             PrivateEnsemble(1.0, 1e-5, method, private_auxiliary=True).guarantees(AUX, enrolled=5)
     with pytest.raises(ParameterError, match="fitted on the auxiliary rows"):
         PrivateEnsemble(1.0, 1e-5, "soft", private_auxiliary=True).guarantees(AUX, enrolled=5)

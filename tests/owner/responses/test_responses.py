@@ -151,17 +151,26 @@ def test_promises_need_no_data_and_are_those_of_the_release():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"states": {"ward": ["north", "south", "west"]}}, "'grade' has no declared states"),
-        ({"ranges": None, "feature_noise": None}, "'size' has no declared states or range"),
-        ({"feature_flip": None}, "'ward' has no noise; give feature_flip"),
-        ({"feature_flip": {"ward": 0.2}}, "'grade' has no noise; give feature_flip"),
-        ({"feature_noise": None}, "'size' has no noise; give feature_noise"),
+        (
+            {"states": {"ward": ["north", "south", "west"]}},
+            "'grade' has no declared possible values",
+        ),
+        (
+            {"ranges": None, "feature_noise": None},
+            "'size' has no declared possible values or range",
+        ),
+        ({"feature_flip": None}, r"'ward' has no noise\. Declare it with --feature-flip"),
+        ({"feature_flip": {"ward": 0.2}}, r"'grade' has no noise\. Declare it with --feature-flip"),
+        (
+            {"feature_noise": None},
+            r"'size' has no noise\. Declare it with --feature-noise-variance",
+        ),
         ({"feature_flip": {"ward": 0.2, "grade": 0.2, "nose": 0.2}}, "'nose' is declared"),
         ({"ranges": {"size": (0, 1), "ward": (0, 1)}}, "both"),
         ({"states": range(3), "ranges": (0, 1), "feature_flip": 0.2}, "both"),
-        ({"label_flip": None}, "label_flip, or label_epsilon"),
-        ({"label_epsilon": 1.0}, "label_flip, or label_epsilon"),
-        ({"label_flip": 0.0}, "'label': .* between 0 and 1"),
+        ({"label_flip": None}, "label_flip or label_epsilon"),
+        ({"label_epsilon": 1.0}, "label_flip or label_epsilon"),
+        ({"label_flip": 0.0}, "'label': .* above 0 and below 1"),
         ({"label_flip": 0.5}, "1/states"),
         ({"label_flip": [[0.5, 0.5], [0.5, 0.5]]}, "singular"),
         ({"label_flip": [[1.0, 0.3], [0.0, 0.7]]}, "positive: .* infinite"),
@@ -174,10 +183,10 @@ def test_promises_need_no_data_and_are_those_of_the_release():
         ({"feature_flip": 0.9}, "1/states"),
         ({"feature_noise": -1.0}, "'size': .* positive"),
         ({"feature_noise": "much"}, "'size': .* number"),
-        ({"feature_noise": 1e-9}, "hides nothing"),
-        ({"feature_noise": 1e12}, "leaves nothing"),
+        ({"feature_noise": 1e-9}, "at least 1/4096"),
+        ({"feature_noise": 1e12}, "at most 65,536 times"),
         ({"kernel": "uniform"}, "must be one of gaussian, laplace"),
-        ({"delta": 0.0}, "needs delta > 0"),
+        ({"delta": 0.0}, "needs a delta above 0"),
         ({"ranges": {"size": (3, -1)}}, "low < high"),
         ({"ranges": {"size": (1e17, 1e17 + 64)}}, "too far from zero"),
         ({"states": {"ward": ["north"] * 3, "grade": range(9)}}, "different"),
@@ -192,7 +201,7 @@ def test_what_cannot_be_declared_is_refused_before_data_are_read(changes, reason
 
 
 def test_columns_must_be_named_somewhere():
-    with pytest.raises(ParameterError, match="which columns"):
+    with pytest.raises(ParameterError, match="columns are not known"):
         RandomizedResponse(label_flip=0.2, states=range(2), feature_flip=0.2).guarantees()
 
 
@@ -204,13 +213,16 @@ def replaced(name: str, cells) -> pa.Table:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        (replaced("ward", ["north"] * 17 + ["secret"] * 3), "'ward': 3 cells are missing or none"),
-        (replaced("ward", ["north"] * 18 + [None] * 2), "'ward': 2 cells are missing or none"),
-        (replaced("grade", [0] * 19 + [77123]), "'grade': 1 cells are missing or none"),
+        (
+            replaced("ward", ["north"] * 17 + ["secret"] * 3),
+            "'ward': 3 cells are missing or not in",
+        ),
+        (replaced("ward", ["north"] * 18 + [None] * 2), "'ward': 2 cells are missing or not in"),
+        (replaced("grade", [0] * 19 + [77123]), "'grade': 1 cells are missing or not in"),
         (replaced("grade", [0.0] * 15 + [0.77123] * 4 + [math.nan]), "'grade': 5 cells"),
-        (replaced("ward", [77123] * 20), "'ward': 20 cells are missing or none of"),
+        (replaced("ward", [77123] * 20), "'ward': 20 cells are missing or not in"),
         (replaced("size", [0.5] * 13 + [math.nan] * 7), "'size' has 7 missing cells"),
-        (replaced("size", ["secret"] * 20), "'size' must be numeric"),
+        (replaced("size", ["secret"] * 20), "'size' has a range but holds"),
         (replaced("sick", ["no"] * 19 + ["secret"]), "1 of 20 labels"),
         (table(0), "no rows"),
     ],
@@ -290,7 +302,7 @@ def test_a_poll_has_labels_only():
     assert decode(encode(release)) == release
     assert release.pipeline.outputs == ("(intercept)",)
     assert poll.release(table(), label="sick", features=[], ledger=None).rows == 200
-    with pytest.raises(ParameterError, match="'ward' has no declared states or range"):
+    with pytest.raises(ParameterError, match="'ward' has no declared possible values or range"):
         poll.release(table(), label="sick", ledger=None)
 
 

@@ -31,8 +31,8 @@ from suffice.tables.table import Table
 __all__ = ["FITTED_ON_ROWS", "VOTE", "AgreedRows", "AuxiliaryRows"]
 
 FITTED_ON_ROWS = (
-    "the pipeline was fitted on the auxiliary rows, which shows them: give one that was declared or"
-    " fitted on public rows (pipeline=..., --pipeline-from FILE)."
+    "The pipeline was fitted on the auxiliary rows, so the release would show them. Use a pipeline"
+    " that was declared or fitted on public rows: --pipeline-from FILE (Python: pipeline=...)."
 )
 
 VOTE = 2**8  # what one vote weighs; shares of a vote are multiples of 1/VOTE
@@ -78,7 +78,9 @@ class AuxiliaryRows:
         blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
         digest = hash_rows(public.table, names, ordered=True)
         if not blocks:
-            raise TableError("the table of auxiliary rows has no rows.")
+            raise TableError(
+                "The table of auxiliary rows has no rows. Use a table with at least one row."
+            )
         rows = np.ascontiguousarray(np.vstack(blocks))
         hashes = (digest.unordered(), digest.result())
         return cls(
@@ -108,7 +110,10 @@ class AuxiliaryRows:
         """What one code is worth: a power of two, the finer the fewer rows there are."""
         bits = _SUM_BITS - (VOTE - 1).bit_length() - (self.count - 1).bit_length()
         if bits < _LEAST_BITS:
-            raise ParameterError(f"at most {2**22:,} auxiliary rows fit the grid; take a sample.")
+            raise ParameterError(
+                f"There are too many auxiliary rows: at most {2**22:,} are allowed. Use a random"
+                " sample of them."
+            )
         return lattice_step(self.pipeline.norm_bound) * 2.0 ** (_MOST_BITS - min(bits, _MOST_BITS))
 
     @cached_property
@@ -138,7 +143,7 @@ class AuxiliaryRows:
         resolve_roles(table.schema, features=names)
         blocks = [self.pipeline.transform(b, unknown=Counter()) for b in table.batches(names)]
         if not blocks:
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         return np.ascontiguousarray(np.vstack(blocks))
 
     def raw(self, named: Sequence[str] | None = None) -> Any:
@@ -154,8 +159,8 @@ class AuxiliaryRows:
             lacking = sorted(set(named) - set(names))
             if lacking:
                 raise ParameterError(
-                    f"the classifier learnt from columns that the auxiliary rows do not have:"
-                    f" {', '.join(lacking)}."
+                    "The classifier needs columns that the auxiliary rows do not have:"
+                    f" {', '.join(lacking)}. Train it on the columns of the auxiliary rows."
                 )
             names = list(named)
         if hasattr(self.given, "iloc"):  # pandas
@@ -165,8 +170,9 @@ class AuxiliaryRows:
             return pa.Table.from_batches(batches).to_pandas()
         if any(is_categorical(self.table.schema.field(name).type) for name in names):
             raise ParameterError(
-                "these auxiliary rows hold categories: pass a classifier that learnt from named"
-                " columns, a function of the mapped rows (mapped=True), or the votes themselves."
+                "These auxiliary rows hold categories, so they are not a matrix of numbers. Pass a"
+                " classifier trained on named columns, a function of the mapped rows"
+                " (mapped=True), or the votes themselves."
             )
         columns = [
             np.concatenate([b.column(name).to_numpy(zero_copy_only=False) for b in parts])

@@ -110,7 +110,10 @@ class PartyContribution:
     ) -> "PartyContribution":
         """Return the contribution of votes that are weights (N, K) already."""
         if statistic not in ("operator", "votes"):
-            raise ParameterError("votes become an operator, or stay votes.")
+            raise ParameterError(
+                "statistic must be operator or votes. For parameters, use"
+                " PartyContribution.of_parameters."
+            )
         ordered = statistic == "votes"
         array = weights if ordered else auxiliary.sums(operator_weights(weights))
         return cls(
@@ -143,9 +146,15 @@ class PartyContribution:
         theta = np.asarray(parameters, dtype=np.float64)
         width = len(auxiliary.pipeline.outputs)
         if theta.shape != ((width,) if len(declared) == 2 else (width, len(declared))):
-            raise ParameterError(f"parameters must have one number per coordinate, {width}.")
+            raise ParameterError(
+                f"parameters must have {width} numbers for each class, one for each coordinate of"
+                " the mapped rows. Train on AuxiliaryRows.transform(records)."
+            )
         if not np.isfinite(theta).all():
-            raise ParameterError("parameters must be finite numbers.")
+            raise ParameterError(
+                "parameters must be finite numbers. Train the classifier again with a larger"
+                " penalty."
+            )
         size = max(float(np.linalg.norm(theta)), 1e-300)
         flat = theta.T.reshape(-1, width) * min(1.0, radius / size)
         step = parameter_step(radius)
@@ -175,7 +184,10 @@ class PartyContribution:
 def check_name(party: str) -> str:
     """Return a party's name if it is one that files and reports can show, or raise."""
     if not isinstance(party, str) or not 0 < len(party) <= _LONGEST_NAME or not party.isprintable():
-        raise ParameterError(f"a party's name must be printable, of 1 to {_LONGEST_NAME} letters.")
+        raise ParameterError(
+            f"A party's name must have 1 to {_LONGEST_NAME} printable characters. Choose another"
+            " name."
+        )
     return party
 
 
@@ -186,7 +198,9 @@ def parameter_radius(auxiliary: AuxiliaryRows, classes: int, lam: float) -> floa
     for the logistic loss and sqrt(2) B for softmax (Hamm et al. 2016, eq. 44).
     """
     if not (math.isfinite(lam) and lam > 0):
-        raise ParameterError("lam must be a positive number.")
+        raise ParameterError(
+            "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
+        )
     return auxiliary.pipeline.norm_bound * gradient_change(classes) / lam
 
 
@@ -200,7 +214,10 @@ def encode_part(part: PartyContribution) -> bytes:
     array = np.asarray(part.array)
     stored = array.astype(_DTYPES[part.statistic]) if array.dtype.kind in "iu" else array[:0]
     if not np.array_equal(stored, array):
-        raise ParameterError("a contribution holds integers of its grid only.")
+        raise ParameterError(
+            "A contribution can hold only integers of its grid. Make it with PartyContribution.of"
+            " or of_parameters."
+        )
     fields = {name: getattr(part, name) for name in _NAMES}
     fields |= {"classes": list(part.classes), "shape": list(array.shape)}
     manifest = strict_json.canonical({"version": _VERSION, "warning": _WARNING, **fields})
@@ -216,16 +233,24 @@ def read_part(source: str | Path | bytes) -> PartyContribution:
     fields = strict_json.parse_canonical(manifest)
     wanted = {"version", "warning", "classes", "shape", *_NAMES}
     if not isinstance(fields, dict) or fields.get("version") != _VERSION or set(fields) != wanted:
-        raise UnsupportedFileError("the contribution is of a version that is not read here.")
+        raise UnsupportedFileError(
+            "This contribution was written by another version of suffice. Ask the party to write"
+            " it again with this version."
+        )
     names = {name: strict_json.text(fields[name]) for name in _NAMES}
     hashes = strict_json.is_digest(names["rows"]) and strict_json.is_digest(names["pipeline"])
     if names["statistic"] not in STATISTICS or not hashes:
-        raise CorruptFileError("the contribution's manifest is not valid.")
+        raise CorruptFileError(
+            "The contribution is damaged: its header is not valid. Ask the party to send it again."
+        )
     try:
         check_name(names["party"])
         classes = check_classes(fields["classes"])
     except ParameterError:
-        raise CorruptFileError("the contribution's party or classes are not valid.") from None
+        raise CorruptFileError(
+            "The contribution is damaged: its party or its classes are not valid. Ask the party to"
+            " send it again."
+        ) from None
     array = _array(payload, fields["shape"], _DTYPES[names["statistic"]])
     return PartyContribution(**names, array=array.astype(np.int64), classes=classes)
 
@@ -233,14 +258,22 @@ def read_part(source: str | Path | bytes) -> PartyContribution:
 def _split(data: bytes) -> tuple[bytes, bytes]:
     head = len(PART_MAGIC) + _LENGTHS.size
     if data[: len(PART_MAGIC)] != PART_MAGIC:
-        raise CorruptFileError("this is not a party's contribution.")
+        raise CorruptFileError(
+            "This file is not a party's contribution. Use a .part file that suffice contribute"
+            " wrote."
+        )
     if len(data) < head + 32:
-        raise CorruptFileError("the contribution is cut off.")
+        raise CorruptFileError("The contribution is cut off. Ask the party to send it again.")
     manifest, payload = _LENGTHS.unpack_from(data, len(PART_MAGIC))
     if head + manifest + payload + 32 != len(data) or manifest > _MOST_MANIFEST:
-        raise CorruptFileError("the contribution is cut off, or longer than it says.")
+        raise CorruptFileError(
+            "The contribution is cut off, or longer than it states. Ask the party to send it again."
+        )
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise CorruptFileError("the checksum does not match: the file was altered or damaged.")
+        raise CorruptFileError(
+            "The contribution was altered or damaged: its checksum does not match. Ask the party"
+            " to send it again."
+        )
     return data[head : head + manifest], data[head + manifest : -32]
 
 
@@ -248,5 +281,8 @@ def _array(payload: bytes, shape: Any, dtype: str) -> np.ndarray:
     sizes = shape if isinstance(shape, list) else []
     whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes)
     if not whole or len(sizes) != 2 or math.prod(sizes) * np.dtype(dtype).itemsize != len(payload):
-        raise CorruptFileError("the contribution's array has the wrong shape.")
+        raise CorruptFileError(
+            "The contribution is damaged: its array has the wrong shape. Ask the party to send it"
+            " again."
+        )
     return np.frombuffer(payload, dtype=dtype).reshape(sizes)

@@ -51,13 +51,16 @@ class Enrolled:
             return enrolled
         if isinstance(enrolled, int) and not isinstance(enrolled, bool):
             if enrolled < 1:
-                raise ParameterError("the number of enrolled parties must be positive.")
+                raise ParameterError("The number of enrolled parties must be at least 1.")
             return cls(enrolled)
         names = tuple(enrolled) if isinstance(enrolled, Iterable) else ()
         if isinstance(enrolled, str) or not names or not all(isinstance(n, str) for n in names):
-            raise ParameterError("say which parties are enrolled: their number, or their names.")
+            raise ParameterError(
+                "Enrolled parties must be a number or a list of names. Use --enrolled 500, or"
+                " --enrolled FILE with a name on each line."
+            )
         if len(set(names)) < len(names):
-            raise ParameterError("a party is enrolled twice.")
+            raise ParameterError("A party is enrolled twice. List each name once.")
         return cls(len(names), tuple(sorted(map(check_name, names))))
 
     @cached_property

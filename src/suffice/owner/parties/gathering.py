@@ -74,7 +74,7 @@ class Gathering:
         lam: float = 1e-4,
     ) -> None:
         if statistic not in STATISTICS:
-            raise ParameterError(f"the statistic must be one of {', '.join(STATISTICS)}.")
+            raise ParameterError(f"statistic must be one of {', '.join(STATISTICS)}.")
         self._statistic, self._auxiliary, self._classes = statistic, auxiliary, classes
         self._enrolled, self._lam = enrolled, lam
         self._shapes = _shapes(auxiliary, len(classes))
@@ -138,13 +138,16 @@ class Gathering:
         if self._fitting:
             return
         if not self._rejected:
-            raise ParameterError("there is no contribution; nothing is charged or released.")
+            raise ParameterError(
+                "There is no contribution. Nothing was charged or released. Name the .part files"
+                " of the parties."
+            )
         counted = Counter(rejection.reason.rstrip(".") for rejection in self._rejected)
         reasons = [f"{reason} ({count:,})" for reason, count in counted.most_common(_SHOWN)]
         raise ParameterError(
-            f"none of the {len(self._rejected):,} contributions is of this round, so nothing is"
-            f" charged or released: {'; '.join(reasons)}. Use the auxiliary rows, pipeline,"
-            " classes, method and enrolled parties that were agreed on."
+            f"None of the {len(self._rejected):,} contributions belongs to this round. Nothing was"
+            " charged or released. Use the auxiliary rows, pipeline, classes, method and enrolled"
+            f" parties that all agreed on. Reasons: {'; '.join(reasons)}."
         )
 
     def _name(self, party: str, source: str) -> None:
@@ -152,14 +155,14 @@ class Gathering:
         if party in self._seen:
             both = " and ".join(s for s in (self._seen[party], source) if s)
             raise ParameterError(
-                f"party {party!r} contributed twice{f' ({both})' if both else ''};"
-                " remove one of the two."
+                f"Party {party!r} contributed twice{f' ({both})' if both else ''}. Remove one of"
+                " the two contributions."
             )
         self._seen[party] = source
         if self._enrolled.names is None and len(self._seen) > self._enrolled.count:
             raise ParameterError(
-                f"more than the {self._enrolled.count} enrolled parties contributed; the number"
-                " of enrolled parties is public and must be right."
+                f"More than the {self._enrolled.count} enrolled parties contributed. Correct the"
+                " number of enrolled parties, which is public."
             )
 
     def _foreign(self, part: PartyContribution) -> str | None:
@@ -169,9 +172,12 @@ class Gathering:
             (not self._enrolled.admits(part.party), STRANGER),
             (
                 part.statistic not in _ACCEPTS[self._statistic],
-                f"it holds {part.statistic}; {self._statistic} is gathered here",
+                f"it holds {part.statistic}, but this round needs {self._statistic}",
             ),
-            (part.classes != self._classes, "it declares other classes, or in another order"),
+            (
+                part.classes != self._classes,
+                "it declares other classes, or the same classes in another order",
+            ),
             (
                 part.rows != auxiliary.hashes[ordered],
                 "it was computed on other auxiliary rows" + ", or in another order" * ordered,
@@ -281,13 +287,15 @@ class _Limits:
         if part.statistic == "votes":
             valid = (array >= 0).all() and (array <= VOTE).all()
             valid = valid and (array.sum(axis=1) == VOTE).all()
-            return None if valid else "its votes are no shares of one vote per row"
+            return None if valid else "its votes are not proportions that add up to one in each row"
         if part.statistic == "parameters":
             within = float(np.linalg.norm(array)) <= self.radius
-            return None if within else "its parameters are longer than any minimiser"
+            return (
+                None if within else "its parameters are larger than those of any trained classifier"
+            )
         size = float(np.linalg.norm(array @ self.whiten.T))
         if not size <= self.norm or (np.abs(array) > self.columns).any():
-            return "it is larger than any votes can make it"
+            return "it is larger than any votes could make it"
         if self.classes > 2 and (array.sum(axis=0) != self.total).any():
-            return "its votes do not sum to one vote per row"
+            return "its votes do not add up to one vote for each row"
         return None

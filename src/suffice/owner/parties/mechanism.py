@@ -129,31 +129,42 @@ class PrivateEnsemble(Mechanism[Round]):
 
     epsilon: float = option(REQUIRED, **EPSILON)
     delta: float = privacy_option(
-        0.0, "Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise."
+        0.0,
+        (
+            "Delta, for example 1e-6. Gaussian noise needs a value above 0; with 0 the noise is"
+            " K-norm noise."
+        ),
     )
     method: str = privacy_option(
         "operator",
-        "operator, vote-table, soft, majority-model or average; see docs/parties.md.",
+        "What is released: operator, vote-table, soft, majority-model or average"
+        " (docs/parties.md).",
         choices=PartyMethod,
         former=_FORMER,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     mechanism: str = privacy_option(
-        "auto", "gaussian or knorm; auto takes gaussian if delta is not 0.", choices=PartyMechanism
+        "auto",
+        "Noise: gaussian or knorm. auto uses gaussian if delta is above 0.",
+        choices=PartyMechanism,
     )
     noise_shape: str = privacy_option(
-        "whitened", "Noise of the operator: whitened or even.", choices=NoiseShape, old=("--noise",)
+        "whitened",
+        "Shape of the noise on the operator: whitened (less noise) or even.",
+        choices=NoiseShape,
+        old=("--noise",),
     )
     lam: float = privacy_option(
         1e-4,
-        "Weight of the penalty of the parties' own classifiers, and of soft, majority-model"
-        " and average.",
+        "Weight of the penalty, for example 1e-4: in the parties' own classifiers, and in soft,"
+        " majority-model and average.",
         name="--penalty-weight",
         old=("--lam",),
     )
     private_auxiliary: bool = privacy_option(
         False,  # noqa: FBT003  # a default
-        "Protect each auxiliary row too: soft and majority-model only, needs --pipeline-from.",
+        "Protect each auxiliary row too. Only with --method soft or majority-model, and with"
+        " --pipeline-from.",
         name="--private-aux",
     )
 
@@ -171,8 +182,9 @@ class PrivateEnsemble(Mechanism[Round]):
         if not self.private_auxiliary:
             if named is not None:
                 raise ParameterError(
-                    "auxiliary rows have a data set only where they are protected"
-                    " (private_auxiliary=True, --private-aux). Leave its name out."
+                    "--aux-dataset can be used only with --private-aux. Remove --aux-dataset"
+                    " (Python: auxiliary_dataset), or protect the auxiliary rows (Python:"
+                    " private_auxiliary=True)."
                 )
             return
         if source.preprocessing.pipeline is None and not isinstance(
@@ -181,19 +193,19 @@ class PrivateEnsemble(Mechanism[Round]):
             raise ParameterError(FITTED_ON_ROWS)
         if source.found_at is not None:
             raise ParameterError(
-                "the auxiliary rows are protected, so the release must not say where they are."
-                " Leave found_at (--rows-url) out."
+                "The auxiliary rows are protected, so the release must not say where they are."
+                " Remove --rows-url (Python: found_at)."
             )
         if payment.ledger is not None and not named:
             raise ParameterError(
-                "protected auxiliary rows need a budget of their own beside the parties'. Open one"
-                " (suffice ledger init FILE --dataset NAME --epsilon ... --unit record) and name it"
-                " (auxiliary_dataset=..., --aux-dataset NAME)."
+                "Protected auxiliary rows need a budget of their own, besides the parties' budget."
+                " Create one (suffice ledger init FILE --dataset NAME --epsilon ... --unit"
+                " record), then name it: --aux-dataset NAME (Python: auxiliary_dataset=...)."
             )
         if payment.ledger is None and named is not None:
             raise ParameterError(
-                "without a ledger no data set is charged. Leave auxiliary_dataset (--aux-dataset)"
-                " out."
+                "Without a ledger no data set is charged. Remove --aux-dataset (Python:"
+                " auxiliary_dataset)."
             )
 
     def public(self, source: RoundSource) -> Round:
@@ -241,11 +253,13 @@ class PrivateEnsemble(Mechanism[Round]):
     def choose(self, public: Round) -> PartyProcedure:
         """Return how a release is made, calibrated before anything private is seen."""
         if public.enrolled.count * 2**40 >= LARGEST_SUM:
-            raise ParameterError("there are too many parties for one sum; aggregate in groups.")
+            raise ParameterError(
+                "There are too many parties for one sum. Aggregate them in groups."
+            )
         if self.private_auxiliary and self.method not in ("soft", "majority-model"):
             raise ParameterError(
-                f"{self.method} takes the auxiliary rows as public; soft and majority-model can"
-                " protect them."
+                f"--method {self.method} cannot protect the auxiliary rows. Use --method soft or"
+                " majority-model, or remove --private-aux."
             )
         if self.method == "operator":
             return NoisyOperator(public, self.noise_shape)

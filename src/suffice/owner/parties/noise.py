@@ -51,7 +51,10 @@ def party_noise(mechanism: str, sensitivity: Sensitivity, epsilon: float, delta:
         return GaussianNoise.calibrated(sensitivity, epsilon, delta)
     if mechanism == "knorm":
         if sensitivity.dimension > _MOST_KNORM:
-            raise ParameterError("there are too many numbers for K-norm noise; give a delta.")
+            raise ParameterError(
+                "This release has too many numbers for K-norm noise. Set a --delta above 0 to use"
+                " Gaussian noise."
+            )
         return KNormNoise.calibrated(sensitivity, epsilon)
     raise ParameterError("mechanism must be one of auto, gaussian, knorm.")
 

@@ -71,7 +71,9 @@ class Distilled(_ReleasedModel):
         self, public: Round, lam: float, *, majority: bool = False, private: bool = False
     ) -> None:
         if not (math.isfinite(lam) and lam > 0):
-            raise ParameterError("lam must be a positive number.")
+            raise ParameterError(
+                "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
+            )
         if private and public.auxiliary.fitted:
             raise ParameterError(FITTED_ON_ROWS)
         super().__init__(public)
@@ -124,8 +126,9 @@ class Distilled(_ReleasedModel):
         gradient = float(np.linalg.norm(problem.risk(theta, self._lam)[1]))
         if not gradient + _float_error(problem, theta, self._lam) <= self.certificate:
             raise OptimisationError(
-                f"the solver stopped at a gradient of {gradient:.2g}, short of its certificate"
-                f" {self.certificate:.2g}; raise lam."
+                f"The solver did not reach its certificate of {self.certificate:.2g} (gradient"
+                f" {gradient:.2g}, before rounding errors). Use a larger --penalty-weight"
+                " (Python: lam=...)."
             )
         return theta
 

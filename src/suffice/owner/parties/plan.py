@@ -69,11 +69,11 @@ class PartyPlan(Plan):
     in_reach: tuple[bool, ...]
 
     title = (
-        "Predicted noise in scores and accuracy between two equal classes, where votes explain 5 %"
-        " (hard), 20 % (usual) or 70 % (easy) of the labels' variance; the bound is that of Hamm"
-        " et al. 2016, Theorem 4, corrected"
+        "Predicted score noise and accuracy for two classes of equal size, if votes explain 5 %"
+        " (hard), 20 % (usual) or 70 % (easy) of the variance of the labels. The risk bound is"
+        " Theorem 4 of Hamm et al. (2016), corrected"
     )
-    columns = ("epsilon", "method", "protects", "noise in scores", *SIGNALS, "risk bound")
+    columns = ("epsilon", "method", "protects", "score noise", *SIGNALS, "risk bound")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table as text; a dash where there is no forecast or no bound."""
@@ -134,21 +134,25 @@ class PartyPlanner:
         many=True,
     )
     delta: float = privacy_option(
-        0.0, "Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise."
+        0.0,
+        (
+            "Delta, for example 1e-6. Gaussian noise needs a value above 0; with 0 the noise is"
+            " K-norm noise."
+        ),
     )
     auxiliary: Any = data_option(
         None,
-        "Public rows on which every party votes; or give --rows and --features.",
+        "Public rows on which every party votes, as a table; or use --rows and --features.",
         name="--aux",
         path=Path,
     )
-    rows: int | None = data_option(None, "Number of auxiliary rows.")
-    features: int | None = data_option(None, "Number of features.")
-    classes: int = data_option(2, "Number of classes.")
-    samples: int = data_option(100, "Number of records that a party has.")
+    rows: int | None = data_option(None, "Number of auxiliary rows, for example 2000.")
+    features: int | None = data_option(None, "Number of features, for example 30.")
+    classes: int = data_option(2, "Number of classes, for example 2.")
+    samples: int = data_option(100, "Number of records of each party, for example 100.")
     lam: float = privacy_option(
         1e-4,
-        "Weight of the penalty of the parties' own classifiers.",
+        "Weight of the penalty in the parties' own classifiers, for example 1e-4.",
         name="--penalty-weight",
         old=("--lam",),
     )
@@ -157,7 +161,7 @@ class PartyPlanner:
         """Return the plan."""
         for name, value in (("--rows", self.rows), ("--features", self.features)):
             if self.auxiliary is not None and value is not None:
-                raise ParameterError(f"{name} means nothing with --aux: leave it out.")
+                raise ParameterError(f"{name} cannot be used with --aux. Remove {name}.")
         auxiliary = None if self.auxiliary is None else AuxiliaryRows.read(self.auxiliary)
         return plan_parties(
             self.parties,
@@ -195,12 +199,14 @@ def plan_parties(
     counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))
     if not all(isinstance(n, int) and n > 0 for n in counts):
         raise ParameterError(
-            "a plan needs positive numbers of parties, records per party and, unless auxiliary rows"
-            " are given, rows and features; and two classes or more."
+            "A plan needs at least one party, one record per party and two classes. Without --aux"
+            " it also needs --rows and --features."
         )
     delta = check_delta(delta)
     if not lam > 0:
-        raise ParameterError("lam must be positive.")
+        raise ParameterError(
+            "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
+        )
     situation = _Situation(_moments(auxiliary, rows, features, classes), parties, samples, lam)
     table: list[PartyForecast] = []
     verdicts, needed, within = [], [], []
@@ -348,18 +354,18 @@ def _verdict(
     assert operator.accuracy is not None  # noqa: S101  # for the type checker: both have one
     assert labels.accuracy is not None  # noqa: S101
     usual, kept = operator.accuracy[_USUAL], max(0.0, situation.kept(operator.accuracy))
-    left = f"of what the usual problem gains over guessing noise leaves {kept:.0%}"
-    text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is "
+    result = f"{kept:.0%} of the gain over guessing remains after noise (accuracy {usual:.2f})."
+    text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is"
     if situation.in_reach(operator):
-        return f"{text}within reach; {left} (accuracy {usual:.2f})."
-    text += f"out of reach: {left} (accuracy {usual:.2f}). "
-    none = "No number of parties would do."
-    text += none if enough >= _MOST_PARTIES else f"It would take about {enough:,} parties."
+        return f"{text} within reach. In the usual case {result}"
+    text += f" out of reach. In the usual case only {result}"
+    none = "No number of parties would be enough."
+    needed = none if enough >= _MOST_PARTIES else f"About {enough:,} parties would be needed."
     if labels.accuracy[_USUAL] < usual + _BETTER:
-        return text
+        return f"{text} {needed}"
     return (
-        f"{text} Merged label-private releases are the better way, if each party's rows may be"
-        " public and only labels are private: a mean operator from each (suffice release"
-        " mean-operator --pipeline-from FILE), one model of all (suffice fit); predicted accuracy"
-        f" {labels.accuracy[_USUAL]:.2f} with {situation.samples:,} records each."
+        f"{text} {needed} If each party's rows may be public and only labels are private, merge"
+        f" label-private releases instead: predicted accuracy {labels.accuracy[_USUAL]:.2f} with"
+        f" {situation.samples:,} records each. Each party runs suffice release mean-operator"
+        " --pipeline-from FILE, and the learner runs suffice fit on all releases."
     )

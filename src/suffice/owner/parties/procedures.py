@@ -51,7 +51,7 @@ _NOT_FITTED = Assumption(
 )
 _AUXILIARY = "the auxiliary rows"
 
-_STAYS = "What parties sent is summed on the aggregator's machine."
+_STAYS = "The contributions of parties are summed on the aggregator's machine."
 
 
 class PartyExact(Protocol):
@@ -235,13 +235,13 @@ def _report_lines(gathered: Gathered) -> Iterable[str]:
     for rejected in [*strangers[:_SHOWN], *others]:
         yield f"counted as zero: {rejected}"
     if len(strangers) > _SHOWN:
-        yield f"counted as zero: {len(strangers) - _SHOWN:,} more that are not enrolled"
+        yield f"counted as zero: {len(strangers) - _SHOWN:,} more parties that are not enrolled"
     if gathered.absent:
         names = f": {', '.join(gathered.missing[:_SHOWN])}" if gathered.missing else ""
         more = ", ..." if len(gathered.missing) > _SHOWN else ""
-        yield f"nothing came from {gathered.absent} parties{names}{more}"
+        yield f"no contribution from {gathered.absent} parties{names}{more}"
     if not gathered.accepted:  # a refusal would tell that the only party left had nothing
-        yield "nothing was counted: what left is noise, and paid for"
+        yield "no contribution was counted: the release is noise only, and it was charged"
 
 
 class NoisyOperator(PartyProcedure):
@@ -256,7 +256,9 @@ class NoisyOperator(PartyProcedure):
         self._shape = whitened_shape(codes) if form == "whitened" else None
         sensitivity = operator_sensitivity(codes, self._shape, len(public.classes))
         if public.enrolled.count * sensitivity.l2 >= LARGEST_SUM:
-            raise ParameterError("there are too many parties for one sum; aggregate in groups.")
+            raise ParameterError(
+                "There are too many parties for one sum. Aggregate them in groups."
+            )
         self.noise = public.noise(sensitivity)
         self._unit = public.auxiliary.step / (VOTE * len(codes) * public.enrolled.count)
 

@@ -178,7 +178,7 @@ class PartyRecords:
     def table(self) -> PartyTable:
         """Return the records of every party, mapped by the public pipeline."""
         if not self._batches and self._given is None:
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         names, index = [""], np.zeros(sum(map(len, self._codes)), dtype=np.int64)
         if self._party is not None:
             owners, index = np.unique(self._door.owners, return_inverse=True)
@@ -239,7 +239,8 @@ class _Door:
         column = batch.column(party)
         if column.null_count and self._enrolled.names is None:
             raise TableError(
-                f"{column.null_count} records belong to no party: their cell is empty."
+                f"{column.null_count} records name no party. Fill in their cells, or remove these"
+                " records."
             )
         owners = [None if value is None else str(value) for value in column.to_pylist()]
         known = {name for name in set(owners) if name is not None and self._enrolled.admits(name)}
@@ -279,7 +280,10 @@ def cast_votes(
 ) -> PartyContribution:
     """Return the contribution of a column of votes, one per auxiliary row and in their order."""
     if statistic == "parameters":
-        raise ParameterError("votes have no parameters to average; give records and --label.")
+        raise ParameterError(
+            "Votes have no parameters to average. Use records with --label instead of"
+            " --votes-column."
+        )
     table = open_declared(data)
     resolve_roles(table.schema, features=[column])
     votes = pa.chunked_array([batch.column(column) for batch in table.batches([column])])

@@ -24,22 +24,22 @@ class RoundSource(AgreedRows, Source):
     label: str | None = field(default=None, kw_only=True)
     enrolled: Enrolled | int | Sequence[str] = data_option(
         REQUIRED,
-        "Number of enrolled parties, or their names: a text file with a name on each line, or"
-        " a list with commas. Public, and never read from the records.",
+        "Number of enrolled parties, or their names: a text file with a name on each line, or a"
+        " list with commas. This is public, and never read from the records.",
         parse=enrolled_parties,
         path=lambda text: Path(text) if Path(text).is_file() else None,
         kw_only=True,
     )
     auxiliary_dataset: str | None = budget_option(
         None,
-        "With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
-        " record.",
+        "Data set of the auxiliary rows in the ledger, with a budget per record. Only with"
+        " --private-aux.",
         name="--aux-dataset",
         kw_only=True,
     )
     found_at: str | None = output_option(
         None,
-        "Address where the auxiliary rows can be found, for example a web page.",
+        "Address where others can find the auxiliary rows, for example a web page.",
         name="--rows-url",
         old=("--found-at",),
         kw_only=True,
@@ -65,10 +65,16 @@ class PartySource(RoundSource):
         kw_only=True,
     )
     party: str = data_option(
-        "", "Column that says whose a record is, for example practice.", required=True, kw_only=True
+        "",
+        "Column that names the party of each record, for example practice.",
+        required=True,
+        kw_only=True,
     )
 
     def check(self) -> None:
         """Raise unless the columns of labels and of parties are named."""
         if not self.label or not self.party:
-            raise ParameterError("name the columns of labels and of parties (label, party).")
+            raise ParameterError(
+                "Name the column of labels and the column of parties: --label and --party (Python:"
+                " label=..., party=...)."
+            )

@@ -26,7 +26,7 @@ def votes_of(
     by the public pipeline; a classifier that learnt from named columns sees those, by their names.
     """
     if form not in FORMS:
-        raise ParameterError(f"votes must be one of {', '.join(FORMS)}; got {form!r}.")
+        raise ParameterError(f"votes must be one of {', '.join(FORMS)}. It is {form!r}.")
     if hasattr(voter, "predict"):
         named = getattr(voter, "feature_names_in_", None)
         rows = auxiliary.rows if mapped else auxiliary.raw(named)
@@ -40,8 +40,8 @@ def votes_of(
         return from_codes(_codes(given, auxiliary, classes), len(classes))
     if given.shape != (auxiliary.count, len(classes)):
         raise ParameterError(
-            f"votes must be one label per auxiliary row, or shares of shape"
-            f" ({auxiliary.count}, {len(classes)}); got {given.shape}."
+            f"Votes have the shape {given.shape}. Give one label for each auxiliary row, or"
+            f" proportions of shape ({auxiliary.count}, {len(classes)})."
         )
     if form == "hard":
         return from_codes(_best(given), len(classes))
@@ -52,7 +52,8 @@ def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarra
     codes = label_codes(labels, classes)
     if len(codes) != auxiliary.count:
         raise ParameterError(
-            f"there are {len(codes)} votes but {auxiliary.count} auxiliary rows; vote on each once."
+            f"There are {len(codes)} votes but {auxiliary.count} auxiliary rows. Vote once on each"
+            " row."
         )
     return codes
 
@@ -60,7 +61,7 @@ def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarra
 def _aligned(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
     """Return a classifier's probabilities in the order of ``classes``; zero for those it lacks."""
     if not hasattr(classifier, "predict_proba"):
-        raise ParameterError("this classifier has no probabilities; let it cast hard votes.")
+        raise ParameterError("This classifier has no predict_proba. Use votes='hard'.")
     known = label_codes(np.asarray(classifier.classes_), classes)
     shares = np.zeros((len(rows), len(classes)))
     shares[:, known] = classifier.predict_proba(rows)
@@ -70,7 +71,7 @@ def _aligned(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
 def _best(shares: np.ndarray) -> np.ndarray:
     """Return the class of the largest share of each row."""
     if not np.isfinite(shares).all():
-        raise ParameterError("votes must be finite numbers.")
+        raise ParameterError("Votes must be finite numbers. Check the classifier's scores.")
     return np.asarray(shares.argmax(axis=1))
 
 
@@ -89,7 +90,10 @@ def from_shares(shares: np.ndarray) -> np.ndarray:
     shares = np.asarray(shares, dtype=np.float64)
     likely = np.isfinite(shares).all() and (shares >= 0).all()
     if not likely or np.abs(shares.sum(axis=1) - 1).max(initial=0) > _NEARLY_ONE:
-        raise ParameterError("simplex votes must be nonnegative shares that sum to one, per row.")
+        raise ParameterError(
+            "Simplex votes must be proportions: at least 0, with a sum of 1 in each row. Normalise"
+            " each row, or use votes='hard'."
+        )
     scaled = shares / shares.sum(axis=1, keepdims=True) * VOTE
     whole = np.floor(scaled)
     missing = VOTE - whole.sum(axis=1)

@@ -38,13 +38,15 @@ class Lattice:
         deviation, width = math.sqrt(added.variance), added.high - added.low
         if not 2.0**-12 <= deviation / width <= 2.0**16:
             raise ParameterError(
-                "the deviation of the noise must lie between 1/4096 of the declared range, below"
-                " which it hides nothing, and 65536 times that, above which it leaves nothing."
+                "The noise does not suit the declared range. Its standard deviation must be at"
+                " least 1/4096 of the range, to protect anything, and at most 65,536 times the"
+                " range."
             )
         step = 2.0 ** (math.floor(math.log2(deviation)) - _FINE)
         if not max(abs(added.low), abs(added.high)) / step < _LARGEST_STEPS:
             raise ParameterError(
-                "the range lies too far from zero for its noise; shift the values."
+                "The range lies too far from zero for its noise. Shift the values, for example by"
+                " subtracting the lower end."
             )
         reach = max(1, round(added.high / step) - round(added.low / step))
         one = Sensitivity(l1=reach, l2=float(reach), dimension=1)

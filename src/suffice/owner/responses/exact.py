@@ -151,8 +151,8 @@ def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
     outside = int(np.count_nonzero(codes < 0))
     if outside:
         raise TableError(
-            f"column {column.name!r}: {outside} cells are missing or none of the declared states;"
-            " declare them all, without looking at who has which."
+            f"Column {column.name!r}: {outside} cells are missing or not in the list of possible"
+            " values. List all possible values with --states, without looking at who has which."
         )
     return codes
 
@@ -160,9 +160,15 @@ def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
 def _numbers(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
     """Return the cells of a continuous column as floats, none missing."""
     if is_categorical(cells.type):
-        raise TableError(f"column {column.name!r} must be numeric for a range, not {cells.type}.")
+        raise TableError(
+            f"Column {column.name!r} has a range but holds {cells.type}, not numbers. Declare"
+            " possible values with --states instead."
+        )
     values = numeric_column(cells).astype(np.float64, copy=False)
     gone = int(np.isnan(values).sum())
     if gone:
-        raise TableError(f"column {column.name!r} has {gone} missing cells; fill or drop them.")
+        raise TableError(
+            f"Column {column.name!r} has {gone} missing cells. Fill them in, or remove these"
+            " records."
+        )
     return values

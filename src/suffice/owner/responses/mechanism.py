@@ -70,16 +70,16 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
 
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     label_flip: Any = privacy_option(
-        None, "Probability that a label becomes another one, for example 0.25.", parse=float
+        None, "Probability that a label is replaced by another one, for example 0.25.", parse=float
     )
     label_epsilon: float | None = option(
         None,
-        **(EPSILON | {"help": "Epsilon of each label, for example 1; instead of --label-flip."}),
+        **(EPSILON | {"help": "Epsilon of each label, for example 1, instead of --label-flip."}),
         name="--epsilon",
     )
     states: Mapping[str, Sequence[Any]] | Sequence[Any] | ByColumn | None = data_option(
         None,
-        "COLUMN=A,B,C or COLUMN=0..255: possible values of a column (repeatable). A,B,C or"
+        "Possible values of a column as COLUMN=A,B,C or COLUMN=0..255 (repeatable). A,B,C or"
         " 0..255 alone: of all other columns.",
         parse=value_or_by_column(states, "--states"),
         many=True,
@@ -87,7 +87,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     )
     ranges: Mapping[str, tuple[float, float]] | tuple[float, float] | ByColumn | None = data_option(
         None,
-        "COLUMN=LO,HI: range of a column of numbers (repeatable). LO,HI alone: of all other"
+        "Range of a column of numbers as COLUMN=LO,HI (repeatable). LO,HI alone: of all other"
         " columns.",
         name="--range",
         parse=value_or_by_column(pair, "--range"),
@@ -95,14 +95,14 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     )
     feature_flip: float | Mapping[str, Any] | ByColumn | None = privacy_option(
         None,
-        "Probability that a feature takes another of its possible values, for example 0.2;"
-        " COLUMN=0.3: of one column (repeatable).",
+        "Probability that a feature is replaced by another of its possible values, for example"
+        " 0.2. COLUMN=0.3: of one column (repeatable).",
         parse=value_or_by_column(float, "--feature-flip"),
         many=True,
     )
     feature_noise: float | Mapping[str, float] | ByColumn | None = privacy_option(
         None,
-        "Variance of the noise added to numbers, for example 0.5; COLUMN=2: of one column"
+        "Variance of the noise added to numbers, for example 0.5. COLUMN=2: of one column"
         " (repeatable).",
         name="--feature-noise-variance",
         old=("--feature-noise",),
@@ -117,7 +117,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         choices=NoiseType,
     )
     delta: float = privacy_option(
-        1e-6, "Delta at which the epsilon of Gaussian noise is read, for example 1e-6."
+        1e-6, "Delta for which the epsilon of Gaussian noise is stated, for example 1e-6."
     )
 
     def __post_init__(self) -> None:
@@ -146,8 +146,8 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         """Refuse: what such a release costs is what was declared (`guarantees`)."""
         del source, epsilons
         raise ParameterError(
-            "randomised records need no plan: their cost follows from what is declared. See it"
-            " with RandomizedResponse(...).guarantees()."
+            "Randomised records need no plan: their guarantee follows from the declared noise."
+            " Print it with RandomizedResponse(...).guarantees()."
         )
 
     def columns(self, features: Sequence[str] | None = None) -> tuple[SpreadColumn, ...]:
@@ -156,17 +156,23 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         if features is None:
             features = [*held.named, *ranges.named]
             if held.others is not None or ranges.others is not None:
-                raise ParameterError("say which columns there are (features), or declare each.")
+                raise ParameterError(
+                    "The columns are not known. List them (features=[...]), or declare each column"
+                    " by name."
+                )
         noises = (ByColumn.of(self.feature_flip), ByColumn.of(self.feature_noise))
         for name in [name for given in (held, ranges, *noises) for name in given.named]:
             if name not in features:
                 raise ParameterError(
-                    f"{name!r} is declared, but it is no feature; the label's states are the"
-                    " classes (classes=..., --classes)."
+                    f"{name!r} is declared, but it is not a feature. Remove it. The possible"
+                    " values of the label are the classes: --classes (Python: classes=...)."
                 )
         twice = [name for name in features if name in held.named and name in ranges.named]
         if twice or (held.others is not None and ranges.others is not None):
-            raise ParameterError("a column has states or a range; these declarations give it both.")
+            raise ParameterError(
+                "A column has both possible values and a range. Declare one of the two: --states"
+                " or --range (Python: states or ranges)."
+            )
         made = tuple(self._column(name) for name in features)
         self._check_used(made)
         return made
@@ -175,11 +181,11 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         """Raise if noise was declared for a sort of column that there is none of."""
         sorts = {column.states is not None for column in columns}
         for given, sort, name, what in (
-            (self.feature_flip, True, "--feature-flip", "states (--states)"),
+            (self.feature_flip, True, "--feature-flip", "possible values (--states)"),
             (self.feature_noise, False, "--feature-noise-variance", "numbers (--range)"),
         ):
             if ByColumn.of(given) and columns and sort not in sorts:
-                raise ParameterError(f"{name} means nothing without {what}: leave it out.")
+                raise ParameterError(f"{name} cannot be used without {what}. Remove {name}.")
 
     def guarantees(self, features: Sequence[str] | None = None) -> tuple[Guarantee, ...]:
         """Return what is promised per label, per attribute and per record, before any data."""
@@ -198,11 +204,14 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         count = len(self.declared_classes())
         if (self.label_flip is None) == (self.label_epsilon is None):
             raise ParameterError(
-                "give the noise of labels once: label_flip, or label_epsilon (--epsilon)."
+                "Declare the noise of labels once: --label-flip or --epsilon (Python: label_flip"
+                " or label_epsilon)."
             )
         if self.label_epsilon is not None:
             if count > 256:
-                raise ParameterError("randomised labels have 256 classes at most.")
+                raise ParameterError(
+                    "Randomised labels can have at most 256 classes. Join rare classes."
+                )
             return Response.from_epsilon(count, self.label_epsilon)
         return _about("label", lambda: response_of(_flips(count, self.label_flip)))
 
@@ -213,14 +222,18 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
             held = None
         if held is None and limits is None:
             raise ParameterError(
-                f"column {name!r} has no declared states or range. What it can hold is never read"
-                " off private records: declare it (states or ranges; --states, --range). If only"
-                " labels are private, see the mechanism response of the mean operator."
+                f"Column {name!r} has no declared possible values or range. suffice never reads"
+                " them from private records. Declare them with --states or --range (Python:"
+                " states or ranges). If only labels are private, use release mean-operator"
+                " --mechanism response."
             )
         noise = ByColumn.of(self.feature_noise if held is None else self.feature_flip)[name]
         if noise is None:
             field = "feature_noise" if held is None else "feature_flip"
-            raise ParameterError(f"column {name!r} has no noise; give {field}.")
+            flag = "--feature-noise-variance" if held is None else "--feature-flip"
+            raise ParameterError(
+                f"Column {name!r} has no noise. Declare it with {flag} (Python: {field})."
+            )
         if held is None:
             return SpreadColumn(name, None, _about(name, lambda: self._added(limits, noise)))
         plain = tuple(held) if isinstance(held, range) else tuple(map(_plain, held))
@@ -233,7 +246,9 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         except (TypeError, ValueError) as error:
             if isinstance(error, ParameterError):
                 raise
-            raise ParameterError("a range is a pair of numbers, a variance a number.") from None
+            raise ParameterError(
+                "A range must be two numbers, and a variance one number."
+            ) from None
 
 
 def _roles(schema: pa.Schema, label: str | None, features: Sequence[str] | None) -> Roles:
@@ -254,10 +269,12 @@ def _flips(states: int, flip: Any) -> Flips:
     if table.ndim == 0:
         chance = float(table)
         if not 0 < chance < 1:
-            raise ParameterError("the chance of another state must lie strictly between 0 and 1.")
+            raise ParameterError("The probability of another value must be above 0 and below 1.")
         return Flips(states, keep=1 - chance)
     if table.ndim != 2:
-        raise ParameterError("the noise is the chance of another state, or a square matrix P.")
+        raise ParameterError(
+            "The noise must be a probability, or a square matrix of probabilities."
+        )
     return Flips(states, table=tuple(tuple(row) for row in table.tolist()))
 
 
@@ -270,4 +287,4 @@ def _about(name: str, make: Callable[[], _T]) -> _T:
     try:
         return make()
     except ParameterError as error:
-        raise ParameterError(f"column {name!r}: {error}") from None
+        raise ParameterError(f"Column {name!r}: {error}") from None

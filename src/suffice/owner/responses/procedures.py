@@ -43,8 +43,8 @@ class RandomisedRecords(Procedure[PrivateCells]):
 
     kind = "responses"
     stays = (
-        "A release of randomised records is made from every private cell, and all of them would"
-        " have to travel to the owner's machine."
+        "A release of randomised records holds every cell, so all cells would have to travel to"
+        " the owner's machine."
     )
     public: DeclaredTable
     delta: float

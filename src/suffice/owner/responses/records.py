@@ -40,7 +40,10 @@ class DeclaredRecords:
         """Return the public details of the release."""
         described = [column.to_json() for column in self.columns]
         if len(canonical(described)) > _MOST_DECLARED:
-            raise ParameterError("the tables of noise are too large for a file; use feature_flip.")
+            raise ParameterError(
+                "The matrices of noise are too large for a file. Use --feature-flip with one"
+                " probability (Python: feature_flip)."
+            )
         return {"classes": list(classes), "columns": described, "mechanism": "response"}
 
     def guarantees(self, delta: float) -> tuple[Guarantee, ...]:
@@ -81,7 +84,10 @@ def cell_guarantees(
     cells. What is not pure is read at ``delta``.
     """
     if not delta > 0 and any(isinstance(event, Gaussian) for event in attributes):
-        raise ParameterError("Gaussian noise needs delta > 0; Laplace noise (kernel) does not.")
+        raise ParameterError(
+            "Gaussian noise needs a delta above 0. Set --delta, or use --noise-type laplace"
+            " (Python: kernel='laplace')."
+        )
     dearest = [_largest([label, *attributes], delta)] if attributes else []
     return (
         _guarantee(Unit.LABEL, label, delta),

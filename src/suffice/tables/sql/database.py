@@ -44,7 +44,7 @@ class Database(ABC):
 
     libraries: ClassVar[tuple[str, ...]]
     errors: tuple[type[Exception], ...]
-    stopped: ClassVar[str] = "run it by itself to see why"
+    stopped: ClassVar[str] = "Run it in the database to see why"
 
     @abstractmethod
     def names(self, sql: str) -> list[str]:
@@ -83,11 +83,11 @@ def file_of(url: str) -> Path:
     path = url.partition(":///")[2]
     if not path or path == ":memory:" or "?" in path:
         raise ParameterError(
-            "the address of a database in a file is sqlite:///PATH or duckdb:///PATH, without"
-            " parameters; an absolute path begins with a fourth /."
+            "The address of a database file must be sqlite:///PATH or duckdb:///PATH, without"
+            " parameters. An absolute path begins with a fourth /."
         )
     if not Path(path).is_file():
-        raise StorageError(f"{path} does not exist.")
+        raise StorageError(f"{path} does not exist. Check the path.")
     return Path(path).absolute()
 
 

@@ -57,7 +57,7 @@ class DuckDB(Database):
     def _relation(self, sql: str) -> Any:
         whole = selected([], sql)
         if len(self._statements(whole)) != 1:
-            raise TableError("a query must be one statement.")
+            raise TableError("A query must be one statement. Remove the others.")
         return self._connection.sql(whole)
 
     def columns(self, sql: str, declared: Declared, order: str) -> list[Column]:
