@@ -168,8 +168,8 @@ MUTANTS = (
         "array-decides-the-release",
         "owner/parties/gathering.py",
         "        self._fitting += reason is None\n"
-        "        reason = reason or self._misshapen(part) or self._limit.trouble(part)\n",
-        "        reason = reason or self._misshapen(part) or self._limit.trouble(part)\n"
+        "        reason = reason or self._reason_by_shape(part) or self._limit.trouble(part)\n",
+        "        reason = reason or self._reason_by_shape(part) or self._limit.trouble(part)\n"
         "        self._fitting += reason is None\n",
         (
             "owner/parties/test_gathering.py::test_an_array_never_decides_whether_there_is_a_release",
@@ -179,8 +179,8 @@ MUTANTS = (
     Mutant(
         "party-counted-twice",
         "owner/parties/gathering.py",
-        "        if party in self._seen:\n            both",
-        "        if party in self._seen and not party:\n            both",
+        "        if party in self._sources:\n            both",
+        "        if party in self._sources and not party:\n            both",
         ("owner/parties/test_gathering.py::test_one_party_contributes_once",),
         "A party that sends twice moves the sum twice as far.",
     ),
@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant(
         "strangers-counted",
         "owner/parties/enrolled.py",
-        "return self._known is None or party in self._known",
-        "return self._known is None or bool(party)",
+        "return self._known_names is None or party in self._known_names",
+        "return self._known_names is None or bool(party)",
         (
             "owner/parties/test_gathering.py::test_enrolled_names_say_who_is_missing_and_who_is_a_stranger",
         ),
@@ -287,7 +287,7 @@ MUTANTS = (
     Mutant(
         "who-has-records",
         "owner/parties/records.py",
-        "        if not self._batches and self._given is None:\n",
+        "        if not self._batches and not self._may_be_empty:\n",
         "        if not self._batches:\n",
         ("owner/parties/test_party_tables.py::test_whether_a_party_has_records_shows_nowhere",),
         "A refusal tells that no enrolled party has a record.",

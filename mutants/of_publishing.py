@@ -281,13 +281,13 @@ MUTANTS = (
         (
             Place(
                 "tables/files.py",
-                "reader(list(columns)))\n        with _readable(self.path, self.format):\n            yield from read_ahead(equal_batches(",
-                "reader(list(columns)))\n        with _readable(self.path, self.format):\n            yield from read_ahead(_uneven(",
+                "reader(list(columns)))\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(equal_batches(",
+                "reader(list(columns)))\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(_uneven(",
             ),
             Place(
                 "tables/files.py",
-                "def _joined(",
-                "def _uneven(batches, rows):\n    return iter(batches)\n\n\ndef _joined(",
+                "def _join_row_groups(",
+                "def _uneven(batches, rows):\n    return iter(batches)\n\n\ndef _join_row_groups(",
             ),
         ),
     ),

@@ -121,8 +121,8 @@ def parquet(change: Callable[[pa.Table], pa.Table]) -> Callable[[pd.DataFrame, P
 def cast(**kinds: pa.DataType) -> Callable[[pa.Table], pa.Table]:
     def change(table: pa.Table) -> pa.Table:
         for name, kind in kinds.items():
-            place = table.schema.get_field_index(name)
-            table = table.set_column(place, name, table[name].cast(kind))
+            position = table.schema.get_field_index(name)
+            table = table.set_column(position, name, table[name].cast(kind))
         return table
 
     return change
@@ -140,8 +140,8 @@ def folder_of(ending: str, headers: tuple[str, ...] = ()) -> Callable[[pd.DataFr
         for k, part in enumerate((rows[:half], rows[half:])):
             inner = path / str(k)
             inner.mkdir()
-            named = part.rename(columns={"size": headers[k]}) if headers else part
-            written(ending)(named, inner).rename(path / f"{k}{ending}")
+            renamed = part.rename(columns={"size": headers[k]}) if headers else part
+            written(ending)(renamed, inner).rename(path / f"{k}{ending}")
             inner.rmdir()
         return path
 

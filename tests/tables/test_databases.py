@@ -104,12 +104,12 @@ def test_exact_statistics_are_those_of_a_file(url, tmp_path):
 
     store(people(), url)
     mechanism = sf.MeanOperator(1.0, classes=CLASSES)
-    found = []
+    statistics = []
     for data in (in_order(people(), tmp_path), sf.Query(url, "select * from t", ("id",))):
         with randomness._seeded_for_tests(5):
             release = mechanism.release(data, label="label", features=FEATURES, ledger=None)
-        found.append(encode(release))
-    assert found[0] == found[1]
+        statistics.append(encode(release))
+    assert statistics[0] == statistics[1]
 
 
 @each
@@ -456,8 +456,8 @@ def test_a_password_is_in_no_release_and_no_ledger(server, tmp_path):
     )
     from suffice.release.codec import encode
 
-    held = encode(released) + b"".join(f.read_bytes() for f in tmp_path.iterdir())
-    assert SECRET.encode() not in held
+    stored_bytes = encode(released) + b"".join(f.read_bytes() for f in tmp_path.iterdir())
+    assert SECRET.encode() not in stored_bytes
     again = sf.MeanOperator(1.0, classes=CLASSES).release(
         query, label="label", features=FEATURES, ledger=ledger, dataset="d"
     )

@@ -117,15 +117,15 @@ def test_columns_that_are_left_out_or_no_features_decide_nothing(tmp_path):
     """A name that is dropped, or private and never released, is not looked at for the dialect."""
     from suffice import MeanOperator
 
-    seen = []
+    tables = []
     for cell in ("1.5", "1,5", "Süd"):
         path = tmp_path / "t.csv"
         lines = [f"{k % 7};{k % 3},5;{cell};{k % 2}" for k in range(60)]
         path.write_bytes("\n".join(["a;b;name;sick", *lines]).encode("latin-1"))
         for how in ({"drop": ["name"]}, {"features": ["a", "b"]}):
             release = MeanOperator(epsilon=1.0).release(path, label="sick", ledger=None, **how)
-            seen.append((release.pipeline, release.parts[0].rows))
-    assert all(one == seen[0] for one in seen)
+            tables.append((release.pipeline, release.parts[0].rows))
+    assert all(table == tables[0] for table in tables)
 
 
 def test_a_label_that_is_no_utf_8_is_read_as_latin_1_it_alone(tmp_path):
@@ -140,8 +140,8 @@ def test_private_columns_are_read_as_declared_and_nothing_else_is_tried(tmp_path
     path.write_bytes(b"a;b\n1,5;2\n")
     with pytest.raises(TableError, match="not a readable table"):
         list(open_table(path, numbers=["a", "b"]).batches(["a", "b"]))
-    told = TableFile(path, decimal=",")
-    (batch,) = open_table(told, numbers=["a", "b"]).batches(["a", "b"])
+    described = TableFile(path, decimal=",")
+    (batch,) = open_table(described, numbers=["a", "b"]).batches(["a", "b"])
     assert batch.to_pydict() == {"a": [1.5], "b": [2.0]}
 
 

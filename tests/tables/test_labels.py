@@ -92,9 +92,9 @@ def test_no_labels_have_no_codes():
 def refused(labels, classes) -> str:
     with pytest.raises(TableError) as caught:
         label_codes(labels, classes)
-    shown = "".join(traceback.format_exception(caught.value))
-    assert "424242" not in shown
-    assert "SECRET" not in shown
+    printed = "".join(traceback.format_exception(caught.value))
+    assert "424242" not in printed
+    assert "SECRET" not in printed
     return str(caught.value)
 
 

@@ -146,9 +146,9 @@ def test_outputs_name_every_coordinate():
 
 def test_the_order_of_the_tables_columns_does_not_matter(clinic):
     pipeline = clinic_pipeline()
-    turned = clinic.select(["sick", "ward", "dose", "age"])
+    reordered = clinic.select(["sick", "ward", "dose", "age"])
     np.testing.assert_array_equal(
-        pipeline.transform(batch_of(clinic)), pipeline.transform(batch_of(turned))
+        pipeline.transform(batch_of(clinic)), pipeline.transform(batch_of(reordered))
     )
 
 
@@ -412,6 +412,6 @@ def test_json_that_is_no_pipeline_is_a_corrupt_file(data):
 def test_wrong_arrays_are_a_corrupt_file(change):
     pipeline = clinic_pipeline()
     changed = {**pipeline.arrays(), **change}
-    kept = {name: array for name, array in changed.items() if array is not None}
+    remaining_arrays = {name: array for name, array in changed.items() if array is not None}
     with pytest.raises(CorruptFileError):
-        Pipeline.from_json(pipeline.to_json(), kept)
+        Pipeline.from_json(pipeline.to_json(), remaining_arrays)

@@ -91,7 +91,7 @@ def test_texts_and_numbers_are_what_each_cell_is_by_itself(tmp_path):
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_a_private_cell_changes_itself_alone(tmp_path, place):
     """Whatever stands in it, the other cells, the types and the number of rows are the same."""
-    shown = set()
+    public_parts = set()
     for number, cell in enumerate(STRANGE):
         labels = ["a", "b", "c", "d"]
         labels[place] = cell
@@ -100,10 +100,10 @@ def test_a_private_cell_changes_itself_alone(tmp_path, place):
         path = workbook(tmp_path / f"{number}.xlsx", ["word", "x", "label", "dose"], *rows)
         table = read_sheet(path, ["label"], ["dose"])
         assert table.num_rows == 3
-        kept = [k for k in range(3) if k != place]
-        others = table.select(["word", "x"]).to_pylist(), table.take(kept).to_pylist()
-        shown.add((str(table.schema), str(others)))
-    assert len(shown) == 1
+        other_rows = [k for k in range(3) if k != place]
+        others = table.select(["word", "x"]).to_pylist(), table.take(other_rows).to_pylist()
+        public_parts.add((str(table.schema), str(others)))
+    assert len(public_parts) == 1
 
 
 def test_a_sheet_without_public_columns_has_all_its_rows(tmp_path):
@@ -166,9 +166,9 @@ def test_files_that_cannot_be_read_say_what_to_do(tmp_path):
     }
     for name, (data, reason) in contents.items():
         (tmp_path / name).write_bytes(data)
-        for read in (lambda path: read_sheet(path, (), ()), sheet_names):
+        for reader in (lambda path: read_sheet(path, (), ()), sheet_names):
             with pytest.raises(TableError, match=reason) as caught:
-                read(tmp_path / name)
+                reader(tmp_path / name)
             assert "SECRET" not in str(caught.value)
     with pytest.raises(StorageError, match="does not exist"):
         read_sheet(tmp_path / "gone.xlsx", (), ())
@@ -191,8 +191,8 @@ def test_damaged_workbooks_are_one_line(tmp_path):
         data[rng.integers(len(data), size=3)] = rng.integers(32, 127, size=3)
         path = tmp_path / "bad.xlsx"
         with zipfile.ZipFile(path, "w") as archive:
-            for part, whole in parts.items():
-                archive.writestr(part, data.tobytes() if part == name else whole)
+            for part, content in parts.items():
+                archive.writestr(part, data.tobytes() if part == name else content)
         try:
             read_sheet(path, ["word"], ())
         except SufficeError as error:

@@ -88,13 +88,13 @@ def default_clip(width: int) -> float:
 
 
 def _with_map(
-    plain: Pipeline, spec: str, sample: np.ndarray, weights: np.ndarray
+    pipeline: Pipeline, spec: str, sample: np.ndarray, weights: np.ndarray
 ) -> tuple[Pipeline, np.ndarray]:
     """Return the pipeline with a map, fitted on the sample, and the sample mapped by it."""
     feature_map = fit_map(spec, sample, weights)
     mapped = feature_map.apply(sample)
     mean, scale = weighted_moments(mapped, weights)
-    return replace(plain, mean=mean, scale=scale, map=feature_map), mapped
+    return replace(pipeline, mean=mean, scale=scale, map=feature_map), mapped
 
 
 def _column(
@@ -120,8 +120,8 @@ def _check_declared(name: str, values: tuple[Any, ...], summary: Summary) -> Non
     """Raise if public cells hold a category that was not declared; say how many."""
     cells = summary.counts[name]
     codes = category_codes(pa.array([cell for cell in cells if cell is not None]), values)
-    found = [count for cell, count in cells.items() if cell is not None]
-    strange = sum(count for count, code in zip(found, codes.tolist(), strict=True) if code == -2)
+    counts = [count for cell, count in cells.items() if cell is not None]
+    strange = sum(count for count, code in zip(counts, codes.tolist(), strict=True) if code == -2)
     if strange:
         raise TableError(
             f"Column {name!r}: {strange} cells hold a category that was not declared. List all"

@@ -55,14 +55,14 @@ class Computing:
     progress: Progress = field(default=None)
 
     @property
-    def here(self) -> bool:
+    def in_this_process(self) -> bool:
         """Whether rows are read in this process."""
         return self.engine == EngineName.THREADS or isinstance(self.engine, Threads)
 
     def fold(self, parts: Sequence[BatchPart], make: Callable[[], A]) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
-        with self.running() as here:
-            return here.engine.fold(parts, make, self.progress)
+        with self.running() as running:
+            return running.engine.fold(parts, make, self.progress)
 
     @contextmanager
     def running(self) -> Iterator[Self]:

@@ -89,15 +89,15 @@ class MappedPass(ABC):
         self.digests[piece.owner].update(self._lanes.of(piece.rows))
         done = 0
         for batch in narrow_batches(piece.rows, self._width):
-            here = slice(done, done := done + batch.num_rows)
-            values = None if piece.values is None else piece.values[here]
-            part = Piece(batch, piece.owner, piece.start + here.start, values)
+            part_rows = slice(done, done := done + batch.num_rows)
+            values = None if piece.values is None else piece.values[part_rows]
+            part = Piece(batch, piece.owner, piece.start + part_rows.start, values)
             self._take(part, self.mapping.rows(batch))
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen, of rows that follow."""
-        for ours, theirs in zip(self.digests, other.digests, strict=True):
-            ours.merge(theirs)
+        for digest, other_digest in zip(self.digests, other.digests, strict=True):
+            digest.merge(other_digest)
         self.extra += other.extra
         self._join(other)
 

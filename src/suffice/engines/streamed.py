@@ -68,8 +68,8 @@ class OwnersTable:
 
         ``values`` has one line for each row of these owners.
         """
-        whole = owners == range(len(self.counts))
-        done = self._fold(make, self._every if whole else owners, values)
+        all_owners = owners == range(len(self.counts))
+        done = self._fold(make, self._every if all_owners else owners, values)
         same = all(done.digests[k].unordered() == self.hashes[k] for k in owners)
         if not same or done.extra:
             raise TableError(
@@ -100,11 +100,11 @@ class StreamedRows(WeightedRows):
         basis: np.ndarray | None = None,
     ) -> None:
         self._source, self._facts, self._owners = source, facts, owners
-        self._here = slice(owners.start, owners.stop)
-        self._counts = np.array(source.counts[self._here])
+        self._owner_slice = slice(owners.start, owners.stop)
+        self._counts = np.array(source.counts[self._owner_slice])
         self._each, self._basis = np.asarray(each, dtype=np.float64), basis
         weights = np.zeros(len(source.counts))
-        weights[self._here] = self._each
+        weights[self._owner_slice] = self._each
         self._mapping = replace(source.mapping(weights), basis=basis)
         self.shape = (int(self._counts.sum()), self._mapping.width)
         self._answers: dict[type, tuple[np.ndarray, Any, Any]] = {}
@@ -135,7 +135,7 @@ class StreamedRows(WeightedRows):
     @cached_property
     def mean(self) -> np.ndarray:
         """sum_i w_i x_i (d,), from the first pass."""
-        mean = self._each @ self._facts[0][self._here]
+        mean = self._each @ self._facts[0][self._owner_slice]
         return mean if self._basis is None else mean @ self._basis
 
     @cached_property
@@ -143,7 +143,7 @@ class StreamedRows(WeightedRows):
         """sum_i w_i ||x_i||^2, from the first pass; in other coordinates from S."""
         if self._basis is not None:
             return float(np.trace(self.moment))
-        return float(self._each @ self._facts[1][self._here])
+        return float(self._each @ self._facts[1][self._owner_slice])
 
     @cached_property
     def moment(self) -> np.ndarray:
@@ -170,8 +170,8 @@ class StreamedRows(WeightedRows):
 
     def grams(self, theta: np.ndarray, curves: Curves) -> list[np.ndarray]:
         """Return sum_i c_i x_i x_i^T for each c, all in one pass."""
-        found: list[np.ndarray] = self._at(ScoreGrams, theta, curves)
-        return found
+        matrices: list[np.ndarray] = self._at(ScoreGrams, theta, curves)
+        return matrices
 
     def scores(self, theta: np.ndarray) -> np.ndarray:
         """Return X theta, in one pass."""
@@ -187,8 +187,8 @@ class StreamedRows(WeightedRows):
 
     def turned(self, basis: np.ndarray) -> "StreamedRows":
         """Return the rows B^T x_i, which are turned anew in every pass."""
-        whole = basis if self._basis is None else self._basis @ basis
-        return StreamedRows(self._source, self._facts, self._owners, self._each, whole)
+        combined_basis = basis if self._basis is None else self._basis @ basis
+        return StreamedRows(self._source, self._facts, self._owners, self._each, combined_basis)
 
     def _value_sums(self, values: np.ndarray, *, squared: bool) -> np.ndarray:
         make = partial(ValueSums, self._mapping, values.shape[1:], squared=squared)

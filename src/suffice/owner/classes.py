@@ -10,9 +10,9 @@ from suffice.tables.labels import Classes, canonical_class
 __all__ = ["check_declared", "check_features", "same_classes"]
 
 
-def same_classes(one: Classes, other: Classes) -> bool:
+def same_classes(first: Classes, second: Classes) -> bool:
     """Say whether two lists name the same classes, in any order and spelling."""
-    return {*map(canonical_class, one)} == {*map(canonical_class, other)}
+    return {*map(canonical_class, first)} == {*map(canonical_class, second)}
 
 
 def check_declared(

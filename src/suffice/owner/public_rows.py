@@ -155,9 +155,11 @@ class Preprocessing:
 
     def public_table(self, source: PublicSource, classes: Classes) -> PublicTable:
         """Return what may be seen of a table with public rows and private labels."""
-        named = source.features is not None
         table = open_public(source, self.pipeline)
-        rows = self.read_public(table, source.label, source.features, source, named=named)
+        listed = source.features is not None
+        rows = self.read_public(
+            table, source.label, source.features, source, features_listed=listed
+        )
         return PublicTable(rows, classes, source)
 
     def read_public(
@@ -167,11 +169,11 @@ class Preprocessing:
         features: Sequence[str] | None,
         computing: Computing,
         *,
-        named: bool,
+        features_listed: bool,
     ) -> PublicRows:
         """Read the feature columns once, never the label, and fit the pipeline unless given.
 
-        ``named``: the owner named the features.
+        ``features_listed``: the owner listed the features.
         """
         if self.pipeline is not None:
             self._check_settled(self.pipeline)
@@ -190,7 +192,7 @@ class Preprocessing:
         summary = public_summary(
             table, roles.features, frozenset(declared), computing, joined=joined
         )
-        refuse_unfit(summary, declared, named=named, min_count=self.min_count)
+        refuse_unfit(summary, declared, features_listed=features_listed, min_count=self.min_count)
         note_oddities(summary, roles.features)
         fitted = fit_pipeline(
             summary,
@@ -207,26 +209,26 @@ class Preprocessing:
 
     def _check_settled(self, pipeline: Pipeline) -> None:
         """Raise if something was asked for that the given pipeline decides already."""
-        asked = ("categories", "clip", "intercept", "map")
-        settled = [name for name in asked if getattr(self, name) not in (None, {})]
-        settled += ["min_count"] * (self.min_count != 1)
-        settled += ["missing"] * (self.missing not in ("error", pipeline.missing))
-        if settled:
+        fixed_fields = ("categories", "clip", "intercept", "map")
+        repeated = [name for name in fixed_fields if getattr(self, name) not in (None, {})]
+        repeated += ["min_count"] * (self.min_count != 1)
+        repeated += ["missing"] * (self.missing not in ("error", pipeline.missing))
+        if repeated:
             raise ParameterError(
-                f"The pipeline already fixes {', '.join(settled)}. Remove these options, or remove"
+                f"The pipeline already fixes {', '.join(repeated)}. Remove these options, or remove"
                 " --pipeline-from (Python: pipeline)."
             )
 
 
 def given_features(pipeline: Pipeline, features: Sequence[str] | None) -> tuple[str, ...]:
     """Return the features of a given pipeline; others that were asked for are an error."""
-    given = tuple(column.name for column in pipeline.columns)
-    if features is not None and tuple(features) != given:
+    pipeline_features = tuple(column.name for column in pipeline.columns)
+    if features is not None and tuple(features) != pipeline_features:
         raise ParameterError(
             "The pipeline was made for other features. Remove --features, or list the features of"
             " the pipeline."
         )
-    return given
+    return pipeline_features
 
 
 def public_summary(

@@ -152,7 +152,7 @@ class PublicSource(Source):
             return source
         check_order(source.data, "the order says which rows have labels")
         with collected_notes():  # what may be said of the table is said where it is read
-            mask = ~_missing(source.data, self.label, self.features, self.y)
+            mask = ~_rows_without_label(source.data, self.label, self.features, self.y)
         if not mask.any():
             raise TableError("No row has a label. Check the name of the label column.")
         y = self.y if self.y is None else label_array(self.y).filter(pa.array(mask))
@@ -160,7 +160,9 @@ class PublicSource(Source):
         return replace(source, data=rows, y=y, labelled=LabelledRows.of(mask))
 
 
-def _missing(data: Any, label: str | None, features: Sequence[str] | None, y: Any) -> np.ndarray:
+def _rows_without_label(
+    data: Any, label: str | None, features: Sequence[str] | None, y: Any
+) -> np.ndarray:
     """Return which rows have no label."""
     if label is None:
         return missing_labels(y)
@@ -205,16 +207,16 @@ class LabelledPart(RowsPart):
             rows = slice(start, start := start + batch.num_rows)
             bags = None if self.bags is None else self.bags[rows]
             yield LabelledBatch(batch, self._codes(batch, rows), bags)
-        for given in (self.codes, self.bags):
-            if given is not None:
-                self._check_length(start, len(given))
+        for separate_array in (self.codes, self.bags):
+            if separate_array is not None:
+                self._check_length(start, len(separate_array))
 
     def strange_labels(self) -> tuple[int, int]:
         """Return how many labels are missing or of no class, and the number of rows."""
         codes = [] if self.codes is None else [self.codes]
         if self.label is not None:
-            read = self.part.batches([self.label])
-            codes = [label_codes(b.column(0), self.classes, outside="none") for b in read]
+            label_batches = self.part.batches([self.label])
+            codes = [label_codes(b.column(0), self.classes, outside="none") for b in label_batches]
         return sum(int((c < 0).sum()) for c in codes), sum(map(len, codes))
 
     def _codes(self, batch: pa.RecordBatch, rows: slice) -> np.ndarray:
@@ -225,19 +227,19 @@ class LabelledPart(RowsPart):
             self._check_length(rows.stop, len(self.codes))
         return self.codes[rows]
 
-    def _check_length(self, rows: int, given: int) -> None:
+    def _check_length(self, rows: int, labels: int) -> None:
         """Raise unless there is one label, or one line of bags, for each row."""
-        if rows != given and self.rows is not None:
+        if rows != labels and self.rows is not None:
             raise TableError(
                 "The table changed while it was read. Use a copy that nobody writes to."
             )
-        if rows > given:
+        if rows > labels:
             raise TableError(
-                f"There are more rows than the {given} labels. Give one label for each row."
+                f"There are more rows than the {labels} labels. Give one label for each row."
             )
-        if rows < given:
+        if rows < labels:
             raise TableError(
-                f"There are {rows} rows but {given} labels. Give one label for each row."
+                f"There are {rows} rows but {labels} labels. Give one label for each row."
             )
 
 
@@ -267,20 +269,20 @@ def labelled_parts(
             None if codes is None else codes[rows],
             None if bags is None else bags[rows],
         )
-        for part, rows in zip(parts, _places(sizes), strict=True)
+        for part, rows in zip(parts, _part_slices(sizes), strict=True)
     ]
 
 
 def counted(parts: Sequence[LabelledPart], source: Source) -> StrangeLabelsError:
     """Return the error of labels that are of no class, with the number of all of them."""
-    found = [part.strange_labels() for part in parts]
-    strange, rows = (sum(numbers) for numbers in zip(*found, strict=True))
+    label_counts = [part.strange_labels() for part in parts]
+    strange, rows = (sum(numbers) for numbers in zip(*label_counts, strict=True))
     skipping = " To skip rows without a label, use --missing-labels skip."
     advice = skipping if isinstance(source, PublicSource) else ""
     return StrangeLabelsError(strange, rows, parts[0].classes, advice)
 
 
-def _places(sizes: Sequence[int] | None) -> list[slice]:
+def _part_slices(sizes: Sequence[int] | None) -> list[slice]:
     """Return where the rows of each part stand in a list of one item a row."""
     if sizes is None:  # there is one part
         return [slice(None)]

@@ -28,17 +28,18 @@ _SUSPECTS = frozenset({"split", "fold", "index", "id", "row", "rownum", "row_id"
 
 
 def refuse_unfit(
-    summary: Summary, declared: Collection[str], *, named: bool, min_count: int
+    summary: Summary, declared: Collection[str], *, features_listed: bool, min_count: int
 ) -> None:
     """Raise if a column is no feature: it numbers the rows, names them, or holds odd numbers.
 
-    ``declared`` are columns whose categories were declared. If the features were ``named``, whoever
-    named them wants ids and names among them; where there is nothing else, too.
+    ``declared`` are columns whose categories were declared. If the owner listed the features
+    (``features_listed``), ids and names among them are wanted. They are also used where there is
+    nothing else.
     """
-    texts = {name: found for name, found in summary.counts.items() if name not in declared}
+    texts = {name: counts for name, counts in summary.counts.items() if name not in declared}
     for name, counts in texts.items():
         _refuse_numbers(name, counts)
-    if named:
+    if features_listed:
         return
     reasons = {
         name: "numbers the rows"
@@ -46,15 +47,15 @@ def refuse_unfit(
         if name in summary.runs and summary.rows - summary.missing[name] >= _FEW
     }
     for name, counts in texts.items():
-        alone = sum(count == 1 for text, count in counts.items() if text is not None)
-        if alone > summary.rows / 2 and summary.rows >= _FEW_TEXTS and min_count == 1:
-            reasons[name] = f"has a different text in {alone:,} of {summary.rows:,} rows"
+        single_texts = sum(count == 1 for text, count in counts.items() if text is not None)
+        if single_texts > summary.rows / 2 and summary.rows >= _FEW_TEXTS and min_count == 1:
+            reasons[name] = f"has a different text in {single_texts:,} of {summary.rows:,} rows"
     if reasons and len(reasons) < len(summary.missing):  # else nothing would be left
-        said = ". ".join(f"Column {name!r} {reason}" for name, reason in reasons.items())
-        drops = " ".join(f"--drop {_typed(name)}" for name in reasons)
+        sentences = ". ".join(f"Column {name!r} {reason}" for name, reason in reasons.items())
+        drops = " ".join(f"--drop {_quoted_name(name)}" for name in reasons)
         joining = ", join rare texts (--min-count 10)" if set(reasons) & set(texts) else ""
         raise TableError(
-            f"{said}. A model cannot learn from ids and free text. Leave them out"
+            f"{sentences}. A model cannot learn from ids and free text. Leave them out"
             f" ({drops}){joining}, or list the features with --features."
         )
 
@@ -62,22 +63,24 @@ def refuse_unfit(
 def _refuse_numbers(name: str, counts: Counter[Any]) -> None:
     """Raise if most texts of a column are numbers in a form that was not read as such."""
     words = [str(text) for text in counts if text is not None]
-    odd = [word for word in words if looks_like_numbers(word)]
-    plain = [word for word in words if _is_number(word)]
-    numbers = {*odd, *plain}
-    if len(odd) == len(words) or (2 * len(odd) > len(words) and len(numbers) == len(words)):
+    unread_numbers = [word for word in words if looks_like_numbers(word)]
+    plain_numbers = [word for word in words if _is_number(word)]
+    numbers = {*unread_numbers, *plain_numbers}
+    if len(unread_numbers) == len(words) or (
+        2 * len(unread_numbers) > len(words) and len(numbers) == len(words)
+    ):
         raise TableError(
             f"Column {name!r} holds numbers with commas, blanks, percent or currency signs, which"
             " are read as text. Set the decimal mark (--decimal), write plain numbers, or leave"
-            f" the column out (--drop {_typed(name)})."
+            f" the column out (--drop {_quoted_name(name)})."
         )
-    many = len(plain) > _FEW_NUMBERS or 2 * len(odd) > len(words)
+    many = len(plain_numbers) > _FEW_NUMBERS or 2 * len(unread_numbers) > len(words)
     if many and len(numbers) < len(words) < 2 * len(numbers):
         strange = sum(counts[word] for word in words if word not in numbers and word in counts)
         raise TableError(
             f"Column {name!r} holds numbers and {strange:,} cells that are not numbers. Empty"
             " these cells, declare its categories (--categories), or leave the column out (--drop"
-            f" {_typed(name)})."
+            f" {_quoted_name(name)})."
         )
 
 
@@ -89,7 +92,7 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _typed(name: str) -> str:
+def _quoted_name(name: str) -> str:
     """Return a name as it is typed after an option."""
     return name if name.isidentifier() else f"'{name}'"
 
@@ -136,8 +139,8 @@ def _differs_everywhere(summary: Summary, name: str) -> bool:
     column = summary.sample.rows.column(name)
     if not pa.types.is_integer(column.type) or name in summary.counts:
         return False
-    once = bool((summary.sample.weights == 1).all())
-    return once and len(column) >= _FEW and len(column.unique()) == len(column)
+    all_different = bool((summary.sample.weights == 1).all())
+    return all_different and len(column) >= _FEW and len(column.unique()) == len(column)
 
 
 def _is_constant(summary: Summary, name: str) -> bool:

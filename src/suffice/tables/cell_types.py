@@ -90,17 +90,17 @@ def types_of_cells(
         if pa.types.is_binary(kind):
             refused[name] = _NO_TEXT
         elif _is_text(kind) and name not in refused:
-            found = _date_formats(cells[name])
-            if len(found) > 1:
+            date_formats = _date_formats(cells[name])
+            if len(date_formats) > 1:
                 refused[name] = _AMBIGUOUS
-            elif found:
+            elif date_formats:
                 types[name] = pa.timestamp("s")
-                formats |= dict.fromkeys(found)
+                formats |= dict.fromkeys(date_formats)
     if all(any(form.startswith(first) for form in formats) for first in (_DAY_FIRST, _MONTH_FIRST)):
         dated = [n for n, kind in types.items() if kind == pa.timestamp("s")]
         refused |= dict.fromkeys(dated, _AMBIGUOUS)
-    whole = [name for name, kind in types.items() if pa.types.is_integer(kind)]
-    zeros = [name for name in whole if _some_match(cells[name], _ZEROS)]
+    integer_columns = [name for name, kind in types.items() if pa.types.is_integer(kind)]
+    zeros = [name for name in integer_columns if _some_match(cells[name], _ZEROS)]
     return CellTypes(types, decimal, list(formats), refused, zeros)
 
 
@@ -150,7 +150,7 @@ def _type_of(cells: pa.ChunkedArray, decimal: str) -> pa.DataType:
     pa.csv.write_csv(table, written, pa.csv.WriteOptions(include_header=False))
     if not written.tell():
         return pa.null()
-    found = pa.csv.read_csv(
+    parsed = pa.csv.read_csv(
         pa.BufferReader(written.getvalue()),
         pa.csv.ReadOptions(column_names=["cells"], block_size=max(written.tell(), 1)),
         pa.csv.ParseOptions(ignore_empty_lines=False, newlines_in_values=True),
@@ -158,7 +158,7 @@ def _type_of(cells: pa.ChunkedArray, decimal: str) -> pa.DataType:
             strings_can_be_null=True, quoted_strings_can_be_null=False, decimal_point=decimal
         ),
     )
-    return found.schema.field(0).type
+    return parsed.schema.field(0).type
 
 
 def _date_formats(cells: pa.ChunkedArray) -> list[str]:
@@ -166,8 +166,8 @@ def _date_formats(cells: pa.ChunkedArray) -> list[str]:
     words = pc.unique(cells.drop_null())
     for pattern, formats in _DATES.items():
         for clock, suffix in _CLOCKS.items():
-            whole = rf"^\s*{pattern}{clock}\s*$"
-            if len(words) and pc.all(pc.match_substring_regex(words, whole)).as_py():
+            full_pattern = rf"^\s*{pattern}{clock}\s*$"
+            if len(words) and pc.all(pc.match_substring_regex(words, full_pattern)).as_py():
                 return [form + suffix for form in formats if _all_parse(words, form + suffix)]
     return []
 

@@ -87,7 +87,7 @@ def resolve_roles(
     for name in [*special, *chosen]:
         if names.count(name) != 1:
             trouble = "has no column" if name not in names else "has more than one column"
-            raise TableError(f"The table {trouble} {name!r}. It has {_some(names)}.")
+            raise TableError(f"The table {trouble} {name!r}. It has {_describe_names(names)}.")
     if set(special) & set(chosen) or len(set(special)) < len(special):
         both = next((n for n in special if n in chosen), special[0])
         raise TableError(
@@ -107,14 +107,14 @@ def resolve_roles(
     return Roles(tuple(chosen), label)
 
 
-def _some(names: list[str]) -> str:
+def _describe_names(names: list[str]) -> str:
     if any(name.strip().lstrip("+-").isdigit() for name in names):  # it may be a row of cells
         return (
             f"{len(names)} columns, and some of their names are numbers. Check that the first line"
             " names the columns"
         )
-    shown = ", ".join(map(repr, names[:8]))
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    first_names = ", ".join(map(repr, names[:8]))
+    return first_names + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def position_of(schema: pa.Schema, name: str) -> int:
@@ -178,13 +178,15 @@ def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         return np.full(len(column), -1)
-    known = pa.array(list(categories))
+    known_categories = pa.array(list(categories))
     try:
-        known = known.cast(column.type)
+        known_categories = known_categories.cast(column.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         # Numbers by their looks, where some category is none: compared as what they look like.
-        column, known = column.cast(pa.string()), known.cast(pa.string())
-    codes = pc.fill_null(pc.index_in(column, value_set=known), -2).to_numpy(zero_copy_only=False)
+        column, known_categories = column.cast(pa.string()), known_categories.cast(pa.string())
+    codes = pc.fill_null(pc.index_in(column, value_set=known_categories), -2).to_numpy(
+        zero_copy_only=False
+    )
     if not column.null_count:
         return codes
     return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), -1, codes)

@@ -43,8 +43,8 @@ class Query:
     order_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        named = (self.order_by,) if isinstance(self.order_by, str) else tuple(self.order_by)
-        object.__setattr__(self, "order_by", named)
+        columns = (self.order_by,) if isinstance(self.order_by, str) else tuple(self.order_by)
+        object.__setattr__(self, "order_by", columns)
         object.__setattr__(self, "sql", self.sql.strip().rstrip(";"))
         if not self.sql:
             raise ParameterError("The query is empty. Give one SELECT.")
@@ -91,28 +91,28 @@ class _Session:
             )
         try:
             if self._database is None:
-                self._database = self._opened()
-            with _told(self._query, self._database):
+                self._database = self._connect()
+            with _translate_errors(self._query, self._database):
                 yield self._database
         finally:
             self._busy.release()
 
-    def _opened(self) -> Database:
+    def _connect(self) -> Database:
         try:
             database = database_at(self._query.url)
         except (TableError, ParameterError, StorageError):
             raise
         except Exception as error:  # noqa: BLE001  # of a library that may not be installed
             raise StorageError(
-                f"{self._query} cannot be reached ({_shown(error)}). Check the address, the server"
-                " and your permissions."
+                f"{self._query} cannot be reached ({_error_name(error)}). Check the address, the"
+                " server and your permissions."
             ) from None
         finalize(self, database.close)
         return database
 
 
 @contextmanager
-def _told(query: Query, database: Database) -> Iterator[None]:
+def _translate_errors(query: Query, database: Database) -> Iterator[None]:
     """Turn errors of a library into one line: their messages quote SQL and cells."""
     try:
         yield
@@ -120,17 +120,17 @@ def _told(query: Query, database: Database) -> Iterator[None]:
         raise
     except database.errors as error:
         raise TableError(
-            f"{query}: the query cannot be run ({_shown(error)}). Give one SELECT of columns that"
-            " exist and that you may read."
+            f"{query}: the query cannot be run ({_error_name(error)}). Give one SELECT of"
+            " columns that exist and that you may read."
         ) from None
     except (pa.ArrowException, OSError) as error:
         raise TableError(
-            f"{query}: the query stopped while its rows were read ({_shown(error)})."
+            f"{query}: the query stopped while its rows were read ({_error_name(error)})."
             f" {database.stopped}."
         ) from None
 
 
-def _shown(error: Exception) -> str:
+def _error_name(error: Exception) -> str:
     """Return the class of an error, and its SQLSTATE if there is one."""
     state = getattr(error, "sqlstate", None)
     return type(error).__name__ + (f", SQLSTATE {state}" if state else "")
@@ -189,8 +189,8 @@ class QueryTable:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns``, in their order if they have one, in equal batches."""
-        read = [self._columns[position_of(self.schema, name)] for name in columns]
-        for column in read:
+        chosen = [self._columns[position_of(self.schema, name)] for name in columns]
+        for column in chosen:
             if not column.cells:
                 raise TableError(
                     f"Column {column.name!r} cannot be read: its type is {column.kind}. Cast it in"
@@ -198,9 +198,9 @@ class QueryTable:
                 )
         with (
             self._session.reading() as database,
-            closing(database.stream(self._select(read))) as stream,
+            closing(database.stream(self._select(chosen))) as stream,
         ):
-            decoded = (_decoded(batch, read) for batch in stream)
+            decoded = (_decode_batch(batch, chosen) for batch in stream)
             yield from read_ahead(equal_batches(decoded, batching.BATCH_ROWS))
 
     def _select(self, columns: Sequence[Column]) -> str:
@@ -213,7 +213,7 @@ class QueryTable:
         return f" order by {keys}" if keys else ""
 
 
-def _decoded(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+def _decode_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
     """Return a batch of the columns, from the cells that SQL returned for them."""
     cells = iter(batch.columns)
     arrays = [column.decode([next(cells) for _ in column.cells]) for column in columns]

@@ -112,15 +112,15 @@ def open_stream(path: Path, encoding: str | None) -> pa.NativeFile:
     private cells move the ends of blocks. So there is none, in cells either.
     """
     raw = pa.input_stream(str(path), compression="detect")
-    plain = encoding in {None, "utf-8"}
-    decoder = None if plain else codecs.getincrementaldecoder(encoding or "")(errors="replace")
-    held = b""
+    is_utf8 = encoding in {None, "utf-8"}
+    decoder = None if is_utf8 else codecs.getincrementaldecoder(encoding or "")(errors="replace")
+    pending = b""
 
     def convert(part: bytes) -> bytes:
-        nonlocal held
-        data = held + (bytes(part) if decoder is None else decoder.decode(bytes(part)).encode())
-        whole = data.rstrip(b"\r")
-        data, held = whole, data[len(whole) :]
+        nonlocal pending
+        data = pending + (bytes(part) if decoder is None else decoder.decode(bytes(part)).encode())
+        complete = data.rstrip(b"\r")
+        data, pending = complete, data[len(complete) :]
         while b"\r\n" in data:  # again: the LF may stand behind several
             data = data.replace(b"\r\n", b"\n")
         return data
@@ -128,36 +128,36 @@ def open_stream(path: Path, encoding: str | None) -> pa.NativeFile:
     return pa.TransformInputStream(raw, convert)
 
 
-def read_header(path: Path, given: Dialect) -> tuple[list[str], Dialect]:
+def read_header(path: Path, declared: Dialect) -> tuple[list[str], Dialect]:
     """Return the names of the columns, and the dialect as far as the first line tells it.
 
     Of what was read beyond the first line nothing is looked at.
     """
     with pa.input_stream(str(path), compression="detect") as stream:
         start = stream.read(_LONGEST_HEADER)
-    encoding = given.encoding or _encoding_of(start)
+    encoding = declared.encoding or _encoding_of(start)
     if encoding in {"utf-16", "utf-32"} and not start.startswith(_BOTH_WAYS):
         encoding += "-le"  # as most programs write it where there is no mark
     line, above = _first_line(start, encoding), 0
     stated = _SIGN_LINE.fullmatch(line)
     if stated:
         line, above = _first_line(start, encoding, after=1), 1
-        given = replace(given, delimiter=given.delimiter or stated[1])
+        declared = replace(declared, delimiter=declared.delimiter or stated[1])
     quote = "'" if re.match(r"\s*'[^',;\t|]*'\s*[,;\t|]", line) else '"'
-    sign = given.delimiter or _delimiter_of(line, path, quote)
-    guessed = encoding == _LATIN and given.encoding is None
+    sign = declared.delimiter or _delimiter_of(line, path, quote)
+    guessed = encoding == _LATIN and declared.encoding is None
     if encoding and not encoding.startswith("utf-") and not _keeps_cells_apart(encoding, sign):
         raise TableError(
             f"{path}: the encoding {encoding} cannot be used with this delimiter. Save the table"
             " as UTF-8."
         )
-    found = replace(
-        given, delimiter=sign, encoding=encoding, quote=quote, guessed=guessed, above=above
+    dialect = replace(
+        declared, delimiter=sign, encoding=encoding, quote=quote, guessed=guessed, above=above
     )
     rows = csv.reader(io.StringIO(line, newline=""), delimiter=sign, quotechar=quote)
     names = next(rows, [])
     _check_names(names, path)
-    return names, found
+    return names, dialect
 
 
 def _encoding_of(start: bytes) -> str | None:
@@ -186,9 +186,9 @@ def _first_line(start: bytes, encoding: str | None, after: int = 0) -> str:
 def _end_of_line(text: str) -> int:
     """Return where the first line ends; a quote opens a name at its beginning alone."""
     inside, fresh = False, True
-    for place, sign in enumerate(text):
+    for position, sign in enumerate(text):
         if sign in "\r\n" and not inside:
-            return place
+            return position
         if sign == '"' and (inside or fresh):
             inside = not inside
         fresh = sign in _SIGNS
@@ -199,8 +199,8 @@ def _delimiter_of(line: str, path: Path, quote: str) -> str:
     """Return the sign that stands most often between the names of the first line."""
     if without_packing(path.name).endswith(".tsv"):
         return "\t"
-    plain = re.sub(f"{quote}[^{quote}]*{quote}", "", line)
-    counts = {sign: plain.count(sign) for sign in _SIGNS}
+    unquoted = re.sub(f"{quote}[^{quote}]*{quote}", "", line)
+    counts = {sign: unquoted.count(sign) for sign in _SIGNS}
     most = max(counts.values())
     best = [sign for sign, count in counts.items() if count == most]
     if most and len(best) > 1:
@@ -223,7 +223,7 @@ def _check_names(names: list[str], path: Path) -> None:
     elif all(map(_NUMBER.fullmatch, names)) or any(map(_DECIMAL.fullmatch, names)):
         trouble = "its first line holds numbers. Add a first line that names the columns"
     elif twice:
-        named = f"{twice[0]!r}" if twice[0].strip() else "a column without a name"
-        trouble = f"its first line has {named} more than once. Rename all but one of them"
+        repeated = f"{twice[0]!r}" if twice[0].strip() else "a column without a name"
+        trouble = f"its first line has {repeated} more than once. Rename all but one of them"
     if trouble is not None:
         raise TableError(f"{path} is not a readable table: {trouble}.")

@@ -70,13 +70,13 @@ class ParquetPart:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, in batches of one size until the last."""
-        with _readable(Path(self.path), "parquet"):
+        with _translate_errors(Path(self.path), "parquet"):
             fragment = ds.ParquetFileFormat().make_fragment(
                 self.path, self.filesystem, row_groups=self.groups
             )
-            read = _scanned(fragment, list(columns), schema=self.schema, options=_PARQUET)
-            plain = (plain_batch(batch, self.texts) for batch in read)
-            yield from read_ahead(equal_batches(plain, batching.BATCH_ROWS))
+            scanned = _scan(fragment, list(columns), schema=self.schema, options=_PARQUET)
+            converted = (plain_batch(batch, self.texts) for batch in scanned)
+            yield from read_ahead(equal_batches(converted, batching.BATCH_ROWS))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class TableFile:
         if self.format == "sheet":
             return sheet_names(_on_disk(self.place))
         if self.format == "csv":
-            with _readable(self.place, "csv"):
+            with _translate_errors(self.place, "csv"):
                 return header_of(_on_disk(self.place), self.dialect)
         return list(self.opened({}).schema.names)
 
@@ -155,7 +155,7 @@ class Files:
         self.path, self.format = stored.place, stored.format
         self._texts = frozenset(n for n, kind in declared.items() if pa.types.is_string(kind))
         self._refused: Mapping[str, str] = {}
-        with _readable(self.path, self.format):
+        with _translate_errors(self.path, self.format):
             if self.format == "csv":
                 self._csv = CsvFiles(_on_disk(self.path), declared, stored.dialect)
                 self.schema, self._refused = self._csv.schema, self._csv.refused
@@ -167,7 +167,7 @@ class Files:
                         f" codes do: {some}."
                     )
             else:
-                self._dataset = _opened(self.path, self.format)
+                self._dataset = _open_dataset(self.path, self.format)
                 self.schema = plain_schema(self._dataset.schema, self._texts)
 
     def opened(self, declared: Mapping[str, pa.DataType]) -> "Files":
@@ -196,22 +196,22 @@ class Files:
             if name in self._refused:
                 raise TableError(f"{self.path}: column {name!r} {self._refused[name]}.")
         if self.format == "parquet":
-            read = (batch for part in self._row_groups for batch in part.batches(columns))
-            yield from equal_batches(read, batching.BATCH_ROWS)
+            part_batches = (batch for part in self._row_groups for batch in part.batches(columns))
+            yield from equal_batches(part_batches, batching.BATCH_ROWS)
             return
         reader = self._csv_batches if self.format == "csv" else self._feather_batches
-        plain = (plain_batch(batch, self._texts) for batch in reader(list(columns)))
-        with _readable(self.path, self.format):
-            yield from read_ahead(equal_batches(plain, batching.BATCH_ROWS))
+        converted = (plain_batch(batch, self._texts) for batch in reader(list(columns)))
+        with _translate_errors(self.path, self.format):
+            yield from read_ahead(equal_batches(converted, batching.BATCH_ROWS))
 
     @cached_property
     def _row_groups(self) -> list[ParquetPart]:
         """The parts of a Parquet table: neighbouring row groups of a file, joined where small."""
         parts: list[ParquetPart] = []
-        with _readable(self.path, self.format):
+        with _translate_errors(self.path, self.format):
             for fragment in self._dataset.get_fragments():
                 sizes = [group.num_rows for group in fragment.row_groups]
-                for groups in _joined(sizes):
+                for groups in _join_row_groups(sizes):
                     rows = sum(sizes[k] for k in groups)
                     where = (fragment.path, fragment.filesystem, groups, rows)
                     parts.append(ParquetPart(*where, self._dataset.schema, self._texts))
@@ -223,14 +223,16 @@ class Files:
         # Each is read by a thread of its own: on demand, one would wait for the other.
         parts = [read_ahead(equal_batches(r, batching.BATCH_ROWS)) for r in readers]
         for side_by_side in zip(*parts, strict=True):
-            found = {n: part.column(n) for part in side_by_side for n in part.schema.names}
-            yield pa.record_batch([found[name] for name in columns], names=columns)
+            columns_by_name = {
+                n: part.column(n) for part in side_by_side for n in part.schema.names
+            }
+            yield pa.record_batch([columns_by_name[name] for name in columns], names=columns)
 
     def _feather_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        return _scanned(self._dataset, columns)
+        return _scan(self._dataset, columns)
 
 
-def _opened(path: Path | Place, kind: str) -> ds.Dataset:
+def _open_dataset(path: Path | Place, kind: str) -> ds.Dataset:
     """Return the files of a place as Arrow reads them."""
     if isinstance(path, Path):
         return ds.dataset(path, format=kind, exclude_invalid_files=False)
@@ -247,7 +249,7 @@ def _on_disk(path: Path | Place) -> Path:
     )
 
 
-def _joined(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def _join_row_groups(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield neighbouring row groups, joined until they have enough rows together."""
     first, rows = 0, 0
     for k, size in enumerate(sizes):
@@ -257,7 +259,7 @@ def _joined(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
             first, rows = k + 1, 0
 
 
-def _scanned(
+def _scan(
     source: ds.Dataset | ds.Fragment, columns: list[str], *, options: Any = None, **more: Any
 ) -> Iterator[pa.RecordBatch]:
     return source.to_batches(
@@ -273,7 +275,7 @@ def _scanned(
 
 def format_of(place: Path | Place) -> str:
     """Return the format of a file, or of all files of a folder, by their names."""
-    with _readable(place, ""):
+    with _translate_errors(place, ""):
         names = names_at(place)
     if names is None:
         raise StorageError(f"{place} does not exist. Check the path.")
@@ -287,13 +289,13 @@ def format_of(place: Path | Place) -> str:
 
 
 def _format_of_name(name: str) -> str:
-    plain = without_packing(name)
-    kind = _FORMATS.get(PurePosixPath(plain).suffix, "")
-    return kind if kind == "csv" or plain == name.lower() else ""
+    unpacked = without_packing(name)
+    kind = _FORMATS.get(PurePosixPath(unpacked).suffix, "")
+    return kind if kind == "csv" or unpacked == name.lower() else ""
 
 
 @contextmanager
-def _readable(path: Path | Place, kind: str) -> Iterator[None]:
+def _translate_errors(path: Path | Place, kind: str) -> Iterator[None]:
     """Turn what Arrow raises into one line. Its own message may quote a cell: it is not passed."""
     try:
         yield

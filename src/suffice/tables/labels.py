@@ -82,8 +82,8 @@ def canonical_class(value: object) -> str:
     if isinstance(value, float | np.floating):
         return str(int(value)) if float(value).is_integer() else repr(float(value))
     spelled = str(value).strip().replace("\r\n", "\n")  # as lines end in every file that is read
-    whole = _WHOLE.fullmatch(spelled)
-    return str(int(whole[1])) if whole else _TRUTH.get(spelled.lower(), spelled)
+    integer = _WHOLE.fullmatch(spelled)
+    return str(int(integer[1])) if integer else _TRUTH.get(spelled.lower(), spelled)
 
 
 def label_codes(
@@ -108,8 +108,8 @@ class StrangeLabelsError(TableError):
     def __init__(self, strange: int, rows: int, classes: Classes, advice: str = "") -> None:
         super().__init__(
             f"{strange:,} of {rows:,} labels are missing or not in the class list"
-            f" ({_shown(classes)}). Correct these cells (upper and lower case count), or list all"
-            f" classes with --classes (Python: classes=...).{advice}"
+            f" ({_class_list(classes)}). Correct these cells (upper and lower case count), or list"
+            f" all classes with --classes (Python: classes=...).{advice}"
         )
         self.strange, self.rows, self.classes = strange, rows, classes
 
@@ -120,7 +120,7 @@ class StrangeLabelsError(TableError):
 def missing_labels(labels: Any) -> np.ndarray:
     """Say of each label whether there is none: a missing value, or nothing but blanks."""
     column = labels if isinstance(labels, pa.Array) else label_array(labels)
-    coded = column if pa.types.is_dictionary(column.type) else _encoded(column)
+    coded = column if pa.types.is_dictionary(column.type) else _encode(column)
     cells = _cells(coded.dictionary)
     gone = [cell is None or cell != cell or not str(cell).strip() for cell in cells]  # noqa: PLR0124
     picked = pc.fill_null(coded.indices.cast(pa.int64()), len(gone))
@@ -129,10 +129,10 @@ def missing_labels(labels: Any) -> np.ndarray:
 
 def label_texts(labels: Iterable[Any]) -> list[str | None]:
     """Return labels of any types side by side as canonical texts, None for what is no label."""
-    return [_text(label) for label in labels]
+    return [_label_text(label) for label in labels]
 
 
-def _text(label: object) -> str | None:
+def _label_text(label: object) -> str | None:
     if not isinstance(label, str | bool | int | float | np.generic) or label != label:  # noqa: PLR0124
         return None  # nor is what is no number
     spelled = canonical_class(label)
@@ -175,11 +175,11 @@ def texts_of(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return raw.cast(kind)
     except pa.ArrowInvalid:
         coded = raw.dictionary_encode()
-        texts = pa.array([_decoded(cell) for cell in coded.dictionary.to_pylist()], kind)
+        texts = pa.array([_decode(cell) for cell in coded.dictionary.to_pylist()], kind)
         return texts.take(coded.indices)
 
 
-def _decoded(cell: bytes) -> str:
+def _decode(cell: bytes) -> str:
     try:
         return cell.decode()
     except UnicodeDecodeError:
@@ -195,18 +195,18 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     spell: Callable[[object], str] = canonical_class
     if len(set(map(spell, values))) < len(values):  # such as the texts "1" and "1.0"
         spell = str
-    places = {spell(value): code for code, value in enumerate(values)}
-    whole = spell is canonical_class and all(_WHOLE.fullmatch(name) for name in places)
-    if _is_number(column.type) and whole and not column.null_count:
-        return _number_codes(column.to_numpy(), [int(name) for name in places])
-    coded = column if pa.types.is_dictionary(column.type) else _encoded(column)
+    code_of = {spell(value): code for code, value in enumerate(values)}
+    are_integers = spell is canonical_class and all(_WHOLE.fullmatch(name) for name in code_of)
+    if _is_number(column.type) and are_integers and not column.null_count:
+        return _number_codes(column.to_numpy(), [int(name) for name in code_of])
+    coded = column if pa.types.is_dictionary(column.type) else _encode(column)
     cells = _cells(coded.dictionary)
-    known = [-1 if cell is None else places.get(spell(cell), -2) for cell in cells]
-    picked = pc.fill_null(coded.indices.cast(pa.int64()), len(known))
-    return np.array([*known, -1], dtype=np.int64)[picked.to_numpy(zero_copy_only=False)]
+    cell_codes = [-1 if cell is None else code_of.get(spell(cell), -2) for cell in cells]
+    picked = pc.fill_null(coded.indices.cast(pa.int64()), len(cell_codes))
+    return np.array([*cell_codes, -1], dtype=np.int64)[picked.to_numpy(zero_copy_only=False)]
 
 
-def _encoded(column: pa.Array) -> pa.DictionaryArray:
+def _encode(column: pa.Array) -> pa.DictionaryArray:
     try:
         return pc.dictionary_encode(column)
     except pa.ArrowNotImplementedError:  # a matter of the type alone
@@ -231,7 +231,7 @@ def _cell(scalar: pa.Scalar) -> Any:
         return None
 
 
-def _shown(classes: Classes) -> str:
+def _class_list(classes: Classes) -> str:
     return ", ".join(map(str, classes))
 
 
@@ -260,14 +260,14 @@ def label_array(labels: Any) -> pa.Array:
     if isinstance(labels, pa.ChunkedArray):
         chunks = [plain_texts(chunk) for chunk in labels.chunks]
         return pa.chunked_array(chunks, plain_type(labels.type)).combine_chunks()
-    given = labels if isinstance(labels, list | tuple) else _one_dimensional(labels)
+    values = labels if isinstance(labels, list | tuple) else _one_dimensional(labels)
     try:
-        column = pa.array(given)
+        column = pa.array(values)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
         column = pa.nulls(0)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (_is_number(kind) or pa.types.is_boolean(kind) or _is_text(kind)):
-        return pa.array(label_texts(given), pa.string())
+        return pa.array(label_texts(values), pa.string())
     return column
 
 

@@ -214,11 +214,11 @@ def _fit_components(
     shares = weights / weights.sum()
     values, vectors = np.linalg.eigh((columns * shares) @ columns.T)
     order = np.argsort(values)[::-1][:size]
-    kept = vectors[:, order].T
-    signs = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])
-    kept = kept * signs[:, None]  # an eigenvector has no sign of its own
+    components = vectors[:, order].T
+    signs = np.sign(components[np.arange(len(components)), np.abs(components).argmax(axis=1)])
+    components = components * signs[:, None]  # an eigenvector has no sign of its own
     lengths = np.sqrt(np.maximum(values[order], 1e-12)) if whiten else np.ones(len(order))
-    return {"components": np.ascontiguousarray(kept / lengths[:, None])}
+    return {"components": np.ascontiguousarray(components / lengths[:, None])}
 
 
 def _components(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
@@ -236,16 +236,16 @@ def _polynomial(_: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
 
 def _product_plan(width: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return, for each of ``count`` products, the shorter one that it extends, and by what."""
-    places: dict[tuple[int, ...], int] = {(): -1}
+    positions: dict[tuple[int, ...], int] = {(): -1}
     factors = np.empty(count, dtype=np.int64)
     parents = np.empty(count, dtype=np.int64)
     degree = 0
-    while len(places) <= count:
+    while len(positions) <= count:
         degree += 1
         for chosen in combinations_with_replacement(range(width), degree):
-            place = len(places) - 1
-            parents[place], factors[place] = places[chosen[:-1]], chosen[-1]
-            places[chosen] = place
+            position = len(positions) - 1
+            parents[position], factors[position] = positions[chosen[:-1]], chosen[-1]
+            positions[chosen] = position
     return parents, factors
 
 
@@ -300,7 +300,7 @@ MAPS: Mapping[str, _Kind] = {
 }
 
 
-def _parsed(spec: str) -> tuple[str, int]:
+def _parse_map(spec: str) -> tuple[str, int]:
     """Return kind and size of a map written as "rff:512" or "polynomial:2"."""
     kind, _, size = spec.partition(":")
     if kind not in MAPS or not (size.isascii() and size.isdecimal()):
@@ -316,7 +316,7 @@ def most_outputs(spec: str, width: int) -> int:
 
     Of a polynomial beyond every degree that is fitted, one more than any map may have.
     """
-    kind, size = _parsed(spec)
+    kind, size = _parse_map(spec)
     if kind != "polynomial":
         return size
     return _products(width, size) if size <= MOST_DEGREE else MOST_OUTPUTS + 1
@@ -327,7 +327,7 @@ def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
 
     ``weights`` say how often each of the rows, which differ, occurs.
     """
-    kind, size = _parsed(spec)
+    kind, size = _parse_map(spec)
     _check_size(kind, size)
     if most_outputs(spec, len(columns)) > MOST_OUTPUTS:
         raise ParameterError(

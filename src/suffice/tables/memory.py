@@ -33,7 +33,7 @@ def table_in_memory(data: Any, texts: Sequence[str]) -> Table:
         return data.with_texts(texts)
     if hasattr(data, "batches") and hasattr(data, "schema"):
         return data if hasattr(data, "parts") else _OneStream(data)
-    return _converted(data, texts)
+    return _convert(data, texts)
 
 
 def names_in_memory(data: Any) -> list[str]:
@@ -47,7 +47,7 @@ def names_in_memory(data: Any) -> list[str]:
     return list(table_in_memory(data, ()).schema.names)
 
 
-def _converted(data: Any, texts: Sequence[str]) -> Table:
+def _convert(data: Any, texts: Sequence[str]) -> Table:
     """Return a table over a frame of another library, or over what numpy makes a matrix of."""
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
         data = _with_named_columns(data)
@@ -85,7 +85,7 @@ class MemoryTable:
 
     def parts(self) -> Sequence[Part]:
         """Return the parts of the table in order."""
-        return [MemoryTable(self._table.slice(*place)) for place in _places(self.rows)]
+        return [MemoryTable(self._table.slice(*row_range)) for row_range in _row_ranges(self.rows)]
 
 
 class _ArrayTable:
@@ -119,11 +119,11 @@ class _ArrayTable:
         return len(self._rows)
 
     def parts(self) -> Sequence[Part]:
-        places = _places(self.rows)
-        return [_ArrayTable(self._rows[first : first + rows]) for first, rows in places]
+        row_ranges = _row_ranges(self.rows)
+        return [_ArrayTable(self._rows[first : first + rows]) for first, rows in row_ranges]
 
 
-def _places(rows: int) -> list[tuple[int, int]]:
+def _row_ranges(rows: int) -> list[tuple[int, int]]:
     """Return first row and number of rows of each part of a table in memory; at least one."""
     starts = range(0, max(rows, 1), _PART_ROWS)
     return [(first, min(_PART_ROWS, rows - first)) for first in starts]
@@ -148,9 +148,9 @@ class _ScannedDataset:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for name in columns:
             position_of(self.schema, name)
-        read = self._dataset.to_batches(columns=list(columns), batch_size=batching.BATCH_ROWS)
-        plain = (plain_batch(batch, self._texts) for batch in read)
-        return equal_batches(plain, batching.BATCH_ROWS)
+        scanned = self._dataset.to_batches(columns=list(columns), batch_size=batching.BATCH_ROWS)
+        converted = (plain_batch(batch, self._texts) for batch in scanned)
+        return equal_batches(converted, batching.BATCH_ROWS)
 
     def parts(self) -> Sequence[Part]:
         return [self]
@@ -191,8 +191,8 @@ def _with_texts(data: Any, names: Sequence[str]) -> Any:
     """Return a pandas table whose columns ``names``, if they hold objects, are labels as texts."""
     if not hasattr(data, "assign") or not hasattr(data, "dtypes"):
         return data
-    given = [name for name in names if name in data.columns]
-    mixed = [name for name in given if _holds_objects(data[name])]
+    present = [name for name in names if name in data.columns]
+    mixed = [name for name in present if _holds_objects(data[name])]
     return data.assign(**{name: label_texts(data[name]) for name in mixed}) if mixed else data
 
 

@@ -79,13 +79,13 @@ def pieces_parts(
     sizes = sizes_of(parts)
     low = ends[wanted.start - 1] if wanted.start else 0
     high = ends[wanted.stop - 1] if wanted.stop <= len(ends) else None
-    found, first = [], 0
+    selected, first = [], 0
     for k, part in enumerate(parts):
         stop = None if sizes is None else first + sizes[k]
         if (stop is None or stop > low) and (high is None or first < high):
             valued = max(first, low)
             own = None if values is None else values[valued - low : stop and stop - low]
             cut = PiecesPart(part, tuple(columns), first, tuple(ends), wanted, own, valued)
-            found.append(cut)
+            selected.append(cut)
         first = stop or first
-    return found
+    return selected

@@ -301,8 +301,8 @@ class Pipeline:
         An unknown origin is left out, so that a file written before origins were recorded keeps
         its bytes, and its signature, when it is written again.
         """
-        known = {} if self.origin == UNKNOWN else {"origin": self.origin.to_json()}
-        return {**self._function(), **known}
+        origin = {} if self.origin == UNKNOWN else {"origin": self.origin.to_json()}
+        return {**self._function(), **origin}
 
     def _function(self) -> dict[str, Any]:
         """Return what the pipeline does, but for the vectors."""

@@ -68,19 +68,19 @@ def names_at(place: Path | Place) -> list[PurePosixPath] | None:
         if not place.is_dir():
             return [PurePosixPath(place.name)] if place.exists() else None
         files = (file for file in place.rglob("*") if file.is_file())
-        return _read_ones(file.relative_to(place).as_posix() for file in files)
+        return _visible_files(file.relative_to(place).as_posix() for file in files)
     kind = place.filesystem.get_file_info(place.path).type
     if kind != pa.fs.FileType.Directory:
         missing = kind == pa.fs.FileType.NotFound
         return None if missing else [PurePosixPath(PurePosixPath(place.path).name)]
     inside = place.filesystem.get_file_info(pa.fs.FileSelector(place.path, recursive=True))
     paths = (info.path for info in inside if info.type == pa.fs.FileType.File)
-    return _read_ones(path.removeprefix(place.path).lstrip("/") for path in paths)
+    return _visible_files(path.removeprefix(place.path).lstrip("/") for path in paths)
 
 
-def _read_ones(paths: Iterable[str]) -> list[PurePosixPath]:
-    ours = (PurePosixPath(path) for path in paths)
-    return [path for path in ours if not any(part[0] in "._" for part in path.parts)]
+def _visible_files(paths: Iterable[str]) -> list[PurePosixPath]:
+    paths_below = (PurePosixPath(path) for path in paths)
+    return [path for path in paths_below if not any(part[0] in "._" for part in path.parts)]
 
 
 def shown_address(address: str) -> str:

@@ -37,8 +37,8 @@ class Provenance:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", Origin(self.source))
-        named = all(map(is_digest, self.rows))
-        if not named or self.rows != tuple(sorted(set(self.rows))):
+        are_digests = all(map(is_digest, self.rows))
+        if not are_digests or self.rows != tuple(sorted(set(self.rows))):
             raise ParameterError("Hashes of public rows must be sorted, and all different.")
         if bool(self.rows) != (self.source is Origin.PUBLIC_ROWS):
             raise ParameterError("An origin must name rows if they are public, and only then.")

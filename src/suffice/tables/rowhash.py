@@ -58,18 +58,18 @@ class OrderedHash:
 
     def __init__(self, prefix: bytes = b"") -> None:
         self._prefix = prefix
-        self._held: list[bytes] = []
+        self._waiting: list[bytes] = []
         self._digest: Any = None  # of the first part alone: a state of SHA-256 cannot be appended
 
     def lead(self) -> None:
         """Say that no bytes come before these: from now on none is held."""
-        self._digest = self._hashed()
-        self._held = []
+        self._digest = self._hash_state()
+        self._waiting = []
 
     def update(self, data: bytes) -> None:
         """Take in the next bytes."""
         if self._digest is None:
-            self._held.append(data)
+            self._waiting.append(data)
         else:
             self._digest.update(data)
 
@@ -80,21 +80,21 @@ class OrderedHash:
                 "These rows come first and cannot follow others. Merge parts in the order of the"
                 " table."
             )
-        for data in other._held:
+        for data in other._waiting:
             self.update(data)
 
-    def _hashed(self) -> Any:
+    def _hash_state(self) -> Any:
         """Return the state of SHA-256 after all bytes so far."""
         if self._digest is not None:
             return self._digest.copy()
         state = hashlib.sha256(self._prefix)
-        for data in self._held:
+        for data in self._waiting:
             state.update(data)
         return state
 
     def digest(self) -> bytes:
         """Return the hash of all bytes so far."""
-        result: bytes = self._hashed().digest()
+        result: bytes = self._hash_state().digest()
         return result
 
 
@@ -131,13 +131,17 @@ class RowDigest:
 
     def result(self) -> str:
         """Return ``sha256:...`` over the sorted column names, the row count and the rows."""
-        return self.unordered() if self._sequence is None else self._named(self._sequence.digest())
+        return (
+            self.unordered()
+            if self._sequence is None
+            else self._hash_with_names(self._sequence.digest())
+        )
 
     def unordered(self) -> str:
         """Return the hash that the same rows have in any order."""
-        return self._named(self._sums.tobytes())
+        return self._hash_with_names(self._sums.tobytes())
 
-    def _named(self, body: bytes) -> str:
+    def _hash_with_names(self, body: bytes) -> str:
         head = json.dumps([self._names, self.count], ensure_ascii=True).encode()
         return "sha256:" + hashlib.sha256(head + b"\0" + body).hexdigest()
 

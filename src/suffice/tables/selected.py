@@ -30,9 +30,9 @@ class _SelectedPart:
         return self.part.stays
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return equal_batches(self._picked(columns), batching.BATCH_ROWS)
+        return equal_batches(self._filter(columns), batching.BATCH_ROWS)
 
-    def _picked(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _filter(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         start = 0
         for batch in self.part.batches(columns):
             mask = self.mask[start : start + batch.num_rows]
@@ -53,8 +53,8 @@ class SelectedRows:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, in batches of one size until the last."""
-        read = (batch for part in self.parts() for batch in part.batches(columns))
-        return equal_batches(read, batching.BATCH_ROWS)
+        part_batches = (batch for part in self.parts() for batch in part.batches(columns))
+        return equal_batches(part_batches, batching.BATCH_ROWS)
 
     def parts(self) -> Sequence[Part]:
         """Return the parts of the table in order, without the other rows."""

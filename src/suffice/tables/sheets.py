@@ -68,11 +68,11 @@ def _read_excel(path: Path, texts: Collection[str], numbers: Collection[str]) ->
     cells = excel_columns(path)
     public = [column for name, column in cells.items() if name not in {*texts, *numbers}]
     rows = max((_length(column) for column in public), default=None)
-    found = {}
+    columns = {}
     for name, column in cells.items():
         make = text_column if name in texts else number_column if name in numbers else public_column
-        found[name] = make(column[:rows])
-    return pa.table(found)
+        columns[name] = make(column[:rows])
+    return pa.table(columns)
 
 
 def _length(column: list[object]) -> int:
@@ -81,10 +81,10 @@ def _length(column: list[object]) -> int:
 
 
 def _read_spss(path: Path, texts: Collection[str], numbers: Collection[str]) -> pa.Table:
-    found = {}
+    columns = {}
     for name, column in spss_columns(path).items():
         if name in texts:
-            found[name] = column.texts()
+            columns[name] = column.texts()
         else:
-            found[name] = number_column(column.cells) if name in numbers else column.public()
-    return pa.table(found)
+            columns[name] = number_column(column.cells) if name in numbers else column.public()
+    return pa.table(columns)

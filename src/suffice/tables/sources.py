@@ -73,17 +73,17 @@ class Picked(_PartOfTable):
 
 
 class _WithoutColumns:
-    def __init__(self, table: Table, given: Without) -> None:
-        for name in given.dropped:
+    def __init__(self, table: Table, request: Without) -> None:
+        for name in request.dropped:
             if name not in table.schema.names:
                 raise TableError(
                     f"The table has no column {name!r} to leave out. Check the name in --drop"
                     " (Python: drop=...)."
                 )
-        self.given, self._table = given, table
-        self.schema = pa.schema([f for f in table.schema if f.name not in given.dropped])
+        self.request, self._table = request, table
+        self.schema = pa.schema([f for f in table.schema if f.name not in request.dropped])
         self.batches, self.parts = table.batches, table.parts
-        self.ordered, self.order_by = given.ordered, given.order_by
+        self.ordered, self.order_by = request.ordered, request.order_by
 
 
 class _Concatenated:
@@ -137,8 +137,8 @@ def column_names(data: Any) -> list[str]:
     if isinstance(data, Picked):
         return column_names(data.data)
     stored = TableFile(data) if isinstance(data, str | Path) else data
-    named = isinstance(stored, TableFile | Query | QueryTable)
-    names = stored.names() if named else names_in_memory(data)
+    has_names = isinstance(stored, TableFile | Query | QueryTable)
+    names = stored.names() if has_names else names_in_memory(data)
     return feature_names(pa.schema([(name, pa.string()) for name in names]))
 
 
@@ -151,9 +151,9 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
     """
     texts, figures = [name for name in text if name is not None], list(numbers)
     if isinstance(data, Without | _WithoutColumns):
-        given = data if isinstance(data, Without) else data.given
-        unseen = [*texts, *given.dropped]  # what is left out is not looked at either
-        return _WithoutColumns(open_table(given.data, text=unseen, numbers=figures), given)
+        request = data if isinstance(data, Without) else data.request
+        unseen = [*texts, *request.dropped]  # what is left out is not looked at either
+        return _WithoutColumns(open_table(request.data, text=unseen, numbers=figures), request)
     if isinstance(data, Picked):
         return SelectedRows(open_table(data.data, text=texts, numbers=figures), data.mask)
     if isinstance(data, str | Path):
@@ -178,6 +178,6 @@ def open_declared(
 
 def open_columns(data: Any, public: Iterable[str], *, label: str | None) -> Table:
     """Return a table of which some columns are public, and others are not looked at."""
-    shown = set(public)
-    texts = [name for name in column_names(data) if name not in shown]
+    public_names = set(public)
+    texts = [name for name in column_names(data) if name not in public_names]
     return open_table(data, text=[label, *texts])

@@ -48,13 +48,13 @@ class SpssColumn:
 
 def spss_names(path: Path) -> list[str]:
     """Return the names of the columns; no row is read."""
-    return list(_read(path, metadataonly=True)[1].column_names)
+    return list(_read_file(path, metadataonly=True)[1].column_names)
 
 
 def spss_columns(path: Path) -> dict[str, SpssColumn]:
     """Return every column by its name; values that are declared as missing are missing."""
-    _, about = _read(path, metadataonly=True)
-    cells, _ = _read(path, encoding=_BYTES, disable_datetime_conversion=True)
+    _, about = _read_file(path, metadataonly=True)
+    cells, _ = _read_file(path, encoding=_BYTES, disable_datetime_conversion=True)
     try:
         encoding = codecs.lookup(about.file_encoding or "UTF-8").name
     except LookupError:
@@ -66,7 +66,7 @@ def spss_columns(path: Path) -> dict[str, SpssColumn]:
         kind = _kind(about.original_variable_types[name] or "", about.readstat_variable_types[name])
         columns[name] = SpssColumn(
             [_cell(cell, kind, encoding) for cell in column],
-            {_stripped(code): word for code, word in _words(about, name).items()},
+            {_strip_blanks(code): word for code, word in _words(about, name).items()},
             about.variable_measure.get(name) in {"nominal", "unknown", None},
             kind,
         )
@@ -91,7 +91,7 @@ def _cell(cell: Any, kind: pa.DataType, encoding: str) -> Any:
     """Return a cell as what its column holds, None if it cannot be that."""
     if isinstance(cell, str):
         try:
-            return _stripped(cell.encode(_BYTES).decode(encoding)) or None
+            return _strip_blanks(cell.encode(_BYTES).decode(encoding)) or None
         except UnicodeError:
             return None
     if cell is None or pa.types.is_float64(kind):
@@ -107,12 +107,12 @@ def _moment(seconds: float, *, day: bool) -> date | None:
     return moment.date() if day else moment
 
 
-def _stripped(code: Any) -> Any:
+def _strip_blanks(code: Any) -> Any:
     """Return a text without the blanks that SPSS fills it up with."""
     return code.rstrip() if isinstance(code, str) else code
 
 
-def _read(path: Path, **how: Any) -> tuple[dict[str, list[Any]], Any]:
+def _read_file(path: Path, **how: Any) -> tuple[dict[str, list[Any]], Any]:
     try:
         import pyreadstat
     except ImportError:

@@ -77,9 +77,9 @@ def test_the_release_states_what_both_were_charged(tmp_path):
     assert entry.charges == ((Unit.PARTY, per_party.event),)
     assert entry.also == {"rows": ((Unit.RECORD, per_record.event),)}
     assert "Protects each record of the auxiliary rows" in str(per_record)
-    plain = Guarantee(unit=Unit.RECORD, event=per_record.event, delta=1e-5)
+    charged = Guarantee(unit=Unit.RECORD, event=per_record.event, delta=1e-5)
     with pytest.raises(UnitError, match="tables"):
-        compose([per_record, plain], delta=1e-5)
+        compose([per_record, charged], delta=1e-5)
 
 
 def test_no_name_of_protected_rows_is_written_down_or_released(tmp_path):
@@ -87,9 +87,9 @@ def test_no_name_of_protected_rows_is_written_down_or_released(tmp_path):
     ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
     release = released(ledger)
     (entry,) = ledger.history()
-    shown = repr(entry.parameters) + repr(manifest_of(release))
+    published = repr(entry.parameters) + repr(manifest_of(release))
     for name in (SECRET.grid, *SECRET.hashes, SECRET.fingerprint().split()[-1]):
-        assert name.removeprefix("sha256:") not in shown
+        assert name.removeprefix("sha256:") not in published
 
 
 def test_the_same_request_gets_the_same_bytes_and_costs_both_once(tmp_path):

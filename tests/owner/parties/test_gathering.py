@@ -37,9 +37,9 @@ def test_the_sum_is_that_of_the_contributions_whatever_they_hold():
     votes = contributions(6, AUX, statistic="votes")
     expected = sum(p.array for p in operators)
     for sent in (operators, votes, operators[:3] + votes[3:], operators[::-1]):
-        found = gather(sent, 9)
-        assert np.array_equal(found.total, expected)
-        assert (found.accepted, found.absent) == (6, 3)
+        gathered = gather(sent, 9)
+        assert np.array_equal(gathered.total, expected)
+        assert (gathered.accepted, gathered.absent) == (6, 3)
     tally = VoteTally(AUX, THREE, Enrolled(9))
     codes = np.random.default_rng(6).integers(0, 3, (6, 30))
     tally.add([f"p{i}" for i in range(4)], codes[:4])
@@ -84,11 +84,11 @@ MALICE = {
 def test_a_malicious_contribution_is_rejected_by_name_and_counts_as_zero(how, tmp_path):
     good = contributions(3, AUX)
     bad = MALICE[how](part("bad", np.arange(30) % 3))
-    found = gather([*good[:2], bad, good[2]], 4)
-    assert np.array_equal(found.total, sum(p.array for p in good))
-    assert [r.party for r in found.rejected] == ["bad"]
-    assert found.accepted == 3
-    assert found.rejected[0].reason
+    gathered = gather([*good[:2], bad, good[2]], 4)
+    assert np.array_equal(gathered.total, sum(p.array for p in good))
+    assert [r.party for r in gathered.rejected] == ["bad"]
+    assert gathered.accepted == 3
+    assert gathered.rejected[0].reason
     if how.startswith("huge along"):  # no larger than others in the coordinates of the rows
         assert np.linalg.norm(bad.array.astype(float)) < VOTE * 30 * reach(AUX.codes, None)
     if isinstance(bad.array, np.ndarray) and bad.array.dtype.kind == "i":  # files hold no others
@@ -118,18 +118,18 @@ def test_votes_that_are_none_are_rejected(trouble):
 def test_operators_do_not_depend_on_the_order_of_rows():
     votes = np.arange(30) % 3
     reordered = AuxiliaryRows.read(ROWS[::-1].copy(), pipeline=AUX.pipeline)
-    one, two = part("a", votes), part("b", votes[::-1], 3, reordered)
-    assert np.array_equal(one.array, two.array)
-    assert one.rows == two.rows
+    first, second = part("a", votes), part("b", votes[::-1], 3, reordered)
+    assert np.array_equal(first.array, second.array)
+    assert first.rows == second.rows
 
 
 def test_unreadable_files_are_reported_by_their_name(tmp_path):
     (tmp_path / "junk.part").write_bytes(b"junk")
     missing = tmp_path / "never came.part"
-    found = gather([*contributions(2, AUX), tmp_path / "junk.part", str(missing)], 4)
-    assert found.accepted == 2
-    assert [r.source for r in found.rejected] == [str(tmp_path / "junk.part"), str(missing)]
-    assert {r.party for r in found.rejected} == {"unknown party"}
+    gathered = gather([*contributions(2, AUX), tmp_path / "junk.part", str(missing)], 4)
+    assert gathered.accepted == 2
+    assert [r.source for r in gathered.rejected] == [str(tmp_path / "junk.part"), str(missing)]
+    assert {r.party for r in gathered.rejected} == {"unknown party"}
 
 
 def test_one_party_contributes_once():
@@ -149,10 +149,10 @@ def test_one_party_contributes_once():
 
 
 def test_enrolled_names_say_who_is_missing_and_who_is_a_stranger():
-    found = gather(contributions(4, AUX), ["p0", "p1", "p2", "late", "later"])
-    assert found.missing == ("late", "later")
-    assert (found.accepted, found.absent) == (3, 2)
-    (stranger,) = found.rejected
+    gathered = gather(contributions(4, AUX), ["p0", "p1", "p2", "late", "later"])
+    assert gathered.missing == ("late", "later")
+    assert (gathered.accepted, gathered.absent) == (3, 2)
+    (stranger,) = gathered.rejected
     assert stranger.party == "p3"
     assert "not enrolled" in stranger.reason
     for wrong in (0, -1, True, "p0", [], ["a", "a"], [1], None, ["a\x1b[2J"], [""]):
@@ -163,9 +163,9 @@ def test_enrolled_names_say_who_is_missing_and_who_is_a_stranger():
 def test_a_missing_party_counts_as_zero():
     parts = contributions(3, AUX)
     ensemble = PrivateEnsemble(1e6, 1e-5, classes=THREE)
-    found = [ensemble.aggregate(parts, AUX, enrolled=m, ledger=None).release for m in (3, 300)]
-    few, many = (release.arrays["mean_operator"] for release in found)
-    spread = np.sqrt(found[0].noise.dense(4).diagonal())[:, None] * math.sqrt(2)
+    releases = [ensemble.aggregate(parts, AUX, enrolled=m, ledger=None).release for m in (3, 300)]
+    few, many = (release.arrays["mean_operator"] for release in releases)
+    spread = np.sqrt(releases[0].noise.dense(4).diagonal())[:, None] * math.sqrt(2)
     assert (np.abs(few - 100 * many) < 7 * spread).all()  # twelve of them: once in 3e10 runs
     assert (np.abs(few - many) > 7 * spread).any()
 
@@ -188,16 +188,16 @@ def test_honest_contributions_are_never_rejected():
 def test_a_tally_counts_enrolled_parties_only():
     """A stranger counts as zero and is named; nothing is refused because of it."""
     enrolled = Enrolled.of(["ann", "bob"])
-    tally, alone = VoteTally(AUX, THREE, enrolled), VoteTally(AUX, THREE, enrolled)
+    tally, enrolled_tally = VoteTally(AUX, THREE, enrolled), VoteTally(AUX, THREE, enrolled)
     votes = np.random.default_rng(0).integers(0, 3, (2, AUX.count))
     tally.add(["mallory", "ann"], votes)
     tally.add(["eve"], votes[:1])
-    alone.add(["ann"], votes[1:])
-    found, expected = tally.gathered("votes"), alone.gathered("votes")
-    assert np.array_equal(found.total, expected.total)
-    assert found.content == expected.content
-    assert (found.accepted, found.absent, found.missing) == (1, 1, ("bob",))
-    assert [r.party for r in found.rejected] == ["mallory", "eve"]
+    enrolled_tally.add(["ann"], votes[1:])
+    gathered, expected = tally.gathered("votes"), enrolled_tally.gathered("votes")
+    assert np.array_equal(gathered.total, expected.total)
+    assert gathered.content == expected.content
+    assert (gathered.accepted, gathered.absent, gathered.missing) == (1, 1, ("bob",))
+    assert [r.party for r in gathered.rejected] == ["mallory", "eve"]
     ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=THREE)
     with pytest.raises(ParameterError, match="other enrolled parties"):
         ensemble.aggregate(tally, AUX, enrolled=2, ledger=None)

@@ -69,11 +69,13 @@ class AuxiliaryRows:
         rows are clipped at the .95 quantile of their norms unless ``clip`` says otherwise. With a
         ``pipeline`` no type is read off a cell of a CSV file: the rows may be protected.
         """
-        mapped = Preprocessing(**settings)
-        if mapped.clip is None and mapped.pipeline is None:
-            mapped = replace(mapped, clip=_CLIP)
-        table, named = _typed(data, mapped.pipeline, features), features is not None
-        public = mapped.read_public(table, None, features, Computing(), named=named)
+        preprocessing = Preprocessing(**settings)
+        if preprocessing.clip is None and preprocessing.pipeline is None:
+            preprocessing = replace(preprocessing, clip=_CLIP)
+        table = _open_typed(data, preprocessing.pipeline, features)
+        public = preprocessing.read_public(
+            table, None, features, Computing(), features_listed=features is not None
+        )
         names = public.roles.features
         blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
         digest = hash_rows(public.table, names, ordered=True)
@@ -84,7 +86,7 @@ class AuxiliaryRows:
         rows = np.ascontiguousarray(np.vstack(blocks))
         hashes = (digest.unordered(), digest.result())
         return cls(
-            public.pipeline, rows, public.table, data, hashes, fitted=mapped.pipeline is None
+            public.pipeline, rows, public.table, data, hashes, fitted=preprocessing.pipeline is None
         )
 
     @property
@@ -138,7 +140,7 @@ class AuxiliaryRows:
 
     def transform(self, data: Any) -> np.ndarray:
         """Return other rows in the same coordinates, to train local classifiers on."""
-        table = _typed(data, self.pipeline, None)
+        table = _open_typed(data, self.pipeline, None)
         names = tuple(column.name for column in self.pipeline.columns)
         resolve_roles(table.schema, features=names)
         blocks = [self.pipeline.transform(b, unknown=Counter()) for b in table.batches(names)]
@@ -146,26 +148,26 @@ class AuxiliaryRows:
             raise TableError("The table has no rows. Use a table with at least one row.")
         return np.ascontiguousarray(np.vstack(blocks))
 
-    def raw(self, named: Sequence[str] | None = None) -> Any:
+    def raw(self, column_names: Sequence[str] | None = None) -> Any:
         """Return the rows as a classifier of one's own expects them: as they were given.
 
         Of a file or an Arrow table it is the matrix of its feature columns, which must be numbers;
-        with ``named``, a pandas table of those columns in that order, whatever they hold.
+        with ``column_names``, a pandas table of those columns in that order, whatever they hold.
         """
         names = [column.name for column in self.pipeline.columns]
         if isinstance(self.given, np.ndarray):
             return self.given
-        if named is not None:
-            lacking = sorted(set(named) - set(names))
+        if column_names is not None:
+            lacking = sorted(set(column_names) - set(names))
             if lacking:
                 raise ParameterError(
                     "The classifier needs columns that the auxiliary rows do not have:"
                     f" {', '.join(lacking)}. Train it on the columns of the auxiliary rows."
                 )
-            names = list(named)
+            names = list(column_names)
         if hasattr(self.given, "iloc"):  # pandas
             return self.given[names]
-        if named is not None:
+        if column_names is not None:
             batches = list(self.table.batches(names))
             return pa.Table.from_batches(batches).to_pandas()
         if any(is_categorical(self.table.schema.field(name).type) for name in names):
@@ -182,7 +184,7 @@ class AuxiliaryRows:
         return np.column_stack(columns)
 
 
-def _typed(data: Any, pipeline: Pipeline | None, features: Sequence[str] | None) -> Table:
+def _open_typed(data: Any, pipeline: Pipeline | None, features: Sequence[str] | None) -> Table:
     """Return a table whose columns have the types that a pipeline declares; others are texts."""
     if pipeline is None and features is None:
         return open_table(data)

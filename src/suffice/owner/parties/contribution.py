@@ -279,8 +279,12 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
 
 def _array(payload: bytes, shape: Any, dtype: str) -> np.ndarray:
     sizes = shape if isinstance(shape, list) else []
-    whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes)
-    if not whole or len(sizes) != 2 or math.prod(sizes) * np.dtype(dtype).itemsize != len(payload):
+    are_sizes = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes)
+    if (
+        not are_sizes
+        or len(sizes) != 2
+        or math.prod(sizes) * np.dtype(dtype).itemsize != len(payload)
+    ):
         raise CorruptFileError(
             "The contribution is damaged: its array has the wrong shape. Ask the party to send it"
             " again."

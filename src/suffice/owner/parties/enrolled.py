@@ -64,12 +64,12 @@ class Enrolled:
         return cls(len(names), tuple(sorted(map(check_name, names))))
 
     @cached_property
-    def _known(self) -> frozenset[str] | None:
+    def _known_names(self) -> frozenset[str] | None:
         return None if self.names is None else frozenset(self.names)
 
     def admits(self, party: str) -> bool:
         """Say whether what ``party`` holds may count: it is enrolled, or only numbers are known."""
-        return self._known is None or party in self._known
+        return self._known_names is None or party in self._known_names
 
     def fingerprint(self) -> bytes:
         """Return what says whose budget it is: the parties, not what they sent."""

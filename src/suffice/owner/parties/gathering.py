@@ -81,7 +81,7 @@ class Gathering:
         self._pipeline = auxiliary.pipeline.digest()
         self._total = np.zeros(self._shapes[statistic], dtype=np.int64)
         self._lines: list[tuple[str, bytes]] = []
-        self._seen: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
         self._rejected: list[Rejection] = []
         self._fitting = 0  # contributions whose header is of this round, whatever their array
         self._limits: _Limits | None = None
@@ -106,10 +106,10 @@ class Gathering:
         except SufficeError as error:
             self._rejected.append(Rejection(UNKNOWN, source, str(error)))
             return
-        self._name(part.party, source)
-        reason = self._foreign(part)
+        self._register_party(part.party, source)
+        reason = self._reason_by_header(part)
         self._fitting += reason is None
-        reason = reason or self._misshapen(part) or self._limit.trouble(part)
+        reason = reason or self._reason_by_shape(part) or self._limit.trouble(part)
         if reason:
             self._rejected.append(Rejection(part.party, source, reason))
         else:
@@ -117,8 +117,8 @@ class Gathering:
 
     def merge(self, other: "Gathering") -> None:
         """Take in everything that ``other`` has seen."""
-        for party, source in other._seen.items():
-            self._name(party, source)
+        for party, source in other._sources.items():
+            self._register_party(party, source)
         self._total += other._total
         self._lines += other._lines
         self._rejected += other._rejected
@@ -150,22 +150,22 @@ class Gathering:
             f" parties that all agreed on. Reasons: {'; '.join(reasons)}."
         )
 
-    def _name(self, party: str, source: str) -> None:
+    def _register_party(self, party: str, source: str) -> None:
         """Note that a party sent something; refuse a second time."""
-        if party in self._seen:
-            both = " and ".join(s for s in (self._seen[party], source) if s)
+        if party in self._sources:
+            both = " and ".join(s for s in (self._sources[party], source) if s)
             raise ParameterError(
                 f"Party {party!r} contributed twice{f' ({both})' if both else ''}. Remove one of"
                 " the two contributions."
             )
-        self._seen[party] = source
-        if self._enrolled.names is None and len(self._seen) > self._enrolled.count:
+        self._sources[party] = source
+        if self._enrolled.names is None and len(self._sources) > self._enrolled.count:
             raise ParameterError(
                 f"More than the {self._enrolled.count} enrolled parties contributed. Correct the"
                 " number of enrolled parties, which is public."
             )
 
-    def _foreign(self, part: PartyContribution) -> str | None:
+    def _reason_by_header(self, part: PartyContribution) -> str | None:
         """Return why a contribution belongs elsewhere, by its header alone, or None."""
         auxiliary, ordered = self._auxiliary, part.statistic == "votes"
         reasons = (
@@ -190,7 +190,7 @@ class Gathering:
         )
         return next((reason for wrong, reason in reasons if wrong), None)
 
-    def _misshapen(self, part: PartyContribution) -> str | None:
+    def _reason_by_shape(self, part: PartyContribution) -> str | None:
         """Return what is wrong with the array's type or shape, or None."""
         array, shape = part.array, self._shapes[part.statistic]
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
@@ -222,7 +222,7 @@ class Gathering:
         for party, digest in sorted(self._lines):
             content.update(hashlib.sha256(party.encode()).digest() + digest)
         names = self._enrolled.names or ()
-        missing = tuple(name for name in names if name not in self._seen)
+        missing = tuple(name for name in names if name not in self._sources)
         return Gathered(
             statistic=self._statistic,
             total=self._total,
@@ -230,7 +230,7 @@ class Gathering:
             accepted=len(self._lines),
             rejected=tuple(self._rejected),
             missing=missing,
-            absent=len(missing) if names else self._enrolled.count - len(self._seen),
+            absent=len(missing) if names else self._enrolled.count - len(self._sources),
             content=content.digest(),
         )
 

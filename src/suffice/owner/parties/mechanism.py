@@ -178,9 +178,9 @@ class PrivateEnsemble(Mechanism[Round]):
 
     def check_payment(self, source: RoundSource, payment: Payment) -> None:
         """Raise unless protected auxiliary rows, and only those, have a data set that pays."""
-        named = source.auxiliary_dataset
+        auxiliary_dataset = source.auxiliary_dataset
         if not self.private_auxiliary:
-            if named is not None:
+            if auxiliary_dataset is not None:
                 raise ParameterError(
                     "--aux-dataset can be used only with --private-aux. Remove --aux-dataset"
                     " (Python: auxiliary_dataset), or protect the auxiliary rows (Python:"
@@ -196,13 +196,13 @@ class PrivateEnsemble(Mechanism[Round]):
                 "The auxiliary rows are protected, so the release must not say where they are."
                 " Remove --rows-url (Python: found_at)."
             )
-        if payment.ledger is not None and not named:
+        if payment.ledger is not None and not auxiliary_dataset:
             raise ParameterError(
                 "Protected auxiliary rows need a budget of their own, besides the parties' budget."
                 " Create one (suffice ledger init FILE --dataset NAME --epsilon ... --unit"
                 " record), then name it: --aux-dataset NAME (Python: auxiliary_dataset=...)."
             )
-        if payment.ledger is None and named is not None:
+        if payment.ledger is None and auxiliary_dataset is not None:
             raise ParameterError(
                 "Without a ledger no data set is charged. Remove --aux-dataset (Python:"
                 " auxiliary_dataset)."
@@ -237,11 +237,13 @@ class PrivateEnsemble(Mechanism[Round]):
         """Return how what parties sent is read, and how its sum begins."""
         rows, classes, parties = source.rows, self.declared_classes(), source.parties
         if isinstance(source, PartySource):
-            asked = (rows, source.label or "", classes, source.party, parties)
-            records = PartyRecords(*asked)
+            record_arguments = (rows, source.label or "", classes, source.party, parties)
+            records = PartyRecords(*record_arguments)
             return (
                 lambda: records.batches(source.data),
-                lambda statistic: TableSum(PartyRecords(*asked), rows, statistic, self.lam),
+                lambda statistic: TableSum(
+                    PartyRecords(*record_arguments), rows, statistic, self.lam
+                ),
             )
         if isinstance(source.data, VoteTally | ParameterTally):
             return tuple, lambda statistic: TallySum(source.data, rows, classes, parties, statistic)

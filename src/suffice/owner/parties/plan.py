@@ -195,7 +195,7 @@ def plan_parties(
     alternative, in which every party releases the labels of its own rows, which must be public,
     with privacy per label, and a learner merges them.
     """
-    asked = asked_epsilons(epsilon, around=False)
+    epsilons = asked_epsilons(epsilon, around=False)
     counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))
     if not all(isinstance(n, int) and n > 0 for n in counts):
         raise ParameterError(
@@ -209,16 +209,18 @@ def plan_parties(
         )
     situation = _Situation(_moments(auxiliary, rows, features, classes), parties, samples, lam)
     table: list[PartyForecast] = []
-    verdicts, needed, within = [], [], []
-    for e in asked:
+    verdicts, needed, in_reach = [], [], []
+    for e in epsilons:
         lines = situation.lines(e, delta)
         table += lines
         enough = situation.needed(e, delta)
         needed.append(enough)
-        within.append(situation.in_reach(lines[0]))
+        in_reach.append(situation.in_reach(lines[0]))
         verdicts.append(_verdict(situation, e, lines, enough))
     without = situation.without_noise
-    return PartyPlan(parties, tuple(table), without, tuple(needed), tuple(verdicts), tuple(within))
+    return PartyPlan(
+        parties, tuple(table), without, tuple(needed), tuple(verdicts), tuple(in_reach)
+    )
 
 
 def _moments(
@@ -261,9 +263,9 @@ class _Situation:
         return len(self.moments.values) * operator_columns(self.moments.classes)
 
     def _operator(self, epsilon: float, delta: float) -> PartyForecast:
-        found = self.utility(self.parties, epsilon, delta)
-        noise = math.sqrt(found.margin_noise)
-        return PartyForecast(epsilon, "operator", "party", noise, found.accuracy)
+        forecast = self.utility(self.parties, epsilon, delta)
+        noise = math.sqrt(forecast.margin_noise)
+        return PartyForecast(epsilon, "operator", "party", noise, forecast.accuracy)
 
     def _perturbed(self, method: str, epsilon: float, delta: float) -> PartyForecast:
         """Return noise and bound of the paper's methods, rows scaled to norm one."""
@@ -291,25 +293,25 @@ class _Situation:
         pooled = PublicMoments(
             moments.values, moments.vectors, self.samples * self.parties, moments.classes
         )
-        found = pooled.utility(np.full_like(moments.values, deviation**2))
-        noise = math.sqrt(found.margin_noise)
-        return PartyForecast(epsilon, "labels, merged", "label", noise, found.accuracy)
+        forecast = pooled.utility(np.full_like(moments.values, deviation**2))
+        noise = math.sqrt(forecast.margin_noise)
+        return PartyForecast(epsilon, "labels, merged", "label", noise, forecast.accuracy)
 
-    def kept(self, accuracy: Sequence[float]) -> float:
+    def remaining_gain(self, accuracy: Sequence[float]) -> float:
         """Return the share that noise leaves of what the usual problem gains over guessing."""
         exact = self.without_noise.accuracy[_USUAL] - 0.5
         return (accuracy[_USUAL] - 0.5) / max(exact, 1e-12)
 
     def in_reach(self, line: PartyForecast) -> bool:
         """Say whether enough is kept."""
-        return line.accuracy is not None and self.kept(line.accuracy) >= _ENOUGH
+        return line.accuracy is not None and self.remaining_gain(line.accuracy) >= _ENOUGH
 
     def needed(self, epsilon: float, delta: float) -> int:
         """Return the least number of parties with which enough is kept, to two digits."""
         low, high = 1.0, float(_MOST_PARTIES)
         while high / low > 1.01:
             middle = math.sqrt(low * high)
-            enough = self.kept(self.utility(middle, epsilon, delta).accuracy) >= _ENOUGH
+            enough = self.remaining_gain(self.utility(middle, epsilon, delta).accuracy) >= _ENOUGH
             low, high = (low, middle) if enough else (middle, high)
         digits = 10 ** max(0, math.floor(math.log10(high)) - 1)
         return math.ceil(high / digits) * digits
@@ -353,8 +355,13 @@ def _verdict(
     operator, labels = lines[0], lines[-1]
     assert operator.accuracy is not None  # noqa: S101  # for the type checker: both have one
     assert labels.accuracy is not None  # noqa: S101
-    usual, kept = operator.accuracy[_USUAL], max(0.0, situation.kept(operator.accuracy))
-    result = f"{kept:.0%} of the gain over guessing remains after noise (accuracy {usual:.2f})."
+    usual, remaining = (
+        operator.accuracy[_USUAL],
+        max(0.0, situation.remaining_gain(operator.accuracy)),
+    )
+    result = (
+        f"{remaining:.0%} of the gain over guessing remains after noise (accuracy {usual:.2f})."
+    )
     text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is"
     if situation.in_reach(operator):
         return f"{text} within reach. In the usual case {result}"

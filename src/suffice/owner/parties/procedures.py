@@ -323,13 +323,13 @@ def _party_guarantee(
     noise: Noise, delta: float, auxiliary: AuxiliaryRows, *, private: bool
 ) -> Guarantee:
     """Return what is promised about all data of one party; ``private``: rows are protected too."""
-    shown = f"the {auxiliary.count:,} auxiliary rows"
+    auxiliary_rows = f"the {auxiliary.count:,} auxiliary rows"
     return Guarantee(
         unit=Unit.PARTY,
         event=noise.event,
         delta=0.0 if noise.event.pure else delta,
         public=(
-            _how_many(auxiliary) if private else shown,
+            _how_many(auxiliary) if private else auxiliary_rows,
             "the number of enrolled parties",
             "that some contribution was made for this round",
             "the class list",

@@ -68,8 +68,8 @@ class PartyTable:
         if not self.names:
             per_class = () if len(self.classes) == 2 else (len(self.classes),)
             return np.zeros((0, self.rows.shape[1], *per_class))
-        found = local_classifiers(self.rows, self.codes, self.index, len(self.classes), lam)
-        return np.asarray(found)
+        models = local_classifiers(self.rows, self.codes, self.index, len(self.classes), lam)
+        return np.asarray(models)
 
     def tally(self, auxiliary: AuxiliaryRows, lam: float, enrolled: Enrolled) -> VoteTally:
         """Return the votes of the enrolled parties' classifiers on the auxiliary rows."""
@@ -97,9 +97,9 @@ class PartyTable:
 
     def present(self) -> np.ndarray:
         """Return which classes each party has, (parties, K)."""
-        found = np.zeros((len(self.names), len(self.classes)), dtype=bool)
-        found[self.index, self.codes] = True
-        return found
+        has_class = np.zeros((len(self.names), len(self.classes)), dtype=bool)
+        has_class[self.index, self.codes] = True
+        return has_class
 
     def contribution(
         self, name: str, auxiliary: AuxiliaryRows, statistic: str, lam: float
@@ -107,7 +107,7 @@ class PartyTable:
         """Return the contribution of the one party that all records belong to."""
         models = self.parameters(lam)
         if statistic == "parameters":
-            return self._averaged(name, models[0], auxiliary, lam)
+            return self._parameter_contribution(name, models[0], auxiliary, lam)
         votes = predicted(auxiliary.rows, models, self.present())[0]
         weights = from_codes(votes, len(self.classes))
         return PartyContribution.of_weights(name, weights, auxiliary, self.classes, statistic)
@@ -115,9 +115,9 @@ class PartyTable:
     def averaged(self, auxiliary: AuxiliaryRows, lam: float) -> Iterator[PartyContribution]:
         """Yield every party's parameters."""
         for name, model in zip(self.names, self.parameters(lam), strict=True):
-            yield self._averaged(name, model, auxiliary, lam)
+            yield self._parameter_contribution(name, model, auxiliary, lam)
 
-    def _averaged(
+    def _parameter_contribution(
         self, name: str, model: np.ndarray, auxiliary: AuxiliaryRows, lam: float
     ) -> PartyContribution:
         classes = self.classes
@@ -139,7 +139,7 @@ class PartyRecords:
         enrolled: Enrolled | None,
     ) -> None:
         self._auxiliary, self._label, self._classes = auxiliary, label, classes
-        self._party, self._given = party, enrolled
+        self._party, self._may_be_empty = party, enrolled is not None
         self._features = tuple(column.name for column in auxiliary.pipeline.columns)
         self.enrolled = enrolled or Enrolled(1)
         self._door = _Door(self.enrolled)
@@ -177,13 +177,13 @@ class PartyRecords:
 
     def table(self) -> PartyTable:
         """Return the records of every party, mapped by the public pipeline."""
-        if not self._batches and self._given is None:
+        if not self._batches and not self._may_be_empty:
             raise TableError("The table has no rows. Use a table with at least one row.")
         names, index = [""], np.zeros(sum(map(len, self._codes)), dtype=np.int64)
         if self._party is not None:
             owners, index = np.unique(self._door.owners, return_inverse=True)
             names = owners.tolist()
-        rows = _mapped(self._auxiliary.pipeline, self._batches, index)
+        rows = _map_records(self._auxiliary.pipeline, self._batches, index)
         labels = np.concatenate([np.zeros(0, dtype=np.int64), *self._codes])
         strangers = self._door.strangers()
         return PartyTable(rows, labels, index, tuple(names), self._classes, strangers)
@@ -243,10 +243,12 @@ class _Door:
                 " records."
             )
         owners = [None if value is None else str(value) for value in column.to_pylist()]
-        known = {name for name in set(owners) if name is not None and self._enrolled.admits(name)}
-        self._outside |= {name for name in owners if name is not None} - known
+        admitted_names = {
+            name for name in set(owners) if name is not None and self._enrolled.admits(name)
+        }
+        self._outside |= {name for name in owners if name is not None} - admitted_names
         self._nobody += column.null_count
-        own = np.array([name in known for name in owners], dtype=bool)
+        own = np.array([name in admitted_names for name in owners], dtype=bool)
         self._owners.append(np.array(owners, dtype=object)[own].astype(str))
         return batch if own.all() else batch.filter(pa.array(own))
 
@@ -263,10 +265,10 @@ class _Door:
 
     def strangers(self) -> tuple[Rejection, ...]:
         """Return who stayed out."""
-        found = [Rejection(name, "", STRANGER) for name in sorted(self._outside)]
+        rejections = [Rejection(name, "", STRANGER) for name in sorted(self._outside)]
         if self._nobody:
-            found.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
-        return tuple(found)
+            rejections.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
+        return tuple(rejections)
 
 
 def cast_votes(
@@ -298,12 +300,12 @@ def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.n
     one party votes does not depend on the others: a product of matrices rounds differently from
     place to place, so that scores which rounding could bring out of order are summed anew.
     """
-    alone = present.sum(axis=1) == 1
+    has_one_class = present.sum(axis=1) == 1
     slack = _slack(rows, models)
     if models.ndim == 2:
         scores = models @ rows.T
         votes = (scores > 0).astype(np.uint8)
-        party, row = np.nonzero((np.abs(scores) <= slack[:, None]) & ~alone[:, None])
+        party, row = np.nonzero((np.abs(scores) <= slack[:, None]) & ~has_one_class[:, None])
         votes[party, row] = _in_order(models, party, rows, row) > 0
     else:
         parties, width, classes = models.shape
@@ -312,10 +314,12 @@ def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.n
         scores[:, ~present] = -np.inf
         votes = np.ascontiguousarray(scores.argmax(axis=2).T)
         leading = scores >= scores.max(axis=2, keepdims=True) - 2 * slack[:, None]
-        row, party = np.nonzero((leading.sum(axis=2) > 1) & ~alone)
-        anew = [_in_order(models[:, :, k], party, rows, row) for k in range(classes)]
-        votes[party, row] = np.where(present[party], np.transpose(anew), -np.inf).argmax(axis=1)
-    votes[alone] = present[alone].argmax(axis=1)[:, None]
+        row, party = np.nonzero((leading.sum(axis=2) > 1) & ~has_one_class)
+        exact_scores = [_in_order(models[:, :, k], party, rows, row) for k in range(classes)]
+        votes[party, row] = np.where(present[party], np.transpose(exact_scores), -np.inf).argmax(
+            axis=1
+        )
+    votes[has_one_class] = present[has_one_class].argmax(axis=1)[:, None]
     return votes
 
 
@@ -336,7 +340,9 @@ def _in_order(
     return total
 
 
-def _mapped(pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray) -> np.ndarray:
+def _map_records(
+    pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray
+) -> np.ndarray:
     """Return all records as vectors, none of which depends on another party's records.
 
     A feature map is a product of matrices, which rounds differently from place to place: it is
@@ -345,17 +351,17 @@ def _mapped(pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray
     if not batches:
         return np.empty((0, len(pipeline.outputs)))
     if pipeline.map is None:
-        return np.ascontiguousarray(np.vstack([_vectors(pipeline, b) for b in batches]))
-    whole = pa.Table.from_batches(batches).combine_chunks()
+        return np.ascontiguousarray(np.vstack([_transform(pipeline, b) for b in batches]))
+    records = pa.Table.from_batches(batches).combine_chunks()
     mapped = np.empty((len(index), len(pipeline.outputs)))
     order = np.argsort(index, kind="stable")
     for own in np.split(order, np.flatnonzero(np.diff(index[order])) + 1):
-        (batch,) = whole.take(pa.array(own)).combine_chunks().to_batches()
-        mapped[own] = _vectors(pipeline, batch)
+        (batch,) = records.take(pa.array(own)).combine_chunks().to_batches()
+        mapped[own] = _transform(pipeline, batch)
     return mapped
 
 
-def _vectors(pipeline: Pipeline, batch: pa.RecordBatch) -> np.ndarray:
+def _transform(pipeline: Pipeline, batch: pa.RecordBatch) -> np.ndarray:
     return pipeline.transform(batch, unknown=Counter())
 
 

@@ -49,9 +49,9 @@ class VoteTally:
                 "A vote is not in the class list. Use codes from 0 to the number of classes minus"
                 " 1."
             )
-        places = [i for i, party in enumerate(parties) if self.enrolled.admits(party)]
-        self._count([parties[i] for i in places], votes[places])
-        strangers = sorted(set(range(len(parties))) - set(places))
+        enrolled_positions = [i for i, party in enumerate(parties) if self.enrolled.admits(party)]
+        self._count([parties[i] for i in enrolled_positions], votes[enrolled_positions])
+        strangers = sorted(set(range(len(parties))) - set(enrolled_positions))
         self.rejected.extend(Rejection(parties[i], "", STRANGER) for i in strangers)
 
     def _count(self, parties: Sequence[str], votes: np.ndarray) -> None:

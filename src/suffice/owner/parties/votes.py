@@ -28,24 +28,24 @@ def votes_of(
     if form not in FORMS:
         raise ParameterError(f"votes must be one of {', '.join(FORMS)}. It is {form!r}.")
     if hasattr(voter, "predict"):
-        named = getattr(voter, "feature_names_in_", None)
-        rows = auxiliary.rows if mapped else auxiliary.raw(named)
+        column_names = getattr(voter, "feature_names_in_", None)
+        rows = auxiliary.rows if mapped else auxiliary.raw(column_names)
         if form == "hard":
             return from_codes(_codes(voter.predict(rows), auxiliary, classes), len(classes))
-        return from_shares(_aligned(voter, rows, classes))
+        return from_shares(_aligned_probabilities(voter, rows, classes))
     if isinstance(voter, Callable):  # type: ignore[arg-type]  # an abstract class is one to mypy
         voter = voter(auxiliary.rows if mapped else auxiliary.raw())
-    given = np.asarray(voter) if not hasattr(voter, "combine_chunks") else voter
-    if getattr(given, "ndim", 1) == 1:
-        return from_codes(_codes(given, auxiliary, classes), len(classes))
-    if given.shape != (auxiliary.count, len(classes)):
+    votes = np.asarray(voter) if not hasattr(voter, "combine_chunks") else voter
+    if getattr(votes, "ndim", 1) == 1:
+        return from_codes(_codes(votes, auxiliary, classes), len(classes))
+    if votes.shape != (auxiliary.count, len(classes)):
         raise ParameterError(
-            f"Votes have the shape {given.shape}. Give one label for each auxiliary row, or"
+            f"Votes have the shape {votes.shape}. Give one label for each auxiliary row, or"
             f" proportions of shape ({auxiliary.count}, {len(classes)})."
         )
     if form == "hard":
-        return from_codes(_best(given), len(classes))
-    return from_shares(given)
+        return from_codes(_most_likely_class(votes), len(classes))
+    return from_shares(votes)
 
 
 def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarray:
@@ -58,17 +58,17 @@ def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarra
     return codes
 
 
-def _aligned(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
+def _aligned_probabilities(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
     """Return a classifier's probabilities in the order of ``classes``; zero for those it lacks."""
     if not hasattr(classifier, "predict_proba"):
         raise ParameterError("This classifier has no predict_proba. Use votes='hard'.")
-    known = label_codes(np.asarray(classifier.classes_), classes)
+    class_positions = label_codes(np.asarray(classifier.classes_), classes)
     shares = np.zeros((len(rows), len(classes)))
-    shares[:, known] = classifier.predict_proba(rows)
+    shares[:, class_positions] = classifier.predict_proba(rows)
     return shares
 
 
-def _best(shares: np.ndarray) -> np.ndarray:
+def _most_likely_class(shares: np.ndarray) -> np.ndarray:
     """Return the class of the largest share of each row."""
     if not np.isfinite(shares).all():
         raise ParameterError("Votes must be finite numbers. Check the classifier's scores.")
@@ -95,10 +95,10 @@ def from_shares(shares: np.ndarray) -> np.ndarray:
             " each row, or use votes='hard'."
         )
     scaled = shares / shares.sum(axis=1, keepdims=True) * VOTE
-    whole = np.floor(scaled)
-    missing = VOTE - whole.sum(axis=1)
-    rank = np.argsort(np.argsort(whole - scaled, axis=1, kind="stable"), axis=1, kind="stable")
-    weights = (whole + (rank < missing[:, None])).astype(np.int64)
+    lower = np.floor(scaled)
+    missing = VOTE - lower.sum(axis=1)
+    rank = np.argsort(np.argsort(lower - scaled, axis=1, kind="stable"), axis=1, kind="stable")
+    weights = (lower + (rank < missing[:, None])).astype(np.int64)
     # Floats may round a share past its neighbour; what that adds or lacks goes to the largest.
     rows = np.arange(len(weights))
     weights[rows, weights.argmax(axis=1)] += VOTE - weights.sum(axis=1)

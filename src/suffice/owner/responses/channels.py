@@ -49,11 +49,11 @@ class Lattice:
                 " subtracting the lower end."
             )
         reach = max(1, round(added.high / step) - round(added.low / step))
-        one = Sensitivity(l1=reach, l2=float(reach), dimension=1)
+        sensitivity = Sensitivity(l1=reach, l2=float(reach), dimension=1)
         noise = (
-            GaussianNoise.of_scale(one, deviation / step)
+            GaussianNoise.of_scale(sensitivity, deviation / step)
             if added.kernel == "gaussian"
-            else LaplaceNoise.of_scale(one, deviation / step / math.sqrt(2))
+            else LaplaceNoise.of_scale(sensitivity, deviation / step / math.sqrt(2))
         )
         return cls(step, added.low, added.high, noise, added.limits)
 
@@ -64,8 +64,8 @@ class Lattice:
 
     def exact(self, values: np.ndarray) -> np.ndarray:
         """Return the integers of clean values; those outside the range count as its ends."""
-        held = np.clip(values.astype(np.float64, copy=False), self.low, self.high)
-        return np.rint(held / self.step).astype(np.int64)
+        clipped = np.clip(values.astype(np.float64, copy=False), self.low, self.high)
+        return np.rint(clipped / self.step).astype(np.int64)
 
     def randomise(self, exact: np.ndarray) -> np.ndarray:
         """Return the value of each integer with fresh noise: a multiple of ``step``."""

@@ -130,8 +130,8 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
 
     def public(self, source: Source) -> DeclaredTable:
         """Return the table, its columns typed as declared: no type is read off a private cell."""
-        named = open_declared(source.data)
-        roles = _roles(named.schema, source.label, source.features)
+        untyped = open_declared(source.data)
+        roles = _roles(untyped.schema, source.label, source.features)
         declared = self._declared(roles.features)
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
@@ -152,40 +152,44 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
 
     def columns(self, features: Sequence[str] | None = None) -> tuple[SpreadColumn, ...]:
         """Return the columns ``features`` with their noise; unless given, all declared by name."""
-        held, ranges = ByColumn.of(self.states), ByColumn.of(self.ranges)
+        values, ranges = ByColumn.of(self.states), ByColumn.of(self.ranges)
         if features is None:
-            features = [*held.named, *ranges.named]
-            if held.others is not None or ranges.others is not None:
+            features = [*values.named, *ranges.named]
+            if values.others is not None or ranges.others is not None:
                 raise ParameterError(
                     "The columns are not known. List them (features=[...]), or declare each column"
                     " by name."
                 )
         noises = (ByColumn.of(self.feature_flip), ByColumn.of(self.feature_noise))
-        for name in [name for given in (held, ranges, *noises) for name in given.named]:
+        for name in [
+            name for declaration in (values, ranges, *noises) for name in declaration.named
+        ]:
             if name not in features:
                 raise ParameterError(
                     f"{name!r} is declared, but it is not a feature. Remove it. The possible"
                     " values of the label are the classes: --classes (Python: classes=...)."
                 )
-        twice = [name for name in features if name in held.named and name in ranges.named]
-        if twice or (held.others is not None and ranges.others is not None):
+        twice = [name for name in features if name in values.named and name in ranges.named]
+        if twice or (values.others is not None and ranges.others is not None):
             raise ParameterError(
                 "A column has both possible values and a range. Declare one of the two: --states"
                 " or --range (Python: states or ranges)."
             )
-        made = tuple(self._column(name) for name in features)
-        self._check_used(made)
-        return made
+        columns = tuple(self._column(name) for name in features)
+        self._check_used(columns)
+        return columns
 
     def _check_used(self, columns: Sequence[SpreadColumn]) -> None:
         """Raise if noise was declared for a sort of column that there is none of."""
-        sorts = {column.states is not None for column in columns}
-        for given, sort, name, what in (
+        has_discrete = {column.states is not None for column in columns}
+        for declared_noise, discrete, name, columns_needed in (
             (self.feature_flip, True, "--feature-flip", "possible values (--states)"),
             (self.feature_noise, False, "--feature-noise-variance", "numbers (--range)"),
         ):
-            if ByColumn.of(given) and columns and sort not in sorts:
-                raise ParameterError(f"{name} cannot be used without {what}. Remove {name}.")
+            if ByColumn.of(declared_noise) and columns and discrete not in has_discrete:
+                raise ParameterError(
+                    f"{name} cannot be used without {columns_needed}. Remove {name}."
+                )
 
     def guarantees(self, features: Sequence[str] | None = None) -> tuple[Guarantee, ...]:
         """Return what is promised per label, per attribute and per record, before any data."""
@@ -196,7 +200,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         channels: dict[Flips | Added, Channel] = {}
         for column in columns:
             if column.noise not in channels:
-                channels[column.noise] = _about(column.name, partial(channel_of, column.noise))
+                channels[column.noise] = _for_column(column.name, partial(channel_of, column.noise))
         return DeclaredRecords(columns, channels, self._label())
 
     def _label(self) -> Response:
@@ -213,31 +217,37 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
                     "Randomised labels can have at most 256 classes. Join rare classes."
                 )
             return Response.from_epsilon(count, self.label_epsilon)
-        return _about("label", lambda: response_of(_flips(count, self.label_flip)))
+        return _for_column("label", lambda: response_of(_flips(count, self.label_flip)))
 
     def _column(self, name: str) -> SpreadColumn:
         """Return one column as it was declared."""
-        held, limits = ByColumn.of(self.states)[name], ByColumn.of(self.ranges)[name]
+        values, limits = ByColumn.of(self.states)[name], ByColumn.of(self.ranges)[name]
         if name in ByColumn.of(self.ranges).named:
-            held = None
-        if held is None and limits is None:
+            values = None
+        if values is None and limits is None:
             raise ParameterError(
                 f"Column {name!r} has no declared possible values or range. suffice never reads"
                 " them from private records. Declare them with --states or --range (Python:"
                 " states or ranges). If only labels are private, use release mean-operator"
                 " --mechanism response."
             )
-        noise = ByColumn.of(self.feature_noise if held is None else self.feature_flip)[name]
+        noise = ByColumn.of(self.feature_noise if values is None else self.feature_flip)[name]
         if noise is None:
-            field = "feature_noise" if held is None else "feature_flip"
-            flag = "--feature-noise-variance" if held is None else "--feature-flip"
+            field = "feature_noise" if values is None else "feature_flip"
+            flag = "--feature-noise-variance" if values is None else "--feature-flip"
             raise ParameterError(
                 f"Column {name!r} has no noise. Declare it with {flag} (Python: {field})."
             )
-        if held is None:
-            return SpreadColumn(name, None, _about(name, lambda: self._added(limits, noise)))
-        plain = tuple(held) if isinstance(held, range) else tuple(map(_plain, held))
-        return SpreadColumn(name, plain, _about(name, lambda: _flips(len(plain), noise)))
+        if values is None:
+            return SpreadColumn(name, None, _for_column(name, lambda: self._added(limits, noise)))
+        possible_values = (
+            tuple(values) if isinstance(values, range) else tuple(map(_python_value, values))
+        )
+        return SpreadColumn(
+            name,
+            possible_values,
+            _for_column(name, lambda: _flips(len(possible_values), noise)),
+        )
 
     def _added(self, limits: Any, variance: Any) -> Added:
         try:
@@ -278,11 +288,11 @@ def _flips(states: int, flip: Any) -> Flips:
     return Flips(states, table=tuple(tuple(row) for row in table.tolist()))
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _about(name: str, make: Callable[[], _T]) -> _T:
+def _for_column(name: str, make: Callable[[], _T]) -> _T:
     """Return what ``make`` makes; its errors say which column they are about."""
     try:
         return make()

@@ -29,12 +29,12 @@ class DeclaredTable:
     roles: Roles
     declared: DeclaredRecords
     classes: Classes
-    given: Source
+    source: Source
     shown = ()
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private records with their labels, in parts."""
-        return labelled_parts(self.table, self.roles, self.classes, self.given)
+        return labelled_parts(self.table, self.roles, self.classes, self.source)
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,8 +74,8 @@ def identifier(name: str) -> str:
 
 def selected(cells: Sequence[str], sql: str, rest: str = "") -> str:
     """Return the query of these cells; they are named by their place."""
-    named = ", ".join(f"{cell} as c{k}" for k, cell in enumerate(cells))
-    return f"select {named or '*'} from (\n{sql}\n) as q{rest}"  # noqa: S608  # the owner's own
+    cell_list = ", ".join(f"{cell} as c{k}" for k, cell in enumerate(cells))
+    return f"select {cell_list or '*'} from (\n{sql}\n) as q{rest}"  # noqa: S608  # the owner's own
 
 
 def file_of(url: str) -> Path:
