@@ -30,10 +30,19 @@ _NAMES = {"distributed": EngineName.DASK, "pyspark": EngineName.SPARK}  # of oth
 
 @dataclass(frozen=True, kw_only=True)
 class Computing:
-    """Where passes over rows run; the released bytes do not depend on it.
+    """Where passes over rows run. The released bytes do not depend on it.
 
-    ``engine`` is a name, or in Python also an open engine, a dask ``Client`` or a ``SparkSession``.
-    ``progress`` is given the number of rows done, again and again.
+    Parameters
+    ----------
+    engine : str or object
+        ``"threads"``, ``"dask"`` or ``"spark"``. In Python also an open engine, a dask ``Client``
+        or a ``SparkSession``.
+    workers : int, optional
+        Number of workers. Default: one for each core, or all workers of the cluster.
+    scheduler : str, optional
+        Address of a running cluster, for example ``tcp://127.0.0.1:8786``.
+    progress : callable, optional
+        Called with the number of rows that were read since the last call.
     """
 
     engine: Any = computing_option(

@@ -122,13 +122,26 @@ class PublicTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
-    """How public rows become coordinates: fitted on them, or as a given ``pipeline`` has it.
+    """How public rows become coordinates: fitted on them, or as a given pipeline has it.
 
-    Rows are mapped (``map``: "rff:512", "nystroem:200", "polynomial:2", "pca:50", "whiten:50"),
-    standardised and clipped at the ``clip`` quantile of their norms (the lower the more coordinates
-    there are, unless given), all from the public rows. A ``pipeline`` whose numbers come from
-    private rows, or nobody knows from where, makes the guarantee data-dependent. ``intercept`` is
-    the weight of the constant coordinate: a quarter of the norm bound unless given, zero for none.
+    Parameters
+    ----------
+    clip : float, optional
+        Quantile of the row norms at which longer rows are shortened. Default: the lower, the more
+        coordinates there are.
+    intercept : float, optional
+        Weight of the constant coordinate, 0 for none. Default: a quarter of the norm bound.
+    missing : {"error", "mean", "zero"}
+        What replaces a missing value.
+    categories : mapping of str to sequence, optional
+        Declared categories by column. Default: those that occur in the public rows.
+    map : str, optional
+        A public feature map: "rff:512", "nystroem:200", "polynomial:2", "pca:50" or "whiten:50".
+    min_count : int
+        Categories of fewer public rows are joined into one.
+    pipeline : Pipeline, optional
+        A pipeline that fixes all of this. If its numbers come from private rows, or their origin is
+        unknown, the guarantee is data-dependent.
     """
 
     clip: float | None = preprocessing_option(

@@ -43,10 +43,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class OwnerReport:
-    """What the owner alone may know of a release: it depends on private data.
+    """What only the owner may know of a release: it depends on private data.
 
-    ``lines`` are warnings for the owner's terminal, ``shown`` are named figures beside the result,
-    ``facts`` are for the owner's programs.
+    Parameters
+    ----------
+    lines : tuple of str
+        Warnings for the owner's terminal.
+    shown : tuple of pairs of str
+        Named figures beside the result.
+    facts : mapping
+        The same for the owner's programs.
     """
 
     lines: tuple[str, ...] = ()
@@ -56,11 +62,27 @@ class OwnerReport:
 
 @dataclass(frozen=True)
 class Source(Computing):
-    """What an owner hands to a mechanism; the labels are ``y``, or the column ``label``.
+    """What an owner hands to a mechanism: a table, and its labels as an array or a column.
 
-    ``data`` is a table in any form. ``outside`` says what a label of no class is: an error, or no
-    label at all, which weighs nothing (for requests that must not depend on labels). ``report`` is
-    given what the owner alone may know. `Computing` says where its rows are read.
+    The fields of `Computing` say where its rows are read.
+
+    Parameters
+    ----------
+    data : table
+        A table in any form.
+    y : array, optional
+        The labels, one for each row, if they are not a column.
+    label : str, optional
+        The column that holds the labels.
+    features : sequence of str, optional
+        The feature columns. Default: all columns but the label.
+    drop : sequence of str
+        Columns to leave out.
+    outside : {"error", "none"}
+        What a label outside the class list is: an error, or no label at all, which weighs nothing
+        (for requests that must not depend on labels).
+    report : callable, optional
+        Called with the `OwnerReport` of the release.
     """
 
     data: Any
@@ -120,10 +142,16 @@ class MissingLabels(StrEnum):
 
 @dataclass(frozen=True)
 class PublicSource(Source):
-    """A source whose rows everybody may see; ``found_at`` says where.
+    """A source whose rows everybody may see.
 
-    Rows without a label are an error, or are skipped (``missing_labels``): then it is public which
-    rows have one, and ``labelled`` says it.
+    Parameters
+    ----------
+    missing_labels : {"error", "skip"}
+        What happens to rows without a label. With "skip" it is public which rows have one.
+    labelled : LabelledRows, optional
+        Which rows have a label.
+    found_at : str, optional
+        Where others can find the rows.
     """
 
     missing_labels: Literal["error", "skip"] = data_option(

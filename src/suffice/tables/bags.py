@@ -28,7 +28,16 @@ _HASHED_AS = "(bag)"  # one name for all, since an array of bags has none of its
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Holds n rows' sets: ``codes`` (n, r) are positions in ``names``, -1 for no further set."""
+    """The bags of n rows.
+
+    Parameters
+    ----------
+    names : tuple
+        The names of the bags, texts or integers.
+    codes : ndarray
+        For each row the positions of its bags in ``names``, shape (n, r). -1 stands for no further
+        bag.
+    """
 
     names: BagNames
     codes: np.ndarray

@@ -24,16 +24,31 @@ __all__ = ["Query", "QueryTable"]
 class Query:
     """The rows of a query, as a table that a release or a learner reads.
 
-    ``url`` is ``postgresql://host/database`` as libpq takes it (which also reads PGPASSWORD and
-    ~/.pgpass), or a file: ``sqlite:///folder/file.db`` and ``duckdb:///folder/file.duckdb`` are
-    relative, ``sqlite:////folder/file.db`` is absolute. ``sql`` is one SELECT; nothing is ever
-    written, and all passes of a release read one snapshot. ``order_by`` names columns of the query
-    that tell every row from the others, such as a key; they need not be features. Without them
-    rows have no order, and what depends on one is refused. They and the rest of the query must not
-    be chosen by looking at what is private: which rows there are, and in which order, is public.
+    Nothing is ever written to the database, and all passes of a release read one snapshot. A query
+    prints as its address without user, password and parameters, and no message quotes the SQL.
+    Which rows the query returns, and in which order, is public: do not choose them by looking at
+    what is private.
 
-    It prints as its address without user, password and parameters; no message quotes the SQL.
+    Parameters
+    ----------
+    url : str
+        The address: ``postgresql://host/database`` as libpq takes it (libpq also reads PGPASSWORD
+        and ~/.pgpass), or a file. ``sqlite:///folder/file.db`` and ``duckdb:///folder/file.duckdb``
+        are relative paths, ``sqlite:////folder/file.db`` is an absolute path.
+    sql : str
+        One SELECT.
+    order_by : tuple of str, optional
+        Columns of the query that identify each row, such as a key. They need not be features.
+        Without them rows have no order, and what depends on an order is refused.
 
+    Raises
+    ------
+    ParameterError
+        If the SQL is empty.
+
+    Examples
+    --------
+    >>> from suffice import Query
     >>> Query("postgresql://me:secret@db.example/clinic", "select * from visits", ("id",))
     Query('postgresql://db.example/clinic')
     """
@@ -61,14 +76,37 @@ class Query:
         return bool(self.order_by)
 
     def names(self) -> list[str]:
-        """Return the names of the columns; it reads no row."""
+        """Return the names of the columns. No row is read.
+
+        Returns
+        -------
+        list of str
+            The names, in the order of the query.
+
+        Raises
+        ------
+        StorageError
+            If the database cannot be reached.
+        TableError
+            If the query cannot be run.
+        """
         return self.opened({}).names()
 
     def opened(self, declared: Mapping[str, pa.DataType]) -> "QueryTable":
-        """Return the table; cells of ``declared`` columns are what they are declared to be.
+        """Return the table, ready to be read in batches.
 
-        A label is a text, or a number or truth value if its column is; a cell that is none is
-        missing, and so is a private number that is none.
+        A label is a text, or a number or truth value if its column holds these. A cell that is
+        neither is missing, and so is a private number that is not a number.
+
+        Parameters
+        ----------
+        declared : mapping of str to pyarrow.DataType
+            Types of columns whose cells must not be looked at, such as private labels.
+
+        Returns
+        -------
+        QueryTable
+            The rows of one snapshot.
         """
         return QueryTable(self, declared, _Session(self))
 

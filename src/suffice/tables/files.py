@@ -81,17 +81,36 @@ class ParquetPart:
 
 @dataclass(frozen=True)
 class TableFile:
-    """Says where a table lies, and how it is written if it is CSV.
+    """Describes where a table is stored, and how it is written if it is a CSV file.
 
-    ``path`` is a file, a folder of files of one kind, or an address with a scheme. What is not
-    given of the other fields is found: ``delimiter`` in the first line, ``decimal`` ("." or ",") in
-    public columns, ``encoding`` in both. Where all columns are private, decimals have points and
-    texts are UTF-8 unless it is said here.
+    Pass it wherever a function takes a table. What you leave out is read from the first line and
+    from public columns, never from a private cell. If all columns are private, decimals have points
+    and texts are UTF-8, unless you set the fields here.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, a folder of files of one kind, or an address such as ``s3://bucket/folder``.
+    delimiter : str, optional
+        The character between columns of a CSV file, for example ``";"``, or ``"tab"``. Default: the
+        one that the first line uses.
+    decimal : str, optional
+        The decimal mark of a CSV file, ``"."`` or ``","``. Default: the one that public columns
+        use.
+    encoding : str, optional
+        The encoding of a CSV file, for example ``"latin-1"``. Default: the one of the byte-order
+        mark, the first line and the public columns.
+
+    Raises
+    ------
+    ParameterError
+        If the delimiter, the decimal mark or the encoding is not one that can be read.
 
     Examples
     --------
     >>> from suffice import TableFile
-    >>> TableFile("biopsies.csv", delimiter=";", decimal=",").delimiter
+    >>> biopsies = TableFile("biopsies.csv", delimiter=";", decimal=",")
+    >>> biopsies.delimiter
     ';'
     """
 
@@ -105,21 +124,34 @@ class TableFile:
 
     @property
     def dialect(self) -> Dialect:
-        """What is said of a CSV file."""
+        """The delimiter, decimal mark and encoding that were declared."""
         return Dialect(self.delimiter, self.decimal, self.encoding)
 
     @property
     def place(self) -> Path | Place:
-        """Where the file is."""
+        """The path of the table, or its address in a file system."""
         return place_of(self.path)
 
     @property
     def format(self) -> str:
-        """What kind of files it is, by their names: parquet, csv, feather or sheet."""
+        """The kind of the files, by their names: parquet, csv, feather or sheet."""
         return format_of(self.place)
 
     def names(self) -> list[str]:
-        """Return the names of the columns; of CSV files and sheets nothing but these is read."""
+        """Return the names of the columns. Nothing else of a CSV file or a sheet is read.
+
+        Returns
+        -------
+        list of str
+            The names, in the order of the table.
+
+        Raises
+        ------
+        StorageError
+            If there is no such file, or it may not be read.
+        TableError
+            If the file is not a table.
+        """
         if self.format == "sheet":
             return sheet_names(_on_disk(self.place))
         if self.format == "csv":
@@ -128,7 +160,18 @@ class TableFile:
         return list(self.opened({}).schema.names)
 
     def opened(self, declared: Mapping[str, pa.DataType]) -> Table:
-        """Return the table; ``declared`` are the types of columns that are not looked at."""
+        """Return the table, ready to be read in batches.
+
+        Parameters
+        ----------
+        declared : mapping of str to pyarrow.DataType
+            Types of columns whose cells must not be looked at, such as private labels.
+
+        Returns
+        -------
+        Table
+            The columns with their types.
+        """
         return Sheet(self, declared) if self.format == "sheet" else Files(self, declared)
 
 

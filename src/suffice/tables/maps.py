@@ -44,8 +44,14 @@ Shape = tuple[int, ...]
 class FeatureMap:
     """Computes the mapped coordinates of encoded columns.
 
-    ``kind`` is one of MAPS and ``size`` its degree or number of coordinates; ``arrays`` hold what
-    was fitted, with ``centre`` and ``spread`` of the inputs among them.
+    Parameters
+    ----------
+    kind : str
+        One of MAPS: polynomial, rff, nystroem, pca or whiten.
+    size : int
+        The degree of a polynomial, else the number of coordinates.
+    arrays : mapping of str to ndarray
+        What was fitted on public rows, with ``centre`` and ``spread`` of the inputs among them.
     """
 
     kind: str

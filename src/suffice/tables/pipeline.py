@@ -33,10 +33,24 @@ _EXTREME = 2.0**300
 
 @dataclass(frozen=True)
 class Column:
-    """One raw feature column: numeric, or categorical with a declared or public list.
+    """One raw feature column: numbers, or categories from a declared or public list.
 
-    ``unit`` says what dates and times are counted in. ``other``: one more category holds whatever
-    the list does not.
+    Parameters
+    ----------
+    name : str
+        The name of the column in the table.
+    categories : tuple, optional
+        The categories, texts or integers. None for a column of numbers.
+    unit : str
+        What dates, times or durations are counted in, such as ``"days"``. Empty for other columns.
+    other : bool
+        Whether one more category holds all values that the list lacks.
+
+    Examples
+    --------
+    >>> from suffice.tables.pipeline import Column
+    >>> Column("ward", ("north", "south"), other=True).outputs
+    ('ward=north', 'ward=south', 'ward: other')
     """
 
     name: str
@@ -147,12 +161,33 @@ def _cells(batch: "pa.RecordBatch", column: Column) -> "pa.Array":
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:
-    """Computes the public vector of each row; the result is float64, one column per output name.
+    """Computes the public vector of each row: float64, one column for each output name.
 
-    x -> clip((map(fill(encode(x))) - mean) / scale, bound), then ``intercept`` as one more
-    coordinate (weight 0: none). ``fill`` holds what a missing value becomes, or is None if that is
-    an error. ``origin`` says where these numbers came from; it belongs neither to the digest nor to
-    equality, which are about what a pipeline does.
+    The steps are x -> clip((map(fill(encode(x))) - mean) / scale, bound), then an intercept as one
+    more coordinate. Two pipelines are equal if they do the same to every row. Where their numbers
+    came from does not count.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        The raw feature columns, in the order of the encoded ones.
+    missing : {"error", "mean", "zero"}
+        What replaces a missing value.
+    mean : ndarray
+        What is subtracted from each encoded or mapped column.
+    scale : ndarray
+        What each of them is divided by: positive numbers.
+    bound : float
+        The largest 2-norm of a row. Longer rows are shortened to it.
+    intercept : float
+        The value of the constant coordinate. 0 for none.
+    fill : ndarray, optional
+        The replacement of a missing value, for each encoded column. None if a missing value is an
+        error.
+    map : FeatureMap, optional
+        The public feature map between encoding and scaling.
+    origin : Provenance
+        Where these numbers came from: declared, public rows, private rows or unknown.
     """
 
     columns: tuple[Column, ...]
@@ -197,7 +232,23 @@ class Pipeline:
             )
 
     def with_missing(self, rule: Missing) -> "Pipeline":
-        """Return the same with another rule for missing values: an error, the mean, or zero."""
+        """Return the same pipeline with another rule for missing values.
+
+        Parameters
+        ----------
+        rule : {"error", "mean", "zero"}
+            What replaces a missing value.
+
+        Returns
+        -------
+        Pipeline
+            The changed pipeline.
+
+        Raises
+        ------
+        ParameterError
+            If the rule is "mean" and the pipeline has a feature map: it does not store the means.
+        """
         if rule == self.missing:
             return self
         if rule == "error":
@@ -243,9 +294,27 @@ class Pipeline:
     def transform(
         self, batch: "pa.RecordBatch", *, unknown: Counter[str] | None = None
     ) -> np.ndarray:
-        """Return the rows of ``batch`` as a float64 matrix (rows, coordinates).
+        """Return the rows of a batch as vectors.
 
-        A category that the pipeline does not have is an error, or counted in ``unknown``.
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Rows with the columns of the pipeline.
+        unknown : Counter, optional
+            Counts cells whose category the pipeline does not have, by the name of their column.
+            Without it such a cell is an error.
+
+        Returns
+        -------
+        ndarray
+            The vectors, float64 of shape (rows, coordinates).
+
+        Raises
+        ------
+        TableError
+            If a column is missing, has another type, or holds numbers that cannot be scaled.
+        MissingValuesError
+            If a value is missing and the pipeline has no rule for it.
         """
         return self.finished(self.encoded(batch, unknown=unknown))
 

@@ -30,7 +30,15 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class Provenance:
-    """Says where a pipeline's numbers came from; ``rows`` are the hashes of public rows."""
+    """States where a pipeline's numbers came from.
+
+    Parameters
+    ----------
+    source : Origin
+        Declared, public rows, private rows or unknown.
+    rows : tuple of str
+        The hashes of the public rows, sorted. Empty for other sources.
+    """
 
     source: Origin
     rows: tuple[str, ...] = ()

@@ -44,7 +44,15 @@ class Table(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RowsPart:
-    """The feature columns of a part of a table, as an engine reads them: no label."""
+    """The feature columns of a part of a table, as an engine reads them: no label.
+
+    Parameters
+    ----------
+    part : Part
+        Rows that follow each other.
+    columns : tuple of str
+        The columns that are read.
+    """
 
     part: Part
     columns: tuple[str, ...]

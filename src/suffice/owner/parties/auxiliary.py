@@ -45,11 +45,34 @@ _CLIP = 0.95  # long rows do not set the noise here, their mean does: clip outli
 
 @dataclass(frozen=True, eq=False)
 class AuxiliaryRows:
-    """Holds public rows, mapped by a public pipeline and put on a grid; nothing here is private.
+    """Public rows on which parties vote, mapped by a public pipeline. Nothing here is private.
 
-    ``rows`` (N, d) are mapped, ``codes`` the integers rint(rows / step) as floats. ``table`` and
-    ``given`` are the rows as they came, for classifiers that have features of their own;
-    ``fitted`` says whether the pipeline was fitted on them.
+    `AuxiliaryRows.read` makes one from a table.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The public pipeline that maps rows to vectors.
+    rows : ndarray
+        The mapped rows, (N, d).
+    table : Table
+        The rows before mapping.
+    given : object
+        The rows as the caller passed them, for classifiers that have features of their own.
+    hashes : tuple of str
+        The hash of the rows in any order, and the hash of the rows in their order.
+    fitted : bool
+        Whether the pipeline was fitted on these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice import AuxiliaryRows
+    >>> auxiliary = AuxiliaryRows.read(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]))
+    >>> auxiliary.count
+    3
+    >>> auxiliary.pipeline.outputs
+    ('x0', 'x1', '(intercept)')
     """
 
     pipeline: Pipeline
@@ -63,11 +86,28 @@ class AuxiliaryRows:
     def read(
         cls, data: Any, *, features: Sequence[str] | None = None, **settings: Any
     ) -> "AuxiliaryRows":
-        """Read rows and fit their pipeline, or take the one that was agreed on.
+        """Read rows, and fit their pipeline unless all agreed on one before.
 
-        ``settings`` are those of `Preprocessing` (``pipeline``, ``map``, ``clip``, ...), but that
-        rows are clipped at the .95 quantile of their norms unless ``clip`` says otherwise. With a
-        ``pipeline`` no type is read off a cell of a CSV file: the rows may be protected.
+        Parameters
+        ----------
+        data : table
+            The rows: a file, a frame, an array or a query.
+        features : sequence of str, optional
+            The feature columns. Default: all columns.
+        **settings
+            Fields of `Preprocessing`, for example ``pipeline``, ``map`` or ``clip``. Unless
+            ``clip`` is set, rows are clipped at the 0.95 quantile of their norms.
+
+        Returns
+        -------
+        AuxiliaryRows
+            The mapped rows. With a ``pipeline``, no type is read from a cell of a CSV file, because
+            the rows may be protected.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows, or a column cannot be a feature.
         """
         preprocessing = Preprocessing(**settings)
         if preprocessing.clip is None and preprocessing.pipeline is None:
@@ -95,16 +135,35 @@ class AuxiliaryRows:
         return len(self.rows)
 
     def fingerprint(self) -> str:
-        """Return what says whose budget protected rows have: all their cells, in any order.
+        """Return what identifies protected rows in a ledger: all their cells, in any order.
 
-        Not those of the features alone: another pipeline over other columns of the same rows is
-        paid from the same budget. Columns that are neither numbers nor categories are left out.
+        It covers more than the features. Another pipeline over other columns of the same rows is
+        therefore charged to the same budget. Columns that are neither numbers nor categories are
+        left out.
+
+        Returns
+        -------
+        str
+            The fingerprint.
         """
         names = [name for name in feature_names(self.table.schema) if _can_be_hashed(self, name)]
         return f"auxiliary rows {hash_rows(self.table, names).result()}"
 
     def row_set(self, *, ordered: bool, found_at: str | None = None) -> RowSet:
-        """Return the name of the rows, in any order or in theirs."""
+        """Return the name of the rows for a release.
+
+        Parameters
+        ----------
+        ordered : bool
+            Whether the order of the rows counts.
+        found_at : str, optional
+            Where others can find the rows.
+
+        Returns
+        -------
+        RowSet
+            The number of rows, their hash and their address.
+        """
         return RowSet(self.count, self.hashes[ordered], found_at)
 
     @property
@@ -139,7 +198,23 @@ class AuxiliaryRows:
         return np.rint(weights @ self.codes).astype(np.int64)
 
     def transform(self, data: Any) -> np.ndarray:
-        """Return other rows in the same coordinates, to train local classifiers on."""
+        """Return other rows in the same coordinates, to train local classifiers on.
+
+        Parameters
+        ----------
+        data : table
+            Rows with the columns of the pipeline. They may be private.
+
+        Returns
+        -------
+        ndarray
+            The mapped rows.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows or lacks a column.
+        """
         table = _open_typed(data, self.pipeline, None)
         names = tuple(column.name for column in self.pipeline.columns)
         resolve_roles(table.schema, features=names)
@@ -151,8 +226,21 @@ class AuxiliaryRows:
     def raw(self, column_names: Sequence[str] | None = None) -> Any:
         """Return the rows as a classifier of one's own expects them: as they were given.
 
-        Of a file or an Arrow table it is the matrix of its feature columns, which must be numbers;
-        with ``column_names``, a pandas table of those columns in that order, whatever they hold.
+        Parameters
+        ----------
+        column_names : sequence of str, optional
+            The columns that the classifier was trained on, in that order.
+
+        Returns
+        -------
+        object
+            The array or frame that was given. For a file or an Arrow table, the matrix of its
+            feature columns, or with ``column_names`` a pandas table of these columns.
+
+        Raises
+        ------
+        ParameterError
+            If a column is missing, or the matrix would hold categories.
         """
         names = [column.name for column in self.pipeline.columns]
         if isinstance(self.given, np.ndarray):

@@ -55,18 +55,39 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, eq=False)
 class PartyContribution:
-    """Protects nothing: a party's exact statistic, for the aggregator that the party trusts.
+    """Protects nothing: a party's exact statistic, for an aggregator that the party trusts.
 
-    ``statistic`` says what ``array`` holds, in integers:
+    `PartyContribution.of` and `PartyContribution.of_parameters` make one. It must depend on the
+    party's own data alone. Nothing is checked here: the aggregator checks what it receives.
 
-    - "operator": the party's own mean operator on the public auxiliary rows, sum_i w_i x_i with
-      votes w_i: (1, d), w_i = VOTE (positive - negative), for two classes, else (K, d);
-    - "votes": the votes themselves (N, K), each row with sum VOTE;
-    - "parameters": a linear classifier's parameters in steps of `parameter_step`, (1, d) or (K, d).
+    Parameters
+    ----------
+    party : str
+        The name of the party.
+    statistic : {"operator", "votes", "parameters"}
+        What ``array`` holds. "operator": the party's own mean operator on the auxiliary rows, sum_i
+        w_i x_i with votes w_i, of shape (1, d) for two classes, else (K, d). "votes": the votes
+        themselves, (N, K), each row with sum VOTE. "parameters": the parameters of a linear
+        classifier in steps of `parameter_step`, (1, d) or (K, d).
+    array : ndarray
+        The statistic, in integers.
+    rows : str
+        The hash of the auxiliary rows.
+    pipeline : str
+        The digest of the public pipeline.
+    grid : str
+        The name of the integer grid.
+    classes : tuple
+        The declared classes.
 
-    ``rows``, ``pipeline`` and ``grid`` name the public rows, coordinates and integers that it was
-    computed with, ``classes`` the declared classes. It must depend on the party's own data alone.
-    Nothing is checked here: the aggregator checks what it is sent.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice import AuxiliaryRows, PartyContribution
+    >>> auxiliary = AuxiliaryRows.read(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]))
+    >>> part = PartyContribution.of("north clinic", [0, 1, 1], auxiliary, statistic="votes")
+    >>> part.array.tolist()
+    [[256, 0], [0, 256], [0, 256]]
     """
 
     party: str
@@ -91,9 +112,36 @@ class PartyContribution:
     ) -> "PartyContribution":
         """Return the contribution of a classifier, of a function or of a column of votes.
 
-        ``votes``: "hard", one class per row, or "simplex", shares that sum to one. ``mapped`` says
-        whether a classifier or function sees the auxiliary rows as mapped by the public pipeline
-        (`AuxiliaryRows.transform` maps the party's own) or as they were given.
+        Parameters
+        ----------
+        party : str
+            The name of the party.
+        voter : classifier, callable, sequence or matrix
+            What votes on the auxiliary rows: a scikit-learn classifier, a function of the rows, one
+            label for each row, or proportions of shape (N, K).
+        auxiliary : AuxiliaryRows
+            The public rows that all parties vote on.
+        classes : sequence
+            The classes that all parties agreed on.
+        statistic : {"operator", "votes"}
+            What the contribution holds.
+        votes : {"hard", "simplex"}
+            One class for each row, or proportions that add up to one.
+        mapped : bool
+            Whether a classifier or function expects the rows as mapped by the public pipeline
+            (`AuxiliaryRows.transform` maps the party's own), or as they were given.
+
+        Returns
+        -------
+        PartyContribution
+            The exact contribution. Send it only to an aggregator that the party trusts.
+
+        Raises
+        ------
+        ParameterError
+            If the votes do not fit the rows, or the classes are not valid.
+        TableError
+            If a vote is not in the class list.
         """
         declared = check_classes(classes)
         weights = votes_of(voter, auxiliary, declared, votes, mapped=mapped)
@@ -136,10 +184,33 @@ class PartyContribution:
         classes: Sequence[Any] = (0, 1),
         lam: float = 1e-4,
     ) -> "PartyContribution":
-        """Return the contribution of a linear classifier, (d,) or (d, K), to average parameters.
+        """Return the contribution of a linear classifier, for averaging parameters.
 
-        The classifier must be in the mapped coordinates (`AuxiliaryRows.transform`). Parameters
-        longer than `parameter_radius`, which no minimiser at penalty ``lam`` is, are scaled down.
+        The classifier must be in the mapped coordinates (`AuxiliaryRows.transform`). No minimiser
+        at this penalty is longer than `parameter_radius`; longer parameters are scaled down to it.
+
+        Parameters
+        ----------
+        party : str
+            The name of the party.
+        parameters : array
+            One number for each coordinate, (d,) for two classes, else (d, K).
+        auxiliary : AuxiliaryRows
+            The public rows that all parties agreed on.
+        classes : sequence
+            The classes that all parties agreed on.
+        lam : float
+            Weight of the penalty that the classifier was trained with.
+
+        Returns
+        -------
+        PartyContribution
+            The exact contribution. Send it only to an aggregator that the party trusts.
+
+        Raises
+        ------
+        ParameterError
+            If the parameters have another shape or are not finite, or the penalty is not positive.
         """
         declared = check_classes(classes)
         radius = parameter_radius(auxiliary, len(declared), lam)
@@ -169,15 +240,41 @@ class PartyContribution:
         )
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write a ``*.part`` file, readable by its owner alone: it is not private.
+        """Write a ``*.part`` file that only its owner can read. It is not private.
 
-        Without ``overwrite`` a file that exists is an error.
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        overwrite : bool
+            Whether an existing file is replaced. Otherwise it is an error.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be written.
         """
         write_whole(Path(path), encode_part(self), mode=0o600, overwrite=overwrite)
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> "PartyContribution":
-        """Return the contribution in a ``*.part`` file, or raise; its contents are not checked."""
+        """Return the contribution in a ``*.part`` file. The aggregator checks its contents later.
+
+        Parameters
+        ----------
+        source : str, Path or bytes
+            The file, or its bytes.
+
+        Returns
+        -------
+        PartyContribution
+            The contribution.
+
+        Raises
+        ------
+        ReleaseError
+            If the file is damaged, is not a contribution, or was written by another version.
+        """
         return read_part(source)
 
 

@@ -20,7 +20,17 @@ _MOST_BYTES = 2**26  # of a list of names
 
 @dataclass(frozen=True)
 class Rejection:
-    """Says whose contribution counted as zero, where it came from, and why."""
+    """States whose contribution counted as zero, where it came from, and why.
+
+    Parameters
+    ----------
+    party : str
+        The name of the party.
+    source : str
+        The file that it came from, or nothing.
+    reason : str
+        Why it was not counted.
+    """
 
     party: str
     source: str
@@ -35,10 +45,20 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Enrolled:
-    """The parties that were asked: their public number, and their ``names`` where those are known.
+    """The parties that take part in a round. Both fields are public and never read from records.
 
-    M is what every sum is divided by, however many of them answer. Neither is ever read off private
-    records.
+    Parameters
+    ----------
+    count : int
+        The number M of parties. Every sum is divided by it, however many of them contribute.
+    names : tuple of str, optional
+        Their names, where these are known.
+
+    Examples
+    --------
+    >>> from suffice.owner.parties.enrolled import Enrolled
+    >>> Enrolled.of(["south", "north"])
+    Enrolled(count=2, names=('north', 'south'))
     """
 
     count: int

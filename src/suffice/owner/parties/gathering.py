@@ -41,11 +41,26 @@ _SHOWN = 3  # of the reasons why headers do not fit
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """Holds the exact sum over parties, which is private, and what became of each contribution.
+    """The exact sum over parties, which is private, and what happened to each contribution.
 
-    ``total`` is of the statistic's shape; ``content`` identifies the contributions behind it.
-    ``absent`` counts enrolled parties of which nothing came; ``missing`` names them where names
-    are known.
+    Parameters
+    ----------
+    statistic : str
+        What was summed: operator, votes or parameters.
+    total : ndarray
+        The sum, of the statistic's shape.
+    enrolled : Enrolled
+        The enrolled parties.
+    accepted : int
+        How many contributions were counted.
+    rejected : tuple of Rejection
+        The contributions that counted as zero.
+    missing : tuple of str
+        The names of enrolled parties without a contribution, where names are known.
+    absent : int
+        How many enrolled parties sent no contribution.
+    content : bytes
+        What identifies the contributions behind the sum.
     """
 
     statistic: str

@@ -41,8 +41,20 @@ _MOST_PARTIES = 10**9
 class PartyForecast:
     """One method at one epsilon: predicted accuracy where there is a forecast, else a bound.
 
-    ``noise`` is the standard deviation that the mechanism adds to a score; ``risk_bound`` that of
-    Theorem 4, corrected.
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each unit.
+    method : str
+        What is released.
+    protects : str
+        The unit that the guarantee protects: party or label.
+    noise : float
+        Score noise: the standard deviation that the mechanism adds to a score.
+    accuracy : tuple of float, optional
+        Predicted accuracy of the hard, the usual and the easy problem.
+    risk_bound : float, optional
+        The bound on the excess risk of Theorem 4, corrected.
     """
 
     epsilon: float
@@ -57,8 +69,21 @@ class PartyForecast:
 class PartyPlan(Plan):
     """A table of what each method would give, and in words whether it is worth it.
 
-    ``needed`` is the number of parties at which the usual problem keeps three quarters of what a
-    classifier gains over guessing, for each epsilon; ``verdicts`` says it in words.
+    Parameters
+    ----------
+    parties : int
+        The number of enrolled parties.
+    rows : tuple of PartyForecast
+        One forecast for each method and epsilon.
+    without_noise : Utility
+        The forecast without noise.
+    needed : tuple of int
+        For each epsilon, the number of parties at which three quarters of the gain over guessing
+        remain for the usual problem.
+    verdicts : tuple of str
+        For each epsilon, the same in words.
+    in_reach : tuple of bool
+        For each epsilon, whether there are enough parties.
     """
 
     parties: int
@@ -188,12 +213,48 @@ def plan_parties(
     samples: int = 100,
     lam: float = 1e-4,
 ) -> PartyPlan:
-    """Return what M ``parties`` would give at each epsilon; nothing private is read.
+    """Return what M parties would give at each epsilon. Nothing private is read.
 
-    The auxiliary rows are given, or their number (``rows``) and width (``features``), evenly spread
-    over all directions. ``samples`` is how many records a party has; it enters only the
-    alternative, in which every party releases the labels of its own rows, which must be public,
-    with privacy per label, and a learner merges them.
+    Parameters
+    ----------
+    parties : int
+        The number of enrolled parties.
+    epsilon : float or sequence of float
+        Epsilon of each party, or several to compare.
+    delta : float
+        Delta of each party. 0 for K-norm noise.
+    auxiliary : AuxiliaryRows, optional
+        The rows that parties vote on. Without them the plan needs ``rows`` and ``features``, and
+        assumes rows that are evenly spread over all directions.
+    rows : int, optional
+        Number of auxiliary rows.
+    features : int, optional
+        Number of features.
+    classes : int
+        Number of classes.
+    samples : int
+        Number of records of each party. Only the alternative uses it, in which every party releases
+        the labels of its own public rows with privacy per label, and a learner merges them.
+    lam : float
+        Weight of the penalty in the parties' own classifiers.
+
+    Returns
+    -------
+    PartyPlan
+        One line for each method and epsilon, and a verdict for each epsilon.
+
+    Raises
+    ------
+    ParameterError
+        If a number is missing or not positive.
+
+    Examples
+    --------
+    >>> from suffice import plan_parties
+    >>> plan_parties(20, 1.0, 1e-6, rows=500, features=10).in_reach
+    (False,)
+    >>> plan_parties(5000, 1.0, 1e-6, rows=500, features=10).in_reach
+    (True,)
     """
     epsilons = asked_epsilons(epsilon, around=False)
     counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))

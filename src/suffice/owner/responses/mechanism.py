@@ -46,24 +46,55 @@ class NoiseType(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class RandomizedResponse(Mechanism[DeclaredTable]):
-    """Protects each cell: every label and every feature leaves randomised, once.
+    """Protects each cell: every label and every feature is randomised once before it is published.
 
-    A discrete cell in state j becomes i with probability P_ij, a continuous one is held to its
-    declared range and gains noise. One label or attribute costs
+    A cell with possible value j becomes i with probability P_ij. A number is held to its declared
+    range and gains noise. The guarantee of one label or one attribute has
 
         epsilon = max_i ln(max_j P_ij / min_j P_ij)
 
-    (symmetric flips: ln((1-p)(K-1)/p)), or what noise of that variance costs over the declared
-    range; a record costs all of its cells together. All three are stated, and many columns make the
-    last one meaningless: deniability of a cell is not privacy of a person.
+    (for even flips ln((1-p)(K-1)/p)), or the epsilon of noise of that variance over the declared
+    range. The guarantee of a record covers all of its cells together. A release states all three.
+    With many columns the epsilon per record is too large to protect anything: each value stays
+    deniable, the whole record does not. Classes, possible values, ranges and noise must be declared
+    without looking at the records.
 
-    ``label_flip``: the chance that a label becomes another one (evenly), or P, positive and
-    invertible; or ``label_epsilon``. ``states``: column -> what it can hold, texts or integers such
-    as range(256), or such a list for all other columns. ``ranges``: column -> (low, high), or one
-    pair for all other columns. ``feature_flip``: the chance that a state becomes another one, or
-    column -> chance or P. ``feature_noise``: the variance of the noise, or column -> variance, of
-    ``kernel`` "gaussian" (its epsilon is read at ``delta``) or "laplace" (pure). Assumes that
-    classes, states, ranges and noise were declared without looking at the records.
+    Parameters
+    ----------
+    classes : sequence
+        The possible labels, all texts or all integers.
+    label_flip : float or matrix, optional
+        Probability that a label is replaced by another one (each equally likely), or the matrix P
+        of probabilities, positive and invertible. Give this or ``label_epsilon``.
+    label_epsilon : float, optional
+        Epsilon of each label, instead of ``label_flip``.
+    states : mapping or sequence, optional
+        Possible values of a column by its name: texts or integers, for example ``range(256)``. A
+        sequence instead of a mapping holds for all other columns.
+    ranges : mapping or pair, optional
+        Range (low, high) of a column of numbers by its name. A pair holds for all other columns.
+    feature_flip : float or mapping, optional
+        Probability that a feature is replaced by another of its possible values, or by column a
+        probability or a matrix P.
+    feature_noise : float or mapping, optional
+        Variance of the noise added to numbers, or a variance by column.
+    kernel : {"gaussian", "laplace"}
+        Type of noise on numbers. Gaussian noise uses ``delta``; Laplace noise has delta = 0.
+    delta : float
+        Delta for which the epsilon of Gaussian noise is stated.
+
+    Raises
+    ------
+    ParameterError
+        If the noise of labels, or of a feature, is missing, declared twice or too weak.
+
+    Examples
+    --------
+    >>> from suffice import RandomizedResponse
+    >>> wards = {"ward": ["north", "south"]}
+    >>> response = RandomizedResponse(label_flip=0.25, states=wards, feature_flip=0.25)
+    >>> [f"{g.unit}: {g.epsilon:.2f}" for g in response.guarantees()]
+    ['label: 1.10', 'attribute: 1.10', 'record: 2.20']
     """
 
     name = "responses"
@@ -151,7 +182,23 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         )
 
     def columns(self, features: Sequence[str] | None = None) -> tuple[SpreadColumn, ...]:
-        """Return the columns ``features`` with their noise; unless given, all declared by name."""
+        """Return the columns with their noise.
+
+        Parameters
+        ----------
+        features : sequence of str, optional
+            The names of the columns. Default: all that were declared by name.
+
+        Returns
+        -------
+        tuple of SpreadColumn
+            Each column with its possible values or its range, and its noise.
+
+        Raises
+        ------
+        ParameterError
+            If a column has no declaration, two of them, or no noise.
+        """
         values, ranges = ByColumn.of(self.states), ByColumn.of(self.ranges)
         if features is None:
             features = [*values.named, *ranges.named]
@@ -192,7 +239,18 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
                 )
 
     def guarantees(self, features: Sequence[str] | None = None) -> tuple[Guarantee, ...]:
-        """Return what is promised per label, per attribute and per record, before any data."""
+        """Return the guarantees per label, per attribute and per record. No data are read.
+
+        Parameters
+        ----------
+        features : sequence of str, optional
+            The names of the columns. Default: all that were declared by name.
+
+        Returns
+        -------
+        tuple of Guarantee
+            In this order: label, attribute (if there are features), record.
+        """
         return self._declared(features).guarantees(self.delta)
 
     def _declared(self, features: Sequence[str] | None) -> DeclaredRecords:
