@@ -5,6 +5,7 @@ list of their own. What ships with the package is registered in the same tables.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from suffice.audit.case import Case
 from suffice.audit.public_part.exercise import Exercise, register_exercises
@@ -17,7 +18,7 @@ __all__ = ["register"]
 
 
 def register(
-    mechanism: type[Mechanism],  # type: ignore[type-arg]  # of whatever may be seen
+    mechanism: type[Mechanism[Any]],
     kind: Kind,
     audit_cases: Callable[[], Iterable[Case]],
     learner: Learning,

@@ -44,20 +44,7 @@ def fit_pipeline(
     that ``min_count`` rows have, sorted; rarer ones become one other category. ``map_spec`` names a
     feature map, fitted on the same sample.
     """
-    if missing not in {*MissingRule}:
-        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}. It is {missing!r}.")
-    if clip is not None and not 0 < clip <= 1:
-        raise ParameterError(f"clip must be a quantile above 0 and at most 1. It is {clip!r}.")
-    if missing == "error":
-        for name in names:
-            if summary.missing[name]:
-                raise TableError(
-                    f"Column {name!r} has {summary.missing[name]} missing values. Choose a"
-                    " replacement with --missing mean or --missing zero (Python: missing=...), or"
-                    " leave the column out with --drop (Python: drop=...)."
-                )
-    if min_count < 1:
-        raise ParameterError(f"min_count must be at least 1. It is {min_count!r}.")
+    _check_settings(summary, names, missing, clip, min_count)
     columns = tuple(_column(name, summary, categories, min_count) for name in names)
     mean = np.array([value for column in columns for value in _means(column, summary)])
     scale = np.array([value for column in columns for value in _scales(column, summary)])
@@ -75,6 +62,26 @@ def fit_pipeline(
     quantile = np.quantile(norms, clip, weights=weights, method="inverted_cdf")
     bound = float(np.float32(quantile or norms.max())) or 1.0
     return replace(wide, bound=bound, intercept=bound / 4 if intercept is None else intercept)
+
+
+def _check_settings(
+    summary: Summary, names: Sequence[str], missing: Missing, clip: float | None, min_count: int
+) -> None:
+    """Raise if a setting is not valid, or values are missing and have no replacement."""
+    if missing not in {*MissingRule}:
+        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}. It is {missing!r}.")
+    if clip is not None and not 0 < clip <= 1:
+        raise ParameterError(f"clip must be a quantile above 0 and at most 1. It is {clip!r}.")
+    if missing == "error":
+        for name in names:
+            if summary.missing[name]:
+                raise TableError(
+                    f"Column {name!r} has {summary.missing[name]} missing values. Choose a"
+                    " replacement with --missing mean or --missing zero (Python: missing=...), or"
+                    " leave the column out with --drop (Python: drop=...)."
+                )
+    if min_count < 1:
+        raise ParameterError(f"min_count must be at least 1. It is {min_count!r}.")
 
 
 def default_clip(width: int) -> float:

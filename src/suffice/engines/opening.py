@@ -71,7 +71,8 @@ class Computing:
     def fold(self, parts: Sequence[BatchPart], make: Callable[[], A]) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
         with self.running() as running:
-            return running.engine.fold(parts, make, self.progress)
+            engine: Engine = running.engine
+            return engine.fold(parts, make, self.progress)
 
     @contextmanager
     def running(self) -> Iterator[Self]:

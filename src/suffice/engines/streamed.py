@@ -135,8 +135,8 @@ class StreamedRows(WeightedRows):
     @cached_property
     def mean(self) -> np.ndarray:
         """sum_i w_i x_i (d,), from the first pass."""
-        mean = self._each @ self._facts[0][self._owner_slice]
-        return mean if self._basis is None else mean @ self._basis
+        mean: np.ndarray = self._each @ self._facts[0][self._owner_slice]
+        return mean if self._basis is None else np.asarray(mean @ self._basis)
 
     @cached_property
     def mean_square(self) -> float:

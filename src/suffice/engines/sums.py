@@ -24,8 +24,10 @@ def label_weights(codes: np.ndarray, classes: int) -> np.ndarray:
     A label of no class, of code -1, weighs nothing.
     """
     if classes == 2:
-        return np.array([-1.0, 1.0, 0.0])[codes][None, :]  # -1 is the last
-    return (codes[None, :] == np.arange(classes)[:, None]).astype(np.float64)
+        signs: np.ndarray = np.array([-1.0, 1.0, 0.0])[codes]  # -1 is the last
+        return signs[None, :]
+    one_hot: np.ndarray = codes[None, :] == np.arange(classes)[:, None]
+    return one_hot.astype(np.float64)
 
 
 class WeightedSums:
@@ -81,7 +83,7 @@ class MappedSums(WeightedSums):
         self._reach = np.zeros(2)
         super().__init__(len(pipeline.outputs), weights, self.step)
 
-    def update(self, batch: tuple[np.ndarray, np.ndarray]) -> None:  # type: ignore[override]
+    def update(self, batch: tuple[np.ndarray, np.ndarray]) -> None:  # type: ignore[override]  # encoded columns only
         """Take in encoded columns (`Pipeline.encoded`) and the weights of their rows."""
         columns, weights = batch
         totals = np.zeros((len(weights), len(columns)), dtype=np.int64)

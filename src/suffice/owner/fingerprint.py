@@ -162,6 +162,6 @@ def _other_spellings(names: Sequence[str], spelled: Sequence[str]) -> dict[str, 
     return other
 
 
-def _spell_class(value: object) -> str:
+def _spell_class(value: str | int) -> str:
     """Return one spelling per class: 1 and True are the same label."""
-    return f"text {value}" if isinstance(value, str) else f"number {int(value)}"  # type: ignore[call-overload]
+    return f"text {value}" if isinstance(value, str) else f"number {int(value)}"

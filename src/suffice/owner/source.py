@@ -210,7 +210,7 @@ class LabelledBatch:
     bags: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return self.rows.num_rows
+        return int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, eq=False)

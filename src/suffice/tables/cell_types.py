@@ -138,7 +138,7 @@ def looks_like_numbers(text: str) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind)
+    return bool(pa.types.is_string(kind))
 
 
 def _type_of(cells: pa.ChunkedArray, decimal: str) -> pa.DataType:
@@ -174,4 +174,4 @@ def _date_formats(cells: pa.ChunkedArray) -> list[str]:
 
 def _all_parse(words: pa.Array, form: str) -> bool:
     days = pc.strptime(pc.utf8_trim_whitespace(words), form, unit="s", error_is_null=True)
-    return days.null_count == 0
+    return bool(days.null_count == 0)

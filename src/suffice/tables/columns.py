@@ -119,7 +119,7 @@ def _describe_names(names: list[str]) -> str:
 
 def position_of(schema: pa.Schema, name: str) -> int:
     """Return the position of a column; one that is not there is an error."""
-    position = schema.get_field_index(name)  # -1 would be the last column
+    position: int = schema.get_field_index(name)  # -1 would be the last column
     if position < 0:
         raise TableError(
             f"The table has no column {name!r}. Check the name; upper and lower case count."
@@ -136,7 +136,8 @@ def numeric_columns(batch: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
     if chosen.num_columns and all(
         pa.types.is_float32(kind) or pa.types.is_float64(kind) for kind in chosen.schema.types
     ):
-        return chosen.to_tensor(null_to_nan=True, row_major=False).to_numpy().T
+        matrix: np.ndarray = chosen.to_tensor(null_to_nan=True, row_major=False).to_numpy()
+        return matrix.T
     out = np.empty((chosen.num_columns, batch.num_rows))
     for j, column in enumerate(chosen.columns):
         out[j] = numeric_column(column)
@@ -154,7 +155,8 @@ def numeric_column(column: pa.Array) -> np.ndarray:
         column = pc.fill_null(pc.cast(column, pa.float64(), safe=False), float("nan"))
     elif pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
-    return column.to_numpy()
+    values: np.ndarray = column.to_numpy()
+    return values
 
 
 def _days(column: pa.Array) -> np.ndarray:
@@ -184,9 +186,8 @@ def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         # Numbers by their looks, where some category is none: compared as what they look like.
         column, known_categories = column.cast(pa.string()), known_categories.cast(pa.string())
-    codes = pc.fill_null(pc.index_in(column, value_set=known_categories), -2).to_numpy(
-        zero_copy_only=False
-    )
+    positions = pc.fill_null(pc.index_in(column, value_set=known_categories), -2)
+    codes: np.ndarray = positions.to_numpy(zero_copy_only=False)
     if not column.null_count:
         return codes
     return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), -1, codes)

@@ -305,7 +305,7 @@ def _join_row_groups(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
 def _scan(
     source: ds.Dataset | ds.Fragment, columns: list[str], *, options: Any = None, **more: Any
 ) -> Iterator[pa.RecordBatch]:
-    return source.to_batches(
+    batches: Iterator[pa.RecordBatch] = source.to_batches(
         columns=columns,
         batch_size=batching.BATCH_ROWS,
         batch_readahead=_READ_AHEAD,
@@ -314,6 +314,7 @@ def _scan(
         fragment_scan_options=options,
         **more,
     )
+    return batches
 
 
 def format_of(place: Path | Place) -> str:

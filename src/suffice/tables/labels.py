@@ -95,7 +95,7 @@ def label_codes(
     """
     codes = value_codes(labels if isinstance(labels, pa.Array) else label_array(labels), classes)
     if outside == "none":
-        return np.maximum(codes, -1)
+        return np.asarray(np.maximum(codes, -1))
     strange = int(np.count_nonzero(codes < 0))
     if strange:
         raise StrangeLabelsError(strange, len(codes), classes)
@@ -124,7 +124,8 @@ def missing_labels(labels: Any) -> np.ndarray:
     cells = _cells(coded.dictionary)
     gone = [cell is None or cell != cell or not str(cell).strip() for cell in cells]  # noqa: PLR0124
     picked = pc.fill_null(coded.indices.cast(pa.int64()), len(gone))
-    return np.array([*gone, True])[picked.to_numpy(zero_copy_only=False)]
+    missing: np.ndarray = np.array([*gone, True])[picked.to_numpy(zero_copy_only=False)]
+    return missing
 
 
 def label_texts(labels: Iterable[Any]) -> list[str | None]:
@@ -203,7 +204,9 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     cells = _cells(coded.dictionary)
     cell_codes = [-1 if cell is None else code_of.get(spell(cell), -2) for cell in cells]
     picked = pc.fill_null(coded.indices.cast(pa.int64()), len(cell_codes))
-    return np.array([*cell_codes, -1], dtype=np.int64)[picked.to_numpy(zero_copy_only=False)]
+    table: np.ndarray = np.array([*cell_codes, -1], dtype=np.int64)
+    codes: np.ndarray = table[picked.to_numpy(zero_copy_only=False)]
+    return codes
 
 
 def _encode(column: pa.Array) -> pa.DictionaryArray:
@@ -219,9 +222,10 @@ def _encode(column: pa.Array) -> pa.DictionaryArray:
 def _cells(column: pa.Array) -> list[Any]:
     """Return the cells as Python values, None for those that are none: no UTF-8, a far date."""
     try:
-        return column.to_pylist()
+        cells: list[Any] = column.to_pylist()
     except (ValueError, OverflowError):
         return [_cell(scalar) for scalar in column]
+    return cells
 
 
 def _cell(scalar: pa.Scalar) -> Any:
@@ -272,7 +276,7 @@ def label_array(labels: Any) -> pa.Array:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:

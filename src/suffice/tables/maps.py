@@ -174,7 +174,8 @@ def evenly_spaced(weights: np.ndarray, count: int) -> np.ndarray:
     """Return ``count`` positions, evenly spaced over rows that occur ``weights`` times each."""
     ends = np.cumsum(weights)
     middles = (2 * np.arange(count, dtype=np.int64) + 1) * ends[-1] // (2 * count)
-    return np.searchsorted(ends, middles, side="right")
+    positions: np.ndarray = np.searchsorted(ends, middles, side="right")
+    return positions
 
 
 def _fit_fourier(columns: np.ndarray, weights: np.ndarray, size: int) -> dict[str, np.ndarray]:
@@ -211,7 +212,8 @@ def _nystroem(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
 def _squared_distances(columns: np.ndarray) -> np.ndarray:
     """Return the squared distances of all pairs of rows."""
     squares = (columns**2).sum(axis=0)
-    return np.maximum(squares[:, None] + squares[None, :] - 2 * columns.T @ columns, 0.0)
+    distances: np.ndarray = squares[:, None] + squares[None, :] - 2 * columns.T @ columns
+    return np.asarray(np.maximum(distances, 0.0))
 
 
 def _fit_components(

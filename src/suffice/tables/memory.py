@@ -81,7 +81,7 @@ class MemoryTable:
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return self._table.num_rows
+        return int(self._table.num_rows)
 
     def parts(self) -> Sequence[Part]:
         """Return the parts of the table in order."""

@@ -26,7 +26,7 @@ class Piece:
     values: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return self.rows.num_rows
+        return int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, eq=False)

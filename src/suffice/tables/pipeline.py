@@ -362,7 +362,7 @@ class Pipeline:
             return NotImplemented
         return self.digest() == other.digest()
 
-    __hash__ = None  # type: ignore[assignment]  # holds arrays
+    __hash__ = None  # type: ignore[assignment]  # arrays cannot be hashed
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as plain JSON values.

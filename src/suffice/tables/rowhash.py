@@ -167,7 +167,8 @@ def _text_words(column: pa.Array) -> np.ndarray:
     coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     words = [_text_word(value) for value in [*coded.dictionary.to_pylist(), None]]
     codes = pc.fill_null(coded.indices.cast(pa.int64()), len(words) - 1)
-    return np.array(words, dtype=np.uint64)[codes.to_numpy(zero_copy_only=False)]
+    table = np.array(words, dtype=np.uint64)
+    return np.asarray(table[codes.to_numpy(zero_copy_only=False)])
 
 
 def _text_word(value: object) -> int:

@@ -49,7 +49,8 @@ def read_sheet(path: Path, texts: Collection[str], numbers: Collection[str]) -> 
 
 def sheet_names(path: Path) -> list[str]:
     """Return the names of a sheet's columns; nothing but the header is read."""
-    return _reader(path, {".xlsx": excel_names, ".sav": spss_names})(path)
+    names: list[str] = _reader(path, {".xlsx": excel_names, ".sav": spss_names})(path)
+    return names
 
 
 def _reader(path: Path, readers: dict[str, Callable[..., Any]]) -> Callable[..., Any]:

@@ -75,7 +75,8 @@ def spss_columns(path: Path) -> dict[str, SpssColumn]:
 
 def _words(about: Any, name: str) -> dict[Any, str]:
     """Return the value labels of a column, by code."""
-    return about.variable_value_labels.get(name, {})
+    words: dict[Any, str] = about.variable_value_labels.get(name, {})
+    return words
 
 
 def _kind(written: str, stored: str) -> pa.DataType:
@@ -122,7 +123,7 @@ def _read_file(path: Path, **how: Any) -> tuple[dict[str, list[Any]], Any]:
     try:
         with path.open("rb"):
             pass  # for the reason why it cannot be opened
-        return pyreadstat.read_sav(path, output_format="dict", **how)
+        cells, about = pyreadstat.read_sav(path, output_format="dict", **how)
     except OSError as error:
         raise StorageError(
             f"{path} cannot be read: {type(error).__name__}. Check that the file exists and that"
@@ -132,3 +133,4 @@ def _read_file(path: Path, **how: Any) -> tuple[dict[str, list[Any]], Any]:
         raise TableError(
             f"{path} is not a readable SPSS file. Save it again as .sav or as CSV UTF-8."
         ) from None
+    return cells, about

@@ -195,7 +195,8 @@ class AuxiliaryRows:
         Every partial sum is an integer below 2^40 (plus N VOTE for rounding), so that the product
         of matrices is exact whatever order it takes.
         """
-        return np.rint(weights @ self.codes).astype(np.int64)
+        sums: np.ndarray = np.rint(weights @ self.codes)
+        return sums.astype(np.int64)
 
     def transform(self, data: Any) -> np.ndarray:
         """Return other rows in the same coordinates, to train local classifiers on.

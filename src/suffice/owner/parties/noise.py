@@ -40,7 +40,8 @@ def reach(codes: np.ndarray, shape: Shape | None) -> float:
     mean = float(np.sqrt(squares).mean()) * (1 + more)
     energy = float(squares.sum()) / count
     largest = float(np.linalg.eigvalsh(rows.T @ rows / count)[-1]) + more * energy
-    return (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)
+    bound: float = (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)
+    return bound
 
 
 def party_noise(mechanism: str, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:

@@ -95,7 +95,8 @@ class Distilled(_ReleasedModel):
             return factor * reach(auxiliary.codes, None) * auxiliary.step / parties
         count, width = auxiliary.codes.shape
         bound = auxiliary.pipeline.norm_bound + math.sqrt(width) * auxiliary.step / 2  # on the grid
-        return factor * bound * (count + 2 * parties - 1) / (count * parties)
+        change: float = factor * bound * (count + 2 * parties - 1) / (count * parties)
+        return change
 
     def covariance(self) -> Covariance:
         """Return the covariance of the noise on the parameters."""
@@ -159,7 +160,9 @@ def _float_error(problem: FactoredProblem, theta: np.ndarray, lam: float) -> flo
     few = 64 + theta.size // len(theta)
     summed = (len(rows) + few) * float(lengths.mean())
     scored = (rows.shape[1] + few) * float((lengths**2).mean()) * size
-    return unit * (summed + scored + few * (float(np.linalg.norm(problem.operator)) + lam * size))
+    rest = few * (float(np.linalg.norm(problem.operator)) + lam * size)
+    error: float = unit * (summed + scored + rest)
+    return error
 
 
 class Averaged(_ReleasedModel):

@@ -374,7 +374,7 @@ class _Situation:
             middle = math.sqrt(low * high)
             enough = self.remaining_gain(self.utility(middle, epsilon, delta).accuracy) >= _ENOUGH
             low, high = (low, middle) if enough else (middle, high)
-        digits = 10 ** max(0, math.floor(math.log10(high)) - 1)
+        digits: int = 10 ** max(0, math.floor(math.log10(high)) - 1)
         return math.ceil(high / digits) * digits
 
 

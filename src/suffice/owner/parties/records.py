@@ -302,6 +302,7 @@ def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.n
     """
     has_one_class = present.sum(axis=1) == 1
     slack = _slack(rows, models)
+    votes: np.ndarray
     if models.ndim == 2:
         scores = models @ rows.T
         votes = (scores > 0).astype(np.uint8)
@@ -316,9 +317,8 @@ def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.n
         leading = scores >= scores.max(axis=2, keepdims=True) - 2 * slack[:, None]
         row, party = np.nonzero((leading.sum(axis=2) > 1) & ~has_one_class)
         exact_scores = [_in_order(models[:, :, k], party, rows, row) for k in range(classes)]
-        votes[party, row] = np.where(present[party], np.transpose(exact_scores), -np.inf).argmax(
-            axis=1
-        )
+        allowed = np.where(present[party], np.transpose(exact_scores), -np.inf)
+        votes[party, row] = allowed.argmax(axis=1)
     votes[has_one_class] = present[has_one_class].argmax(axis=1)[:, None]
     return votes
 
@@ -327,7 +327,8 @@ def _slack(rows: np.ndarray, models: np.ndarray) -> np.ndarray:
     """Return four times what a score of each party can be off by, whatever it is summed by."""
     sizes = np.sqrt((models.reshape(len(models), -1) ** 2).sum(axis=1))
     unit = np.finfo(float).eps / 2
-    return 4 * unit * rows.shape[1] * float(np.linalg.norm(rows, axis=1).max()) * sizes
+    longest = float(np.linalg.norm(rows, axis=1).max())
+    return np.asarray(4 * unit * rows.shape[1] * longest * sizes)
 
 
 def _in_order(

@@ -1,6 +1,5 @@
 """A party's votes on public rows, as integer weights: from classifiers, functions or columns."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ def votes_of(
         if form == "hard":
             return from_codes(_codes(voter.predict(rows), auxiliary, classes), len(classes))
         return from_shares(_aligned_probabilities(voter, rows, classes))
-    if isinstance(voter, Callable):  # type: ignore[arg-type]  # an abstract class is one to mypy
+    if callable(voter):
         voter = voter(auxiliary.rows if mapped else auxiliary.raw())
     votes = np.asarray(voter) if not hasattr(voter, "combine_chunks") else voter
     if getattr(votes, "ndim", 1) == 1:
@@ -98,7 +97,7 @@ def from_shares(shares: np.ndarray) -> np.ndarray:
     lower = np.floor(scaled)
     missing = VOTE - lower.sum(axis=1)
     rank = np.argsort(np.argsort(lower - scaled, axis=1, kind="stable"), axis=1, kind="stable")
-    weights = (lower + (rank < missing[:, None])).astype(np.int64)
+    weights: np.ndarray = (lower + (rank < missing[:, None])).astype(np.int64)
     # Floats may round a share past its neighbour; what that adds or lacks goes to the largest.
     rows = np.arange(len(weights))
     weights[rows, weights.argmax(axis=1)] += VOTE - weights.sum(axis=1)
@@ -108,5 +107,6 @@ def from_shares(shares: np.ndarray) -> np.ndarray:
 def operator_weights(weights: np.ndarray) -> np.ndarray:
     """Return what rows are multiplied with: (1, N) signed for two classes, (K, N) for more."""
     if weights.shape[1] == 2:
-        return (weights[:, 1] - weights[:, 0])[None, :].astype(np.float64)
+        signed: np.ndarray = weights[:, 1] - weights[:, 0]
+        return signed[None, :].astype(np.float64)
     return np.ascontiguousarray(weights.T, dtype=np.float64)
