@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "reach-halved",
         "owner/parties/noise.py",
-        "return (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)",
-        "return (min(mean, math.sqrt(largest)) / 2 + slack) * (1 + 64 * unit)",
+        "bound: float = (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)",
+        "bound: float = (min(mean, math.sqrt(largest)) / 2 + slack) * (1 + 64 * unit)",
         ("owner/parties/test_aggregate.py::test_the_reach_is_the_smaller_of_two_bounds",),
         "One party moves the sum twice as far as noise hides.",
     ),
@@ -107,8 +107,8 @@ MUTANTS = (
     Mutant(
         "private-row-as-in-the-paper",
         "owner/parties/output_perturbation.py",
-        "return factor * bound * (count + 2 * parties - 1) / (count * parties)",
-        "return factor * bound * (count + parties - 1) / (count * parties)",
+        "change: float = factor * bound * (count + 2 * parties - 1) / (count * parties)",
+        "change: float = factor * bound * (count + parties - 1) / (count * parties)",
         (
             "owner/parties/test_output_perturbation.py::test_private_auxiliary_rows_cost_more_and_only_where_they_can",
             "owner/parties/test_output_perturbation.py::test_a_party_and_a_row_together_move_the_minimiser_by_no_more",

@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "label-outside-is-a-class",
         "tables/labels.py",
-        "return np.maximum(codes, -1)",
-        "return np.maximum(codes, 0)",
+        "return np.asarray(np.maximum(codes, -1))",
+        "return np.asarray(np.maximum(codes, 0))",
         ("tables/test_labels.py::test_labels_outside_the_classes_can_count_as_none",),
         "A label that is none counts as the first class, and moves the sum.",
     ),

@@ -224,7 +224,7 @@ def test_a_declared_class_list_is_the_default_of_a_release(tmp_path):
     paid = ("--ledger", "l", "--dataset", "d", "-o", "out.suffice", "--force")
     done = command(tmp_path, *release, *paid, "--classes", "no,maybe")
     assert done.returncode == 2
-    assert "has the classes no, yes in its ledger" in done.stderr
+    assert "The ledger lists the classes no, yes" in done.stderr
     assert command(tmp_path, *release, *paid).returncode == 0
     assert load(tmp_path / "out.suffice").classes == ("no", "yes")
     history = json.loads(command(tmp_path, "ledger", "history", "l", "--json").stdout)

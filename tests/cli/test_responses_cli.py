@@ -107,7 +107,7 @@ def test_a_wrong_call_is_one_line(suffice, words, reason):
 def test_noise_on_numbers_is_refused_where_there_are_none(suffice):
     told = ("--features", "ward", "--states", "ward=x,y", "--feature-flip", "0.1")
     words = (*FIRST, "--label-flip", "0.2", *told, "--feature-noise", "1", "--no-ledger")
-    assert "--feature-noise-variance means nothing without numbers" in suffice(*words, code=2)
+    assert "--feature-noise-variance cannot be used without numbers" in suffice(*words, code=2)
 
 
 @pytest.mark.usefixtures("desk")

@@ -234,6 +234,6 @@ def test_a_row_that_is_not_finite_is_a_table_error_and_adds_nothing(wrong):
     sums = MappedSums(pipeline, 1)
     values = np.ones((1, 600))
     values[0, 599] = wrong
-    with pytest.raises(TableError, match="column 'x0'"):
+    with pytest.raises(TableError, match="Column 'x0'"):
         sums.update((values, np.ones((1, 600))))
     assert sums.result().tolist() == [[0, 0]]

@@ -161,7 +161,7 @@ def test_rows_of_a_release_must_be_its_own_in_bags_and_cells(rng):
     model = ClassRatio(method="mmd")
     with pytest.raises(TableError, match="have no rows"):
         model.fit_release(release, rows[:100], bags=bags[:100])
-    with pytest.raises(TableError, match="not declared"):
+    with pytest.raises(TableError, match="not in the list of bag names"):
         model.fit_release(release, rows, bags=bags + 1)
     broken = rows.copy()
     broken[0, 0] = np.nan
@@ -198,7 +198,7 @@ def test_the_quantifier_for_quapy_needs_no_quapy(rng):
 
 def test_names_of_bags_in_errors_are_plain(rng):
     rows, labels = drawn(rng, 50, [0.5, 0.5])
-    with pytest.raises(ParameterError, match="rows, for example 7"):
+    with pytest.raises(ParameterError, match="rows, 7 among them"):
         ClassRatio().fit(rows, np.append(7, labels[1:]))
 
 

@@ -322,7 +322,7 @@ def test_a_label_outside_the_classes_is_counted_and_not_shown():
 )
 def test_what_a_given_pipeline_settles_cannot_be_asked_for(option):
     agreed = MeanOperator(epsilon=1.0).release(X, y, ledger=None).pipeline
-    with pytest.raises(ParameterError, match=f"settles {next(iter(option))}"):
+    with pytest.raises(ParameterError, match=f"already fixes {next(iter(option))}"):
         MeanOperator(epsilon=1.0, pipeline=agreed, **option).release(X, y, ledger=None)
 
 

@@ -420,9 +420,8 @@ def _verdict(
         operator.accuracy[_USUAL],
         max(0.0, situation.remaining_gain(operator.accuracy)),
     )
-    result = (
-        f"{remaining:.0%} of the gain over guessing remains after noise (accuracy {usual:.2f})."
-    )
+    share = f"{100 * remaining:.0f} %"
+    result = f"{share} of the gain over guessing remains after noise (accuracy {usual:.2f})."
     text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is"
     if situation.in_reach(operator):
         return f"{text} within reach. In the usual case {result}"
