@@ -61,8 +61,8 @@ MUTANTS = (
     Mutant(
         "private-rows-not-promised",
         "owner/parties/procedures.py",
-        "        if private:\n            promised.append",
-        "        if private and not promised:\n            promised.append",
+        "        if private:\n            guarantees.append",
+        "        if private and not guarantees:\n            guarantees.append",
         ("owner/parties/test_auxiliary_budget.py::test_the_release_states_what_both_were_charged",),
         "Protected auxiliary rows are in a release that nobody pays for.",
     ),

@@ -241,8 +241,8 @@ MUTANTS = (
     Mutant(
         "laundered-parties",
         "owner/parties/procedures.py",
-        "return tuple(as_scaled(guarantee, origin) for guarantee in promised)",
-        "return tuple(guarantee for guarantee in promised if origin)",
+        "return tuple(as_scaled(guarantee, origin) for guarantee in guarantees)",
+        "return tuple(guarantee for guarantee in guarantees if origin)",
         ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_through_parties",),
         _LAUNDERED,
     ),

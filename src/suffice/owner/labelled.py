@@ -1,4 +1,4 @@
-"""What releases of private labels and public rows share: the pass over both, and the promise.
+"""What releases of private labels and public rows share: the pass over both, and the guarantee.
 
 A mechanism of labels brings a `LabelledPass` that keeps its statistic, and a `LabelProcedure` that
 knows its noise.
@@ -208,7 +208,7 @@ class LabelProcedure(Procedure[L], Generic[L]):
         return OwnerReport((line,), facts={"outside": exact.outside})
 
     def guarantees(self, exact: L) -> tuple[Guarantee, ...]:
-        """Return the one promise, per label."""
+        """Return the one guarantee, per label."""
         event = self.event(exact)
         some = () if self.public.source.labelled is None else ("which rows have labels",)
         guarantee = Guarantee(

@@ -4,8 +4,8 @@ A map first centres and scales its input by the public rows, so that no column d
 With labels private and rows public, a map in front of a linear model gives a private non-linear
 one. One's own embedding needs no map: pass rows that are already mapped.
 
-Fitted arrays are stored and travel: fitting them anew is promised to give the same bits on one
-machine, applying them on every machine.
+Fitted arrays are stored and travel: fitting them again gives the same bits on one
+machine, and applying them gives the same bits on every machine.
 """
 
 import math

@@ -148,7 +148,7 @@ class Gathering:
         """Raise if no contribution's header is of this round: the release would be noise alone.
 
         Only headers decide, which are public. Where one fits and its array is at fault, noise is
-        released and paid for: a refusal would say something about the array.
+        released and charged: a refusal would say something about the array.
         """
         if self._fitting:
             return
@@ -269,7 +269,7 @@ def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> fl
 class _Limits:
     """How large a contribution can be that comes from votes, or from a penalised minimiser.
 
-    Honest contributions keep every limit, so that the promise does not rest on them; they bound
+    Honest contributions keep every limit, so that the guarantee does not rest on them; they bound
     what a dishonest party can do to the sum. The operator's norm is taken in whitened coordinates,
     in which no direction lets votes do more than another.
     """

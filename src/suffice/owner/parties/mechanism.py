@@ -218,7 +218,7 @@ class PrivateEnsemble(Mechanism[Round]):
         return check_classes(self.classes)
 
     def check_payment(self, source: RoundSource, payment: Payment) -> None:
-        """Raise unless protected auxiliary rows, and only those, have a data set that pays."""
+        """Raise unless protected auxiliary rows, and only those, have a data set to charge."""
         auxiliary_dataset = source.auxiliary_dataset
         if not self.private_auxiliary:
             if auxiliary_dataset is not None:
@@ -434,7 +434,7 @@ class PrivateEnsemble(Mechanism[Round]):
         tuple of Guarantee
             Per party, and per record of protected auxiliary rows.
         """
-        return self.procedure(auxiliary, Enrolled.of(enrolled)).promises()
+        return self.procedure(auxiliary, Enrolled.of(enrolled)).stated_guarantees()
 
     def covariance(
         self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]

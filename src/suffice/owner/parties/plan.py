@@ -30,9 +30,9 @@ from suffice.privacy.calibrate import check_delta, gaussian_multiplier
 
 __all__ = ["PartyForecast", "PartyPlan", "PartyPlanner", "plan_parties", "theorem_4"]
 
-_SURE = 0.05  # how often a bound may fail
+_FAILURE_PROBABILITY = 0.05  # of each part of a bound
 _ENOUGH = 0.75  # of what could be gained over guessing: less is called out of reach
-_BETTER = 0.01  # in accuracy: what an alternative must promise to be named
+_BETTER = 0.01  # in accuracy: by which an alternative must be better to be named
 _USUAL = list(SIGNALS).index("usual")
 _MOST_PARTIES = 10**9
 
@@ -402,12 +402,14 @@ def theorem_4(
     dimension = features * operator_columns(classes)
     sensitivity = gradient_change(classes) / (lam * parties)
     if delta > 0:
-        radius = math.sqrt(stats.chi2.isf(_SURE, dimension)) * gaussian_multiplier(epsilon, delta)
+        radius = math.sqrt(stats.chi2.isf(_FAILURE_PROBABILITY, dimension)) * gaussian_multiplier(
+            epsilon, delta
+        )
     else:
-        radius = float(stats.gamma.isf(_SURE, dimension)) / epsilon
+        radius = float(stats.gamma.isf(_FAILURE_PROBABILITY, dimension)) / epsilon
     curvature = 0.25 if classes == 2 else 0.5
     noise = (curvature + lam) * (radius * sensitivity) ** 2
-    return noise + 16 * (32 + math.log(1 / _SURE)) / (lam * rows)
+    return noise + 16 * (32 + math.log(1 / _FAILURE_PROBABILITY)) / (lam * rows)
 
 
 def _verdict(

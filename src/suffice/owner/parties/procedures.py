@@ -74,7 +74,7 @@ class PartyExact(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What is public about one aggregation: rows, classes, enrolled parties, and its price.
+    """What is public about one aggregation: rows, classes, enrolled parties, epsilon and delta.
 
     ``request`` are the fields that the owner asked with. ``sent`` yields what parties sent, and
     ``start`` returns an empty sum of it, for a statistic. ``auxiliary_dataset`` is the data set of
@@ -111,7 +111,7 @@ class Round:
         return self.columns * len(self.auxiliary.pipeline.outputs)
 
     def noise(self, sensitivity: Sensitivity) -> Noise:
-        """Return the noise that keeps the price."""
+        """Return noise for this sensitivity, at the epsilon and delta of the round."""
         return party_noise(self.mechanism, sensitivity, self.epsilon, self.delta)
 
 
@@ -168,18 +168,18 @@ class PartyProcedure(Procedure[PartyExact]):
         return OwnerReport(tuple(_report_lines(gathered)), counted, facts)
 
     def guarantees(self, exact: PartyExact) -> tuple[Guarantee, ...]:
-        """Return what is promised per party, and per protected auxiliary row."""
+        """Return the guarantees per party, and per protected auxiliary row."""
         del exact
-        return self.promises()
+        return self.stated_guarantees()
 
-    def promises(self) -> tuple[Guarantee, ...]:
-        """Return what is promised; it needs no contribution."""
+    def stated_guarantees(self) -> tuple[Guarantee, ...]:
+        """Return the guarantees; no contribution is needed."""
         public, private = self.public, self.public.private_auxiliary
-        promised = [_party_guarantee(self.noise, public.delta, public.auxiliary, private=private)]
+        guarantees = [_party_guarantee(self.noise, public.delta, public.auxiliary, private=private)]
         if private:
-            promised.append(_auxiliary_guarantee(self.noise, public.delta, public.auxiliary))
+            guarantees.append(_auxiliary_guarantee(self.noise, public.delta, public.auxiliary))
         origin = public.auxiliary.pipeline.origin
-        return tuple(as_scaled(guarantee, origin) for guarantee in promised)
+        return tuple(as_scaled(guarantee, origin) for guarantee in guarantees)
 
     def parameters(self, exact: PartyExact) -> Mapping[str, Any]:
         """Return the public description of the request."""
@@ -322,7 +322,7 @@ class NoisyVotes(PartyProcedure):
 def _party_guarantee(
     noise: Noise, delta: float, auxiliary: AuxiliaryRows, *, private: bool
 ) -> Guarantee:
-    """Return what is promised about all data of one party; ``private``: rows are protected too."""
+    """Return the guarantee for all data of one party; ``private``: rows are protected too."""
     auxiliary_rows = f"the {auxiliary.count:,} auxiliary rows"
     return Guarantee(
         unit=Unit.PARTY,
@@ -339,7 +339,7 @@ def _party_guarantee(
 
 
 def _auxiliary_guarantee(noise: Noise, delta: float, auxiliary: AuxiliaryRows) -> Guarantee:
-    """Return what is promised about one protected auxiliary row, whatever the parties hold.
+    """Return the guarantee for one protected auxiliary row, whatever the parties hold.
 
     The noise is calibrated to a party and a row that change together (`Distilled`), so that the
     same event bounds either.

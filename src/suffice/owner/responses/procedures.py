@@ -57,7 +57,7 @@ class RandomisedRecords(Procedure[PrivateCells]):
         return PrivateCells(declared.columns, declared.channels, self.public.classes, cells)
 
     def guarantees(self, exact: PrivateCells) -> tuple[Guarantee, ...]:
-        """Return the promises per label, attribute and record."""
+        """Return the guarantees per label, attribute and record."""
         del exact
         return self.public.declared.guarantees(self.delta)
 

@@ -1,7 +1,7 @@
 """Records that leave cell by cell: what is declared about them, and the one place that makes them.
 
 An owner's table (`mechanism`) and a survey's answers (`survey`) become the same kind of release,
-with the same promises.
+with the same guarantees.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class DeclaredRecords:
         return {"classes": list(classes), "columns": described, "mechanism": "response"}
 
     def guarantees(self, delta: float) -> tuple[Guarantee, ...]:
-        """Return the promises per label, attribute and record."""
+        """Return the guarantees per label, attribute and record."""
         cost = {noise: channel.event for noise, channel in self.channels.items()}
         return cell_guarantees(self.label.event, [cost[c.noise] for c in self.columns], delta)
 
@@ -77,10 +77,10 @@ class DeclaredRecords:
 def cell_guarantees(
     label: Event, attributes: Sequence[Event], delta: float
 ) -> tuple[Guarantee, ...]:
-    """Return what is promised per label, per attribute (the dearest one) and per record.
+    """Return the guarantees per label, per attribute (the largest epsilon) and per record.
 
     The label is an attribute too: a budget per attribute is about every column. A change of one
-    cell leaves the law of all others as it was; a change of a record is paid for by all of its
+    cell leaves the law of all others as it was; a change of a record changes all of its
     cells. What is not pure is read at ``delta``.
     """
     if not delta > 0 and any(isinstance(event, Gaussian) for event in attributes):
