@@ -28,9 +28,18 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class RowMapping:
-    """How pieces become weighted rows: by a pipeline, then B^T x if there is a ``basis`` B.
+    """How pieces become weighted rows: by a pipeline, then B^T x if there is a basis B.
 
-    ``weights`` holds the weight of each row of an owner.
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        The columns of the table.
+    pipeline : Pipeline
+        The public pipeline.
+    weights : tuple of float
+        The weight of each row of an owner, by owner.
+    basis : ndarray, optional
+        The basis B.
     """
 
     schema: pa.Schema

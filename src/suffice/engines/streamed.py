@@ -31,10 +31,21 @@ _P = TypeVar("_P", bound=MappedPass)
 
 @dataclass(eq=False)
 class OwnersTable:
-    """A table with the rows of several owners, ``counts`` of each, and where passes over it run.
+    """A table with the rows of several owners, and where passes over it run.
 
-    ``hashes`` are those of the owners' rows in any order, from the first pass on: every later pass
-    must read the same rows.
+    Parameters
+    ----------
+    table : Table
+        The rows, one owner's after the other's.
+    pipeline : Pipeline
+        The public pipeline.
+    counts : tuple of int
+        The number of rows of each owner.
+    computing : Computing
+        Where passes run.
+    hashes : tuple of str
+        The hashes of the owners' rows in any order, from the first pass on. Every later pass must
+        read the same rows.
     """
 
     table: Table

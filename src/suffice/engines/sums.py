@@ -62,7 +62,15 @@ class WeightedSums:
 
 @dataclass(frozen=True)
 class RowReach:
-    """The largest norms that a row has on the lattice, in steps, rounded up."""
+    """The largest norms of a row on the rounding grid, in steps, rounded up.
+
+    Parameters
+    ----------
+    l1 : int
+        The largest 1-norm.
+    l2 : float
+        The largest 2-norm.
+    """
 
     l1: int
     l2: float

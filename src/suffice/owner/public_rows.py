@@ -68,9 +68,20 @@ PIPELINE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class PublicRows:
-    """A table whose features are public, the pipeline for them, and a summary if there is one.
+    """A table whose features are public, and their pipeline.
 
-    ``computing`` says where its rows are read.
+    Parameters
+    ----------
+    table : Table
+        The table.
+    roles : Roles
+        Its label and its features.
+    pipeline : Pipeline
+        The public pipeline.
+    summary : Summary, optional
+        What one pass over the rows yielded.
+    computing : Computing
+        Where its rows are read.
     """
 
     table: Table
@@ -98,7 +109,17 @@ class PublicRows:
 
 @dataclass(frozen=True)
 class PublicTable:
-    """What may be seen of a table with public rows and private labels."""
+    """The public side of a table with public rows and private labels.
+
+    Parameters
+    ----------
+    rows : PublicRows
+        The rows and their pipeline.
+    classes : tuple
+        The declared classes.
+    source : PublicSource
+        What the owner handed in.
+    """
 
     rows: PublicRows
     classes: Classes

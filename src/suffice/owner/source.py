@@ -203,7 +203,17 @@ def _rows_without_label(
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch:
-    """Rows with the codes of their labels, and of the bags that they are in if there are bags."""
+    """Rows with the codes of their labels.
+
+    Parameters
+    ----------
+    rows : pyarrow.RecordBatch
+        The feature columns.
+    codes : ndarray
+        The code of each label.
+    bags : ndarray, optional
+        The codes of the bags of each row.
+    """
 
     rows: pa.RecordBatch
     codes: np.ndarray
@@ -217,8 +227,18 @@ class LabelledBatch:
 class LabelledPart(RowsPart):
     """Private labels beside the feature columns of a part of a table.
 
-    The labels are the column ``label``, or ``codes`` that were given apart, one for each row; so
-    are the ``bags`` that rows are in.
+    Parameters
+    ----------
+    classes : tuple
+        The declared classes.
+    label : str, optional
+        The column of labels. None if ``codes`` hold them.
+    outside : {"error", "none"}
+        What a label outside the class list is.
+    codes : ndarray, optional
+        The codes of labels that were given as an array, one for each row.
+    bags : ndarray, optional
+        The codes of the bags of each row.
     """
 
     classes: Classes

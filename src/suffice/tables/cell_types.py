@@ -54,10 +54,20 @@ _LIKE_NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class CellTypes:
-    """What columns are: their ``types``, the ``decimal`` mark (None: no cell has one).
+    """The types of columns of texts, found in their cells.
 
-    ``formats`` are those of dates, as strptime knows them; ``refused`` says why a column cannot be
-    used as it is; ``zeros`` are columns of numbers that begin with zeros.
+    Parameters
+    ----------
+    types : mapping of str to pyarrow.DataType
+        The type of each column.
+    decimal : str, optional
+        The decimal mark. None if no cell has one.
+    formats : list of str
+        The formats of dates, as strptime knows them.
+    refused : mapping of str to str
+        Why a column cannot be used as it is.
+    zeros : sequence of str
+        Columns of numbers with cells that begin with 0.
     """
 
     types: Mapping[str, pa.DataType]

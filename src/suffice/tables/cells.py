@@ -61,7 +61,7 @@ def _number(cell: object) -> float | None:
 
 
 def public_column(cells: Sequence[Any]) -> pa.Array:
-    """Return a public column, whose type is what all of its cells are, or else text."""
+    """Return a public column in the type that all of its cells have, or as text."""
     values = [None if is_blank(cell) else cell for cell in cells]
     kinds = {_kind(cell) for cell in values if cell is not None}
     kind = kinds.pop() if len(kinds) == 1 else None if kinds else pa.null()

@@ -32,9 +32,15 @@ _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column is what; ``features`` are all the others unless they were named.
+    """The role of each column.
 
-    The row numbers that pandas writes beside a table are no feature unless they are named.
+    Parameters
+    ----------
+    features : tuple of str
+        The feature columns: all other columns, unless the owner listed them. The row numbers that
+        pandas writes beside a table are not features unless they are listed.
+    label : str, optional
+        The column of labels.
     """
 
     features: tuple[str, ...]
@@ -42,7 +48,10 @@ class Roles:
 
 
 def is_categorical(kind: pa.DataType) -> bool:
-    """Say whether a column of this Arrow type holds categories; refuse what is neither."""
+    """Say whether a column of this Arrow type holds categories.
+
+    It raises if the column holds neither categories nor numbers.
+    """
     if pa.types.is_dictionary(kind):
         return True
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -58,7 +67,7 @@ def is_categorical(kind: pa.DataType) -> bool:
 
 
 def temporal_unit(kind: pa.DataType) -> str:
-    """Return what a column of dates, times or durations is counted in; nothing if it is none."""
+    """Return the unit of a column of dates, times or durations. It is empty for other columns."""
     since_1970, since_midnight, days = TEMPORAL_UNITS
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return since_1970
@@ -175,7 +184,7 @@ def _days(column: pa.Array) -> np.ndarray:
 
 
 def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
-    """Return each cell's position in ``categories``; -1 is missing, -2 is none of them."""
+    """Return each cell's position in ``categories``: -1 if it is missing, -2 if it is another one."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):

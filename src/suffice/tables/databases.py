@@ -112,7 +112,7 @@ class Query:
 
 
 class _Session:
-    """One connection and one snapshot, opened when it is needed, closed when nobody needs it."""
+    """One connection and one snapshot: opened at first use, closed after the last one."""
 
     def __init__(self, query: Query) -> None:
         self._query = query

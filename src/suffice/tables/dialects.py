@@ -1,8 +1,8 @@
-"""How a CSV file is written: the sign between columns, the decimal mark, the encoding.
+"""How a CSV file is written: the delimiter, the decimal mark, the encoding.
 
-The byte-order mark and the first line tell the sign between columns and, where they can, the
-encoding. What they leave open is told by cells of public columns (`suffice.tables.csv_files`), or
-declared. No private cell is asked, and none can fail: what cannot be decoded becomes the
+The byte-order mark and the first line tell the delimiter and, where they can, the encoding. Cells
+of public columns tell the rest (`suffice.tables.csv_files`), or the owner declares it. No private
+cell decides anything, and no private cell can fail: a character that cannot be decoded becomes the
 replacement character.
 """
 
@@ -40,12 +40,22 @@ _DECIMAL = re.compile(r"\s*[-+]?[0-9]+[.,][0-9]+(?:[eE][-+]?[0-9]+)?\s*")
 
 @dataclass(frozen=True)
 class Dialect:
-    """What is declared, or was found, of how a CSV file is written; None is not known.
+    """How a CSV file is written, as far as it is declared or was found. None means not known yet.
 
-    ``delimiter`` stands between columns (a character, or "tab"), ``decimal`` is the decimal mark,
-    ``encoding`` a name that Python knows, ``guessed`` if all that is known is that it is not UTF-8.
-    ``quote`` stands around cells, ``above`` is the number of lines above the names: spreadsheets
-    write ``sep=;``.
+    Parameters
+    ----------
+    delimiter : str, optional
+        The character between columns, or a word for it, such as "tab".
+    decimal : str, optional
+        The decimal mark, "." or ",".
+    encoding : str, optional
+        A name of an encoding that Python knows.
+    quote : str
+        The quotation mark around cells.
+    guessed : bool
+        Whether the encoding is only known not to be UTF-8.
+    above : int
+        The number of lines above the names. Spreadsheets write ``sep=;`` there.
     """
 
     delimiter: str | None = None
@@ -75,7 +85,7 @@ class Dialect:
 
 
 def _codec(name: str) -> str:
-    """Return the name of an encoding in which no cell reaches into the next one."""
+    """Return the name of an encoding in which no cell can change the next one."""
     try:
         codec = codecs.lookup(name).name
         fits = codec.startswith(("utf-16", "utf-32")) or _keeps_cells_apart(codec, ",")
@@ -90,7 +100,7 @@ def _codec(name: str) -> str:
 
 
 def _keeps_cells_apart(codec: str, sign: str) -> bool:
-    """Say whether ASCII means itself, and whatever comes before the sign leaves it alone."""
+    """Say whether ASCII bytes mean themselves, and no byte before the delimiter changes it."""
     if any(bytes([byte]).decode(codec, "replace") != chr(byte) for byte in range(128)):
         return False
     if b"\\u002c".decode(codec, "replace") != "\\u002c":  # a sign that is spelt out
@@ -213,7 +223,7 @@ def _delimiter_of(line: str, path: Path, quote: str) -> str:
 
 
 def _check_names(names: list[str], path: Path) -> None:
-    """Raise unless the first line names each column once; what is no name is not shown."""
+    """Raise unless the first line names each column once. The error shows only names."""
     trouble = None
     twice = sorted({name for name in names if names.count(name) > 1})
     if not any(name.strip() for name in names):

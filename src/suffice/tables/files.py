@@ -55,9 +55,24 @@ _ONE_STREAM = "A {} file can only be read from start to end. Save the table as P
 
 @dataclass(frozen=True)
 class ParquetPart:
-    """Some row groups of a Parquet file that follow each other; anybody who has it can read them.
+    """Row groups of a Parquet file that follow each other.
 
-    ``schema`` is that of the whole table; columns ``texts`` are labels, and become texts.
+    Any process that reaches the file can read them.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    filesystem : pyarrow.fs.FileSystem
+        The file system that holds it.
+    groups : tuple of int
+        The row groups.
+    rows : int
+        How many rows they have.
+    schema : pyarrow.Schema
+        The schema of the whole table.
+    texts : frozenset of str
+        Columns that are labels and become texts.
     """
 
     path: str

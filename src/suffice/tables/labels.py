@@ -37,7 +37,29 @@ LONGEST_TEXT = 1 << 14  # bytes of a class, or of a category: a batch of them fi
 
 
 def check_classes(classes: Sequence[Any]) -> Classes:
-    """Return the declared classes as plain Python values: two or more, all different, one type."""
+    """Return the declared classes as plain Python values.
+
+    Parameters
+    ----------
+    classes : sequence
+        Two or more different classes, all texts or all integers.
+
+    Returns
+    -------
+    tuple
+        The classes, in their order.
+
+    Raises
+    ------
+    ParameterError
+        If there are fewer than two classes, two equal ones, or classes of several types.
+
+    Examples
+    --------
+    >>> from suffice.tables.labels import check_classes
+    >>> check_classes(["ill", "well"])
+    ('ill', 'well')
+    """
     try:
         values = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
         different = len(set(values)) == len(values)
@@ -76,6 +98,12 @@ def canonical_class(value: object) -> str:
 
     The number 1, True and the texts "1", "1.0" and "true" are one label. "01" is another: it is a
     text, such as the code of a disease. Blanks around a text do not count.
+
+    Examples
+    --------
+    >>> from suffice.tables.labels import canonical_class
+    >>> [canonical_class(label) for label in (1, True, "1.0", " true ", "01")]
+    ['1', '1', '1', '1', '01']
     """
     if isinstance(value, bool | int | np.bool_ | np.integer):
         return str(int(value))
@@ -89,9 +117,27 @@ def canonical_class(value: object) -> str:
 def label_codes(
     labels: Any, classes: Classes, *, outside: Literal["error", "none"] = "error"
 ) -> np.ndarray:
-    """Return the position of each label in ``classes``; a label outside them is an error.
+    """Return the position of each label in ``classes``.
 
-    With ``outside`` "none" it has the code -1 instead, and nothing that a label is is an error.
+    Parameters
+    ----------
+    labels : array
+        The labels, in any form.
+    classes : tuple
+        The declared classes.
+    outside : {"error", "none"}
+        What a label outside the classes is: an error, or the code -1. With "none" no label is an
+        error.
+
+    Returns
+    -------
+    ndarray
+        One code for each label.
+
+    Raises
+    ------
+    StrangeLabelsError
+        If labels are missing or not in the class list.
     """
     codes = value_codes(labels if isinstance(labels, pa.Array) else label_array(labels), classes)
     if outside == "none":
@@ -118,7 +164,7 @@ class StrangeLabelsError(TableError):
 
 
 def missing_labels(labels: Any) -> np.ndarray:
-    """Say of each label whether there is none: a missing value, or nothing but blanks."""
+    """Return for each label whether it is missing: no value, or only blanks."""
     column = labels if isinstance(labels, pa.Array) else label_array(labels)
     coded = column if pa.types.is_dictionary(column.type) else _encode(column)
     cells = _cells(coded.dictionary)
@@ -129,7 +175,7 @@ def missing_labels(labels: Any) -> np.ndarray:
 
 
 def label_texts(labels: Iterable[Any]) -> list[str | None]:
-    """Return labels of any types side by side as canonical texts, None for what is no label."""
+    """Return labels of any types as canonical texts, and None for what cannot be a label."""
     return [_label_text(label) for label in labels]
 
 
@@ -166,9 +212,10 @@ def plain_texts(column: pa.Array) -> pa.Array:
 
 
 def texts_of(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return bytes as texts of type ``kind``, what is no UTF-8 as Latin-1; the longest are missing.
+    """Return bytes as texts of type ``kind``. Bytes that are not UTF-8 are read as Latin-1.
 
-    Each cell becomes what it alone says: no cell decides how another one is read.
+    Texts that are longer than any class are missing. Each cell is decoded by itself: no cell
+    decides how another one is read.
     """
     raw = column.cast(pa.large_binary() if pa.types.is_large_string(kind) else pa.binary())
     raw = pc.if_else(pc.greater(pc.binary_length(raw), LONGEST_TEXT), None, raw)
@@ -188,7 +235,7 @@ def _decode(cell: bytes) -> str:
 
 
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
-    """Return the position of each cell in ``values``; -1 is missing, -2 is none of them.
+    """Return the position of each cell in ``values``: -1 for a missing cell, -2 for another value.
 
     Cells and values are compared by their canonical spelling, so that nothing depends on the type
     that a reader gave the column.

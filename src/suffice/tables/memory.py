@@ -178,7 +178,7 @@ def in_memory(table: Table) -> bool:
 
 
 def _with_named_columns(data: Any) -> Any:
-    """Return a pandas table whose columns are named by texts, each by its own."""
+    """Return a pandas table whose columns have different texts as names."""
     if not hasattr(data, "set_axis") or not hasattr(data, "columns"):
         return data
     names = [str(name) for name in data.columns]
@@ -188,7 +188,7 @@ def _with_named_columns(data: Any) -> Any:
 
 
 def _with_texts(data: Any, names: Sequence[str]) -> Any:
-    """Return a pandas table whose columns ``names``, if they hold objects, are labels as texts."""
+    """Return a pandas table whose columns ``names`` hold texts if they held objects."""
     if not hasattr(data, "assign") or not hasattr(data, "dtypes"):
         return data
     present = [name for name in names if name in data.columns]

@@ -143,11 +143,32 @@ def column_names(data: Any) -> list[str]:
 
 
 def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()) -> Table:
-    """Return a table over ``data``, whatever it came as.
+    """Return a table over ``data``, in whatever form it came.
 
-    A CSV file has no types: its columns get those of their first rows. Those named in ``text`` and
-    ``numbers`` are not looked at and are what they are declared to be: a private label, declared
-    categories, private columns with a declared range.
+    A CSV file has no types: each column gets the type of its first rows.
+
+    Parameters
+    ----------
+    data : table
+        A path, a `TableFile`, a `Query`, a frame, an array or an Arrow table.
+    text : iterable of str
+        Columns that are read as text without a look at their cells, such as private labels and
+        declared categories.
+    numbers : iterable of str
+        Columns that are read as numbers without a look at their cells, such as private columns with
+        a declared range.
+
+    Returns
+    -------
+    Table
+        The columns with their types.
+
+    Raises
+    ------
+    TableError
+        If the data are not a table.
+    StorageError
+        If a file or a database cannot be read.
     """
     texts, figures = [name for name in text if name is not None], list(numbers)
     if isinstance(data, Without | _WithoutColumns):
@@ -167,9 +188,9 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
 def open_declared(
     data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()
 ) -> Table:
-    """Return a private table, of which no cell is looked at: what is not declared is text.
+    """Return a private table without a look at any cell. Columns that are not declared are text.
 
-    How a CSV file is written is then told by its first line, or by whoever describes it.
+    Only the first line, or a `TableFile`, then says how a CSV file is written.
     """
     figures = list(numbers)
     texts = [name for name in column_names(data) if name not in figures]
@@ -177,7 +198,7 @@ def open_declared(
 
 
 def open_columns(data: Any, public: Iterable[str], *, label: str | None) -> Table:
-    """Return a table of which some columns are public, and others are not looked at."""
+    """Return a table with some public columns. No cell of the other columns is looked at."""
     public_names = set(public)
     texts = [name for name in column_names(data) if name not in public_names]
     return open_table(data, text=[label, *texts])

@@ -28,7 +28,19 @@ _BYTES = "ISO-8859-1"  # in which every byte is a character
 
 @dataclass(frozen=True)
 class SpssColumn:
-    """The cells of a column, and what the metadata say of it; ``words`` are its value labels."""
+    """A column of an SPSS file.
+
+    Parameters
+    ----------
+    cells : list
+        The cells.
+    words : mapping
+        The value labels by code.
+    nominal : bool
+        Whether the measure of the column is nominal or not stated.
+    kind : pyarrow.DataType
+        The type that the metadata state.
+    """
 
     cells: list[Any]
     words: Mapping[Any, str]

@@ -305,7 +305,14 @@ def _can_be_hashed(auxiliary: AuxiliaryRows, name: str) -> bool:
 class AgreedRows:
     """What parties and aggregator agree on beforehand: public rows, and how they are mapped.
 
-    ``auxiliary`` are rows that were read, or a table of them, mapped as ``preprocessing`` says.
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows or table
+        The rows.
+    features : sequence of str, optional
+        The feature columns. Default: all columns.
+    preprocessing : Preprocessing
+        How the rows are mapped.
     """
 
     auxiliary: Any = data_option(

@@ -74,11 +74,34 @@ class PartyExact(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What is public about one aggregation: rows, classes, enrolled parties, epsilon and delta.
+    """What is public about one aggregation.
 
-    ``request`` are the fields that the owner asked with. ``sent`` yields what parties sent, and
-    ``start`` returns an empty sum of it, for a statistic. ``auxiliary_dataset`` is the data set of
-    protected auxiliary rows, ``found_at`` where public ones are found.
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows
+        The rows that parties vote on.
+    classes : tuple
+        The declared classes.
+    enrolled : Enrolled
+        The enrolled parties.
+    mechanism : str
+        The noise: auto, gaussian or knorm.
+    epsilon : float
+        Epsilon of each party.
+    delta : float
+        Delta of each party.
+    private_auxiliary : bool
+        Whether the auxiliary rows are protected.
+    request : mapping, optional
+        The fields that the aggregator asked with.
+    sent : callable
+        Yields the contributions, or the records of one table.
+    start : callable, optional
+        Returns an empty sum for a statistic.
+    auxiliary_dataset : str, optional
+        The data set of protected auxiliary rows in the ledger.
+    found_at : str, optional
+        Where others can find public auxiliary rows.
     """
 
     auxiliary: AuxiliaryRows

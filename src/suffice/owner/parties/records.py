@@ -29,10 +29,22 @@ _CELLS = 2**23  # scores that are held at once
 
 @dataclass(frozen=True, eq=False)
 class PartyTable:
-    """Holds private records of several parties, mapped by the public pipeline; owner's side only.
+    """Private records of several parties, mapped by the public pipeline. Owner's side only.
 
-    ``index`` says for each record which of ``names`` it belongs to. ``strangers`` are the parties
-    whose records were left out unread, because they are not enrolled.
+    Parameters
+    ----------
+    rows : ndarray
+        The mapped records.
+    codes : ndarray
+        The code of each label.
+    index : ndarray
+        For each record the position of its party in ``names``.
+    names : tuple of str
+        The names of the parties.
+    classes : tuple
+        The declared classes.
+    strangers : tuple of Rejection
+        Parties that are not enrolled. Their records were left out unread.
     """
 
     rows: np.ndarray
@@ -226,7 +238,7 @@ class TableSum:
 
 
 class _Door:
-    """Lets the records of enrolled parties in, and remembers whose they are and who stayed out."""
+    """Admits the records of enrolled parties, and remembers whose they are and who was left out."""
 
     def __init__(self, enrolled: Enrolled) -> None:
         self._enrolled = enrolled
@@ -235,7 +247,10 @@ class _Door:
         self._nobody = 0
 
     def admitted(self, batch: pa.RecordBatch, party: str) -> pa.RecordBatch:
-        """Return the records whose ``party`` is enrolled; each must have one, or names be known."""
+        """Return the records of enrolled parties.
+
+        A record without a party is an error if only the number of parties is known.
+        """
         column = batch.column(party)
         if column.null_count and self._enrolled.names is None:
             raise TableError(

@@ -16,9 +16,16 @@ __all__ = ["PartySource", "RoundSource"]
 
 @dataclass(frozen=True)
 class RoundSource(AgreedRows, Source):
-    """What every aggregation needs: what parties sent, and who is enrolled.
+    """What every aggregation needs: the contributions, and who is enrolled.
 
-    ``auxiliary_dataset`` is the ledger's name for protected auxiliary rows.
+    Parameters
+    ----------
+    enrolled : Enrolled, int or sequence of str
+        The public number of parties, or their names.
+    auxiliary_dataset : str, optional
+        The data set of protected auxiliary rows in the ledger.
+    found_at : str, optional
+        Where others can find the auxiliary rows.
     """
 
     label: str | None = field(default=None, kw_only=True)
@@ -56,7 +63,15 @@ class RoundSource(AgreedRows, Source):
 
 @dataclass(frozen=True)
 class PartySource(RoundSource):
-    """Private records of all parties in one table; ``party`` is the column that says whose."""
+    """Private records of all parties in one table.
+
+    Parameters
+    ----------
+    label : str
+        The column of labels.
+    party : str
+        The column that names the party of each record.
+    """
 
     label: str | None = data_option(
         None,

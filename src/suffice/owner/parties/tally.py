@@ -21,9 +21,21 @@ __all__ = ["ParameterTally", "TallySum", "VoteTally"]
 class VoteTally:
     """Protects nothing: counts the votes of many parties whose data one owner holds.
 
-    ``add`` takes the class codes of several parties at once. Its sums are those of the parties'
-    single contributions, in one product of matrices in the place of one per party. Parties that are
-    not ``enrolled`` by name count as zero and are listed in ``rejected``.
+    ``add`` counts the votes of several parties at once. The sums equal those of the parties' single
+    contributions.
+
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows
+        The rows that parties vote on.
+    classes : tuple
+        The declared classes.
+    enrolled : Enrolled
+        The enrolled parties. If they are known by name, other parties count as zero.
+    parties : list of str
+        The parties that were counted.
+    rejected : list of Rejection
+        The parties that were not.
     """
 
     auxiliary: AuxiliaryRows
@@ -98,7 +110,20 @@ class VoteTally:
 class ParameterTally:
     """Protects nothing: holds the parameters of many parties whose data one owner holds.
 
-    Which of the ``enrolled`` parties are among them says who has records, and is private.
+    Which of the enrolled parties are among them shows who has records, and is private.
+
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows
+        The rows that all agreed on.
+    classes : tuple
+        The declared classes.
+    enrolled : Enrolled
+        The enrolled parties.
+    lam : float
+        Weight of the penalty.
+    parts : sequence of PartyContribution
+        One contribution for each party with records.
     """
 
     auxiliary: AuxiliaryRows
@@ -117,7 +142,21 @@ class ParameterTally:
 
 @dataclass(frozen=True, eq=False)
 class TallySum:
-    """A tally of many parties that was made before; nothing is left to take in."""
+    """A finished tally of many parties, as the sum of a round.
+
+    Parameters
+    ----------
+    tally : VoteTally or ParameterTally
+        The tally.
+    auxiliary : AuxiliaryRows
+        The rows of this round.
+    classes : tuple
+        The classes of this round.
+    enrolled : Enrolled
+        The enrolled parties of this round.
+    statistic : str
+        What is summed.
+    """
 
     tally: VoteTally | ParameterTally
     auxiliary: AuxiliaryRows

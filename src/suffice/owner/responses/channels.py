@@ -19,11 +19,24 @@ _LARGEST_STEPS = 2.0**52  # a step more or less is still a float of its own
 
 @dataclass(frozen=True)
 class Lattice:
-    """Protects one number: held to its declared range, put on a public lattice, then noise.
+    """Protects one number: held to its declared range, put on a public rounding grid, then noise.
 
-    A value x becomes the integer round(min(max(x, low), high) / step), ``step`` a power of two.
-    Replacing one value moves it by at most the declared range, and noise is added to the integer.
-    What would leave ``limits``, with a probability below 2^-64, is held to them afterwards.
+    A value x becomes the integer round(min(max(x, low), high) / step). Another value moves it by at
+    most the declared range, and noise is added to the integer. A result outside ``limits``, which
+    has a probability below 2^-64, is held to them.
+
+    Parameters
+    ----------
+    step : float
+        The rounding step, a power of two.
+    low : float
+        The lower end of the declared range.
+    high : float
+        The upper end of the declared range.
+    noise : GaussianNoise or LaplaceNoise
+        The noise on the integer.
+    limits : pair of float
+        The least and the largest number that is released.
     """
 
     step: float

@@ -23,7 +23,21 @@ __all__ = ["DeclaredTable", "RandomisedRecords"]
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table all of whose columns are private, and what was declared about them."""
+    """A table all of whose columns are private, and what was declared about them.
+
+    Parameters
+    ----------
+    table : Table
+        The table, typed as declared.
+    roles : Roles
+        Its label and its features.
+    declared : DeclaredRecords
+        The declared columns.
+    classes : tuple
+        The declared classes.
+    source : Source
+        What the owner handed in.
+    """
 
     table: Table
     roles: Roles

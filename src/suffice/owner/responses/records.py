@@ -30,7 +30,17 @@ _MOST_DECLARED = 2**23  # bytes of declared columns: half of what a manifest may
 
 @dataclass(frozen=True)
 class DeclaredRecords:
-    """Everything about a release of records that is known before one of them is read."""
+    """Everything about a release of records that is known before one of them is read.
+
+    Parameters
+    ----------
+    columns : tuple of SpreadColumn
+        The columns with their possible values or ranges, and their noise.
+    channels : mapping
+        What randomises the cells of a column, by its noise.
+    label : Response
+        What randomises labels.
+    """
 
     columns: tuple[SpreadColumn, ...]
     channels: Mapping[Flips | Added, Channel]

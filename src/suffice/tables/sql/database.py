@@ -24,9 +24,18 @@ TYPED_ROWS = 1 << 16  # of which a type is inferred, as for CSV files
 
 @dataclass(frozen=True)
 class Column:
-    """A column as it is read: SQL for its cells, in one column or several, and their type.
+    """A column of a query, and how it is read.
 
-    ``decode`` makes one Arrow array of what the SQL returns. A column without SQL cannot be read.
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    kind : pyarrow.DataType
+        The type of the column.
+    cells : tuple of str
+        SQL for its cells, in one column or several. A column without SQL cannot be read.
+    decode : callable
+        Makes one Arrow array of what the SQL returns.
     """
 
     name: str
