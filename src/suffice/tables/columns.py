@@ -184,7 +184,7 @@ def _days(column: pa.Array) -> np.ndarray:
 
 
 def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
-    """Return each cell's position in ``categories``: -1 if it is missing, -2 if it is another one."""
+    """Return each cell's position in ``categories``: -1 is missing, -2 is another category."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
