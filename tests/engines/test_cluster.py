@@ -182,9 +182,9 @@ class Alone:
     def nthreads(self) -> dict[str, int]:
         return {"here": 1}
 
-    def submit(self, function, *given, pure: bool) -> "Known":
+    def submit(self, function, *arguments, pure: bool) -> "Known":
         assert not pure
-        return Known(function(*(g.value if isinstance(g, Known) else g for g in given)))
+        return Known(function(*(g.value if isinstance(g, Known) else g for g in arguments)))
 
 
 class Known:

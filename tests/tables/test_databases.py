@@ -248,14 +248,14 @@ ODD_CELLS = [
 
 
 @pytest.mark.parametrize("cell", ODD_CELLS)
-@pytest.mark.parametrize("place", [0, 66_000])
-def test_no_private_cell_of_sqlite_is_an_error_or_moves_a_type(cell, place, tmp_path):
+@pytest.mark.parametrize("row", [0, 66_000])
+def test_no_private_cell_of_sqlite_is_an_error_or_moves_a_type(cell, row, tmp_path):
     url = f"sqlite:///{tmp_path}/t.db"
-    others = "null" if place else "'a'"  # the driver infers a type from 65,536 rows
-    rows = place + 2
+    others = "null" if row else "'a'"  # the driver infers a type from 65,536 rows
+    rows = row + 2
     sql = (
         f"with recursive k(id) as (select 0 union all select id + 1 from k where id < {rows - 1})"
-        f" select id, case when id = {place} then {cell} else {others} end as cell from k"
+        f" select id, case when id = {row} then {cell} else {others} end as cell from k"
     )
     written(url, "create table t (x)")
     query = sf.Query(url, sql, ("id",))
@@ -269,7 +269,7 @@ def test_no_private_cell_of_sqlite_is_an_error_or_moves_a_type(cell, place, tmp_
         kind = memory.execute(f"select typeof({cell})").fetchone()[0]
         as_real = memory.execute(f"select cast({cell} as real)").fetchone()[0]
     memory.close()
-    number = numbers["cell"][place].as_py()
+    number = numbers["cell"][row].as_py()
     assert number == (as_real if kind in {"integer", "real"} else None)
 
 

@@ -52,7 +52,7 @@ def test_the_ending_tsv_says_tab(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "encoding", "told"),
+    ("line", "encoding", "expected"),
     [
         ("a,b\n", "utf-8", None),
         ("größe,b\n", "utf-8", "utf-8"),
@@ -63,10 +63,10 @@ def test_the_ending_tsv_says_tab(tmp_path):
         ("a,b\n", "utf-16-be", "utf-16-be"),
     ],
 )
-def test_the_encoding_is_told_by_the_mark_or_the_names(tmp_path, line, encoding, told):
+def test_the_encoding_is_told_by_the_mark_or_the_names(tmp_path, line, encoding, expected):
     names, dialect = header(tmp_path, line, encoding=encoding)
     assert names == line.strip().split(",")
-    assert dialect.encoding == told
+    assert dialect.encoding == expected
 
 
 def test_a_name_in_quotes_may_hold_a_line_end(tmp_path):

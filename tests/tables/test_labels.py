@@ -179,7 +179,7 @@ def test_labels_of_another_kind_are_a_table_error(labels, classes):
 
 
 @pytest.mark.parametrize(
-    ("given_classes", "plain"),
+    ("given_classes", "expected"),
     [
         ([0, 1], (0, 1)),
         (["b", "a", "c"], ("b", "a", "c")),
@@ -189,10 +189,10 @@ def test_labels_of_another_kind_are_a_table_error(labels, classes):
         (np.array([True, False]), (True, False)),
     ],
 )
-def test_classes_become_plain_values_in_their_order(given_classes, plain):
+def test_classes_become_plain_values_in_their_order(given_classes, expected):
     checked = check_classes(given_classes)
-    assert checked == plain
-    assert [type(value) for value in checked] == [type(value) for value in plain]
+    assert checked == expected
+    assert [type(value) for value in checked] == [type(value) for value in expected]
 
 
 @pytest.mark.parametrize("classes", [[], [1], ["a", "a"], [0, 1, 0], [0, False], [1, True]])

@@ -88,19 +88,19 @@ def test_texts_and_numbers_are_what_each_cell_is_by_itself(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", [0, 1, 3])
-def test_a_private_cell_changes_itself_alone(tmp_path, place):
+@pytest.mark.parametrize("position", [0, 1, 3])
+def test_a_private_cell_changes_itself_alone(tmp_path, position):
     """Whatever stands in it, the other cells, the types and the number of rows are the same."""
     public_parts = set()
     for number, cell in enumerate(STRANGE):
         labels = ["a", "b", "c", "d"]
-        labels[place] = cell
+        labels[position] = cell
         public = [["p", 1], ["q", 2], ["r", 3], [None, None]]  # the last row has no public cell
         rows = [[*row, label, label] for row, label in zip(public, labels, strict=True)]
         path = workbook(tmp_path / f"{number}.xlsx", ["word", "x", "label", "dose"], *rows)
         table = read_sheet(path, ["label"], ["dose"])
         assert table.num_rows == 3
-        other_rows = [k for k in range(3) if k != place]
+        other_rows = [k for k in range(3) if k != position]
         others = table.select(["word", "x"]).to_pylist(), table.take(other_rows).to_pylist()
         public_parts.add((str(table.schema), str(others)))
     assert len(public_parts) == 1

@@ -38,7 +38,7 @@ def check_order_given(source: Source, payment: Payment) -> None:
         )
 
 
-def check_order_of(source: Source, procedure: Any, shown: Iterable[str]) -> None:
+def check_order_of(source: Source, procedure: Any, public_columns: Iterable[str]) -> None:
     """Raise, before anything private is read, if a release of this kind needs another order.
 
     Where it shows something of each row, the order is public: no private feature may decide it.
@@ -46,7 +46,7 @@ def check_order_of(source: Source, procedure: Any, shown: Iterable[str]) -> None
     if procedure.row_by_row:
         check_order(source.data, "this release describes each row, in their order")
         keys = order_columns(source.data)
-        private = set(keys if source.features is None else source.features) - set(shown)
+        private = set(keys if source.features is None else source.features) - set(public_columns)
         hidden = [name for name in keys if name in private]
         if hidden:
             raise TableError(

@@ -341,8 +341,9 @@ def format_of(place: Path | Place) -> str:
     formats = {_format_of_name(name.name) for name in names}
     if len(formats) != 1 or "" in formats:
         raise TableError(
-            f"{place} must be a table, or a folder of tables of one kind: Parquet, Feather, Excel"
-            " (.xlsx), SPSS (.sav) or CSV (.csv, .tsv, .txt; also with .gz, .bz2 or .zst)."
+            f"{place} cannot be read as a table. Use a file, or a folder of files of one kind:"
+            " Parquet, Feather, Excel (.xlsx), SPSS (.sav) or CSV (.csv, .tsv, .txt; also with"
+            " .gz, .bz2 or .zst)."
         )
     return formats.pop()
 

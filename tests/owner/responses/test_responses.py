@@ -309,9 +309,9 @@ def test_a_poll_has_labels_only():
 
 
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize("given", [np.uint8, np.int64, np.float64, np.bool_])
-def test_cells_become_the_codes_of_their_states_whatever_their_type(given):
-    X = np.random.default_rng(1).integers(0, 2, (4000, 3)).astype(given)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float64, np.bool_])
+def test_cells_become_the_codes_of_their_states_whatever_their_type(dtype):
+    X = np.random.default_rng(1).integers(0, 2, (4000, 3)).astype(dtype)
     response = RandomizedResponse(label_flip=0.2, states=[1, 0], feature_flip=1e-12)
     codes = response.release(X, X[:, 0].astype(int), ledger=None).arrays["codes"]
     assert np.array_equal(codes, 1 - X.astype(int))

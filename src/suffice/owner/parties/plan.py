@@ -94,7 +94,7 @@ class PartyPlan(Plan):
     in_reach: tuple[bool, ...]
 
     title = (
-        "Predicted score noise and accuracy for two classes of equal size, if votes explain 5 %"
+        "Predicted score noise and accuracy for two classes of equal size. Votes explain 5 %"
         " (hard), 20 % (usual) or 70 % (easy) of the variance of the labels. The risk bound is"
         " Theorem 4 of Hamm et al. (2016), corrected"
     )
