@@ -64,7 +64,7 @@ class FeatureMap:
         _check_size(self.kind, self.size)
         centre = self.arrays.get("centre", np.empty(0))
         if centre.ndim != 1 or not centre.size:
-            raise ParameterError("A feature map needs one centre and one spread for each input.")
+            raise ParameterError("A feature map needs one centre and one scale for each input.")
         own = {name: array.shape for name, array in self.arrays.items()}
         count = MAPS[self.kind].outputs(own, len(centre), self.size)
         if not 1 <= count <= MOST_OUTPUTS:
@@ -77,7 +77,7 @@ class FeatureMap:
         if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in self.arrays.values()):
             raise ParameterError("The arrays of the feature map must be finite numbers.")
         if (self.arrays["spread"] <= 0).any():
-            raise ParameterError("The spreads of the feature map must be positive.")
+            raise ParameterError("The scales of the feature map must be above 0.")
 
     @property
     def width(self) -> int:

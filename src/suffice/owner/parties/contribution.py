@@ -159,7 +159,7 @@ class PartyContribution:
         """Return the contribution of votes that are weights (N, K) already."""
         if statistic not in ("operator", "votes"):
             raise ParameterError(
-                "statistic must be operator or votes. For parameters, use"
+                f"statistic must be one of {', '.join(STATISTICS[:2])}. For parameters, use"
                 " PartyContribution.of_parameters."
             )
         ordered = statistic == "votes"

@@ -191,7 +191,7 @@ class PrivateEnsemble(Mechanism[Round]):
     )
     noise_shape: str = privacy_option(
         "whitened",
-        "Shape of the noise on the operator: whitened (less noise) or even.",
+        "Shape of the noise on the mean operator: whitened (less noise) or even.",
         choices=NoiseShape,
         old=("--noise",),
     )

@@ -95,8 +95,8 @@ def cell_guarantees(
     """
     if not delta > 0 and any(isinstance(event, Gaussian) for event in attributes):
         raise ParameterError(
-            "Gaussian noise needs a delta above 0. Set --delta, or use --noise-type laplace"
-            " (Python: kernel='laplace')."
+            "Gaussian noise needs a delta above 0. Set --delta (Python: delta=...), or use"
+            " --noise-type laplace."
         )
     dearest = [_largest([label, *attributes], delta)] if attributes else []
     return (
