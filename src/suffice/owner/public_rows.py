@@ -278,8 +278,18 @@ def public_summary(
     Where rare categories will be ``joined``, there may be many.
     """
     schema = pa.schema([table.schema.field(name) for name in features])
-    make = partial(PublicSummary, schema, declared, SampleLimit(), joined=joined)
-    return computing.fold(rows_parts(table, features), make).result()
+    parts = rows_parts(table, features)
+    sizes = [part.rows for part in parts if part.rows is not None]
+    rows = sum(sizes) if len(sizes) == len(parts) else None
+
+    def summary_within(limit: SampleLimit) -> PublicSummary:
+        make = partial(PublicSummary, schema, declared, limit, joined=joined)
+        return computing.fold(parts, make)
+
+    summary = summary_within(SampleLimit.guessed(schema, rows))
+    if summary.is_short():  # most rows are repeated: rare where there are fractions
+        summary = summary_within(SampleLimit())
+    return summary.result()
 
 
 def open_public(source: PublicSource, pipeline: Pipeline | None, bags: Sequence[str] = ()) -> Table:
