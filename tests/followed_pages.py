@@ -19,6 +19,14 @@ _TABLE_LINES = re.compile(r"[┏┳┓┡╇┩└┴┘━│┃]")
 _NUMBER = re.compile(r"\d*\.?\d+(e[+-]?\d+)?")
 
 
+def glossary() -> dict[str, str]:
+    """Return the words of docs/glossary.md with their meanings, in the order of the page."""
+    rows = re.findall(
+        r"^\| \*\*(.+?)\*\* \| (.+) \|$", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE
+    )
+    return dict(rows)
+
+
 def steps(page: Path) -> list[tuple[list[str], str]]:
     """Return the commands of each ``sh`` block, and the output below it, empty if there is none."""
     blocks = _BLOCK.findall(page.read_text())

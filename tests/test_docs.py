@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from followed_pages import ROOT, check_output, run, steps
+from followed_pages import ROOT, check_output, glossary, run, steps
 from suffice.audit.registry import all_cases
 from suffice.cli.reference import reference
 from suffice.study.demo.network import clinic_network, write_tables
@@ -113,6 +113,16 @@ def test_the_commands_that_a_page_names_exist(page):
         else:
             assert first in groups or (first,) in paths, first
     assert page != README or len(named) > 10
+
+
+def test_the_glossary_is_sorted_and_every_word_is_used():
+    terms = list(glossary())
+    assert len(terms) > 30
+    assert terms == sorted(terms, key=str.casefold)
+    pages = [page for page in PAGES if page.name not in ("glossary.md", "cli.md")]
+    text = " ".join(" ".join([*(page.read_text() for page in pages), reference()]).split())
+    unused = [term for term in terms if not re.search(rf"\b{term}s?\b", text, re.IGNORECASE)]
+    assert not unused
 
 
 def test_every_make_target_that_is_promised_is_there():

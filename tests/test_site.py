@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import suffice
+from followed_pages import glossary
 
 DOCS = Path(__file__).parents[1] / "docs"
 DOCUMENTED = re.compile(r"^\.\. auto(?:class|function):: (\w+)$", re.MULTILINE)
@@ -30,6 +31,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "MeanOperator" in (site / "api" / "owner.html").read_text()
+    assert 'href="glossary.html"' in (site / "index.html").read_text()
+    explained = (site / "glossary.html").read_text()
+    assert not [term for term in glossary() if f"<strong>{term}</strong>" not in explained]
     for page in site.rglob("*.html"):  # it needs no network to be read either
         loaded = re.findall(r'<(?:img|link|script)[^>]+(?:href|src)="([^"]+)', page.read_text())
         assert loaded
