@@ -57,7 +57,7 @@ def _fields(app, what, name, obj, options, lines):
     """
     if not (isinstance(obj, type) and dataclasses.is_dataclass(obj)):
         return
-    listed = {line.split(":")[0].strip() for line in lines if re.match(r"[\w, ]+ : ", line)}
+    listed = {line.split(":")[0].strip() for line in lines if re.match(r"[\w, ]+(?: : |$)", line)}
     listed = {name for names in listed for name in names.split(", ")}
     missing = [
         item

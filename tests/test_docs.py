@@ -66,6 +66,11 @@ def test_the_odds_of_the_readme_are_those_of_bayes_rounded_up():
             assert 0 <= stated - odds / (1 + odds) < 1e-3
 
 
+def test_the_figure_of_the_readme_shows_its_accuracy_table():
+    check = [sys.executable, str(ROOT / "docs" / "accuracy_figure.py"), "--check"]
+    assert subprocess.run(check, check=False).returncode == 0, "run docs/accuracy_figure.py"
+
+
 def test_the_readme_counts_the_audited_mechanisms():
     audited = sum(not case.broken for case in all_cases().values())
     assert f"{audited} mechanisms" in " ".join(README.read_text().split())
