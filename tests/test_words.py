@@ -32,6 +32,8 @@ USER_PAGES = [
             "known-holes", "threat-model", "tables", "scale",
         )
     ),
+    *sorted((DOCS / "api").glob("*.md")),
+    *sorted((ROOT / "changelog.d").glob("*.md")),
 ]  # fmt: skip
 PAPERS = ("barber", "hamm", "iyer", "nock", "patrini")  # notes in study/ speak each paper's words
 LONGEST_SENTENCE = 30  # words
