@@ -96,8 +96,10 @@ def _plain_text(app, what, name, obj, options, lines):
 
 def _without_folders(app, page, source):
     """Set links to folders of the repository as plain words: a site cannot show a folder."""
-    here = Path(app.env.doc2path(page)).parent
-    source[0] = _LINK.sub(lambda link: link[1] if (here / link[2]).is_dir() else link[0], source[0])
+    folder = Path(app.env.doc2path(page)).parent
+    source[0] = _LINK.sub(
+        lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0]
+    )
 
 
 def setup(app):  # noqa: D103

@@ -107,17 +107,17 @@ def test_the_commands_that_a_page_names_exist(page):
     paths = [tuple(path.split()) for path in re.findall(r"## `suffice (.*)`", reference())]
     groups = {path[0] for path in paths if len(path) > 1}
     code = re.findall(r"^```\w*\n.*?^```|`[^`]+`", page.read_text(), re.MULTILINE | re.DOTALL)
-    named = re.findall(
+    mentions = re.findall(
         r"(?:^|(?<=`))suffice +([a-z][\w-]+)(?: +([a-z][\w-]+)\b(?![./]))?",
         "\n".join(code),
         re.MULTILINE,
     )
-    for first, second in named:
+    for first, second in mentions:
         if first in groups and second:
             assert (first, second) in {*paths, *INVENTED}, (first, second)
         else:
             assert first in groups or (first,) in paths, first
-    assert page != README or len(named) > 10
+    assert page != README or len(mentions) > 10
 
 
 def test_the_glossary_is_sorted_and_every_word_is_used():

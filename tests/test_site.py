@@ -16,8 +16,8 @@ DOCUMENTED = re.compile(r"^\.\. auto(?:class|function):: (\w+)$", re.MULTILINE)
 
 def test_every_public_name_is_in_exactly_one_page_of_the_reference():
     pages = [page.read_text() for page in sorted((DOCS / "api").glob("*.md"))]
-    found = Counter(name for page in pages for name in DOCUMENTED.findall(page))
-    assert found == Counter(list(suffice._HOMES))
+    documented = Counter(name for page in pages for name in DOCUMENTED.findall(page))
+    assert documented == Counter(list(suffice._HOMES))
 
 
 def undocumented_fields(site: Path) -> list[str]:
