@@ -1,7 +1,7 @@
 """Who imports whom: draws the folders of the package for architecture.md, and looks for cycles.
 
     python docs/import_graph.py             write the drawing and the table again
-    python docs/import_graph.py --check     exit with 1 if either is out of date, or if there is a cycle
+    python docs/import_graph.py --check     exit with 1 if either is out of date, or for a cycle
     python docs/import_graph.py --numbers   count modules, lines, lone importers, long functions
 
 Every import counts: at the top of a module, inside a function, or for type checkers alone. Names in

@@ -145,7 +145,8 @@ RETIRED = (
     Retired(r"\bhad (?:any|a) single\b", "if any one ... were", "had any single label", "had one"),
     Retired(
         r"cannot be overspent|never leave\b|hides? everything|nobody can learn"
-        r"|except with probability|never holds? a true",
+        r"|except with probability|never holds? a true|whatever else they know"
+        r"|who knows less learns less|chance that is left out",
         "no more than the mathematics",
         "a budget that cannot be overspent",
         "the ledger refuses to exceed the budget",

@@ -14,7 +14,12 @@ from suffice.cli.reference import reference
 from suffice.study.demo.network import clinic_network, write_tables
 
 README = ROOT / "README.md"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    README,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 INVENTED = {("release", "class-counts")}  # the mechanism that architecture.md adds as an example
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -100,6 +105,7 @@ def test_every_example_is_explained():
         source = example.read_text()
         assert source.startswith('"""'), example
         assert source.count("\n# ") >= 2 or len(source.splitlines()) < 20, example
+        assert f"[{example.name}]({example.name})" in (ROOT / "examples" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

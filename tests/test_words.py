@@ -137,7 +137,7 @@ def where(path: Path) -> str:
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _BLOCK_START = re.compile(r"^\s*(?:[-*+] |\d+\. |#{1,6} |>|\||!\[)")
 _LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
-_ABBREVIATIONS = ("al", "e.g", "i.e", "vs", "cf", "Fig", "No", "resp")
+_ABBREVIATION = re.compile(r"\b(?:et al|e\.g|i\.e|vs|cf|Fig|resp)\.$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*_]*\s+")
 
 
@@ -174,7 +174,7 @@ def sentences(markdown: str) -> Iterator[tuple[int, str]]:
         rest = ""
         for piece in _SENTENCE_END.split(readable(block)):
             rest = f"{rest} {piece}".strip()
-            if not rest.endswith(tuple(f"{short}." for short in _ABBREVIATIONS)):
+            if not _ABBREVIATION.search(rest):
                 yield line, rest
                 rest = ""
         if rest:
@@ -362,6 +362,7 @@ def test_a_long_sentence_is_found_wherever_it_stands(markdown):
         "- " + "word " * 20 + "\n- " + "word " * 20,
         "| " + "word " * 20 + " | " + "word " * 20 + " |",
         "word " * 20 + "\n\n" + "word " * 20,
+        "word " * 20 + "in an interval. " + "Word " * 20,
     ],
 )
 def test_what_is_no_long_sentence_is_not_reported(markdown):
