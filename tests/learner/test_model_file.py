@@ -32,13 +32,13 @@ def test_a_loaded_model_predicts_as_the_fitted_one(name, tmp_path):
 
 
 def test_a_loaded_model_stays_a_release(tmp_path):
-    loaded, plain = load(OLD / "model.suffice"), codec.load(OLD / "model.suffice")
-    assert loaded == plain
-    assert plain == loaded
-    assert loaded.guarantees == plain.guarantees
+    loaded, release = load(OLD / "model.suffice"), codec.load(OLD / "model.suffice")
+    assert loaded == release
+    assert release == loaded
+    assert loaded.guarantees == release.guarantees
     loaded.save(tmp_path / "again.suffice")
     assert (tmp_path / "again.suffice").read_bytes() == (OLD / "model.suffice").read_bytes()
-    assert loaded.unsigned() == plain.unsigned()
+    assert loaded.unsigned() == release.unsigned()
     assert type(model_of(loaded)) is type(loaded.model)
 
 
