@@ -4,12 +4,16 @@ Nothing else of the package imports a name of scikit-learn that begins with an u
 module that does.
 """
 
+from typing import Any
+
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils._param_validation import InvalidParameterError as _Refused
 
 from suffice.errors import ParameterError
+from suffice.models.trees import BoostedTrees
 
 __all__ = [
     "HasMethods",
@@ -17,6 +21,7 @@ __all__ = [
     "InvalidParameterError",
     "OwnErrors",
     "StrOptions",
+    "boosted_trees",
     "fit_context",
 ]
 
@@ -33,3 +38,25 @@ class OwnErrors(BaseEstimator):
             super()._validate_params()
         except _Refused as error:
             raise InvalidParameterError(str(error)) from None
+
+
+def boosted_trees(estimator: Any) -> BoostedTrees:
+    """Return the trees of a fitted HistGradientBoostingClassifier, of numeric columns without NaN.
+
+    Its nodes come in our order: each before its children, the left one right behind it.
+    """
+    trees = []
+    for predictor in (tree for iteration in estimator._predictors for tree in iteration):  # noqa: SLF001
+        nodes = predictor.nodes
+        leaf = nodes["is_leaf"].astype(bool)
+        inner = np.flatnonzero(~leaf)
+        if nodes["is_categorical"].any() or (nodes["left"][inner] != inner + 1).any():
+            raise ParameterError(
+                "these trees cannot be stored as plain arrays: use them in Python."
+            )
+        features = np.where(leaf, -1, nodes["feature_idx"])
+        trees.append((features, np.where(leaf, nodes["value"], nodes["num_threshold"])))
+    baseline = np.ravel(estimator._baseline_prediction).astype(np.float64)  # noqa: SLF001
+    if len(baseline) == 1:
+        baseline = np.array([0.0, baseline[0]])
+    return BoostedTrees.joined(trees, baseline)
