@@ -57,6 +57,7 @@ _HOMES = {
     "AdaBoostLinear": "suffice.learner.rados.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",
     "FactoredClassifier": "suffice.learner.operator.factored",
+    "NoisyLabelClassifier": "suffice.learner.noisy_labels.classifier",
     "RadoBoost": "suffice.learner.rados.radoboost",
     "RadoRidge": "suffice.learner.rados.ridge",
     "SpreadClassifier": "suffice.learner.spread.classifier",

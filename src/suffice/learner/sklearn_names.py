@@ -7,11 +7,13 @@ module that does.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils._param_validation import InvalidParameterError as _Refused
 
 from suffice.errors import ParameterError
+from suffice.models.trees import BoostedTrees
 
 __all__ = [
     "HasMethods",
@@ -19,6 +21,7 @@ __all__ = [
     "InvalidParameterError",
     "OwnErrors",
     "StrOptions",
+    "boosted_trees",
     "fit_context",
 ]
 
@@ -50,6 +53,7 @@ class OwnErrors(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         except _Refused as error:
             raise InvalidParameterError(str(error)) from None
 
+<<<<<<< HEAD
     def _notebook_view(self) -> str:
         """Return the HTML view of a fitted learner; empty where scikit-learn's own will do."""
         return ""
@@ -63,3 +67,26 @@ class OwnErrors(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         if view and "text/html" in bundle:
             bundle["text/html"] = view
         return bundle
+=======
+
+def boosted_trees(estimator: Any) -> BoostedTrees:
+    """Return the trees of a fitted HistGradientBoostingClassifier, of numeric columns without NaN.
+
+    Its nodes come in our order: each before its children, the left one right behind it.
+    """
+    trees = []
+    for predictor in (tree for iteration in estimator._predictors for tree in iteration):  # noqa: SLF001
+        nodes = predictor.nodes
+        leaf = nodes["is_leaf"].astype(bool)
+        inner = np.flatnonzero(~leaf)
+        if nodes["is_categorical"].any() or (nodes["left"][inner] != inner + 1).any():
+            raise ParameterError(
+                "these trees cannot be stored as plain arrays: use them in Python."
+            )
+        features = np.where(leaf, -1, nodes["feature_idx"])
+        trees.append((features, np.where(leaf, nodes["value"], nodes["num_threshold"])))
+    baseline = np.ravel(estimator._baseline_prediction).astype(np.float64)  # noqa: SLF001
+    if len(baseline) == 1:
+        baseline = np.array([0.0, baseline[0]])
+    return BoostedTrees.joined(trees, baseline)
+>>>>>>> m-noisy
