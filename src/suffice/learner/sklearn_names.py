@@ -53,7 +53,6 @@ class OwnErrors(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         except _Refused as error:
             raise InvalidParameterError(str(error)) from None
 
-<<<<<<< HEAD
     def _notebook_view(self) -> str:
         """Return the HTML view of a fitted learner; empty where scikit-learn's own will do."""
         return ""
@@ -67,7 +66,7 @@ class OwnErrors(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         if view and "text/html" in bundle:
             bundle["text/html"] = view
         return bundle
-=======
+
 
 def boosted_trees(estimator: Any) -> BoostedTrees:
     """Return the trees of a fitted HistGradientBoostingClassifier, of numeric columns without NaN.
@@ -89,4 +88,3 @@ def boosted_trees(estimator: Any) -> BoostedTrees:
     if len(baseline) == 1:
         baseline = np.array([0.0, baseline[0]])
     return BoostedTrees.joined(trees, baseline)
->>>>>>> m-noisy

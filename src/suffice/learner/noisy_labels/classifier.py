@@ -67,7 +67,7 @@ class _RandomisedLabels:
         return _HeldOut(np.concatenate([rest for _, rest in folds]), np.vstack(logs))
 
 
-class NoisyLabelClassifier(ClassifierMixin, Learner):
+class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
     """Computes the classifier of true labels from a release of kind ``label-responses``.
 
         q(x) = P p(x), learnt by any estimator; p = softmax(slope log q + shift)
@@ -153,8 +153,8 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):
         NoisyLabelClassifier
             Itself, fitted.
         """
-        X, codes = self._plain_labels(X, y)
-        self._plain_rows(X)  # fits the pipeline
+        X, codes = self._checked_labels(X, y)
+        self._map_exact_rows(X)  # fits the pipeline
         self.pipeline_ = _without_clipping(self.pipeline_)
         self._train(self._mapped(X), codes, np.eye(len(self.classes_)))
         return self
