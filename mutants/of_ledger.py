@@ -97,8 +97,8 @@ MUTANTS = (
     Mutant(
         "second-data-set-not-asked",
         "owner/ledger/ledger.py",
-        "for name, stated, _ in charged:",
-        "for name, stated, _ in charged[:1]:",
+        "for name, stated, _ in debit.charges:",
+        "for name, stated, _ in debit.charges[:1]:",
         (
             "owner/parties/test_auxiliary_budget.py::test_every_crowd_pays_from_the_budget_of_the_rows",
             "owner/parties/test_auxiliary_budget.py::test_a_crowd_that_cannot_pay_costs_the_rows_nothing",
@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "changed-data-not-noticed",
         "owner/ledger/ledger.py",
-        "rules.check_unchanged(dataset, changed=changed and not data_changed)",
+        "rules.check_unchanged(dataset, changed=changed and not debit.data_changed)",
         "rules.check_unchanged(dataset, changed=False)",
         ("owner/ledger/test_ledger.py::test_other_data_under_the_same_name_are_refused",),
         "Nobody says that a person with rows in several versions has several times the epsilon.",

@@ -111,7 +111,7 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
     assert release.arrays["sizes"].tolist() == sizes
     (balance,) = json.loads(suffice("ledger", "show", "clinic.ledger", "--json"))
     assert balance["spent"] == pytest.approx(np.log(8) + 1, rel=1e-6)
-    assert "does not fit" in suffice(
+    assert "would exceed the budget" in suffice(
         *FORM, "--skew", "0.9", "--request", "again", *pays, "--force", code=4
     )
 

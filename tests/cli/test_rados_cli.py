@@ -99,7 +99,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     first = Path("r.suffice").read_bytes()
     suffice(*words, "--force")
     assert Path("r.suffice").read_bytes() == first
-    assert "does not fit" in suffice(*words, "--request", "two", "--force", code=4)
+    assert "would exceed the budget" in suffice(*words, "--request", "two", "--force", code=4)
 
 
 @pytest.mark.usefixtures("desk")

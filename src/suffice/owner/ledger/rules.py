@@ -10,6 +10,7 @@ from suffice.owner.ledger.charging import (
     check_chargeable,
     closest_events,
 )
+from suffice.owner.ledger.room import Room
 from suffice.owner.ledger.rows import Charge, Request, Versions, charges_from_text
 from suffice.privacy.accounting import composed_epsilon, fits
 from suffice.privacy.events import Event
@@ -24,8 +25,10 @@ __all__ = [
     "known_version",
     "names_of_same_data",
     "recorded",
+    "rooms_for",
     "same_request",
     "spent_by_charge",
+    "unit_covering",
 ]
 
 SPELT_AS = " as "  # in the name of an algorithm: classes were not spelt so, but could have been
@@ -50,24 +53,61 @@ def check_affordable(
     check_chargeable(guarantees)
     if not any(g.unit.covers(unit) for g in guarantees for unit in budgets):
         raise UnitError(
-            f"data set {dataset!r} has no budget for what this release protects"
+            f"Data set {dataset!r} has no budget for what this release protects"
             f" ({', '.join(sorted({str(g.unit) for g in guarantees}))})."
         )
     for unit, budget in budgets.items():
         if not any(g.unit.covers(unit) for g in guarantees):
-            raise UnitError(
-                f"data set {dataset!r} has a budget per {unit}, and this release promises"
-                f" nothing about a {unit}; it would be lost without limit."
-            )
+            raise _says_nothing(dataset, unit)
         check_budget(budget)
         new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
         before = [event for events in spent_by_charge(spent, unit) for event in events]
         if not fits([*before, *new], budget.epsilon, budget.delta):
             used = composed_epsilon(before, budget.delta) if before else 0.0
             raise BudgetError(
-                f"data set {dataset!r} has epsilon {budget.epsilon:g} per {unit} (delta"
-                f" {budget.delta:g}), of which {used:.6g} is spent; this release does not fit."
+                f"This release would exceed the budget of {dataset!r}: epsilon"
+                f" {budget.epsilon:g} per {unit} at delta {_short(budget.delta)}, of which"
+                f" {used:.4g} is spent."
             )
+
+
+def _says_nothing(dataset: str, unit: Unit) -> UnitError:
+    return UnitError(
+        f"Data set {dataset!r} has a budget per {unit}, and this release states no guarantee per"
+        f" {unit}. Nothing would limit what it reveals about one. Release about a {unit}, or about"
+        " something that contains it."
+    )
+
+
+def _short(number: float) -> str:
+    """Return a number as people write it: 1e-5, not 1e-05."""
+    return f"{number:g}".replace("e-0", "e-")
+
+
+def unit_covering(dataset: str, budgets: Mapping[Unit, Budget], unit: Unit | str | None) -> Unit:
+    """Return what a release must protect to be charged here: ``unit``, or the narrowest that does.
+
+    Raise if a release about ``unit`` says nothing about a unit that has a budget.
+    """
+    if unit is None:
+        covering = [wide for wide in Unit if all(wide.covers(narrow) for narrow in budgets)]
+        return min(covering, key=lambda wide: len(wide.contained))
+    protected = Unit(unit)
+    for narrow in budgets:
+        if not protected.covers(narrow):
+            raise _says_nothing(dataset, narrow)
+    return protected
+
+
+def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Sequence[str]) -> list[Room]:
+    """Return the budgets that a release about one ``unit`` is charged to, and what was charged."""
+    rooms = []
+    for narrow, budget in budgets.items():
+        if unit.covers(narrow):
+            check_budget(budget)
+            charged = [event for events in spent_by_charge(spent, narrow) for event in events]
+            rooms.append(Room(budget, charged))
+    return rooms
 
 
 def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:
