@@ -79,6 +79,7 @@ class Option:
     others: tuple["Option", ...] = ()
     hidden: bool = False
     planned: bool = True
+    released: bool = True
     argument: bool = False
     former: Mapping[str, str] = field(default_factory=dict)
     required: bool = False

@@ -26,7 +26,7 @@ from suffice.notes import note
 from suffice.options import Group, check_choices, values
 from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
-from suffice.owner.plans import Plan, PromisePlan
+from suffice.owner.plans import GuaranteePlan, Plan
 from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.owner.row_order import check_order_given, check_order_of, in_one_snapshot
 from suffice.owner.source import OwnerReport, Source, counted
@@ -213,7 +213,7 @@ class Mechanism(ABC, Generic[P]):
         for mechanism in asked:
             procedure = mechanism.choose(mechanism.public(source))
             promised += procedure.guarantees(procedure.accumulator(identified=False))
-        return PromisePlan(tuple(promised))
+        return GuaranteePlan(tuple(promised))
 
 
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:

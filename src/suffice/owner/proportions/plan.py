@@ -9,7 +9,7 @@ from typing import Any
 from suffice.errors import ParameterError
 from suffice.options import Group, data_option, numbers, option, privacy_option, values
 from suffice.owner.mechanism import DELTA
-from suffice.owner.plans import Plan, asked_epsilons
+from suffice.owner.plans import Plan, planned_epsilons
 from suffice.owner.proportions.choosing import (
     FARTHEST,
     DirichletSettings,
@@ -69,7 +69,7 @@ class PlannedProportions:
     protected: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProportionPlan(Plan):
     """A table of predicted distortions; no label was read for it.
 
@@ -143,7 +143,7 @@ def plan_proportions(
     is the largest number of bags that one row is in. One ``epsilon`` is shown with a quarter, a
     half, the double and four times of it.
     """
-    asked = asked_epsilons(epsilon)
+    asked = planned_epsilons(epsilon)
     bags = bag_sizes(sizes, classes, overlap)
     delta, settings = check_delta(delta), DirichletSettings(kappa)
     rows: list[PlannedProportions] = []
@@ -191,7 +191,7 @@ class PlannedSkew:
     error: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SkewPlan(Plan):
     """A table of skews at one total epsilon; ``chosen`` has the least predicted error."""
 

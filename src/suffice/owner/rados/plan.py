@@ -67,7 +67,7 @@ class RadoOption:
         return "mean only" if self.mean_ratio <= _DROWNED else "drowned"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RadoPlan(Plan):
     """What noise would do to rados of each unit, and what to do about it; no row was read."""
 
