@@ -191,8 +191,8 @@ MUTANTS = (
     Mutant(
         "laplace-counts-moved-once",
         "owner/proportions/noise.py",
-        "reach = _reach(bags, (1 if once else 2) * bags.overlap, 1 if once else bags.classes)",
-        "reach = _reach(bags, bags.overlap, 1 if once else bags.classes)",
+        "l1 = (1 if first_only else 2) * bags.overlap",
+        "l1 = bags.overlap",
         (
             "owner/proportions/test_proportions.py::test_the_scale_of_laplace_noise_is_two_over_epsilon_and_half_of_it_for_two_classes",
         ),
@@ -212,8 +212,8 @@ MUTANTS = (
     Mutant(
         "second-count-exact",
         "owner/proportions/noise.py",
-        "return np.hstack([noisy, self.bags.sizes[:, None] - noisy]) if self.once else noisy",
-        "return np.hstack([noisy, counts[:, 1:]]) if self.once else noisy",
+        "return np.hstack([noisy, self.bags.sizes[:, None] - noisy]) if first_only else noisy",
+        "return np.hstack([noisy, counts[:, 1:]]) if first_only else noisy",
         ("owner/proportions/test_proportions.py::test_of_two_counts_neither_leaves_without_noise",),
         "Of two counts the second leaves exactly, and so does the first by the public size.",
     ),
@@ -240,8 +240,8 @@ MUTANTS = (
     Mutant(
         "dirichlet-delta-of-every-bag",
         "owner/proportions/dirichlet.py",
-        "sigma = bounded_sigma(kappa, self.epsilon / share, self.delta / share)",
-        "sigma = bounded_sigma(kappa, self.epsilon / share, self.delta)",
+        "sigma = bounded_sigma(kappa, self.epsilon / overlap, self.delta / overlap)",
+        "sigma = bounded_sigma(kappa, self.epsilon / overlap, self.delta)",
         (
             "owner/proportions/test_proportions.py::test_the_bounded_dirichlet_keeps_delta_for_its_worst_neighbours_and_for_overlaps",
         ),
