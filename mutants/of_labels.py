@@ -41,8 +41,8 @@ MUTANTS = (
     Mutant(
         "l1-of-one-row",
         "owner/operator/exact.py",
-        "math.ceil(2 * one + extra * dimension),",
-        "math.ceil(one + extra * dimension),",
+        "math.ceil(2 * l1 + extra * dimension),",
+        "math.ceil(l1 + extra * dimension),",
         (
             "owner/operator/test_mean_operator.py::test_replacing_one_label_never_moves_the_sums_by_more_than_the_sensitivity",
         ),
@@ -51,8 +51,8 @@ MUTANTS = (
     Mutant(
         "shaped-sums-not-rounded",
         "owner/operator/exact.py",
-        "(one, two), extra = self._shaped.tolist(), 1.0",
-        "(one, two), extra = self._shaped.tolist(), 0.0",
+        "(l1, l2), extra = self._shaped.tolist(), 1.0",
+        "(l1, l2), extra = self._shaped.tolist(), 0.0",
         (
             "owner/operator/test_shaping.py::test_replacing_one_label_never_moves_the_shaped_integers_by_more",
         ),
@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "shape-norms-without-slack",
         "owner/operator/shaping.py",
-        "two = (float(maps.row_norms(turned).max()) + slack) * more",
-        "two = float(maps.row_norms(turned).max()) * more",
+        "l2 = (float(maps.row_norms(shaped).max()) + slack) * more",
+        "l2 = float(maps.row_norms(shaped).max()) * more",
         (
             "owner/operator/test_shaping.py::test_the_norms_bound_the_worst_codes_that_are_off_by_a_step",
         ),
@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "operator-without-noise",
         "owner/operator/exact.py",
-        "drawn = noise.add(self.result())",
-        "drawn = noise.add(self.result()) * 0 + self.result()",
+        "noisy = noise.add(self.result())",
+        "noisy = noise.add(self.result()) * 0 + self.result()",
         (
             "owner/operator/test_mean_operator.py::test_the_release_is_the_statistic_plus_noise_of_the_stated_size[2-laplace-8000]",
         ),
@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "operator-noise-in-one-column",
         "owner/operator/exact.py",
-        "drawn = noise.add(self.result())",
-        "exact = self.result()\n        drawn = exact + (noise.add(exact) - exact)[:1]",
+        "noisy = noise.add(self.result())",
+        "exact = self.result()\n        noisy = exact + (noise.add(exact) - exact)[:1]",
         (
             "owner/operator/test_mean_operator.py::test_the_release_is_the_statistic_plus_noise_of_the_stated_size[3-gaussian-4000]",
         ),

@@ -141,7 +141,7 @@ def test_the_same_cells_under_a_second_name_are_refused_whatever_their_labels(tm
 def test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.ATTRIBUTE: Budget(1.0)}})
     age = Guarantee(unit=Unit.ATTRIBUTE, event=Pure(0.25), of=("age",))
-    with pytest.raises(PrivacyError, match="protects age alone"):
+    with pytest.raises(PrivacyError, match="protects only age"):
         pay(ledger, "a", age)
     assert ledger.balances()[0].spent == 0
 

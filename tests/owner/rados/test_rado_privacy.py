@@ -545,7 +545,7 @@ def test_one_protected_column_is_not_paid_from_a_budget_per_attribute(tmp_path, 
     one = Rados(
         count=8, unit="attribute", attributes=["x0"], epsilon=1.0, delta=1e-6, ranges=(-1, 1)
     )
-    with pytest.raises(PrivacyError, match="x0 alone"):
+    with pytest.raises(PrivacyError, match="protects only x0"):
         one.release(X, y, ledger=ledger, dataset="d")
     assert "all other columns: nothing is promised" in str(one.release(X, y, ledger=None).guarantee)
 
