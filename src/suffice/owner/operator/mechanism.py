@@ -303,10 +303,10 @@ def plan_mean_operator(
     >>> rows = np.eye(4).repeat(250, axis=0)
     >>> plan = suffice.plan_mean_operator(rows, epsilon=[1.0], mechanism="knorm", balance=0.12)
     >>> print(plan)  # doctest: +NORMALIZE_WHITESPACE
-    epsilon  mechanism                noise per feature  score noise  hard   usual  easy
-    1        knorm *                  0.01               0.048        0.880  0.898  0.994
-             without noise            0                  0            0.880  0.898  0.994
-             always the larger class                                  0.880  0.880  0.880
+    epsilon  mechanism                noise  score noise  hard   usual  easy
+    1        knorm *                  0.01   0.048        0.880  0.898  0.994
+             without noise            0      0            0.880  0.898  0.994
+             always the larger class                      0.880  0.880  0.880
     """
     several = tuple(epsilon) if isinstance(epsilon, Sequence) else ()
     first = planned_epsilons(epsilon)[0] if several else epsilon

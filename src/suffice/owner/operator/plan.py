@@ -36,7 +36,7 @@ class OperatorPlan(Plan):
     delta: float
     balance: float = EQUAL
 
-    columns = ("epsilon", "mechanism", "noise per feature", "score noise", *SIGNALS)
+    columns = ("epsilon", "mechanism", "noise", "score noise", *SIGNALS)
 
     @property
     def title(self) -> str:
@@ -45,9 +45,9 @@ class OperatorPlan(Plan):
         if self.balance != EQUAL:
             classes = f"classes of {1 - self.balance:.3g} and {self.balance:.3g} of the rows"
         return (
-            f"Predicted noise (standard deviations) and accuracy for {classes}. The features"
-            " explain 5 % (hard), 20 % (usual) or 70 % (easy) of the labels' variance. * marks what"
-            " auto chooses."
+            f"Predicted noise (standard deviation per feature, and in scores) and accuracy for"
+            f" {classes}. The features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the"
+            " labels' variance. * marks what auto chooses."
         )
 
     @property
