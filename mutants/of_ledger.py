@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "ledger-lock-shared",
         "owner/ledger/locks.py",
-        "while not _try(held, fcntl.LOCK_EX):",
-        "while not _try(held, fcntl.LOCK_SH):",
+        "while not _try(lock_file, fcntl.LOCK_EX):",
+        "while not _try(lock_file, fcntl.LOCK_SH):",
         ("owner/ledger/test_ledger_locks.py::test_whoever_uses_a_ledger_holds_its_file_alone",),
         "Two processes spend from one file at once.",
     ),

@@ -115,27 +115,27 @@ def test_the_same_data_under_a_second_name_are_refused(tmp_path):
 
 def test_several_statements_about_one_unit_are_all_charged(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.ATTRIBUTE: Budget(1.0)}})
-    one, other = (Guarantee(unit=Unit.ATTRIBUTE, event=Pure(e)) for e in (0.25, 0.5))
-    pay(ledger, "a", one, other)
+    first, other = (Guarantee(unit=Unit.ATTRIBUTE, event=Pure(e)) for e in (0.25, 0.5))
+    pay(ledger, "a", first, other)
     assert ledger.balances()[0].spent == 0.75
     with pytest.raises(BudgetError):
-        pay(ledger, "b", one, other)
+        pay(ledger, "b", first, other)
     with pytest.raises(BudgetError):  # either of them alone would still fit
-        pay(ledger, "c", one, one)
-    pay(ledger, "d", one)
+        pay(ledger, "c", first, first)
+    pay(ledger, "d", first)
 
 
 def test_the_same_cells_under_a_second_name_are_refused_whatever_their_labels(tmp_path):
     """A record's cells are secrets too: with other labels they are no other people."""
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0), "e": Budget(1.0)})
 
-    def asked(labels: str, cells: str) -> Request:
+    def request_for(labels: str, cells: str) -> Request:
         return Request("a", f"hash of {labels}", {"labels-2": labels, "cells-1 x": cells}, {})
 
-    ledger.debit("d", [promise()], asked("first", "cells"))
+    ledger.debit("d", [promise()], request_for("first", "cells"))
     with pytest.raises(DataChangedError, match="under the name 'd'"):
-        ledger.debit("e", [promise()], asked("second", "cells"))
-    assert ledger.debit("e", [promise()], asked("second", "other cells")) is None
+        ledger.debit("e", [promise()], request_for("second", "cells"))
+    assert ledger.debit("e", [promise()], request_for("second", "other cells")) is None
 
 
 def test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all(tmp_path):
@@ -214,8 +214,8 @@ def test_composition_buys_more_than_the_sum_where_delta_allows(tmp_path):
     gaussian = Guarantee(unit=Unit.LABEL, event=Gaussian(40.0), delta=1e-6)
     for i in range(20):
         pay(ledger, f"r{i}", gaussian)
-    alone = gaussian.epsilon
-    assert 20 * alone > 1.0
+    single_epsilon = gaussian.epsilon
+    assert 20 * single_epsilon > 1.0
     assert ledger.balances()[0].spent < 1.0
 
 
@@ -308,7 +308,7 @@ def test_amounts_are_stored_as_text_that_reads_back_exactly(tmp_path):
 class Watched(sqlite3.Connection):
     """A connection that is looked at when it begins a transaction, writes, and commits."""
 
-    kept: ClassVar[list[tuple[int, str]]] = []  # per commit: synchronous, and the journal
+    pragmas: ClassVar[list[tuple[int, str]]] = []  # per commit: synchronous, and the journal
 
     def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
         if sql == "COMMIT":
