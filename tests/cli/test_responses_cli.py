@@ -85,7 +85,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--all-states", "0..2"), "--states is given twice"),
+        (("--all-states", "0..2"), "--states has two values"),
         (("--range", "0,1"), "give it both"),
         (("--range", "a=0"), "two numbers, LO,HI"),
         (("--states", "ward="), "--states takes COLUMN=VALUE"),

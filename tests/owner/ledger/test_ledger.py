@@ -314,7 +314,7 @@ class Watched(sqlite3.Connection):
         if sql == "COMMIT":
             (synchronous,) = super().execute("PRAGMA synchronous").fetchone()
             (journal,) = super().execute("PRAGMA journal_mode").fetchone()
-            self.kept.append((synchronous, journal))
+            self.pragmas.append((synchronous, journal))
         if sql.split(maxsplit=1)[0] in {"CREATE", "INSERT", "UPDATE", "DELETE"}:
             assert self.in_transaction, sql
         result = super().execute(sql, *parameters)
@@ -333,7 +333,7 @@ def test_every_transaction_locks_at_once_and_survives_a_power_cut(tmp_path, monk
 
     Two that read before either has the lock could both spend the last of a budget.
     """
-    monkeypatch.setattr(Watched, "kept", [])
+    monkeypatch.setattr(Watched, "pragmas", [])
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Watched))
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
     steps = {
@@ -346,12 +346,12 @@ def test_every_transaction_locks_at_once_and_survives_a_power_cut(tmp_path, monk
     }
     for step, take in steps.items():
         take()
-        assert Watched.kept, step
-        assert set(Watched.kept) == {(3, "delete")}, step  # 3 is EXTRA
-        Watched.kept.clear()
+        assert Watched.pragmas, step
+        assert set(Watched.pragmas) == {(3, "delete")}, step  # 3 is EXTRA
+        Watched.pragmas.clear()
     with pytest.raises(BudgetError):
         pay(ledger, "c", promise(2.0))
-    assert Watched.kept == []
+    assert Watched.pragmas == []
 
 
 def test_every_ledger_has_a_key_of_its_own(tmp_path):
