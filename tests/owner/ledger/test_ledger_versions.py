@@ -146,11 +146,11 @@ def die_in_migration(path: str, after: int) -> None:
     """Open a ledger of version 1, and be shot before statement number ``after``."""
 
     class Doomed(sqlite3.Connection):
-        matches = 0
+        statements = 0
 
         def execute(self, sql, *parameters):
-            Doomed.seen += 1
-            if Doomed.seen > after:
+            Doomed.statements += 1
+            if Doomed.statements > after:
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().execute(sql, *parameters)
 
