@@ -78,14 +78,14 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     suffice(*words, "--force")
     assert Path("r.suffice").read_bytes() == first
     refused = suffice(*words, "--request", "again", "--force", code=4)
-    assert "does not fit" in refused
+    assert "would exceed the budget" in refused
 
 
 @pytest.mark.usefixtures("desk")
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--all-states", "0..2"), "--states is given twice"),
+        (("--all-states", "0..2"), "--states has two values"),
         (("--range", "0,1"), "both possible values and a range"),
         (("--range", "a=0"), "two numbers, LO,HI"),
         (("--states", "ward="), "--states takes COLUMN=VALUE"),

@@ -102,7 +102,7 @@ def test_a_release_can_be_signed_and_read_by_programs(suffice):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--flip", "0.2"), "--flip is given twice"),
+        (("--flip", "0.2"), "--flip has two values"),
         (("--flip", "x=y"), "--flip takes a number"),
         (("--flip", "grade=0.1"), "once: --flip, --epsilon or --matrix"),
         (("--flip", "shoe=0.1"), "'shoe'"),
