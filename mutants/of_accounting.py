@@ -236,10 +236,10 @@ MUTANTS = (
     ),
     Mutant(
         "epsilon-shown-rounded-down",
-        "privacy/guarantee.py",
-        'return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.6g}"',
-        'return f"{math.floor(value * digits) / digits:.6g}"',
-        ("privacy/test_guarantee.py",),
+        "privacy/words.py",
+        "number = Context(prec=digits, rounding=ROUND_CEILING).plus(exact).normalize()",
+        "number = Context(prec=digits, rounding='ROUND_FLOOR').plus(exact).normalize()",
+        ("privacy/test_guarantee_words.py", "privacy/test_guarantee.py"),
         "People read a smaller epsilon than the release has.",
     ),
     Mutant(

@@ -211,7 +211,7 @@ def test_the_guarantee_of_what_was_recovered_says_marginal(rng, truncate):
     options = {"count": 24, "protect": ["x1"], "delta": 0.05, "truncate": truncate}
     release = released(X, y, standardize="none", **options)
     (promise,) = release.guarantees
-    said = (promise.scope, promise.unit, promise.kind, promise.of)
+    said = (promise.scope, promise.unit, promise.kind, promise.columns)
     assert said == (Scope.MARGINAL, Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",))
     assert "the whole release, read together, is not protected" in str(promise)
     rows = np.column_stack([X[:, 0], np.full(24, np.nan), np.ones(24)])

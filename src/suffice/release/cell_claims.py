@@ -77,9 +77,9 @@ class Cells:
         if claimed.unit is Unit.LABEL or not self._columns:
             return _one_allows(self._label, claimed)
         if claimed.unit is Unit.ATTRIBUTE:
-            named = [self._cells[name] for name in claimed.of if name in self._cells]
+            named = [self._cells[name] for name in claimed.columns if name in self._cells]
             alone = named or [self._label]
-            cells = _worst(alone) if claimed.of else self._worst_of_all
+            cells = _worst(alone) if claimed.columns else self._worst_of_all
             return all(_one_allows(cell, claimed) for cell in cells)
         return self._together_allow(claimed)
 

@@ -257,7 +257,7 @@ def _independent_allows(release: Stated, claimed: Guarantee) -> bool:
     if not isinstance(claimed.event, Gaussian):
         return False
     if claimed.unit is Unit.ATTRIBUTE:
-        return _moved_alone(release, claimed.of)
+        return _moved_alone(release, claimed.columns)
     variance, reach = float(release.noise.diagonal(1).max()), 2 * release.pipeline.norm_bound
     if release.details["mechanism"] == "matrix":
         return _gaussian_allows(

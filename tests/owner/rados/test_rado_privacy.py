@@ -360,7 +360,7 @@ def test_attributes_have_noise_on_their_coordinates_and_a_promise_each():
         standardize="none",
     )
     release = mechanism.release(table, label="sick", ledger=None)
-    assert [g.of for g in release.guarantees] == [("ward",), ("age",)]
+    assert [g.columns for g in release.guarantees] == [("ward",), ("age",)]
     assert all(g.unit is Unit.ATTRIBUTE and 0.99 < g.epsilon <= 1 for g in release.guarantees)
     assert (release.noise.array > 0).tolist() == [True] * 4 + [False] * 2
     deviations = np.sqrt(release.noise.variance * release.noise.array)
@@ -412,7 +412,7 @@ def test_dp_feat_states_a_marginal_promise_composed_over_all_rados(truncate):
         (guarantee,) = release.guarantees
         low = 0 if truncate is None else truncation(400, truncate)
         assert guarantee.scope is Scope.MARGINAL
-        assert (guarantee.unit, guarantee.kind, guarantee.of) == (
+        assert (guarantee.unit, guarantee.kind, guarantee.columns) == (
             Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",),
         )  # fmt: skip
         assert guarantee.epsilon == pytest.approx(shift_epsilon(400, 20, 1e-3, low))
@@ -525,7 +525,7 @@ def test_several_columns_are_protected_each_on_its_own():
     with pytest.raises(UnprotectedError, match=r"column x0, x1 shows when read alone; .*--unprot"):
         mechanism.release(X, y, ledger=None)
     release = mechanism.release(X, y, ledger=None, unprotected=True)
-    assert [g.of for g in release.guarantees] == [("x0",), ("x1",)]
+    assert [g.columns for g in release.guarantees] == [("x0",), ("x1",)]
     assert all(g.scope is Scope.MARGINAL for g in release.guarantees)
 
 

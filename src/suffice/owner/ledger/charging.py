@@ -38,11 +38,11 @@ def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
                 "only a global guarantee about the whole release, for neighbours that replace one"
                 " unit, can be charged to a budget; use no ledger for this one."
             )
-        if guarantee.unit is Unit.ATTRIBUTE and guarantee.of:
+        if guarantee.unit is Unit.ATTRIBUTE and guarantee.columns:
             raise PrivacyError(
-                f"this release protects {', '.join(guarantee.of)} alone, and a budget per attribute"
-                " is about every column: the others would be lost without limit; use no ledger for"
-                " this one."
+                f"this release protects {', '.join(guarantee.columns)} alone, and a budget per"
+                " attribute is about every column: the others would be lost without limit; use no"
+                " ledger for this one."
             )
 
 
