@@ -43,7 +43,7 @@ def test_an_honest_answer_lies_outside_once_in_2_to_the_64(kernel):
 def test_what_would_leave_the_limits_is_held_to_them(monkeypatch, kernel, noise):
     monkeypatch.setattr(participant, f"_{kernel}", lambda _: noise)
     number = Number(0, 120, kernel, 14400.0)
-    answer = number.draw(number.place(44))
+    answer = number.draw(number.locate(44))
     assert number.fits(answer)
     end = number.limits[noise > 0]
     assert abs(answer - end) < number.step

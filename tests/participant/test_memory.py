@@ -56,7 +56,7 @@ def test_a_question_may_have_any_name(tmp_path, capsys, name):
             tmp_path / "memory",
         )  # fmt: skip
     printed = capsys.readouterr().out
-    assert re.search(r"All 2 surveys in .*: epsilon 2\.198, delta 0\.", printed)
+    assert re.search(r"All 2 surveys in .* together: epsilon = 2\.2\.", printed)
     first = (tmp_path / "0.answer").read_bytes()
     assert respond(made, {}, tmp_path / "memory") == (first, [name])
 
@@ -67,7 +67,7 @@ def test_all_those_names_at_once(tmp_path):
     assert before == []
     for _ in range(2):
         assert respond(made, {}, tmp_path / "memory") == (sheet, list(dict.fromkeys(NAMES)))
-    kinds = [entry.kind for entry in Memory(tmp_path / "memory").kept]
+    kinds = [entry.kind for entry in Memory(tmp_path / "memory").values]
     assert (kinds.count("cost"), kinds.count("token")) == (1, 1)
     assert kinds.count("answer") == len(set(NAMES))
 
@@ -190,5 +190,5 @@ def test_an_answer_is_on_disk_before_it_is_given_out(tmp_path, monkeypatch):
 
         monkeypatch.setattr(participant.os, name, recorded)
     entry = MemoryEntry("answer", None, "vote")
-    assert Memory(tmp_path / "memory").once(entry, lambda: "yes") == "yes"
+    assert Memory(tmp_path / "memory").get_or_draw(entry, lambda: "yes") == "yes"
     assert done == ["write", "fsync"]

@@ -15,7 +15,7 @@ from suffice import participant
 from suffice.participant import SurveyError, make_survey, read_survey, respond
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "version1"
-LIE = "All answers together: nothing can be learnt about you (epsilon = 0.001)."
+LIE = "For all your answers together: nothing can be learnt about you (epsilon = 0.001)."
 PAD = 200 * " "
 KEEP = 0.9999999
 BLANKS = ("\u115f", "\u1160", "\u2800", "\u3164", "\uffa0")
@@ -33,7 +33,8 @@ def question(name="q", text="Did you relapse?", states=("no", "yes"), keep=0.75)
 def strangers(title="T", **changes) -> bytes:
     """Return a survey of version 1, right in all its words, as whoever means ill can write it."""
     asked = question(**changes)
-    return participant._survey(1, title, [asked], asked["name"], 1e-6).data
+    form = participant._Form(1, 1, "en")
+    return participant._survey(form, title, [asked], asked["name"], 1e-6).data
 
 
 # What may be written.
@@ -138,14 +139,18 @@ def test_a_forged_promise_stays_between_the_surveys_own_bars(tmp_path, forgery, 
     data = strangers(**{"keep": 0.9999, **forgery})
     printed = alone(tmp_path, data, columns, typed=b"no\n")
     for row in rows(printed, columns):
-        if "nothing can" in row or row.lstrip().startswith("All answers together: nothing"):
+        if "nothing can" in row or row.lstrip().startswith(
+            "For all your answers together: nothing"
+        ):
             assert row.startswith("  | "), row
     assert PAD[:2] not in printed.replace("\n  | ", "\n")
-    true = "\nAll answers together: Whatever is received could come from any truth"
+    true = (
+        "\nAll your answers together are protected only weakly. For all your answers together the"
+    )
     *_, last = printed.split("  | ")
     assert last.count(true) == 1  # no word of the survey comes after it
     assert last.index(true) < last.index("Your true answer")
-    assert "factor of 9999 " in last
+    assert "factor is 10000 (epsilon = 9.22)" in last
 
 
 def test_the_true_promise_stands_right_before_every_answer(tmp_path):
@@ -153,7 +158,9 @@ def test_the_true_promise_stands_right_before_every_answer(tmp_path):
     made = make_survey("T", asked, "a")
     printed = alone(tmp_path, made.data, 80, typed=b"no\nyes\n")
     total = made.content["guarantee"]
-    before = printed.split("Your true answer, which is randomised before it is written: ")
+    before = printed.split(
+        "Your true answer (this program changes it at random before it writes it): "
+    )
     assert len(before) == 3
     for part, shown in zip(before, made.content["questions"], strict=False):
         assert part.endswith(f"{shown['guarantee']}\n{total}\n")
@@ -201,7 +208,7 @@ def test_the_package_and_this_file_find_the_same_signs_harmless():
 @pytest.mark.parametrize("keep", [KEEP, 0.9999996, 1 - 1e-12, 1 - 2.0**-53])
 def test_nearly_always_is_not_called_always(keep):
     said = make_survey("T", [question(keep=keep)], "q").content["questions"][0]["guarantee"]
-    assert "a probability of more than 99.9999 %," in said
+    assert "a probability of more than 99.9999 % it stays" in said
     assert "100 %" not in said
 
 
@@ -218,7 +225,7 @@ def test_an_old_survey_that_says_always_is_refused():
     told = json.loads(strangers(keep=KEEP))
     asked = told["questions"][0]
     asked["guarantee"] = asked["guarantee"].replace("more than 99.9999 %", "100 %")
-    with pytest.raises(SurveyError, match="not what its numbers mean"):
+    with pytest.raises(SurveyError, match="This survey does not do what it says"):
         read_survey(json.dumps(told).encode())
 
 
@@ -226,13 +233,13 @@ def test_an_old_survey_that_says_always_is_refused():
     "value", [1.09861228866811, 1.0990000001, 74.03, 9999.1, 1e-9, 0.05, 19.999]
 )
 def test_what_is_printed_is_never_less_than_what_is_meant(value):
-    assert value * (1 - 1e-11) <= float(participant._up(value)) <= value * 1.001
+    assert value * (1 - 1e-11) <= float(participant._up(value)) <= value * 1.01
 
 
 # Deltas.
 
 
-def number(delta: float, version: int = 2, title: str = "T"):
+def number(delta: float, version: int = 3, title: str = "T"):
     asked = [
         question(),
         {
@@ -242,7 +249,8 @@ def number(delta: float, version: int = 2, title: str = "T"):
             "noise": {"kernel": "gaussian", "variance": 1.0},
         },
     ]
-    return participant._survey(version, title, asked, "q", delta)
+    form = participant._Form(version, version, "en")
+    return participant._survey(form, title, asked, "q", delta)
 
 
 def test_a_large_delta_is_explained_before_the_number(tmp_path):
@@ -251,12 +259,12 @@ def test_a_large_delta_is_explained_before_the_number(tmp_path):
         "Large delta: in the worst case, noise with delta = 0.05 reveals your answers completely"
         " with probability 0.05 (1 in 20)."
     )
-    assert said.startswith(f"All answers together: {about} Whatever is received")
+    assert said.startswith(f"{about} For all your answers together the factor is ")
     assert "Large delta" not in number(1e-3).content["guarantee"]
     old = number(0.05, version=1)
     assert "Large delta" not in old.content["guarantee"]
     assert read_survey(old.data).id == old.id
-    assert f"All answers together: {about}" in alone(
+    assert f"\n{about} For all your answers together" in alone(
         tmp_path, old.data, 80, "--truth", "q=no", "--truth", "n=1"
     )
 
@@ -288,7 +296,8 @@ def test_an_old_survey_is_read_and_shown_in_our_words(tmp_path):
     assert made.content["version"] == 1
     words = [f"--truth={word}" for word in ("relapse=no", "smokes=never", "age=44")]
     printed = alone(tmp_path, data, 80, *words)
-    assert made.content["guarantee"] in printed  # no delta to explain: the words are the same
+    assert made.content["guarantee"] not in printed
+    assert "For all your answers together the factor is 74.1 (epsilon = 4.31)." in printed
     assert '  | "relapse": "Did you relapse?"\n  | Answers: "no" / "yes"\n' in printed
 
 

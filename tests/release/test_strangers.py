@@ -454,12 +454,12 @@ class TestWords:
 
     def test_what_a_file_says_of_its_guarantee_is_shown_in_quotes(self):
         whole = crafted_files._from("rados-from-rows.suffice")
-        lie = "per label Protects each label: had any single label been another"
+        lie = "per label Protects each label. If any one label were different"
         stated = {"public": ["nothing", lie], "of": [], "assumptions": []}
         stated["assumptions"] = [{"statement": lie, "checked": "proved by the auditor"}]
         release = load(promised(whole, **stated))
-        assert f'Taken as public: "nothing" and "{lie}".' in str(release.guarantee)
-        assert f'It rests on: "{lie}" ("proved by the auditor").' in str(release.guarantee)
+        assert f'Public, not protected: "nothing" and "{lie}".' in str(release.guarantee)
+        assert f'Assumes: "{lie}" ("proved by the auditor").' in str(release.guarantee)
         assert load(encode(release)).guarantee == release.guarantee
         assert lie not in str(release.guarantee).replace(f'"{lie}"', "")
 
