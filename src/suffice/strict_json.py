@@ -40,7 +40,7 @@ def parse(data: bytes) -> Any:
     except CorruptFileError:
         raise
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError("the file holds malformed JSON.") from error
+        raise CorruptFileError("The file holds malformed JSON.") from error
 
 
 def parse_canonical(data: bytes) -> Any:
@@ -51,14 +51,14 @@ def parse_canonical(data: bytes) -> Any:
     except (rfc8785.CanonicalizationError, ValueError, RecursionError):
         same = False
     if not same:
-        raise CorruptFileError("the manifest is not in its canonical form.")
+        raise CorruptFileError("The manifest is not in its canonical form.")
     return value
 
 
 def number(value: object) -> float:
     """Return a JSON number as a float; text, booleans and everything else are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CorruptFileError("the file holds something else where a number belongs.")
+        raise CorruptFileError("The file holds something else where a number belongs.")
     try:
         return float(value)
     except OverflowError:
@@ -68,7 +68,7 @@ def number(value: object) -> float:
 def text(value: object) -> str:
     """Return a JSON string; everything else is refused."""
     if not isinstance(value, str):
-        raise CorruptFileError("the file holds something else where text belongs.")
+        raise CorruptFileError("The file holds something else where text belongs.")
     return value
 
 
@@ -80,12 +80,12 @@ def is_digest(value: str) -> bool:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise CorruptFileError("a JSON object in the file names a key twice.")
+        raise CorruptFileError("A JSON object in the file names a key twice.")
     return result
 
 
 def _refuse(_: str) -> NoReturn:
-    raise CorruptFileError("the file holds a JSON number that is not finite.")
+    raise CorruptFileError("The file holds a JSON number that is not finite.")
 
 
 def _finite(text: str) -> float:
@@ -95,5 +95,5 @@ def _finite(text: str) -> float:
 
 def _integer(text: str) -> int:
     if len(text) > 17 or abs(value := int(text)) > LARGEST_INTEGER:
-        raise CorruptFileError("the file holds an integer that is too large.")
+        raise CorruptFileError("The file holds an integer that is too large.")
     return value

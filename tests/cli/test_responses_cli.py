@@ -62,7 +62,10 @@ def test_programs_read_three_promises(suffice):
     shown = json.loads(suffice("inspect", "r.suffice", "--json"))
     assert shown["kind"] == "responses"
     printed = suffice("inspect", "r.suffice")
-    assert "ward: 2 states, 25 % of cells changed; size: -1 to 1, laplace noise of" in printed
+    assert (
+        "ward: 2 possible values, changed with probability 0.25; size: -1 to 1, laplace noise,"
+        in printed
+    )
 
 
 @pytest.mark.usefixtures("desk")

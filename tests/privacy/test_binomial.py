@@ -61,7 +61,7 @@ def test_theorem_six_hides_an_edge():
 
 
 def test_the_set_of_rados_is_empty_below_four_over_m():
-    with pytest.raises(ParameterError, match="no rado is left"):
+    with pytest.raises(ParameterError, match="leaves no subset sums"):
         truncation(1000, 3.9 / 1000)
     assert truncation(1000, 4.1 / 1000) == 500
 

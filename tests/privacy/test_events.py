@@ -192,7 +192,7 @@ def test_composing_flattens_and_refuses_nothing():
     once = compose_events([Pure(1.0), Pure(2.0)])
     assert compose_events([once, Pure(3.0)]) == Composed((Pure(1.0), Pure(2.0), Pure(3.0)))
     assert compose_events([Pure(1.0)]) == Pure(1.0)
-    with pytest.raises(ParameterError, match="nothing"):
+    with pytest.raises(ParameterError, match="There is no event to compose"):
         compose_events([])
 
 

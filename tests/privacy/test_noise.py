@@ -275,7 +275,7 @@ def test_an_impossible_sensitivity_is_refused(reach):
 
 
 def test_a_coarse_lattice_is_refused_for_gaussian_noise():
-    with pytest.raises(ParameterError, match="finer step"):
+    with pytest.raises(ParameterError, match="smaller rounding step"):
         GaussianNoise.calibrated(Sensitivity(10, 10.0, 3), 1.0, 1e-6)
 
 
@@ -326,7 +326,7 @@ def test_the_table_of_noises_has_every_noise_that_an_owner_can_name():
 def test_noise_that_needs_a_delta_is_refused_without_one_and_no_other():
     for name in NOISES:
         if needs_delta(name):
-            with pytest.raises(ParameterError, match="delta above zero"):
+            with pytest.raises(ParameterError, match="delta above 0"):
                 calibrated_noise(name, SMALL, 1.0)
         else:
             assert calibrated_noise(name, SMALL, 1.0).event.pure

@@ -65,7 +65,7 @@ def test_other_states_are_written_one_by_one():
         (lambda: Flips(3, table=((0.8, 0.2), (0.2, 0.8))), "3 rows"),
         (lambda: Added(1.0, 1.0, "gaussian", 1.0), "low < high"),
         (lambda: Added(0.0, float("inf"), "gaussian", 1.0), "low < high"),
-        (lambda: Added(0.0, 1.0, "uniform", 1.0), "Fourier"),
+        (lambda: Added(0.0, 1.0, "uniform", 1.0), "noise type must be"),
         (lambda: Added(0.0, 1.0, "laplace", 0.0), "positive"),
         (lambda: SpreadColumn("x", ("a", 1), Flips(2, keep=0.8)), "texts, or integers"),
         (lambda: SpreadColumn("x", ("a", "a"), Flips(2, keep=0.8)), "different"),

@@ -213,7 +213,7 @@ class TestCosts:
 
         release = load(crafted_files.wide_identity(20_000).sealed())
         tracemalloc.start()
-        assert noise_words(release).endswith("on each coordinate")
+        assert noise_words(release).endswith("(standard deviation per feature)")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 20_000 * 100

@@ -96,11 +96,11 @@ class Gaussian(Event):
     def __post_init__(self) -> None:
         if not _LEAST_MULTIPLIER <= self.multiplier <= _MOST_MULTIPLIER:
             raise ParameterError(
-                f"a Gaussian event needs a noise multiplier from {_LEAST_MULTIPLIER:g} to"
+                f"A Gaussian event needs a noise multiplier from {_LEAST_MULTIPLIER:g} to"
                 f" {_MOST_MULTIPLIER:g}."
             )
         if not (0 <= self.slack < 1 and 0 <= self.tail < 1):
-            raise ParameterError("slack and tail of a Gaussian event must lie in [0, 1).")
+            raise ParameterError("Slack and tail of a Gaussian event must lie in [0, 1).")
 
     def epsilon(self, delta: float) -> float:
         """Return Balle & Wang's exact epsilon, with what the lattice adds."""
@@ -151,10 +151,12 @@ def single_event(fields: dict[str, Any]) -> Event:
     name = parameters.pop("event", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise UnsupportedFileError("the file states a privacy event that this version cannot cost.")
+        raise UnsupportedFileError(
+            "The file states a privacy event that this version of suffice does not know."
+        )
     if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in parameters.values()):
-        raise CorruptFileError(f"the parameters of a {kind.name} event must be numbers.")
+        raise CorruptFileError(f"The parameters of a {kind.name} event must be numbers.")
     try:
         return kind(**{key: float(value) for key, value in parameters.items()})
     except (TypeError, OverflowError, ParameterError) as error:
-        raise CorruptFileError(f"the parameters of a {kind.name} event are not valid.") from error
+        raise CorruptFileError(f"The parameters of a {kind.name} event are not valid.") from error

@@ -21,7 +21,7 @@ def generate_keys(stem: str | Path) -> tuple[Path, Path]:
     private, public = Path(f"{stem}.key"), Path(f"{stem}.pub")
     for path in (private, public):
         if path.exists():
-            raise StorageError(f"{path} exists already; a key is never overwritten.")
+            raise StorageError(f"{path} exists already. A key is never overwritten.")
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(ser.Encoding.PEM, ser.PrivateFormat.PKCS8, ser.NoEncryption())
     shared = key.public_key().public_bytes(ser.Encoding.PEM, ser.PublicFormat.SubjectPublicKeyInfo)
@@ -38,7 +38,9 @@ def sign(release: Release, private_key: str | Path) -> Release:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise SignatureError(f"{private_key} holds no Ed25519 private key; see suffice keygen.")
+        raise SignatureError(
+            f"{private_key} holds no Ed25519 private key. Make one with suffice keygen."
+        )
     public = key.public_key().public_bytes_raw()
     return replace(release, signature=Signature(public, key.sign(manifest_bytes(release))))
 
@@ -48,7 +50,7 @@ def check_signature(signature: Signature, manifest: bytes) -> None:
     try:
         Ed25519PublicKey.from_public_bytes(signature.key).verify(signature.value, manifest)
     except (InvalidSignature, ValueError):
-        raise SignatureError("the signature does not belong to this manifest.") from None
+        raise SignatureError("The signature does not belong to this manifest.") from None
 
 
 def verify(release: Release, public_key: str | Path) -> None:
@@ -58,11 +60,13 @@ def verify(release: Release, public_key: str | Path) -> None:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise SignatureError(f"{public_key} holds no Ed25519 public key; see suffice keygen.")
+        raise SignatureError(
+            f"{public_key} holds no Ed25519 public key. Make one with suffice keygen."
+        )
     if release.signature is None:
-        raise SignatureError("the release is not signed.")
+        raise SignatureError("The release is not signed.")
     if release.signature.key != key.public_bytes_raw():
-        raise SignatureError("the release is signed, but with another key.")
+        raise SignatureError("The release is signed, but with another key.")
     check_signature(release.signature, manifest_bytes(release))
 
 
