@@ -94,7 +94,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
         (("--states", "ward="), "--states takes COLUMN=VALUE"),
         (("--states", "ward=x,y"), "names a column twice"),
         (("--states", "nose=x,y"), "'nose' is declared, but it is no feature"),
-        (("--label-flip", "0.5"), "1/states"),
+        (("--label-flip", "0.5"), "not near 1 / "),
         (("--epsilon", "1"), "label_flip, or label_epsilon"),
         (("--kernel", "uniform"), "must be one of gaussian, laplace; got 'uniform'"),
     ],
