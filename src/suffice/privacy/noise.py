@@ -298,7 +298,7 @@ def calibrated_noise(
     Pure noise keeps its promise at any delta, and does without it.
     """
     if name not in NOISES:
-        raise ParameterError(f"{name!r} is not a mechanism. Use {' or '.join(NOISES)}.")
+        raise ParameterError(f"{name!r} is not additive noise. Use {' or '.join(NOISES)}.")
     return NOISES[name].calibrate(sensitivity, epsilon, delta)
 
 
