@@ -70,7 +70,10 @@ def test_other_states_are_written_one_by_one():
         (lambda: SpreadColumn("x", ("a", 1), Flips(2, keep=0.8)), "texts, or integers"),
         (lambda: SpreadColumn("x", ("a", "a"), Flips(2, keep=0.8)), "different"),
         (lambda: SpreadColumn("x", (False, True), Flips(2, keep=0.8)), "integers"),
-        (lambda: SpreadColumn("x", ("a", "b", "c"), Flips(2, keep=0.8)), "another number of possible values"),
+        (
+            lambda: SpreadColumn("x", ("a", "b", "c"), Flips(2, keep=0.8)),
+            "number of possible values",
+        ),
         (lambda: SpreadColumn("x", None, Flips(2, keep=0.8)), "does not fit"),
     ],
 )
