@@ -137,7 +137,7 @@ def test_two_owners_releases_are_fitted_together(desk):
         ((*RELEASE, "--ledger", "l", "-o", "x"), 2, "--dataset"),
         ((*RELEASE[:-1], 0, "--no-ledger", "-o", "x"), 2, "epsilon must be"),
         ((*RELEASE[:-1], "inf", "--no-ledger", "-o", "x"), 2, "epsilon must be"),
-        ((*RELEASE, "--mechanism", "gaussian", "--no-ledger", "-o", "x"), 2, "delta above zero"),
+        ((*RELEASE, "--mechanism", "gaussian", "--no-ledger", "-o", "x"), 2, "delta above 0"),
         ((*RELEASE, "--classes", "a,b", "--no-ledger", "-o", "x"), 2, "classes"),
         ((*RELEASE, "--categories", "ward", "--no-ledger", "-o", "x"), 2, "COLUMN="),
         ((*RELEASE, "--features", "height", "--no-ledger", "-o", "x"), 2, "no column 'height'"),
