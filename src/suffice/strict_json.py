@@ -1,4 +1,4 @@
-"""JSON from strangers: no duplicate keys, no NaN, no infinities, no surprises of depth or size."""
+"""JSON from files: no duplicate keys, no NaN or infinities, and limited depth and size."""
 
 import json
 import math
@@ -23,12 +23,29 @@ LARGEST_INTEGER = 2**53 - 1  # what RFC 8785 can write
 
 
 def canonical(value: Any) -> bytes:
-    """Return the one canonical encoding of ``value`` (RFC 8785)."""
+    """Return the canonical encoding of ``value`` (RFC 8785).
+
+    Examples
+    --------
+    >>> canonical({"b": 1, "a": 2.0})
+    b'{"a":2,"b":1}'
+    """
     return rfc8785.dumps(value)
 
 
 def parse(data: bytes) -> Any:
-    """Return the value of ``data``, or raise; what Python's json would let pass is refused."""
+    """Return the value of ``data``, more strictly than Python's json.
+
+    Raises
+    ------
+    CorruptFileError
+        If it is malformed, has a duplicate key, or holds a number that is not finite.
+
+    Examples
+    --------
+    >>> parse(b'{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
     try:
         return json.loads(
             data.decode("utf-8"),
@@ -73,7 +90,13 @@ def text(value: object) -> str:
 
 
 def is_digest(value: str) -> bool:
-    """Say whether a text names bytes as we write it: ``sha256:`` and 64 lowercase hex digits."""
+    """Say whether a text is a digest: ``sha256:`` and 64 lowercase hexadecimal digits.
+
+    Examples
+    --------
+    >>> is_digest("sha256:" + 64 * "0"), is_digest("sha256:0")
+    (True, False)
+    """
     return re.fullmatch(r"sha256:[0-9a-f]{64}", value) is not None
 
 

@@ -68,8 +68,8 @@ def test_asking_twice_gives_the_same_answer():
 def test_answers_are_kept_as_often_as_promised_and_less_noise_is_rejected():
     count, keep = 60_000, 0.7  # the wrong rate is 7 standard errors beyond the threshold
     randomizer = Randomizer(range(4), keep)
-    given = [randomizer.answer(q, 2) for q in range(count)]
-    observed = [given.count(state) for state in range(4)]
+    answers = [randomizer.answer(q, 2) for q in range(count)]
+    observed = [answers.count(state) for state in range(4)]
     other = (1 - keep) / 3 * count
     assert stats.chisquare(observed, [other, other, keep * count, other]).pvalue > ALARM
     less = other * 0.9
@@ -80,8 +80,8 @@ def test_answers_are_kept_as_often_as_promised_and_less_noise_is_rejected():
 @pytest.mark.parametrize("truth", [0, 1, 2])
 def test_any_matrix_is_followed_and_less_noise_is_rejected(truth):
     count, choice = 40_000, Choice("abc", ANY)
-    given = [choice.draw(choice.locate("abc"[truth])) for _ in range(count)]
-    observed = [given.count(state) for state in "abc"]
+    answers = [choice.draw(choice.locate("abc"[truth])) for _ in range(count)]
+    observed = [answers.count(state) for state in "abc"]
     right = np.array(ANY)[:, truth]
     assert stats.chisquare(observed, right * count).pvalue > ALARM
     less = right * 0.9
@@ -143,8 +143,8 @@ def test_every_draw_comes_from_the_operating_system(monkeypatch):
 )
 def test_samplers_are_exact_on_a_grid_where_it_shows(sample, scale, weight):
     count, edge = 16_000, 7  # 75 answers or more beyond either edge
-    drawn = np.array([getattr(participant, sample)(scale) for _ in range(count)])
-    observed = np.bincount(np.clip(drawn, -edge, edge) + edge, minlength=2 * edge + 1)
+    samples = np.array([getattr(participant, sample)(scale) for _ in range(count)])
+    observed = np.bincount(np.clip(samples, -edge, edge) + edge, minlength=2 * edge + 1)
 
     def fit(by: float) -> float:
         law = pmf(lambda n: weight(n, float(scale) * by), 80)
@@ -173,10 +173,10 @@ def test_numbers_gain_the_stated_noise_and_ten_percent_less_is_rejected(kernel):
             return math.sqrt((sample**2).mean()) / 0.5, math.sqrt(1 / (2 * count))
         return np.abs(sample).mean() / law.kwds["scale"], math.sqrt(1 / count)
 
-    found, error = deviation(noise)
-    assert abs(found - 1) < 5 * error
-    found, error = deviation(0.9 * noise)
-    assert found < 1 - 5 * error
+    ratio, error = deviation(noise)
+    assert abs(ratio - 1) < 5 * error
+    ratio, error = deviation(0.9 * noise)
+    assert ratio < 1 - 5 * error
     for part in noise.reshape(4, -1):
         assert abs(part.mean()) < 5 * 0.5 / math.sqrt(count / 4)
 
@@ -306,10 +306,12 @@ def test_a_file_remembers_across_restarts_and_only_its_owner_reads_it(tmp_path):
 
 
 def test_two_at_once_take_the_first_line(tmp_path):
-    here, there = Memory(tmp_path / "memory"), Memory(tmp_path / "memory")
+    first_memory, second_memory = Memory(tmp_path / "memory"), Memory(tmp_path / "memory")
     q = MemoryEntry("answer", None, "q")
-    assert here.get_or_draw(q, lambda: 1) == 1
-    assert there.get_or_draw(q, lambda: 2) == 1  # it had read the file before that line was there
+    assert first_memory.get_or_draw(q, lambda: 1) == 1
+    assert (
+        second_memory.get_or_draw(q, lambda: 2) == 1
+    )  # it had read the file before that line was there
     assert Memory(tmp_path / "memory").get_or_draw(q, lambda: 3) == 1
 
 
@@ -334,26 +336,26 @@ def test_what_a_file_cannot_keep_is_not_half_kept(tmp_path):
 
 
 def test_a_survey_says_what_its_numbers_mean():
-    made = survey()
-    again = read_survey(made.data)
-    assert (again.content, again.data, again.id) == (made.content, made.data, made.id)
-    told = [question["guarantee"] for question in made.content["questions"]]
-    assert "probability of 75 %" in told[0]
-    assert "more than 3 times as likely as another (epsilon = 1.1)" in told[0]
-    assert "at most 80 % it stays" in told[1]
-    assert "more than 8 times as likely as another (epsilon = 2.08)" in told[1]
-    assert "limited to the range from 0 to 120" in told[2]
+    example = survey()
+    again = read_survey(example.data)
+    assert (again.content, again.data, again.id) == (example.content, example.data, example.id)
+    texts = [question["guarantee"] for question in example.content["questions"]]
+    assert "probability of 75 %" in texts[0]
+    assert "more than 3 times as likely as another (epsilon = 1.1)" in texts[0]
+    assert "at most 80 % it stays" in texts[1]
+    assert "more than 8 times as likely as another (epsilon = 2.08)" in texts[1]
+    assert "limited to the range from 0 to 120" in texts[2]
     age = Randomizer(Number(0, 120, "gaussian", 14400.0))
-    assert f"epsilon = {math.ceil(age.epsilon * 100) / 100:.3g}, delta = 1e-6" in told[2]
+    assert f"epsilon = {math.ceil(age.epsilon * 100) / 100:.3g}, delta = 1e-6" in texts[2]
     together = math.log(3) + math.log(8) + age.epsilon
-    assert f"epsilon = {math.ceil(together * 100) / 100:.3g}," in made.content["guarantee"]
+    assert f"epsilon = {math.ceil(together * 100) / 100:.3g}," in example.content["guarantee"]
 
 
 def test_tiny_noise_is_called_nothing():
     tiny = {**QUESTIONS[0], "noise": {"keep": 1 - 1e-10}}
-    told = survey([tiny]).content
-    assert "This hides practically nothing (epsilon = 23.1)" in told["questions"][0]["guarantee"]
-    assert "practically not hidden (epsilon = 23.1)" in told["guarantee"]
+    texts = survey([tiny]).content
+    assert "This hides practically nothing (epsilon = 23.1)" in texts["questions"][0]["guarantee"]
+    assert "practically not hidden (epsilon = 23.1)" in texts["guarantee"]
 
 
 def altered(change) -> bytes:
@@ -367,8 +369,8 @@ def less_noise(content):
 
 
 def kinder_words(content):
-    said = content["questions"][0]["guarantee"]
-    content["questions"][0]["guarantee"] = said.replace("1.1)", "0.1)")
+    sentence = content["questions"][0]["guarantee"]
+    content["questions"][0]["guarantee"] = sentence.replace("1.1)", "0.1)")
 
 
 def kinder_sheet(content):
@@ -468,22 +470,24 @@ def test_a_number_that_is_not_finite_is_refused():
 
 
 def test_a_second_answer_is_the_first_whatever_the_truth(tmp_path):
-    made, path = survey(), tmp_path / "memory"
-    first, before = respond(made, TRUTHS, path)
+    example, path = survey(), tmp_path / "memory"
+    first, before = respond(example, TRUTHS, path)
     assert before == []
     sheet = json.loads(first)
-    assert sheet["survey"] == made.id
+    assert sheet["survey"] == example.id
     assert re.fullmatch("[0-9a-f]{32}", sheet["token"])
     for truths in ({"vote": "no", "grade": 3, "age": 99}, {"vote": "no"}, {}):
-        assert respond(made, truths, path) == (first, ["vote", "grade", "age"])
-    assert respond(made, TRUTHS, None)[0] != first
+        assert respond(example, truths, path) == (first, ["vote", "grade", "age"])
+    assert respond(example, TRUTHS, None)[0] != first
 
 
 def test_other_surveys_get_other_answers_from_the_same_memory(tmp_path):
     many = [{**QUESTIONS[0], "name": f"q{j}"} for j in range(40)]
     truths = dict.fromkeys([question["name"] for question in many], "no")
-    one, two = make_survey("one", many, "q0"), make_survey("two", many, "q0")
-    sheets = [json.loads(respond(made, truths, tmp_path / "m")[0]) for made in (one, two)]
+    first, second = make_survey("one", many, "q0"), make_survey("two", many, "q0")
+    sheets = [
+        json.loads(respond(example, truths, tmp_path / "m")[0]) for example in (first, second)
+    ]
     assert sheets[0]["answers"] != sheets[1]["answers"]  # alike once in 10^8 runs
     assert sheets[0]["token"] != sheets[1]["token"]
 
@@ -504,10 +508,10 @@ def test_nothing_is_drawn_before_every_truth_is_checked(tmp_path, truths, reason
 
 
 def test_a_memory_with_a_strange_answer_is_refused(tmp_path):
-    made = survey()
-    Memory(tmp_path / "m").get_or_draw(MemoryEntry("answer", made.id, "vote"), lambda: "perhaps")
+    example = survey()
+    Memory(tmp_path / "m").get_or_draw(MemoryEntry("answer", example.id, "vote"), lambda: "perhaps")
     with pytest.raises(ValueError, match="was changed"):
-        respond(made, TRUTHS, tmp_path / "m")
+        respond(example, TRUTHS, tmp_path / "m")
 
 
 # The file alone, as a participant runs it.
@@ -610,13 +614,13 @@ ASK = "Your true answer (this program changes it at random before it writes it):
 
 
 def test_a_person_at_a_terminal_is_asked(desk):
-    ours, theirs = pty.openpty()
-    os.write(ours, b"perhaps\nyes\n2\n44\n")
-    printed = alone(desk, "s.json", "-o", "a.json", stdin=theirs)
-    os.close(theirs)
-    os.close(ours)
-    shown = '\n  | "vote": "Did you vote?"\n  | Answers: "no" / "yes"\n'
-    assert printed.count(shown) == 2  # with all others, and when it is asked
+    typist, terminal = pty.openpty()
+    os.write(typist, b"perhaps\nyes\n2\n44\n")
+    printed = alone(desk, "s.json", "-o", "a.json", stdin=terminal)
+    os.close(terminal)
+    os.close(typist)
+    expected = '\n  | "vote": "Did you vote?"\n  | Answers: "no" / "yes"\n'
+    assert printed.count(expected) == 2  # with all others, and when it is asked
     assert f"{ASK}This is not one of the possible answers.\n{ASK}" in printed
     assert printed.count("  | Answers: 0 to 120\n") == 2
     assert set(json.loads((desk / "a.json").read_text())["answers"]) == {"vote", "grade", "age"}

@@ -159,13 +159,13 @@ def never_below(printed: float, exact: float) -> bool:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_number_is_that_of_the_noise_rounded_up(language):
     for noise, delta in itertools.product(NOISES, DELTAS):
-        epsilon, left = participant._cost([noise], delta)
+        epsilon, effective_delta = participant._cost([noise], delta)
         for text in told(noise, delta, language):
             (stated,) = parsed(text, rf"[Ee]psilon = {NUMBER}", language)
             assert never_below(stated, epsilon), text
             deltas = parsed(text, rf"[Dd]elta = {NUMBER}", language)
-            assert bool(deltas) == bool(left)
-            assert all(never_below(value, left) for value in deltas)
+            assert bool(deltas) == bool(effective_delta)
+            assert all(never_below(value, effective_delta) for value in deltas)
             patterns = {
                 "en": rf"(?:more than|at most|factor is) {NUMBER}(?: times|,| \()",
                 "de": rf"(?:mehr als|höchstens|Faktor) {NUMBER}(?:-mal|,| \()",
@@ -180,12 +180,12 @@ def test_weak_and_useless_noise_is_called_so(language):
     weak = {"en": "only weakly", "de": "nur schwach"}[language]
     useless = {"en": "practically no", "de": "praktisch nicht"}[language]
     for noise, delta in itertools.product(NOISES, DELTAS):
-        epsilon, left = participant._cost([noise], delta)
+        epsilon, effective_delta = participant._cost([noise], delta)
         for text in told(noise, delta, language):
             assert (weak in text) == (3 < epsilon <= 10)
             assert (useless in text) == (epsilon > 10)
             large = {"en": "Large delta: ", "de": "Großes Delta: "}[language]
-            assert (large in text) == (left > 1e-3)
+            assert (large in text) == (effective_delta > 1e-3)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -131,8 +131,8 @@ def test_a_file_cannot_state_less_than_a_pure_loss_and_a_gaussian_cost_together(
     honest = guarantee(unit=Unit.RECORD, event=event, delta=delta)
     data = honest.to_json()
     assert Guarantee.from_json(data).epsilon == honest.epsilon
-    alone = Gaussian(2.0).epsilon(delta)
-    data["epsilon"] = alone + lower * (honest.epsilon - alone)
+    dearest = Gaussian(2.0).epsilon(delta)
+    data["epsilon"] = dearest + lower * (honest.epsilon - dearest)
     with pytest.raises(CorruptFileError, match="not the one its event has"):
         Guarantee.from_json(data)
 
@@ -216,8 +216,8 @@ def test_the_repr_names_unit_kind_and_cost():
 
 def test_a_notebook_shows_the_sentences_and_no_markup_of_a_stranger():
     data = guarantee().to_json() | {"public": ["<script>alert(1)</script>"]}
-    shown = Guarantee.from_json(data)._repr_html_()
-    assert "<p>Protects each label. If any one label were different" in shown
-    assert "<li>Assumes: " in shown
-    assert "<script" not in shown
-    assert "&lt;script&gt;" in shown
+    page = Guarantee.from_json(data)._repr_html_()
+    assert "<p>Protects each label. If any one label were different" in page
+    assert "<li>Assumes: " in page
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page

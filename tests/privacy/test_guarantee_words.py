@@ -91,18 +91,18 @@ def just_above(printed: str, exact: float) -> bool:
 @pytest.mark.parametrize(("unit", "columns", "kind"), ALL)
 def test_every_number_is_the_events_own_rounded_up(unit, columns, kind):
     for epsilon, delta in POINTS:
-        made = stated(unit, columns, kind, epsilon, delta)
-        text = " ".join(words.sentences(made))
+        example = stated(unit, columns, kind, epsilon, delta)
+        text = " ".join(words.sentences(example))
         costs = re.findall(f"epsilon = {NUMBER}", text)
         assert len(costs) == (kind != "none"), text
-        assert all(just_above(cost, made.epsilon) for cost in costs), text
+        assert all(just_above(cost, example.epsilon) for cost in costs), text
         allowances = re.findall(f"(?:delta = |plus ){NUMBER}", text)
         assert bool(allowances) == (bool(delta) and kind != "none"), text
         assert all(just_above(allowance, delta) for allowance in allowances), text
         factors = re.findall(f"(?:a factor of|at most) {NUMBER}", text)
-        bounded = made.epsilon is not None and epsilon <= 10 and delta < 0.1
-        assert len(factors) == (bounded and made.kind is Protection.GLOBAL), text
-        assert all(just_above(factor, math.exp(made.epsilon)) for factor in factors), text
+        bounded = example.epsilon is not None and epsilon <= 10 and delta < 0.1
+        assert len(factors) == (bounded and example.kind is Protection.GLOBAL), text
+        assert all(just_above(factor, math.exp(example.epsilon)) for factor in factors), text
 
 
 @pytest.mark.parametrize(("unit", "columns", "kind"), ALL)
@@ -146,10 +146,10 @@ def test_the_first_words_say_the_kind(unit, columns, kind):
 @pytest.mark.parametrize(("unit", "columns", "kind"), ALL)
 def test_only_differential_privacy_of_a_small_epsilon_is_said_to_protect(unit, columns, kind):
     for epsilon, delta in POINTS:
-        made = stated(unit, columns, kind, epsilon, delta)
-        text = str(made)
-        assert ("rotects " in text) == (made.protected and epsilon <= 10)
-        assert ("any result of this release" in text) <= made.protected
+        example = stated(unit, columns, kind, epsilon, delta)
+        text = str(example)
+        assert ("rotects " in text) == (example.protected and epsilon <= 10)
+        assert ("any result of this release" in text) <= example.protected
         assert ("would change by at most a factor" in text) <= (delta == 0)
         if "rotects " in text:
             assert f"If {EACH[unit, columns][1]} were different, the probability" in text
@@ -164,7 +164,7 @@ def test_only_differential_privacy_of_a_small_epsilon_is_said_to_protect(unit, c
 def test_the_sentences_of_the_design():
     """Word by word, one of each kind."""
     protected = "This does not hide what the rest of the data says about that"
-    told = {
+    expected_texts = {
         str(Guarantee(Unit.LABEL, Laplace(1.0))): (
             "Protects each label. If any one label were different, the probability of any result of"
             f" this release would change by at most a factor of 2.72 (epsilon = 1). {protected}"
@@ -201,18 +201,18 @@ def test_the_sentences_of_the_design():
             " record."
         ),
     }
-    for made, expected in told.items():
-        assert made == expected
+    for example, expected in expected_texts.items():
+        assert example == expected
 
 
 def test_lists_name_what_is_public_and_what_is_assumed():
-    made = Guarantee(
+    example = Guarantee(
         Unit.LABEL,
         Pure(1.0),
         public=("the rows", "their number"),
         assumptions=(Assumption("a", "b"), Assumption("c", "d")),
     )
-    assert words.lists(made) == [
+    assert words.lists(example) == [
         "Public, not protected: the rows and their number.",
         "Assumes: a (b); c (d).",
     ]
@@ -255,9 +255,9 @@ def test_beliefs_are_bayes_rule_rounded_up(epsilon, after):
 
 @given(st.floats(1e-6, 20))
 def test_a_belief_is_never_shown_too_small(epsilon):
-    for before, (_, shown) in zip(odds.BEFORE, odds.belief_rows(epsilon), strict=True):
+    for before, (_, explanation) in zip(odds.BEFORE, odds.belief_rows(epsilon), strict=True):
         exact = odds.belief_after(before, epsilon)
-        assert exact * (1 - 1e-11) <= float(shown.rstrip(" %")) / 100 < min(1, exact + 0.0011)
+        assert exact * (1 - 1e-11) <= float(explanation.rstrip(" %")) / 100 < min(1, exact + 0.0011)
 
 
 def test_binary_answers_reach_the_limit_of_the_table():
@@ -274,16 +274,16 @@ def test_what_delta_adds_holds_for_gaussian_noise(delta, multiplier):
     """P[ratio > 2 e^epsilon] <= 2 delta, though P[ratio > e^epsilon] > delta by far."""
     from scipy.stats import norm
 
-    made = Guarantee(Unit.LABEL, Gaussian(multiplier), delta)
+    example = Guarantee(Unit.LABEL, Gaussian(multiplier), delta)
 
     def exceeds(factor: float) -> float:  # the privacy loss is normal: N(1/2z^2, 1/z^2)
         return norm.sf((math.log(factor) - 0.5 / multiplier**2) * multiplier)
 
-    factor = math.exp(made.epsilon)
+    factor = math.exp(example.epsilon)
     assert exceeds(factor) > delta
     assert exceeds(2 * factor) <= 2 * delta
-    notes = " ".join(odds.explain(made).notes)
-    if made.epsilon <= 10:
+    notes = " ".join(odds.explain(example).notes)
+    if example.epsilon <= 10:
         chance, printed = re.search(f"at most {NUMBER}, .* factor of {NUMBER}", notes).groups()
         assert just_above(chance, 2 * delta)
         assert just_above(printed, 2 * factor)
@@ -301,12 +301,12 @@ def test_delta_is_not_the_chance_to_exceed_epsilon():
 @pytest.mark.parametrize(("unit", "columns", "kind"), ALL)
 def test_only_differential_privacy_has_a_table(unit, columns, kind):
     for epsilon, delta in POINTS:
-        made = stated(unit, columns, kind, epsilon, delta)
-        shown = odds.explain(made)
-        assert bool(shown.rows) == made.protected
-        assert all(len(note.split()) <= LONGEST for note in shown.notes)
-        assert not any(phrase in note for note in shown.notes for phrase in FORBIDDEN)
-        assert shown.to_json()["rows"] == [list(row) for row in shown.rows]
+        example = stated(unit, columns, kind, epsilon, delta)
+        explanation = odds.explain(example)
+        assert bool(explanation.rows) == example.protected
+        assert all(len(note.split()) <= LONGEST for note in explanation.notes)
+        assert not any(phrase in note for note in explanation.notes for phrase in FORBIDDEN)
+        assert explanation.to_json()["rows"] == [list(row) for row in explanation.rows]
 
 
 def test_a_table_without_delta_says_so():
