@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suffice.errors import UnitError
 from suffice.privacy import calibrate, guarantee, odds, words
 from suffice.privacy.events import Approximate, Gaussian, Laplace, Pure, Unbounded
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
@@ -29,7 +30,7 @@ EPSILONS = (1e-6, 0.01, 0.1, 0.5, 1.0, math.log(3), 2.0, 2.999, 3.0, 3.001, 3.75
             10.001, 15.0, 700.0, 5431.0)  # fmt: skip
 DELTAS = (0.0, 1e-12, 1e-6, 2.5e-6, 1e-5, 1e-3, 1.001e-3, 0.05, 0.0999, 0.1, 0.5)
 COLUMNS = {
-    Unit.LABEL: ((),),
+    Unit.LABEL: ((), ("the auxiliary rows",)),
     Unit.ATTRIBUTE: ((), ("age",), ("age", "income")),
     Unit.RECORD: ((), ("the auxiliary rows",)),
     Unit.PARTY: ((),),
@@ -37,6 +38,9 @@ COLUMNS = {
 KINDS = ("global", "data-dependent", "none", "marginal", "marginal data-dependent")
 EACH = {
     (Unit.LABEL, ()): ("each label", "any one label"),
+    (Unit.LABEL, ("the auxiliary rows",)): (
+        "each label of the auxiliary rows", "any one of these labels",
+    ),
     (Unit.ATTRIBUTE, ()): ("each value of each record, labels included", "any one value"),
     (Unit.ATTRIBUTE, ("age",)): ("each value in column age", "any one value in column age"),
     (Unit.ATTRIBUTE, ("age", "income")): (
@@ -225,6 +229,17 @@ def test_a_long_name_stands_once_and_is_not_cut(name):
         text = str(stated(Unit.ATTRIBUTE, (name, "age", "dose"), kind, 1.0, 1e-6))
         assert text.count("columns") == (2 if kind == "global" else 1)
         assert "age and dose" in text
+
+
+def test_a_guarantee_about_one_table_claims_nothing_about_others():
+    """Narrowed to labels it still names the table; single values would look like a column."""
+    record = Guarantee(Unit.RECORD, Pure(1.0), columns=("the auxiliary rows",))
+    assert "Protects each label of the auxiliary rows." in str(record.narrowed("label"))
+    assert "does not cover other labels" in str(record.narrowed("label"))
+    with pytest.raises(UnitError, match="cannot be narrowed to single values"):
+        record.narrowed("attribute")
+    marginal = str(stated(Unit.RECORD, ("hiv",), "marginal", 1.0, 0.0))
+    assert "if any one record were different" in marginal
 
 
 @given(st.floats(5e-324, 1e300), st.integers(1, 6))

@@ -247,6 +247,8 @@ class Guarantee:
         unit = Unit(unit)
         if not self.unit.covers(unit):
             raise UnitError(f"A guarantee per {self.unit} says nothing about one {unit}.")
+        if self.columns and unit is Unit.ATTRIBUTE and self.unit is not unit:
+            raise UnitError("A guarantee about one table cannot be narrowed to single values.")
         return replace(self, unit=unit)
 
     def __str__(self) -> str:

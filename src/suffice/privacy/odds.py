@@ -15,7 +15,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import NamedTuple
 
 from suffice.privacy import calibrate
-from suffice.privacy.words import PRACTICALLY_NONE, Stated, cost_phrase, round_up, unit_words
+from suffice.privacy.words import PRACTICALLY_NONE, Stated, cost_phrase, round_up, words_for
 
 __all__ = ["BEFORE", "Explanation", "belief_after", "belief_rows", "explain"]
 
@@ -98,7 +98,7 @@ def explain(guarantee: Stated) -> Explanation:
     >>> explain(Guarantee(Unit.LABEL, Laplace(1.0))).rows
     [('1 %', '2.7 %'), ('10 %', '23.2 %'), ('50 %', '73.2 %')]
     """
-    words, epsilon = unit_words(guarantee.unit, guarantee.columns), guarantee.epsilon
+    words, epsilon = words_for(guarantee), guarantee.epsilon
     title, reason = f"How sure a reader may become of {words.any_unit}", _why_no_table(guarantee)
     if epsilon is None or reason:
         return Explanation(title, [], [reason])

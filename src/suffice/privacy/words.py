@@ -29,6 +29,7 @@ __all__ = [
     "round_up",
     "sentences",
     "unit_words",
+    "words_for",
 ]
 
 WEAK = 3.0  # above this epsilon, a belief of 10 % may become one of 70 %
@@ -159,13 +160,23 @@ def unit_words(unit: str, columns: Sequence[str] = ()) -> UnitWords:
         )  # fmt: skip
     if unit == "attribute":
         return _value_words(columns)
-    if unit == "record" and columns:
+    if columns:
         table = _listed(columns)
         return UnitWords(
-            "record", f"each record of {table}", "any one of these records",
-            f"any record of {table}", "that record",
+            unit, f"each {unit} of {table}", f"any one of these {unit}s",
+            f"any {unit} of {table}", f"that {unit}",
         )  # fmt: skip
     return UnitWords(unit, f"each {unit}", f"any one {unit}", f"any {unit}", f"that {unit}")
+
+
+def words_for(guarantee: Stated) -> UnitWords:
+    """Return how sentences speak of the unit of a guarantee.
+
+    A marginal guarantee names the columns that are read; unless its unit is a value, they say
+    nothing about which unit is meant.
+    """
+    about_unit = guarantee.unit == "attribute" or guarantee.scope != "marginal"
+    return unit_words(guarantee.unit, guarantee.columns if about_unit else ())
 
 
 def _value_words(columns: Sequence[str]) -> UnitWords:
@@ -220,7 +231,7 @@ def sentences(guarantee: Stated) -> list[str]:
     list of str
         Sentences of at most 30 words, where columns have names of one word.
     """
-    words = unit_words(guarantee.unit, guarantee.columns)
+    words = words_for(guarantee)
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon is None or guarantee.kind == "none":
         return [
@@ -265,8 +276,8 @@ def _uncovered(guarantee: Stated) -> list[str]:
     """Return what a guarantee about named columns says nothing of."""
     if guarantee.unit == "attribute" and guarantee.columns:
         return ["This guarantee does not cover labels or other columns."]
-    if guarantee.unit == "record" and guarantee.columns:
-        return ["This guarantee does not cover other records."]
+    if guarantee.unit in {"label", "record"} and guarantee.columns:
+        return [f"This guarantee does not cover other {guarantee.unit}s."]
     return []
 
 
