@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suffice.errors import UnitError
-from suffice.privacy import calibrate, guarantee, odds, words
+from suffice.privacy import calibrate, events, guarantee, odds, words
 from suffice.privacy.events import Approximate, Gaussian, Laplace, Pure, Unbounded
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope, Unit
 
@@ -331,7 +331,7 @@ def test_a_table_without_delta_says_so():
     assert "a larger delta" in notes
 
 
-@pytest.mark.parametrize("module", [guarantee, words, odds])
+@pytest.mark.parametrize("module", [events, guarantee, words, odds])
 def test_examples_are_right(module):
     result = doctest.testmod(module)
     assert result.attempted > 0

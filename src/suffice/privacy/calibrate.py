@@ -1,4 +1,4 @@
-"""How much noise a promise costs, rounded against ourselves.
+"""How much noise a guarantee needs, rounded against ourselves.
 
 The Gaussian curve is exact (Balle & Wang 2018, arXiv 1805.06530v2, Theorem 8). With the noise
 multiplier z = sigma / sensitivity,

@@ -40,7 +40,7 @@ __all__ = [
 Vector = NDArray[np.float64]
 SIGMA_UNIT = 2.0**-24  # sigma is a multiple of this, so that parameters are exact integers
 _MOST_SIGMA = 2.0**10
-# Incomplete beta functions err by less than this, absolutely; so a smaller delta is not promised.
+# Incomplete beta functions err by less than this, absolutely; so no smaller delta is stated.
 _ERROR = 1e-10
 _UNDERFLOW = 600.0  # a logit beyond it is no float any more: one term of the series is exact there
 

@@ -1,4 +1,4 @@
-"""Noise that keeps its promise in floating point: integers in, integers out, exact probabilities.
+"""Noise whose guarantee holds in floating point: integers in, integers out, exact probabilities.
 
 Every real statistic is first put on a lattice (`suffice.engines` sums integers), so what reaches
 this module has an exact integer sensitivity and nothing is ever rounded after noise was added.
@@ -295,7 +295,7 @@ def calibrated_noise(
 ) -> Noise:
     """Return the least noise of this name that costs at most ``epsilon`` at ``delta``.
 
-    Pure noise keeps its promise at any delta, and does without it.
+    Noise with delta = 0 needs no delta, and ignores it.
     """
     if name not in NOISES:
         raise ParameterError(f"{name!r} is not additive noise. Use {' or '.join(NOISES)}.")

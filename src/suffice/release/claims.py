@@ -90,7 +90,7 @@ class Stated(Protocol):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Every promise, owner by owner."""
+        """Every guarantee, owner by owner."""
 
 
 def _of_mechanism(release: Stated, check: Check) -> Check:

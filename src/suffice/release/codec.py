@@ -57,10 +57,23 @@ _FIELDS = {
 
 
 def load(source: str | Path | bytes) -> Release:
-    """Return the release in a file, or raise: nothing in it is trusted before it was checked.
+    """Return the release in a file, after checking all of it.
 
-    The signature, if there is one, must be valid for the key inside the file; whether that key is
-    the owner's is for `suffice.verify` to say.
+    A signature must be valid for the key inside the file. `suffice.verify` checks whether that key
+    is the owner's.
+
+    Parameters
+    ----------
+    source
+        The file, or its bytes.
+
+    Raises
+    ------
+    ReleaseError
+        If the file is damaged, of an unknown version, or states more protection than its own
+        numbers give.
+    StorageError
+        If the file cannot be read.
     """
     data = source if isinstance(source, bytes) else read_bounded(Path(source), MOST_BYTES)
     try:

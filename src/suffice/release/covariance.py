@@ -17,10 +17,17 @@ _FORMS = ("none", "identity", "diagonal", "factor")
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Describes noise of covariance C on each column of a statistic with d coordinates.
+    """The covariance C of the noise on each column of released sums, of d coordinates.
 
-    none: unknown or zero; identity: C = variance I; diagonal: C = variance diag(array);
-    factor: C = variance A A^T, with A = array of shape (d, r).
+    Attributes
+    ----------
+    form
+        "none": unknown or zero. "identity": C = variance I. "diagonal": C = variance diag(array).
+        "factor": C = variance A A^T, with A = array of shape (d, r).
+    variance
+        The variance.
+    array
+        The diagonal, or A; None for other forms.
     """
 
     form: str

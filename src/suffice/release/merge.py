@@ -23,11 +23,21 @@ _APART = Assumption(
 
 
 def merge(releases: Release | Sequence[Release]) -> Release:
-    """Return one release for the rows of all owners, as the kind's rules say; one is itself.
+    """Return one release for the rows of all owners.
 
-    Each owner's own noise protects their own rows and nobody else's: the merged release lists the
-    guarantees part by part. The owners' rows must be of different people; that is theirs to know,
-    and each guarantee says that it rests on it.
+    Each owner's noise protects only that owner's rows, so the merged release lists the guarantees
+    owner by owner. The owners' rows must be of different people. suffice cannot check this, and
+    each guarantee lists it among its assumptions.
+
+    Parameters
+    ----------
+    releases
+        Releases of one kind and one pipeline. A single release is returned as it is.
+
+    Raises
+    ------
+    ParameterError
+        If the releases cannot be merged.
     """
     if isinstance(releases, Release):
         return releases

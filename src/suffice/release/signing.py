@@ -17,7 +17,15 @@ _MOST_KEY_BYTES = 1 << 16
 
 
 def generate_keys(stem: str | Path) -> tuple[Path, Path]:
-    """Write a new private key to ``stem.key`` (readable by its owner only) and ``stem.pub``."""
+    """Write a new private key to ``stem.key`` and its public key to ``stem.pub``.
+
+    Only the owner of the file can read the private key.
+
+    Raises
+    ------
+    StorageError
+        If one of the files exists.
+    """
     private, public = Path(f"{stem}.key"), Path(f"{stem}.pub")
     for path in (private, public):
         if path.exists():
@@ -31,7 +39,20 @@ def generate_keys(stem: str | Path) -> tuple[Path, Path]:
 
 
 def sign(release: Release, private_key: str | Path) -> Release:
-    """Return the release with a signature by the key in this file."""
+    """Return the release with a signature.
+
+    Parameters
+    ----------
+    release
+        The release; an earlier signature is replaced.
+    private_key
+        The file of the private key.
+
+    Raises
+    ------
+    SignatureError
+        If the file holds no Ed25519 private key.
+    """
     try:
         data = read_bounded(Path(private_key), _MOST_KEY_BYTES)
         key = ser.load_pem_private_key(data, password=None)
@@ -54,7 +75,20 @@ def check_signature(signature: Signature, manifest: bytes) -> None:
 
 
 def verify(release: Release, public_key: str | Path) -> None:
-    """Raise unless the release is signed by the owner of this public key."""
+    """Raise unless the release is signed with the private key that belongs to this public key.
+
+    Parameters
+    ----------
+    release
+        The release.
+    public_key
+        The file of the public key.
+
+    Raises
+    ------
+    SignatureError
+        If the release is not signed, or with another key.
+    """
     try:
         key = ser.load_pem_public_key(read_bounded(Path(public_key), _MOST_KEY_BYTES))
     except (ValueError, UnsupportedAlgorithm):
