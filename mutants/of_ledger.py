@@ -87,8 +87,8 @@ MUTANTS = (
     Mutant(
         "one-column-for-all",
         "owner/ledger/charging.py",
-        "if guarantee.unit is Unit.ATTRIBUTE and guarantee.of:",
-        "if guarantee.unit is Unit.ATTRIBUTE and not guarantee.of:",
+        "if guarantee.unit is Unit.ATTRIBUTE and guarantee.columns:",
+        "if guarantee.unit is Unit.ATTRIBUTE and not guarantee.columns:",
         (
             "owner/ledger/test_ledger.py::test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all",
         ),

@@ -54,7 +54,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
         assert "not private: for the aggregator only" in printed
     words = ("aggregate", "p0.part", "p1.part", "p2.part", *AUX, *CLASSES, *PAID, *more)
     printed, err = streams(*words, "--enrolled", "4", "--no-ledger", "-o", "r.suffice")
-    assert "Protects each party" in printed
+    assert "Weakly protects each party's data as a whole" in printed
     assert "3 counted" in printed
     assert "no contribution from 1 parties" in err
     kinds = {"operator": "mean-operator", "votes": "votes"}
@@ -141,11 +141,11 @@ def test_protected_auxiliary_rows_pay_for_themselves(suffice):
     first = (*words, "--enrolled", "4", "--ledger", "l", "--dataset", "a", "-o", "a.suffice")
     assert "--aux-dataset NAME" in suffice(*first, code=2)
     printed = suffice(*first, "--aux-dataset", "rows")
-    assert "Protects each party" in printed
-    assert "Protects each record of the auxiliary rows" in printed
+    assert "Weakly protects each party's data as a whole" in printed
+    assert "Weakly protects each record of the auxiliary rows" in printed
     shown = suffice("inspect", "a.suffice")
     assert "per party" in shown
-    assert 'Protects each record of "the auxiliary rows"' in shown
+    assert 'Weakly protects each record of "the auxiliary rows"' in shown
     second = (*words, "--enrolled", "5", "--ledger", "l", "--dataset", "b", "-o", "b.suffice")
     err = suffice(*second, "--aux-dataset", "rows", code=4)
     assert "'rows' has epsilon 5 per record" in err

@@ -224,5 +224,5 @@ def test_merging_refuses_what_does_not_belong_together(example):
         merge([example, foreign])
     with pytest.raises(ParameterError):
         merge([example, example])
-    with pytest.raises(ParameterError, match="nothing"):
+    with pytest.raises(ParameterError, match="There is no release to merge"):
         merge([])

@@ -32,9 +32,12 @@ def register(app: typer.Typer) -> None:
 
 def inspect(
     path: Annotated[Path, typer.Argument(help="A release, a model, a proposal or an answer.")],
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also show how sure a reader may become.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
-    """Say in words what a file holds and what was promised about it."""
+    """Say in words what a file holds, and every guarantee that it states."""
     import numpy as np
 
     from suffice.release.codec import MOST_BYTES, load, manifest_of
@@ -42,17 +45,32 @@ def inspect(
 
     data = read_bounded(path, MOST_BYTES)
     if data[:1] == b"{":  # a message; a release begins with its own name
+        refuse_unused("with this file, which is no release", {"--explain": explain or None})
         show_message(data, json=json)
         return
     release = load(data)
     if json:
         sentences = [str(guarantee) for guarantee in release.guarantees]
         signer = None if release.signature is None else release.signature.key.hex()
-        show_json({**manifest_of(release), "sentences": sentences, "signed_by": signer})
+        content = {**manifest_of(release), "sentences": sentences, "signed_by": signer}
+        odds = {"odds": [shown.to_json() for shown in _explanations(release)]} if explain else {}
+        show_json(content | odds)
         return
     with np.errstate(all="ignore"):  # numbers as large as a stranger likes
         lines = _description(release)
     show_pairs(lines)
+    for shown in _explanations(release) if explain else ():
+        if shown.rows:
+            show_table(shown.title, ("belief before", "after, at most"), shown.rows)
+        say(*([] if shown.rows else [f"{shown.title}:"]), *shown.notes)
+
+
+def _explanations(release: Any) -> list[Any]:
+    """Return what each guarantee means for a belief; guarantees of the same numbers once."""
+    from suffice.privacy.odds import explain
+
+    shown = [explain(guarantee) for guarantee in release.guarantees[:_PROMISES]]
+    return [item for i, item in enumerate(shown) if item not in shown[:i]]
 
 
 def _description(release: Any) -> list[tuple[str, str]]:

@@ -114,6 +114,7 @@ class _New(OutputFile):
         None, "Question to predict from the others. Default: the first with states."
     )
     title: str = data_option("A survey", "What the survey is about.")
+    language: str = data_option("en", "Language of the sentences that participants read: en or de.")
 
     def flips(self) -> dict[str, dict[str, Any]]:
         """Return flip and epsilon by question; what is given for all others goes to the rest."""
@@ -163,6 +164,7 @@ def _new_command() -> TyperCommand:
             texts=dict(given.texts),
             label=given.label,
             delta=1e-6 if given.delta is None else given.delta,
+            language=given.language,
         )
         write_whole(given.output, survey.data, overwrite=given.force)
         if given.json:

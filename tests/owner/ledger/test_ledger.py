@@ -140,7 +140,7 @@ def test_the_same_cells_under_a_second_name_are_refused_whatever_their_labels(tm
 
 def test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.ATTRIBUTE: Budget(1.0)}})
-    age = Guarantee(unit=Unit.ATTRIBUTE, event=Pure(0.25), of=("age",))
+    age = Guarantee(unit=Unit.ATTRIBUTE, event=Pure(0.25), columns=("age",))
     with pytest.raises(PrivacyError, match="protects only age"):
         pay(ledger, "a", age)
     assert ledger.balances()[0].spent == 0
@@ -201,7 +201,7 @@ def test_what_has_no_global_guarantee_cannot_be_charged(ledger):
     for guarantee in (
         Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Protection.NONE),
         Guarantee(unit=Unit.LABEL, event=Pure(0.1), kind=Protection.DATA_DEPENDENT),
-        Guarantee(unit=Unit.LABEL, event=Pure(0.1), scope=Scope.MARGINAL, of=("x",)),
+        Guarantee(unit=Unit.LABEL, event=Pure(0.1), scope=Scope.MARGINAL, columns=("x",)),
         Guarantee(unit=Unit.LABEL, event=Pure(0.1), neighbours="add-or-remove-one"),
     ):
         with pytest.raises(PrivacyError):

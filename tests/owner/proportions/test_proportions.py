@@ -481,7 +481,7 @@ def test_a_set_is_neither_a_feature_nor_the_label():
         ({"names": ["north", "north"]}, {}, "same name"),
         ({"epsilon": 0.001}, {}, "too small.*Join bags, or raise --epsilon"),
         ({"mechanism": "magic"}, {}, "must be one of auto, laplace"),
-        ({"mechanism": "gaussian"}, {}, "delta above zero"),
+        ({"mechanism": "gaussian"}, {}, "delta above 0"),
         ({"epsilon": -1.0}, {}, "epsilon must be a positive"),
         (
             {"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.05},

@@ -362,7 +362,7 @@ def test_attributes_have_noise_on_their_coordinates_and_a_promise_each():
         standardize="none",
     )
     release = mechanism.release(table, label="sick", ledger=None)
-    assert [g.of for g in release.guarantees] == [("ward",), ("age",)]
+    assert [g.columns for g in release.guarantees] == [("ward",), ("age",)]
     assert all(g.unit is Unit.ATTRIBUTE and 0.99 < g.epsilon <= 1 for g in release.guarantees)
     assert (release.noise.array > 0).tolist() == [True] * 4 + [False] * 2
     deviations = np.sqrt(release.noise.variance * release.noise.array)
@@ -414,12 +414,12 @@ def test_dp_feat_states_a_marginal_promise_composed_over_all_rados(truncate):
         (guarantee,) = release.guarantees
         low = 0 if truncate is None else truncation(400, truncate)
         assert guarantee.scope is Scope.MARGINAL
-        assert (guarantee.unit, guarantee.kind, guarantee.of) == (
+        assert (guarantee.unit, guarantee.kind, guarantee.columns) == (
             Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",),
         )  # fmt: skip
         assert guarantee.epsilon == pytest.approx(shift_epsilon(400, 20, 1e-3, low))
         assert guarantee.epsilon > gaussian_epsilon(1e-3, 1 / (2 * math.sqrt(20 / 400)))
-        assert "the whole release, read together, is not protected" in str(guarantee)
+        assert "with other columns may recover its values exactly" in str(guarantee)
         assert release.details["mechanism"] == "dp-feat" + "-truncated" * (truncate is not None)
         assert release.details["protect"] == ["x1"]
         sums = release.arrays["rados"][:, 1]
@@ -437,7 +437,7 @@ def test_edges_that_weigh_more_than_delta_are_refused():
     assert 1 - (1 - edge_mass(1000, truncation(1000, 0.1))) ** 10 > 0.2
     with pytest.raises(ParameterError, match="The edges of the truncation"):
         protected(1000, count=10, delta=0.05, truncate=0.1).__enter__()
-    with pytest.raises(ParameterError, match="no rado is left"):
+    with pytest.raises(ParameterError, match="leaves no subset sums"):
         protected(1000, count=10, delta=0.05, truncate=1e-3).__enter__()
     with pytest.raises(ParameterError, match="too few"):
         protected(10, count=10, delta=1e-6).__enter__()
@@ -527,7 +527,7 @@ def test_several_columns_are_protected_each_on_its_own():
     with pytest.raises(UnprotectedError, match=r"column x0, x1 shows when read alone; .*--unprot"):
         mechanism.release(X, y, ledger=None)
     release = mechanism.release(X, y, ledger=None, unprotected=True)
-    assert [g.of for g in release.guarantees] == [("x0",), ("x1",)]
+    assert [g.columns for g in release.guarantees] == [("x0",), ("x1",)]
     assert all(g.scope is Scope.MARGINAL for g in release.guarantees)
 
 

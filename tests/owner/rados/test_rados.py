@@ -348,7 +348,9 @@ def test_plain_rados_protect_nothing_and_say_so():
     release = of_table(unprotected=True)
     assert release.guarantee.kind is Protection.NONE
     assert release.guarantee.epsilon is None
-    assert str(release.guarantee).startswith("Protects nothing")
+    assert str(release.guarantee).startswith(
+        "No protection. A reader may be able to work out any record"
+    )
     assert release.details["mechanism"] == "plain"
 
 
