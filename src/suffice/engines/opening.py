@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Self
 
 from suffice.engines.dask import Dask
-from suffice.engines.engine import A, BatchPart, Engine, Progress
+from suffice.engines.engine import A, BatchPart, Engine, Progress, begin_pass
 from suffice.engines.spark import Spark
 from suffice.engines.threads import Threads
 from suffice.errors import ParameterError
@@ -57,6 +57,7 @@ class Computing:
 
     def fold(self, parts: Sequence[BatchPart], make: Callable[[], A]) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
+        begin_pass(self.progress)
         with self.running() as here:
             return here.engine.fold(parts, make, self.progress)
 
