@@ -42,13 +42,6 @@ def words(text: str) -> list[str | float]:
     return [float(w) if re.fullmatch(r"[\d.]+(e[+-]?\d+)?", w) else w for w in found]
 
 
-@pytest.fixture(scope="module")
-def small_tables(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("small")
-    write_tables(clinic_network(smaller=3), folder)
-    return folder
-
-
 @pytest.fixture
 def clinic(small_tables, tmp_path, monkeypatch) -> Path:
     """Return a folder with the demo's tables and nothing else, and go there."""

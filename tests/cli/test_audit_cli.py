@@ -57,8 +57,8 @@ def test_a_mechanism_that_breaks_its_promise_and_a_twin_that_hides_fail_the_run(
         monkeypatch.setattr(registry, "all_cases", lambda case=case: {case.name: case})
         code, out, err = call("label-responses")
         assert code == 1
-        assert "no proof of the claim" in out
-        assert "Not as it should be" in err
+        assert "does not prove the statement" in out
+        assert "Not as expected" in err
 
 
 @pytest.mark.usefixtures("few")

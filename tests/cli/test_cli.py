@@ -101,14 +101,14 @@ def test_a_file_that_exists_is_written_over_only_with_force(desk):
     suffice(*words, cwd=desk)
     first = (desk / "kept.suffice").read_bytes()
     done = suffice(*words, "--request", "new", cwd=desk, code=6)  # before it would be paid
-    line = "suffice: kept.suffice exists: write to another file, or use --force.\n"
+    line = "suffice: kept.suffice exists. Write to another file, or use --force.\n"
     assert done.stderr == line
     assert json.loads(suffice("ledger", "show", "l", "--json", cwd=desk).stdout)[0]["debits"] == 1
     suffice(*words, "--force", cwd=desk)
     assert (desk / "kept.suffice").read_bytes() == first
     before = (desk / "l").read_bytes()
     fit = ("fit", "kept.suffice", "--rows", "public.parquet", "-o", "l", "--force")
-    assert "never written over" in suffice(*fit, cwd=desk, code=6).stderr
+    assert "never overwritten" in suffice(*fit, cwd=desk, code=6).stderr
     assert (desk / "l").read_bytes() == before
 
 

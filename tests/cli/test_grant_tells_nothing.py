@@ -108,7 +108,7 @@ def test_a_grant_looks_the_same_for_all_labels(tmp_path):
     assert public.startswith("suffice: table.csv is read as: commas, decimal points, utf-8.\n")
     assert all(note.startswith(public) for note in notes.values())
     for name in ("one missing", "one outside", "one no number"):
-        assert "for you alone: 1 of 60 labels are missing or outside" in notes[name]
+        assert "for you only: 1 of 60 labels are missing or outside" in notes[name]
     assert "60 of 60" in notes["all outside"]
 
 

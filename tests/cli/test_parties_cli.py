@@ -51,7 +51,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
     more = ("--method", method, "--lam", "0.1")
     for party in range(3):
         printed = contribute(suffice, party, *more)
-        assert "not private: for the aggregator only" in printed
+        assert "not private. Send it to the aggregator only" in printed
     words = ("aggregate", "p0.part", "p1.part", "p2.part", *AUX, *CLASSES, *PAID, *more)
     printed, err = streams(*words, "--enrolled", "4", "--no-ledger", "-o", "r.suffice")
     assert "Protects each party" in printed
@@ -232,9 +232,9 @@ def test_the_ledger_pays_per_party(suffice):
 @pytest.mark.usefixtures("desk")
 def test_a_contribution_is_no_release(suffice):
     contribute(suffice, 0)
-    for command in (("inspect", "p0.part"), ("fit", "p0.part", "--rows", "aux.parquet", "-o", "m")):
-        err = suffice(*command, code=3)
-        assert "not private, for the aggregator only" in err
+    err = suffice("fit", "p0.part", "--rows", "aux.parquet", "-o", "m", code=3)
+    assert "not private, for the aggregator only" in err
+    assert "a party's contribution, for the aggregator" in suffice("inspect", "p0.part")
 
 
 # --- the plan

@@ -49,7 +49,7 @@ def test_ratios_come_from_a_release_and_public_rows_alone(desk, tmp_path):
     assert found["ratios"][1] == pytest.approx(desk, abs=0.12)
     assert found["low"][1] <= found["ratios"][1] <= found["high"][1]
     assert (tmp_path / "ratio.svg").read_text().startswith("<?xml")
-    assert "proportion of each class" in call(*words)
+    assert "Proportion of each class" in call(*words)
 
 
 @pytest.mark.usefixtures("desk")

@@ -54,7 +54,7 @@ _DESCRIPTIONS: Mapping[str, _Description] = {
     "bags": _Description(
         "Publish a random bag for each row, likely that of its class.",
         "The release assigns every row to a bag, most often to that of its own class.",
-        "It protects each label. The rows are public, and so is the bag of each row.",
+        "It protects each label. The rows, and the bag of each row, are public.",
         "Compare how often rows should go to the bag of their class.",
     ),
     "parties": _Description(

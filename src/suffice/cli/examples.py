@@ -96,7 +96,8 @@ EXAMPLES: Mapping[str, Example] = {
     "plan responses": _example(
         "see how strongly randomised answers would be protected",
         "suffice plan responses answers.csv --label relapse --label-flip 0.25 \\\n"
-        "    --features smokes --states smokes=never,sometimes,daily --feature-flip 0.25",
+        "    --features smokes --states smokes=never,sometimes,daily \\\n"
+        "    --feature-flip 0.25",
     ),
     "release responses": _example(
         "publish answers of which one in four is changed at random",

@@ -1,7 +1,7 @@
 """How the command line reads tables: files as they are written, or rows of a database."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,16 @@ class Reading:
         "Column that orders the rows of --query, for example a key (repeatable).",
         many=True,
     )
+
+    def tables(self, paths: Sequence[str]) -> list[Any]:
+        """Return several tables; a query is for those that are addresses of databases."""
+        from suffice.tables.sql.opening import is_database
+
+        if self.query is None or not any(map(is_database, paths)):
+            return [self.table(path) for path in paths]
+        files = Reading(delimiter=self.delimiter, decimal=self.decimal, encoding=self.encoding)
+        rows = replace(self, delimiter=None, decimal=None, encoding=None)
+        return [(rows if is_database(path) else files).table(path) for path in paths]
 
     def table(self, path: str | Path) -> Any:
         """Return what the library reads as a table: a file, or the query of a database."""

@@ -330,7 +330,7 @@ class Ledger:
         low, high = 0.0, max((budgets[u].epsilon for u in wanted), default=0.0)
         if high and admitted(high):
             return high
-        while high - low > 1e-4 * high:
+        while high > 1e-6 and high - low > 1e-4 * high:
             middle = (low + high) / 2
             low, high = (middle, high) if admitted(middle) else (low, middle)
         return min(float(f"{low:.3g}"), low)
