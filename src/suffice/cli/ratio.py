@@ -21,7 +21,7 @@ __all__ = ["COMMANDS"]
 class _Ratio(JsonOutput, Overwriting):
     """What proportions are estimated from, and how."""
 
-    files: list[Path] = data_option(
+    files: list[str] = data_option(
         REQUIRED,
         "Releases of proportions, of one owner or of several; then the new table.",
         argument=True,
@@ -55,9 +55,9 @@ class _Ratio(JsonOutput, Overwriting):
         writes=True,
     )  # fmt: skip
 
-    def releases_and_table(self) -> tuple[list[Path], Path]:
+    def releases_and_table(self) -> tuple[list[str], str]:
         """Return the releases, and the new table, which is named last."""
-        *releases, table = (Path(file) for file in self.files)
+        *releases, table = self.files
         if not releases:
             raise ParameterError("Name one release or more, and the new table last.")
         return releases, table
@@ -143,8 +143,8 @@ def _ratio_command() -> TyperCommand:
 
     summary = (
         "Estimate the proportion of each class in a new table.\n\nName the releases first and the"
-        " new table last: suffice ratio RELEASE... TABLE. With --query, both the rows of the bags"
-        " and the new table are read from databases by that query."
+        " new table last: suffice ratio RELEASE... TABLE. --query reads those tables that are"
+        " addresses of databases; the others are files."
     )
     return make_command("ratio", {"ratio": _Ratio, "reading": Reading}, run, help=summary)
 
@@ -156,8 +156,8 @@ def _estimate(options: _Ratio, reading: Reading) -> _Estimate:
     from suffice.tables.sources import concatenated, open_table
 
     releases, path = options.releases_and_table()
-    tables = [open_table(reading.table(rows)) for rows in options.rows]
-    table = reading.table(path)
+    *bags, table = reading.tables([*options.rows, path])
+    tables = [open_table(rows) for rows in bags]
     model = ClassRatio(method=options.method, kernel=options.kernel)
     with progress("estimating") as count_rows:
         model.fit_release(

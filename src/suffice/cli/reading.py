@@ -14,6 +14,7 @@ TABLE_HELP = (
     "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
     " that of a database with --query)."
 )
+_DATABASES = ("postgresql://", "postgres://", "sqlite:///", "duckdb:///")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +48,13 @@ class Reading:
 
     def tables(self, paths: Sequence[str]) -> list[Any]:
         """Return several tables; a query is for those that are addresses of databases."""
-        from suffice.tables.sql.opening import is_database
-
-        if self.query is None or not any(map(is_database, paths)):
+        stored = [path.startswith(_DATABASES) for path in paths]
+        if self.query is None or all(stored) or not any(stored):
             return [self.table(path) for path in paths]
-        files = Reading(delimiter=self.delimiter, decimal=self.decimal, encoding=self.encoding)
-        rows = replace(self, delimiter=None, decimal=None, encoding=None)
-        return [(rows if is_database(path) else files).table(path) for path in paths]
+        files = replace(self, query=None, order_by=None)
+        databases = replace(self, delimiter=None, decimal=None, encoding=None)
+        readings = [databases if in_database else files for in_database in stored]
+        return [reading.table(path) for reading, path in zip(readings, paths, strict=True)]
 
     def table(self, path: str | Path) -> Any:
         """Return what the library reads as a table: a file, or the query of a database."""
