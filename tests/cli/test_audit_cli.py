@@ -71,9 +71,10 @@ def test_what_to_audit_has_to_be_said():
 
 
 def test_a_seed_is_a_natural_number():
-    code, _, err = call("label-responses", "--seed", "-1")
-    assert code == 2
-    assert "--seed" in err
+    with pytest.raises(ParameterError, match=r"^--seed must be 0 or more\.$"):
+        call("label-responses", "--seed", "-1")
+    with pytest.raises(ParameterError, match=r"^--pairs must be 1 or more\.$"):
+        call("rados", "--public-part", "--pairs", "0")
 
 
 def test_an_epsilon_of_ones_own_is_audited_without_twins(monkeypatch):

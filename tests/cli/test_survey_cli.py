@@ -103,7 +103,7 @@ def test_a_release_can_be_signed_and_read_by_programs(suffice):
     ("words", "reason"),
     [
         (("--flip", "0.2"), "--flip is given twice"),
-        (("--flip", "x=y"), "--flip takes a number"),
+        (("--flip", "x=y"), "--flip must be a number"),
         (("--flip", "grade=0.1"), "Use one of --flip, --epsilon and --matrix."),
         (("--flip", "shoe=0.1"), "'shoe'"),
         (("--noise", "shoe=0.1"), "'shoe'"),

@@ -43,7 +43,7 @@ def inspect(
     json: options.Json = False,
 ) -> None:
     """Show what a file holds, what it protects, and how strongly."""
-    file = _read(path)
+    file = _describe(path)
     if json:
         show_json(file.content())
     else:
@@ -58,7 +58,7 @@ class _File:
     content: Callable[[], Any]
 
 
-def _read(path: Path) -> _File:
+def _describe(path: Path) -> _File:
     """Return the description of a file, told by how its contents begin."""
     from suffice.release.container import PART_MAGIC
     from suffice.release.files import read_bounded

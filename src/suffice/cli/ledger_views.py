@@ -113,12 +113,12 @@ def _epsilon(entry: Any, balance: Any) -> float:
     charges = entry.charges if entry.dataset == balance.dataset else ()
     charges = entry.also.get(balance.dataset, charges)
     delta = entry.parameters.get("delta") or balance.budget.delta
-    read = [
+    epsilons = [
         event.epsilon(0.0 if event.pure else delta)
         for unit, event in charges
         if unit.covers(balance.unit)
     ]
-    return min(read, default=0.0)
+    return min(epsilons, default=0.0)
 
 
 def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:

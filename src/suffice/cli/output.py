@@ -100,13 +100,13 @@ class RowCounter:
         self._show()
 
     def _show(self) -> None:
-        known = self._rows <= self._expected
+        total = self._expected if 0 < self._expected >= self._rows else None
         number = f", pass {self._pass}" if self._pass > 1 else ""
         self._bar.update(
             self._task,
             description=f"{self._activity}{number}",
             completed=self._rows,
-            total=self._expected if known and self._expected else None,
+            total=total,
             counted=f"{self._rows:,} rows" if self._rows else "",
         )
 

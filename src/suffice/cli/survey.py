@@ -40,7 +40,7 @@ def _number(option_name: str) -> Callable[[str], float]:
         try:
             return float(text)
         except ValueError:
-            raise ParameterError(f"{option_name} takes a number, or NAME=NUMBER.") from None
+            raise ParameterError(f"{option_name} must be a number, or NAME=NUMBER.") from None
 
     return convert
 
@@ -60,7 +60,7 @@ class _New(OutputFile):
 
     states: dict[str, Any] = data_option(
         REQUIRED,
-        "NAME=A,B,C or NAME=0..10: the answers that can be given to a question (repeatable).",
+        "NAME=A,B,C or NAME=0..10: the possible answers to a question (repeatable).",
         parse=lambda texts: by_column(texts, states, "--states"),
         many=True,
     )
@@ -73,9 +73,9 @@ class _New(OutputFile):
     )
     texts: dict[str, str] = data_option(
         (),
-        "NAME=WORDS: what is asked (repeatable).",
+        "NAME=WORDS: the text of a question, for example ill=Are you ill? (repeatable).",
         name="--text",
-        parse=lambda given: by_column(given, str, "--text"),
+        parse=lambda texts: by_column(texts, str, "--text"),
         many=True,
     )
     flip: ByColumn | None = option(
@@ -91,8 +91,9 @@ class _New(OutputFile):
     )
     matrix: dict[str, str] = privacy_option(
         (),
-        "NAME=FILE: probabilities P as JSON rows, P_ij = P[answer i | truth j] (repeatable).",
-        parse=lambda given: by_column(given, str, "--matrix"),
+        "NAME=FILE: probabilities as JSON rows; row i, column j is that of answer i if j is true"
+        " (repeatable).",
+        parse=lambda texts: by_column(texts, str, "--matrix"),
         path=lambda text: Path(text.partition("=")[2]),
         many=True,
     )
@@ -113,12 +114,12 @@ class _New(OutputFile):
         None, "Delta at which the epsilon of Gaussian noise is read. Default: 1e-6."
     )
     label: str | None = data_option(
-        None, "Question to predict from the others. Default: the first with states."
+        None, "Question that the others may predict. Default: the first with --states."
     )
-    title: str = data_option("A survey", "What the survey is about.")
+    title: str = data_option("A survey", "Title of the survey, for example After the clinic.")
 
     def flips(self) -> dict[str, dict[str, Any]]:
-        """Return flip and epsilon by question; what is given for all others goes to the rest."""
+        """Return flip and epsilon by question; a value without a name goes to all other questions."""
         tables = {name: _matrix(path) for name, path in dict(self.matrix).items()}
         chances, costs = ByColumn.of(self.flip), ByColumn.of(self.epsilon)
         named_questions = {**chances.named, **costs.named, **tables}

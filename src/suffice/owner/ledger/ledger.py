@@ -16,7 +16,6 @@ refused where a wider unit has a budget, because it says nothing there.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +38,7 @@ from suffice.owner.ledger.rows import (
 )
 from suffice.owner.ledger.sqlite import SqliteStore
 from suffice.owner.ledger.store import Claim, Records, Store
-from suffice.privacy.accounting import composed_epsilon, fits
-from suffice.privacy.events import Approximate, Pure
+from suffice.privacy.accounting import composed_epsilon
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.tables.labels import Classes, canonical_class, check_classes
 
@@ -312,28 +310,6 @@ class Ledger:
                 used = composed_epsilon(events, budget.delta) if events else 0.0
                 result.append(Balance(name, unit, budget, used, sum(map(bool, charges))))
         return result
-
-    def largest_epsilon(
-        self, dataset: str, delta: float = 0.0, unit: Unit | str | None = None
-    ) -> float:
-        """Return the largest epsilon at which a further release fits every budget; 0 for none."""
-        with self._store.reading() as records:
-            self._check_known(records, dataset)
-            budgets, spent = records.budgets(dataset), records.spent(dataset)
-        wanted = [u for u in budgets if unit is None or Unit(unit).covers(u)]
-        charged = {u: [e for c in rules.spent_by_charge(spent, u) for e in c] for u in wanted}
-
-        def admitted(epsilon: float) -> bool:
-            event = Pure(epsilon) if delta == 0 else Approximate(epsilon, delta)
-            return all(fits([*charged[u], event], *astuple(budgets[u])) for u in wanted)
-
-        low, high = 0.0, max((budgets[u].epsilon for u in wanted), default=0.0)
-        if high and admitted(high):
-            return high
-        while high > 1e-6 and high - low > 1e-4 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if admitted(middle) else (low, middle)
-        return min(float(f"{low:.3g}"), low)
 
     def history(self) -> list[Entry]:
         """Return every charge, oldest first; those without output are pending or burnt."""
