@@ -35,6 +35,7 @@ format: .venv/made  ## let ruff rewrite the layout
 docs: .venv/made  ## write docs/cli.md and the import graph anew, and the site into build/docs
 	$(PY) -m suffice.cli.reference > docs/cli.md
 	$(PY) docs/import_graph.py
+	$(PY) docs/accuracy_figure.py
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs build/docs
 	@echo build/docs/index.html
 

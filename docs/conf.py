@@ -1,5 +1,7 @@
 """How `make docs` builds the site: the pages of this folder, and docstrings as they stand."""
 
+import dataclasses
+import inspect
 import re
 from pathlib import Path
 
@@ -31,7 +33,10 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 120
 napoleon_google_docstring = False
-napoleon_custom_sections = [("Attributes", "params_style")]  # listed: properties follow anyway
+napoleon_custom_sections = [
+    ("Attributes", "params_style"),  # listed: properties follow anyway
+    ("Fields", "params_style"),  # those of a dataclass that its docstring does not list
+]
 
 _LITERAL = re.compile(r"(``.+?``|`[^`]+`)")
 _LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]+)\)")
@@ -43,6 +48,30 @@ def _escaped(line: str) -> str:
     parts = _LITERAL.split(line)
     parts[::2] = [re.sub(r"(\||(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
+
+
+def _fields(app, what, name, obj, options, lines):
+    """List the fields of a dataclass that its docstring does not list, with their types.
+
+    A field that can be set from outside is described by the help of its option.
+    """
+    if not (isinstance(obj, type) and dataclasses.is_dataclass(obj)):
+        return
+    listed = {line.split(":")[0].strip() for line in lines if re.match(r"[\w, ]+(?: : |$)", line)}
+    listed = {name for names in listed for name in names.split(", ")}
+    missing = [
+        item
+        for item in dataclasses.fields(obj)
+        if item.name not in listed and not item.name.startswith("_") and item.repr
+    ]
+    if missing:
+        lines += ["", "Fields", "------"]
+    for item in missing:
+        kind = re.sub(r"\b(?:\w+\.)+(\w)", r"\1", inspect.formatannotation(item.type))
+        option = item.metadata.get("option")
+        lines += [f"{item.name} : {kind}", *([f"    {option.help}"] if option else [])]
+    if missing:
+        lines.append("")
 
 
 def _plain_text(app, what, name, obj, options, lines):
@@ -67,10 +96,13 @@ def _plain_text(app, what, name, obj, options, lines):
 
 def _without_folders(app, page, source):
     """Set links to folders of the repository as plain words: a site cannot show a folder."""
-    here = Path(app.env.doc2path(page)).parent
-    source[0] = _LINK.sub(lambda link: link[1] if (here / link[2]).is_dir() else link[0], source[0])
+    folder = Path(app.env.doc2path(page)).parent
+    source[0] = _LINK.sub(
+        lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0]
+    )
 
 
 def setup(app):  # noqa: D103
     app.connect("source-read", _without_folders)
+    app.connect("autodoc-process-docstring", _fields, priority=300)
     app.connect("autodoc-process-docstring", _plain_text, priority=400)  # before napoleon

@@ -1,7 +1,7 @@
 """Who imports whom: draws the folders of the package for architecture.md, and looks for cycles.
 
-    python docs/import_graph.py             write the drawing and the table anew
-    python docs/import_graph.py --check     exit with 1 if either is stale, or if there is a cycle
+    python docs/import_graph.py             write the drawing and the table again
+    python docs/import_graph.py --check     exit with 1 if either is out of date, or for a cycle
     python docs/import_graph.py --numbers   count modules, lines, lone importers, long functions
 
 Every import counts: at the top of a module, inside a function, or for type checkers alone. Names in
@@ -32,38 +32,38 @@ Graph = dict[str, set[str]]
 
 def modules(src: Path = SRC) -> dict[str, str]:
     """Return the source of every module by its dotted name below the package."""
-    found = {}
+    sources = {}
     for path in sorted(src.rglob("*.py")):
         parts = path.relative_to(src).with_suffix("").parts
-        found[".".join(part for part in parts if part != "__init__")] = path.read_text()
-    return found
+        sources[".".join(part for part in parts if part != "__init__")] = path.read_text()
+    return sources
 
 
 def imports(sources: Mapping[str, str], package: str = SRC.name) -> Graph:
     """Return which modules each module imports, wherever it does so."""
     graph: Graph = {}
     for name, source in sources.items():
-        named = (one for node in ast.walk(ast.parse(source)) for one in _named(node))
-        ours = (
-            one.removeprefix(package).removeprefix(".")
-            for one in named
-            if one == package or one.startswith(package + ".")
+        imported = (full for node in ast.walk(ast.parse(source)) for full in _imported_names(node))
+        names_below = (
+            full.removeprefix(package).removeprefix(".")
+            for full in imported
+            if full == package or full.startswith(package + ".")
         )
-        graph[name] = {_module(one, sources) for one in ours} - {name}
+        graph[name] = {_module(below, sources) for below in names_below} - {name}
     return graph
 
 
-def _named(node: ast.AST) -> Iterable[str]:
+def _imported_names(node: ast.AST) -> Iterable[str]:
     """Yield the full names that a statement imports; relative imports have none here."""
     if isinstance(node, ast.Import):
-        yield from (one.name for one in node.names)
+        yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and not node.level:
-        yield from (f"{node.module}.{one.name}" for one in node.names)
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _module(name: str, known: Iterable[str]) -> str:
+def _module(name: str, module_names: Iterable[str]) -> str:
     """Return the module of a name: itself, or the one that it is an attribute of."""
-    while name and name not in known:
+    while name and name not in module_names:
         name = name.rpartition(".")[0]
     return name
 
@@ -73,7 +73,7 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    components: list[list[str]] = []
 
     def visit(node: str) -> None:
         order[node] = lowest[node] = len(order)
@@ -87,13 +87,13 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
         if lowest[node] == order[node]:
             first = stack.index(node)
             if len(stack) - first > 1:
-                found.append(sorted(stack[first:]))
+                components.append(sorted(stack[first:]))
             del stack[first:]
 
     for node in graph:
         if node not in order:
             visit(node)
-    return found
+    return components
 
 
 # --- the folders
@@ -107,11 +107,11 @@ def folder(module: str) -> str:
 
 def folders(graph: Mapping[str, Iterable[str]]) -> Graph:
     """Return which top-level folders each folder imports."""
-    found: Graph = {folder(name): set() for name in graph if name not in DOORS}
+    between: Graph = {folder(name): set() for name in graph if name not in DOORS}
     for name, others in graph.items():
         if name not in DOORS:
-            found[folder(name)] |= {folder(o) for o in others if o not in DOORS} - {folder(name)}
-    return found
+            between[folder(name)] |= {folder(o) for o in others if o not in DOORS} - {folder(name)}
+    return between
 
 
 def without_shortcuts(graph: Graph) -> Graph:
@@ -132,12 +132,12 @@ def layers(graph: Graph) -> dict[str, int]:
     def height(node: str) -> int:
         return max((height(other) + 1 for other in graph[node]), default=0)
 
-    found = {node: height(node) for node in graph}
+    levels = {node: height(node) for node in graph}
     for node in graph:
-        users = [found[other] for other in graph if node in graph[other]]
+        users = [levels[other] for other in graph if node in graph[other]]
         if users and not graph[node]:
-            found[node] = min(users) - 1
-    return found
+            levels[node] = min(users) - 1
+    return levels
 
 
 # --- the drawing
@@ -197,9 +197,9 @@ def _across(rows: list[list[str]], paths: list[list[str]]) -> dict[str, float]:
     """Return how far right each box and point is: near what it is joined with, and apart."""
     near: dict[str, list[str]] = {node: [] for row in rows for node in row}
     for path in paths:
-        for one, other in pairwise(path):
-            near[one].append(other)
-            near[other].append(one)
+        for upper, lower in pairwise(path):
+            near[upper].append(lower)
+            near[lower].append(upper)
     x = {node: SIDES.get(node.partition(">")[0], 0.0) * WIDE for node in near}
     for turn in range(60):
         for row in rows:
@@ -211,13 +211,13 @@ def _across(rows: list[list[str]], paths: list[list[str]]) -> dict[str, float]:
             if turn < 30:  # later the order stays
                 row.sort(key=lambda node: (wanted[node], node))
             x |= _apart(row, wanted)
-    return {node: round(place) for node, place in x.items()}
+    return {node: round(position) for node, position in x.items()}
 
 
 def _apart(row: list[str], wanted: dict[str, float]) -> dict[str, float]:
     """Return places near the wanted ones that keep the order, and gaps between boxes."""
     half = [5 if ">" in node else WIDE / 2 for node in row]
-    gaps = [one + other + GAP for one, other in pairwise(half)]
+    gaps = [first + second + GAP for first, second in pairwise(half)]
     right = [wanted[node] for node in row]
     left = list(right)
     for i, gap in enumerate(gaps):
@@ -232,10 +232,10 @@ def _ends(paths: list[Path2D]) -> list[Path2D]:
     moved = [list(path) for path in paths]
     for end, beside, sign in ((0, 1, 1), (-1, -2, -1)):
         for box in {path[end] for path in paths}:
-            here = [i for i, path in enumerate(paths) if path[end] == box]
-            here.sort(key=lambda i: paths[i][beside])
-            for number, i in enumerate(here):
-                shift = (number - (len(here) - 1) / 2) * min(22, WIDE / len(here))
+            joined = [i for i, path in enumerate(paths) if path[end] == box]
+            joined.sort(key=lambda i: paths[i][beside])
+            for number, i in enumerate(joined):
+                shift = (number - (len(joined) - 1) / 2) * min(22, WIDE / len(joined))
                 moved[i][end] = (box[0] + shift, box[1] + sign * (HIGH / 2 + (sign < 0)))
     return moved
 
@@ -291,7 +291,7 @@ def stale(graph: Graph, page: Path = PAGE, picture: Path = PICTURE) -> list[str]
 
 
 def numbers(src: Path = SRC) -> dict[str, int]:
-    """Return what can be counted: fewer is better, as long as nobody plays golf."""
+    """Return counts that describe the size of the code; fewer is better."""
     sources = modules(src)
     importers = Counter(o for others in imports(sources, src.name).values() for o in others)
     functions = (
@@ -315,8 +315,8 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="say what is stale, write nothing")
     parser.add_argument("--numbers", action="store_true", help="print counts, write nothing")
-    given = parser.parse_args(words)
-    if given.numbers:
+    options = parser.parse_args(words)
+    if options.numbers:
         for name, number in numbers().items():
             print(f"{number:>7,} {name}")
         return 0
@@ -327,7 +327,7 @@ def main(words: list[str]) -> int:
         print("cycle:", " ".join(circle))
     if circles:
         return 1
-    if given.check:
+    if options.check:
         old = stale(between)
         for name in old:
             print(f"{name} is stale: run python docs/import_graph.py")

@@ -1,4 +1,4 @@
-"""Three wards say how many are ill, with noise; a fourth learns how many are ill with it."""
+"""Three wards publish noisy proportions of ill people; a fourth estimates its own from them."""
 
 import numpy as np
 
@@ -7,24 +7,26 @@ import suffice as sf
 rng = np.random.default_rng(0)
 
 
-def ward(people: int, share: float) -> tuple[np.ndarray, np.ndarray]:
-    ill = (rng.random(people) < share).astype(int)
+def draw_ward(people: int, proportion: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return invented measurements, and who is ill (1) or not (0)."""
+    ill = (rng.random(people) < proportion).astype(int)
     return rng.standard_normal((people, 4)) + 1.5 * ill[:, None] * [1, 1, 0, 0], ill
 
 
-wards = {name: ward(500, share) for name, share in (("a", 0.1), ("b", 0.4), ("c", 0.8))}
+wards = {name: draw_ward(500, ill) for name, ill in (("a", 0.1), ("b", 0.4), ("c", 0.8))}
 X = np.concatenate([rows for rows, _ in wards.values()])
 y = np.concatenate([ill for _, ill in wards.values()])
-bags = np.repeat(list(wards), 500)
+bags = np.repeat(list(wards), 500)  # the ward of each row
 
-# the owner: who is in which ward is public, who is ill is not
+# The owner publishes the proportions. The ward of each person is public, the illness is private.
 print(sf.plan_proportions([500, 500, 500], classes=2, epsilon=0.1))
 release = sf.LabelProportions(epsilon=0.1).release(X, y, bags, ledger=None)
 print(release.guarantee)
 
-# the learner
+# The learner has the release, the public rows of the three wards, and the rows of a new ward.
 model = sf.ClassRatio().fit_release(release, X, bags=bags)
-rows, ill = ward(400, 0.25)
-low, high = model.interval(rows)[:, 1]
-share = model.quantify(rows)[1]
-print(f"ill: {share:.3f}, between {low:.3f} and {high:.3f}; in truth {ill.mean():.3f}")
+new_rows, new_ill = draw_ward(400, 0.25)
+estimate = model.quantify(new_rows)[1]
+low, high = model.interval(new_rows)[:, 1]
+print(f"estimated proportion of ill people: {estimate:.3f} ({low:.3f} to {high:.3f})")
+print(f"true proportion: {new_ill.mean():.3f}")

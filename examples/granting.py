@@ -1,22 +1,27 @@
-"""A learner asks, an owner answers by its policy and its ledger; nobody shows a label."""
+"""A learner asks for a release, and the owner's policy and ledger decide. Nobody sends a label."""
 
 from sklearn.datasets import load_breast_cancer
 
 import suffice as sf
 
-X, y = load_breast_cancer(return_X_y=True)  # both hold X, the owner alone holds y
+X, y = load_breast_cancer(return_X_y=True)  # both have X, only the owner has y
 
+# The owner sets a budget for all requests together, and limits for a single request.
 budget = {"diagnosis": sf.Budget(epsilon=1.5, delta=1e-5)}
-ledger = sf.Ledger("clinic.ledger", budget, classes={"diagnosis": (0, 1)})
+ledger = sf.Ledger("granting.ledger", budget, classes={"diagnosis": (0, 1)})
 policy = sf.Policy(largest_epsilon=1.0, largest_delta=1e-6)
 
-for epsilon in (3.0, 1.0, 1.0, 0.9):  # too much; granted; the same again; beyond the budget
+# The learner asks four times: above the limit, within it, the same again, beyond the budget.
+for epsilon in (3.0, 1.0, 1.0, 0.9):
     proposal = sf.propose(X, epsilon=epsilon, delta=1e-6, purpose="a study")
     answer, release = sf.grant(proposal, X, y, policy=policy, ledger=ledger, dataset="diagnosis")
-    print(f"epsilon {epsilon}: {type(answer).__name__}, spent {ledger.balances()[0].spent:.2f}")
+    spent = ledger.balances()[0].spent
+    print(f"epsilon {epsilon}: {type(answer).__name__}, spent so far {spent:.2f}")
     if release is not None:
         release.save("granted.suffice")
-        sf.check_answer(proposal, answer, "granted.suffice")
+        sf.check_answer(proposal, answer, "granted.suffice")  # it is the release that was asked for
 
+# The learner trains on the release that was granted.
 model = sf.FactoredClassifier().fit_release(sf.load("granted.suffice"), X)
-print("risk", model.risk_, "between", model.risk_interval_)
+low, high = model.risk_interval_
+print(f"risk, estimated without labels: {model.risk_:.3f} ({low:.3f} to {high:.3f})")

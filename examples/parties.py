@@ -1,34 +1,37 @@
-"""Three hundred practices with a dozen patients each teach one classifier, each protected whole."""
+"""Three hundred practices train one classifier together. Each practice's data is protected."""
 
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
 import suffice as sf
 
+PRACTICES, PATIENTS = 300, 12
 rng = np.random.default_rng(0)
 
 
-def patients(count: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_patients(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return invented measurements, and who is ill (1) or not (0)."""
     ill = rng.integers(2, size=count)
     return rng.standard_normal((count, 5)) + ill[:, None] * [1.5, 1, 0.5, 0, 0], ill
 
 
-public, _ = patients(300)
-aux = sf.AuxiliaryRows.read(public)
-print(sf.plan_parties(300, epsilon=1.0, delta=1e-6, rows=300, features=5, classes=2))
+public_rows, _ = draw_patients(300)
+aux = sf.AuxiliaryRows.read(public_rows)
+print(sf.plan_parties(PRACTICES, epsilon=1.0, delta=1e-6, rows=300, features=5, classes=2))
 
-# each practice: any classifier of its own votes on the public rows
+# Each practice trains any classifier on its own patients. It sends only votes on the public rows.
 parts = []
-for number in range(300):
-    own = GaussianNB().fit(*patients(12))
-    parts.append(sf.PartyContribution.of(f"practice {number}", own, aux, mapped=False))
+for number in range(PRACTICES):
+    classifier = GaussianNB().fit(*draw_patients(PATIENTS))
+    part = sf.PartyContribution.of(f"practice {number}", classifier, aux, mapped=False)
+    parts.append(part)
 
-# the aggregator, whom they trust with their votes
+# The aggregator sees the exact votes, adds noise to their sum, and publishes it.
 ensemble = sf.PrivateEnsemble(epsilon=1.0, delta=1e-6)
-release = ensemble.aggregate(parts, aux, enrolled=300, ledger=None).release
+release = ensemble.aggregate(parts, aux, enrolled=PRACTICES, ledger=None).release
 print(release.guarantee)
 
-# the learner
-model = sf.FactoredClassifier().fit_release(release, public)
-print(f"accuracy of one practice {own.score(*patients(2000)):.3f}")
-print(f"accuracy of what all taught {model.score(*patients(2000)):.3f}")
+# The learner trains on the release and the public rows.
+model = sf.FactoredClassifier().fit_release(release, public_rows)
+print(f"accuracy of one practice's classifier: {classifier.score(*draw_patients(2000)):.3f}")
+print(f"accuracy of the common classifier: {model.score(*draw_patients(2000)):.3f}")

@@ -1,4 +1,4 @@
-"""A thousand people answer a survey, each randomised on their own side; the answers still teach."""
+"""A thousand people answer a survey. Each answer is randomised before it is sent."""
 
 from pathlib import Path
 
@@ -7,29 +7,34 @@ import pyarrow as pa
 
 import suffice as sf
 
-STATES = {"relapse": ["no", "yes"], "smokes": ["never", "sometimes", "daily"]}
+QUESTIONS = {"relapse": ["no", "yes"], "smokes": ["never", "sometimes", "daily"]}
 PEOPLE = 1000
 
-# whoever asks
-survey = sf.new_survey("After the clinic", states=STATES, flip=0.2)
+# The organisers write the survey. An answer becomes another one with a probability of 20 %.
+survey = sf.new_survey("After the clinic", states=QUESTIONS, flip=0.2)
 
-# each participant: the truth stays here, one answer file leaves
+# Invented people: daily smokers relapse more often.
 rng = np.random.default_rng(0)
-smokes = rng.choice(STATES["smokes"], p=[0.5, 0.25, 0.25], size=PEOPLE)
+smokes = rng.choice(QUESTIONS["smokes"], p=[0.5, 0.25, 0.25], size=PEOPLE)
 relapse = np.where(rng.random(PEOPLE) < np.where(smokes == "daily", 0.8, 0.2), "yes", "no")
-files = [Path(f"answer-{number}.json") for number in range(PEOPLE)]
-for file, one, other in zip(files, relapse, smokes, strict=True):
-    answer, _ = sf.respond(survey, {"relapse": str(one), "smokes": str(other)}, memory=None)
+
+# Each participant keeps the true answers and sends one file of randomised answers.
+folder = Path("survey-answers")
+folder.mkdir(exist_ok=True)
+files = [folder / f"{number}.json" for number in range(PEOPLE)]
+for file, relapsed, smoking in zip(files, relapse, smokes, strict=True):
+    truth = {"relapse": str(relapsed), "smokes": str(smoking)}
+    answer, _ = sf.respond(survey, truth, memory=None)
     file.write_bytes(answer)
 
-# whoever asked never held a true answer
+# The organisers collect the files. They cannot be sure which answers are true.
 release = sf.collect(survey, files)
 for guarantee in release.guarantees:
     print(f"each {guarantee.unit}: epsilon {guarantee.epsilon:.3f}")
 
-# a learner
+# A learner estimates how often people relapse, and corrects for the randomised answers.
 model = sf.SpreadClassifier().fit_release(release)
-found = model.predict_proba(pa.table({"smokes": STATES["smokes"]}))[:, 1]
-for state, share in zip(STATES["smokes"], found, strict=True):
-    truth = np.mean(relapse[smokes == state] == "yes")
-    print(f"smokes {state}: relapses {share:.2f}, in truth {truth:.2f}")
+estimates = model.predict_proba(pa.table({"smokes": QUESTIONS["smokes"]}))[:, 1]
+for value, estimate in zip(QUESTIONS["smokes"], estimates, strict=True):
+    exact = np.mean(relapse[smokes == value] == "yes")
+    print(f"smokes {value}: {estimate:.2f} relapse (exact {exact:.2f})")

@@ -138,8 +138,8 @@ MUTANTS = (
     Mutant(
         "no-class-counts-as-the-second",
         "engines/sums.py",
-        "return np.array([-1.0, 1.0, 0.0])[codes][None, :]",
-        "return np.array([-1.0, 1.0, 1.0])[codes][None, :]",
+        "signs: np.ndarray = np.array([-1.0, 1.0, 0.0])[codes]",
+        "signs: np.ndarray = np.array([-1.0, 1.0, 1.0])[codes]",
         ("engines/test_sums.py::test_a_label_of_no_class_weighs_nothing",),
         "A label that is no label weighs as one, and moves the sum by what nobody stated.",
     ),

@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "reach-halved",
         "owner/parties/noise.py",
-        "return (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)",
-        "return (min(mean, math.sqrt(largest)) / 2 + slack) * (1 + 64 * unit)",
+        "bound: float = (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)",
+        "bound: float = (min(mean, math.sqrt(largest)) / 2 + slack) * (1 + 64 * unit)",
         ("owner/parties/test_aggregate.py::test_the_reach_is_the_smaller_of_two_bounds",),
         "One party moves the sum twice as far as noise hides.",
     ),
@@ -61,8 +61,8 @@ MUTANTS = (
     Mutant(
         "private-rows-not-promised",
         "owner/parties/procedures.py",
-        "        if private:\n            promised.append",
-        "        if private and not promised:\n            promised.append",
+        "        if private:\n            guarantees.append",
+        "        if private and not guarantees:\n            guarantees.append",
         ("owner/parties/test_auxiliary_budget.py::test_the_release_states_what_both_were_charged",),
         "Protected auxiliary rows are in a release that nobody pays for.",
     ),
@@ -107,8 +107,8 @@ MUTANTS = (
     Mutant(
         "private-row-as-in-the-paper",
         "owner/parties/output_perturbation.py",
-        "return factor * bound * (count + 2 * parties - 1) / (count * parties)",
-        "return factor * bound * (count + parties - 1) / (count * parties)",
+        "change: float = factor * bound * (count + 2 * parties - 1) / (count * parties)",
+        "change: float = factor * bound * (count + parties - 1) / (count * parties)",
         (
             "owner/parties/test_output_perturbation.py::test_private_auxiliary_rows_cost_more_and_only_where_they_can",
             "owner/parties/test_output_perturbation.py::test_a_party_and_a_row_together_move_the_minimiser_by_no_more",
@@ -168,8 +168,8 @@ MUTANTS = (
         "array-decides-the-release",
         "owner/parties/gathering.py",
         "        self._fitting += reason is None\n"
-        "        reason = reason or self._misshapen(part) or self._limit.trouble(part)\n",
-        "        reason = reason or self._misshapen(part) or self._limit.trouble(part)\n"
+        "        reason = reason or self._reason_by_shape(part) or self._limit.trouble(part)\n",
+        "        reason = reason or self._reason_by_shape(part) or self._limit.trouble(part)\n"
         "        self._fitting += reason is None\n",
         (
             "owner/parties/test_gathering.py::test_an_array_never_decides_whether_there_is_a_release",
@@ -179,8 +179,8 @@ MUTANTS = (
     Mutant(
         "party-counted-twice",
         "owner/parties/gathering.py",
-        "        if party in self._seen:\n            both",
-        "        if party in self._seen and not party:\n            both",
+        "        if party in self._sources:\n            both",
+        "        if party in self._sources and not party:\n            both",
         ("owner/parties/test_gathering.py::test_one_party_contributes_once",),
         "A party that sends twice moves the sum twice as far.",
     ),
@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant(
         "strangers-counted",
         "owner/parties/enrolled.py",
-        "return self._known is None or party in self._known",
-        "return self._known is None or bool(party)",
+        "return self._known_names is None or party in self._known_names",
+        "return self._known_names is None or bool(party)",
         (
             "owner/parties/test_gathering.py::test_enrolled_names_say_who_is_missing_and_who_is_a_stranger",
         ),
@@ -287,7 +287,7 @@ MUTANTS = (
     Mutant(
         "who-has-records",
         "owner/parties/records.py",
-        "        if not self._batches and self._given is None:\n",
+        "        if not self._batches and not self._may_be_empty:\n",
         "        if not self._batches:\n",
         ("owner/parties/test_party_tables.py::test_whether_a_party_has_records_shows_nowhere",),
         "A refusal tells that no enrolled party has a record.",

@@ -241,8 +241,8 @@ MUTANTS = (
     Mutant(
         "laundered-parties",
         "owner/parties/procedures.py",
-        "return tuple(as_scaled(guarantee, origin) for guarantee in promised)",
-        "return tuple(guarantee for guarantee in promised if origin)",
+        "return tuple(as_scaled(guarantee, origin) for guarantee in guarantees)",
+        "return tuple(guarantee for guarantee in guarantees if origin)",
         ("owner/test_laundering.py::test_private_scales_cannot_be_laundered_through_parties",),
         _LAUNDERED,
     ),
@@ -281,13 +281,13 @@ MUTANTS = (
         (
             Place(
                 "tables/files.py",
-                "reader(list(columns)))\n        with _readable(self.path, self.format):\n            yield from read_ahead(equal_batches(",
-                "reader(list(columns)))\n        with _readable(self.path, self.format):\n            yield from read_ahead(_uneven(",
+                "reader(list(columns)))\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(equal_batches(",
+                "reader(list(columns)))\n        with _translate_errors(self.path, self.format):\n            yield from read_ahead(_uneven(",
             ),
             Place(
                 "tables/files.py",
-                "def _joined(",
-                "def _uneven(batches, rows):\n    return iter(batches)\n\n\ndef _joined(",
+                "def _join_row_groups(",
+                "def _uneven(batches, rows):\n    return iter(batches)\n\n\ndef _join_row_groups(",
             ),
         ),
     ),

@@ -44,8 +44,8 @@ MUTANTS = (
     Mutant(
         "numbers-outside-their-range",
         "owner/responses/channels.py",
-        "held = np.clip(values.astype(np.float64, copy=False), self.low, self.high)",
-        "held = values.astype(np.float64, copy=False)",
+        "clipped = np.clip(values.astype(np.float64, copy=False), self.low, self.high)",
+        "clipped = values.astype(np.float64, copy=False)",
         (
             "owner/responses/test_responses.py::test_every_number_is_an_output_of_every_other",
             "owner/responses/test_responses.py::test_values_have_the_stated_noise_on_a_public_lattice",
@@ -66,10 +66,10 @@ MUTANTS = (
     Mutant(
         "columns-share-their-noise",
         "owner/responses/exact.py",
-        "drawn[:, j] = self._lattice(column).randomise(clean[:, j])",
+        "numbers[:, j] = self._lattice(column).randomise(clean[:, j])",
         "noise = self._lattice(column).randomise(clean[:, j])\n"
-        "            shared = drawn[:, 0] + (clean[:, j] - clean[:, 0]) * self._lattice(column).step\n"
-        "            drawn[:, j] = shared if j else noise",
+        "            shared = numbers[:, 0] + (clean[:, j] - clean[:, 0]) * self._lattice(column).step\n"
+        "            numbers[:, j] = shared if j else noise",
         ("owner/responses/test_responses.py::test_every_cell_has_noise_of_its_own",),
         "Cells that are moved alike are known up to one number.",
     ),

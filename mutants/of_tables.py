@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "cell-in-an-error",
         "tables/pipeline.py",
-        'f"column {column.name!r}: {strange} cells hold a category that was not declared."',
-        'f"column {column.name!r}: {cells.unique()} hold a category that was not declared."',
+        'f"Column {column.name!r}: {strange} cells hold a category that was not declared. List"',
+        'f"Column {column.name!r}: {cells.unique()} hold a category that was not declared. List"',
         (
             "tables/test_pipeline.py::test_an_unknown_category_is_an_error_that_counts_but_does_not_show_it",
         ),
@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         "label-by-its-looks",
         "tables/labels.py",
-        "return str(int(whole[1])) if whole else _TRUTH.get(spelled.lower(), spelled)",
+        "return str(int(integer[1])) if integer else _TRUTH.get(spelled.lower(), spelled)",
         "return spelled",
         ("tables/test_labels.py::test_a_class_has_one_spelling",),
         "How one label is spelt decides what all others count as.",
@@ -155,8 +155,8 @@ MUTANTS = (
     Mutant(
         "label-outside-is-a-class",
         "tables/labels.py",
-        "return np.maximum(codes, -1)",
-        "return np.maximum(codes, 0)",
+        "return np.asarray(np.maximum(codes, -1))",
+        "return np.asarray(np.maximum(codes, 0))",
         ("tables/test_labels.py::test_labels_outside_the_classes_can_count_as_none",),
         "A label that is none counts as the first class, and moves the sum.",
     ),
@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "origin-in-no-file",
         "tables/pipeline.py",
-        "return {**self._function(), **known}",
+        "return {**self._function(), **origin}",
         "return {**self._function()}",
         (
             "tables/test_provenance.py::test_an_origin_travels_and_is_no_part_of_what_a_pipeline_does",
@@ -197,7 +197,7 @@ MUTANTS = (
     Mutant(
         "dropped-columns-are-looked-at",
         "tables/sources.py",
-        "unseen = [*texts, *given.dropped]",
+        "unseen = [*texts, *request.dropped]",
         "unseen = [*texts]",
         ("tables/test_dialects.py::test_columns_that_are_left_out_or_no_features_decide_nothing",),
         "A column that the owner leaves out decides how others are read.",

@@ -121,8 +121,8 @@ def parquet(change: Callable[[pa.Table], pa.Table]) -> Callable[[pd.DataFrame, P
 def cast(**kinds: pa.DataType) -> Callable[[pa.Table], pa.Table]:
     def change(table: pa.Table) -> pa.Table:
         for name, kind in kinds.items():
-            place = table.schema.get_field_index(name)
-            table = table.set_column(place, name, table[name].cast(kind))
+            position = table.schema.get_field_index(name)
+            table = table.set_column(position, name, table[name].cast(kind))
         return table
 
     return change
@@ -140,8 +140,8 @@ def folder_of(ending: str, headers: tuple[str, ...] = ()) -> Callable[[pd.DataFr
         for k, part in enumerate((rows[:half], rows[half:])):
             inner = path / str(k)
             inner.mkdir()
-            named = part.rename(columns={"size": headers[k]}) if headers else part
-            written(ending)(named, inner).rename(path / f"{k}{ending}")
+            renamed = part.rename(columns={"size": headers[k]}) if headers else part
+            written(ending)(renamed, inner).rename(path / f"{k}{ending}")
             inner.rmdir()
         return path
 
@@ -263,7 +263,7 @@ FILES = (
     Awkward(
         "day or month",
         written(".csv", change=with_column("day", hard_to_tell)),
-        refused="day from month",
+        refused="day and month",
     ),
     Awkward(
         "truth values",
@@ -292,7 +292,7 @@ FILES = (
                 "dose", lambda n: [*(f"{k % 60}.5" for k in range(n - 1)), "SECRET"]
             ),
         ),
-        refused="1 cells that are none",
+        refused="1 cells that are not numbers",
     ),
     Awkward(
         "an empty column",
@@ -302,7 +302,7 @@ FILES = (
     Awkward(
         "a column of one value",
         written(".csv", change=with_column("unit", lambda n: ["kg"] * n)),
-        said="one value in all rows",
+        said="same value in all rows",
     ),
     Awkward(
         "a column called split",

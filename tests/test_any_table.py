@@ -36,15 +36,15 @@ def run(*words: str):
 
 def one_line(error: BaseException) -> str:
     """Return what a refusal says: one line of the library's own, that quotes no cell."""
-    shown = "".join(traceback.format_exception(error))
-    assert isinstance(error, SufficeError), shown
+    printed = "".join(traceback.format_exception(error))
+    assert isinstance(error, SufficeError), printed
     assert "\n" not in str(error)
     assert "SECRET" not in str(error)
     return str(error)
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def write_tables(tmp_path, monkeypatch):
     """Return what writes the rows to learn from, and new ones, in a form."""
     monkeypatch.chdir(tmp_path)
 
@@ -64,8 +64,8 @@ def test_there_are_forty_of_them():
 
 
 @pytest.mark.parametrize("awkward", FILES, ids=lambda awkward: awkward.name)
-def test_a_file_goes_through_every_command_or_is_refused_in_a_line(awkward, made):
-    train, new = made(awkward)
+def test_a_file_goes_through_every_command_or_is_refused_in_a_line(awkward, write_tables):
+    train, new = write_tables(awkward)
     reading = awkward.new
     release = run(
         *("release", "mean-operator", train, "--label", "diagnosis", *DECLARED, "--epsilon", "5"),
@@ -89,8 +89,8 @@ def test_a_file_goes_through_every_command_or_is_refused_in_a_line(awkward, made
 
 
 @pytest.mark.parametrize("awkward", [*FILES, *IN_MEMORY], ids=lambda awkward: awkward.name)
-def test_a_table_goes_through_the_library_or_is_refused_in_a_line(awkward, made):
-    train, new = made(awkward)
+def test_a_table_goes_through_the_library_or_is_refused_in_a_line(awkward, write_tables):
+    train, new = write_tables(awkward)
     fields = dict(zip(awkward.release[::2], awkward.release[1::2], strict=True))
     dialect = {k[2:]: v for k, v in fields.items() if k in ("--delimiter", "--encoding")}
     if dialect:
@@ -117,9 +117,9 @@ def test_a_table_goes_through_the_library_or_is_refused_in_a_line(awkward, made)
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_rows_without_labels_can_be_skipped_by_owner_and_learner(made, form):
-    awkward = next(one for one in FILES if one.name == "rows without labels")
-    train, _ = made(awkward)
+def test_rows_without_labels_can_be_skipped_by_owner_and_learner(write_tables, form):
+    awkward = next(case for case in FILES if case.name == "rows without labels")
+    train, _ = write_tables(awkward)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger")
     done = run("release", "mean-operator", train, *words, "--missing-labels", "skip", "-o", "r")
     assert done.exception is None
@@ -127,13 +127,13 @@ def test_rows_without_labels_can_be_skipped_by_owner_and_learner(made, form):
     release = sf.load("r")
     (part,) = release.parts
     rows = clinic_rows(ROWS, 1)
-    kept = [k for k in range(ROWS) if k % 7]
-    assert (part.rows.count, part.rows.labelled.rows) == (len(kept), ROWS)
-    assert part.rows.labelled.mask.nonzero()[0].tolist() == kept
-    whole, some = rows.drop(columns="diagnosis"), rows.iloc[kept]
+    labelled_rows = [k for k in range(ROWS) if k % 7]
+    assert (part.rows.count, part.rows.labelled.rows) == (len(labelled_rows), ROWS)
+    assert part.rows.labelled.mask.nonzero()[0].tolist() == labelled_rows
+    all_rows, some = rows.drop(columns="diagnosis"), rows.iloc[labelled_rows]
     if form == "parquet":
-        whole, some = (pa.Table.from_pandas(t, preserve_index=False) for t in (whole, some))
-    coefficients = [sf.FactoredClassifier().fit_release(release, t).coef_ for t in (whole, some)]
+        all_rows, some = (pa.Table.from_pandas(t, preserve_index=False) for t in (all_rows, some))
+    coefficients = [sf.FactoredClassifier().fit_release(release, t).coef_ for t in (all_rows, some)]
     assert (coefficients[0] == coefficients[1]).all()
     with pytest.raises(sf.errors.ForeignRowsError):
         sf.FactoredClassifier().fit_release(release, rows.iloc[::-1])
@@ -148,9 +148,9 @@ def test_a_table_of_a_hospital_takes_five_commands(tmp_path, monkeypatch):
         rows["Aufnahme"] = formatted("%d.%m.%Y")(ROWS)
         rows["diagnosis"] = " " + rows["diagnosis"] + "  "
         written(".csv.gz", ";", ",", "latin-1")(rows, tmp_path).rename(f"{name}.csv.gz")
-    told = ("--label", "diagnosis", *DECLARED, "--drop", "Nummer", "--missing", "mean")
+    options = ("--label", "diagnosis", *DECLARED, "--drop", "Nummer", "--missing", "mean")
     for words in (
-        ("release", "mean-operator", "train.csv.gz", *told, *PRICE, "-o", "r.suffice"),
+        ("release", "mean-operator", "train.csv.gz", *options, *PRICE, "-o", "r.suffice"),
         ("inspect", "r.suffice"),
         ("fit", "r.suffice", "--rows", "train.csv.gz", "-o", "m.suffice"),
         ("predict", "m.suffice", "new.csv.gz", "--keep", "Nummer", "-o", "p.csv"),
@@ -164,9 +164,9 @@ def test_a_table_of_a_hospital_takes_five_commands(tmp_path, monkeypatch):
     assert numbers == ["Nummer", *map(str, range(9001, 9001 + ROWS))]
 
 
-def test_a_category_that_is_new_is_counted_and_said(made):
+def test_a_category_that_is_new_is_counted_and_said(write_tables):
     awkward = FILES[0]
-    train, new = made(awkward)
+    train, new = write_tables(awkward)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
     assert run("release", "mean-operator", train, *words).exception is None
     assert run("fit", "r", "--rows", train, "-o", "m").exception is None
@@ -176,8 +176,8 @@ def test_a_category_that_is_new_is_counted_and_said(made):
     assert "SECRET" not in done.output
 
 
-def test_gaps_in_new_rows_take_the_rule_that_is_typed(made):
-    train, new = made(FILES[0])
+def test_gaps_in_new_rows_take_the_rule_that_is_typed(write_tables):
+    train, new = write_tables(FILES[0])
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
     assert run("release", "mean-operator", train, *words).exception is None
     assert run("fit", "r", "--rows", train, "-o", "m").exception is None
@@ -190,8 +190,8 @@ def test_gaps_in_new_rows_take_the_rule_that_is_typed(made):
             assert run(*command, "--missing", rule).exception is None
 
 
-def test_the_positive_class_can_be_named(made):
-    train, _ = made(FILES[0])
+def test_the_positive_class_can_be_named(write_tables):
+    train, _ = write_tables(FILES[0])
     words = ("--label", "diagnosis", "--epsilon", "5", "--no-ledger")
     for declared in ("gesünder,krank", "krank,gesünder"):
         done = run(
@@ -212,7 +212,7 @@ def test_ten_rows_get_a_word(tmp_path, monkeypatch):
     clinic_rows(10, 3).to_csv(path, index=False)
     words = ("--label", "diagnosis", *DECLARED, "--epsilon", "5", "--no-ledger", "-o", "r")
     assert (
-        "the table has 10 rows: expect the noise"
+        "The table has only 10 rows. The noise"
         in run("release", "mean-operator", path, *words).stderr
     )
 
@@ -223,10 +223,10 @@ def test_a_query_goes_through_every_command(tmp_path, monkeypatch, scheme):
     fill_database(scheme, {"visits": clinic_rows(ROWS, 1), "later": clinic_rows(ROWS, 2)})
     rows = (f"{scheme}:///clinic.db", "--query", "select * from visits")
     new = (f"{scheme}:///clinic.db", "--query", "select * from later", "--order-by", "id")
-    told = ("--label", "diagnosis", *DECLARED, "--epsilon", "5")
+    options = ("--label", "diagnosis", *DECLARED, "--epsilon", "5")
     paid = ("--ledger", "l", "--dataset", "d", "-o", "r")
     assert run("ledger", "init", "l", "--dataset", "d", "--epsilon", "5").exception is None
-    release = ("release", "mean-operator", *rows, *told, *paid)
+    release = ("release", "mean-operator", *rows, *options, *paid)
     assert "--order-by" in one_line(run(*release).exception)
     release = (*release, "--order-by", "id")
     assert "--drop id" in one_line(run(*release).exception)
@@ -246,8 +246,8 @@ def fill_database(scheme: str, tables: dict) -> None:
     if scheme == "duckdb":
         with duckdb.connect("clinic.db") as database:
             for name, rows in tables.items():
-                kept = pa.Table.from_pandas(rows.reset_index(names="id"), preserve_index=False)
-                database.register("kept", kept)
+                stored = pa.Table.from_pandas(rows.reset_index(names="id"), preserve_index=False)
+                database.register("kept", stored)
                 database.execute(f"create table {name} as select * from kept")
         return
     with closing(sqlite3.connect("clinic.db")) as database:

@@ -168,7 +168,7 @@ def test_what_the_page_names_is_there():
 
 def test_the_order_of_a_release_is_the_one_on_the_page():
     text = PAGE.read_text()
-    life = text[text.index("## The life of a release") :]
+    life = text[text.index("## How a release is made") :]
     steps = ["public(source)", "choose(public)", "accumulator()", "guarantees(exact)"]
     places = [life.index(f"| `{step}") for step in [*steps, "Ledger.debit", "draw(", "encode"]]
     assert places == sorted(places)

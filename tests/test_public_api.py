@@ -15,8 +15,8 @@ HEAVY = ("sklearn", "numba", "pyarrow", "opendp", "scipy", "numpy", "matplotlib"
 
 
 def modules() -> list[str]:
-    found = pkgutil.walk_packages(suffice.__path__, "suffice.")
-    return [info.name for info in found if not info.name.endswith("__main__")]
+    packages = pkgutil.walk_packages(suffice.__path__, "suffice.")
+    return [info.name for info in packages if not info.name.endswith("__main__")]
 
 
 def test_every_public_name_exists_and_is_listed():

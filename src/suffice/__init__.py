@@ -26,7 +26,7 @@ from typing import Any
 
 from suffice._version import __version__
 
-_MODULES = {
+_HOMES = {
     # owner
     "AuxiliaryRows": "suffice.owner.parties.auxiliary",
     "Ledger": "suffice.owner.ledger",
@@ -85,15 +85,15 @@ _MODULES = {
     "compose": "suffice.privacy.guarantee",
 }
 
-__all__ = ["__version__", "errors", *_MODULES]  # noqa: PLE0604  # all strings
+__all__ = ["__version__", "errors", *_HOMES]  # noqa: PLE0604  # all strings
 
 
 def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("suffice.errors")
-    if name not in _MODULES:
+    if name not in _HOMES:
         raise AttributeError(f"module 'suffice' has no attribute {name!r}")
-    value = getattr(import_module(_MODULES[name]), name)
+    value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value  # the next use finds it at once
     return value
 

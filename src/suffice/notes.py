@@ -1,6 +1,6 @@
-"""Lines for whoever runs a program: what was found in a table, what was left out, what looks odd.
+"""Sentences for whoever runs a program: how a table was read, what was left out, what looks odd.
 
-They go to the logger ``suffice``: the command line prints them, a program is silent unless it
+They go to the logger ``suffice``. The command line prints them. A program prints nothing unless it
 listens. A note is about what is public, or about what the caller may see: others can read the
 terminal.
 """
@@ -15,7 +15,13 @@ LOGGER = logging.getLogger("suffice")
 
 
 def note(line: str) -> None:
-    """Hand a line to whoever listens."""
+    """Send a line to whoever listens to the logger ``suffice``.
+
+    Parameters
+    ----------
+    line : str
+        A sentence about what is public, or about what the caller may see.
+    """
     LOGGER.info(line)
 
 
@@ -30,7 +36,21 @@ class _Collector(logging.Handler):
 
 @contextmanager
 def collected_notes() -> Iterator[list[str]]:
-    """Yield a list that all notes go to until the block ends, and to nobody else."""
+    """Collect all notes in a list until the block ends. Nobody else receives them.
+
+    Yields
+    ------
+    list of str
+        The notes so far.
+
+    Examples
+    --------
+    >>> from suffice.notes import collected_notes, note
+    >>> with collected_notes() as lines:
+    ...     note("The table has 10 rows.")
+    >>> lines
+    ['The table has 10 rows.']
+    """
     collector, handlers, level = _Collector(), LOGGER.handlers, LOGGER.level
     LOGGER.handlers = [collector]
     LOGGER.setLevel(logging.INFO)

@@ -5,6 +5,7 @@ list of their own. What ships with the package is registered in the same tables.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from suffice.audit.case import Case
 from suffice.audit.public_part.exercise import Exercise, register_exercises
@@ -17,7 +18,7 @@ __all__ = ["register"]
 
 
 def register(
-    mechanism: type[Mechanism],  # type: ignore[type-arg]  # of whatever may be seen
+    mechanism: type[Mechanism[Any]],
     kind: Kind,
     audit_cases: Callable[[], Iterable[Case]],
     learner: Learning,
@@ -26,9 +27,21 @@ def register(
     """Add a mechanism, the kind of its releases, its audit cases and what learns from it.
 
     From then on ``suffice release``, ``plan``, ``inspect``, ``audit`` and ``fit`` know it, ledgers
-    charge it, and its releases merge as the kind says. ``exercises`` are ways to make it release,
-    by which ``suffice audit --public-part`` checks that nothing but the noise depends on a secret;
-    without any, that command refuses instead of passing over the mechanism.
+    charge it, and its releases merge as the kind says.
+
+    Parameters
+    ----------
+    mechanism : type of Mechanism
+        How a release is made.
+    kind : Kind
+        What such a release holds, and how two of them merge.
+    audit_cases : callable
+        Returns the cases that the auditor runs.
+    learner : Learning
+        How a model is fitted to such releases.
+    exercises : sequence of Exercise
+        Releases that ``suffice audit --public-part`` makes, to check that nothing but the noise
+        depends on a secret. Without them that command refuses the mechanism.
     """
     register_kind(kind)
     register_mechanism(mechanism)

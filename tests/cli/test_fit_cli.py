@@ -34,7 +34,9 @@ def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkey
     streamed = json.loads(suffice(*fit, "--json", "--engine", "threads", "--workers", "2"))
     assert streamed["lam"] == plain["lam"]
     assert streamed["risk"] == pytest.approx(plain["risk"], abs=1e-8)
-    assert "dask or spark alone" in suffice(*fit, "--scheduler", "tcp://127.0.0.1:1", code=2)
+    assert "only with --engine dask or --engine spark" in suffice(
+        *fit, "--scheduler", "tcp://127.0.0.1:1", code=2
+    )
     rado_release(np.ones((4, 3)), rows=10).save("sums.suffice")
     unused = ("fit", "sums.suffice", "--workers", "2", "-o", "n.suffice")
     assert "--workers" in suffice(*unused, code=2)

@@ -108,7 +108,7 @@ def test_a_grant_looks_the_same_for_all_labels(tmp_path):
     assert public.startswith("suffice: table.csv is read as: commas, decimal points, utf-8.\n")
     assert all(note.startswith(public) for note in notes.values())
     for name in ("one missing", "one outside", "one no number"):
-        assert "for you only: 1 of 60 labels are missing or outside" in notes[name]
+        assert "for you only: 1 of 60 labels are missing or not in" in notes[name]
     assert "60 of 60" in notes["all outside"]
 
 
@@ -210,7 +210,10 @@ def test_labels_given_as_a_list_may_be_anything(tmp_path):
         )
         assert answer.name == "granted"
         assert release is not None
-    assert notes == ["1 of 60 labels are missing or outside the classes; they count as none."] * 8
+    assert (
+        notes
+        == ["1 of 60 labels are missing or not in the class list. They count for no class."] * 8
+    )
 
 
 def test_a_declared_class_list_is_the_default_of_a_release(tmp_path):
@@ -221,7 +224,7 @@ def test_a_declared_class_list_is_the_default_of_a_release(tmp_path):
     paid = ("--ledger", "l", "--dataset", "d", "-o", "out.suffice", "--force")
     done = command(tmp_path, *release, *paid, "--classes", "no,maybe")
     assert done.returncode == 2
-    assert "has the classes no, yes in its ledger" in done.stderr
+    assert "The ledger lists the classes no, yes" in done.stderr
     assert command(tmp_path, *release, *paid).returncode == 0
     assert load(tmp_path / "out.suffice").classes == ("no", "yes")
     history = json.loads(command(tmp_path, "ledger", "history", "l", "--json").stdout)
@@ -266,7 +269,7 @@ def test_a_label_that_the_ledger_knows_is_no_feature(tmp_path):
     assert answers == [("these features are private labels: 'relapse'",)] * 2
     from suffice.owner.operator.mechanism import MeanOperator
 
-    with pytest.raises(ValueError, match="'relapse' is declared as a label in the ledger"):
+    with pytest.raises(ValueError, match="declares column 'relapse' as a label"):
         MeanOperator(1.0).release(rows, ledger=ledger, dataset="d", label="sick")
 
 
@@ -386,5 +389,5 @@ def test_a_pandas_label_of_any_kind_counts_as_none(tmp_path, labels):
 
 @pytest.mark.parametrize("labels", [[[1]] * 40, [{"a": 1}] * 40], ids=["lists", "structs"])
 def test_a_column_that_can_hold_no_label_is_one_line(tmp_path, labels):
-    with pytest.raises(TableError, match="holds no labels or categories; convert it"):
+    with pytest.raises(TableError, match="cannot hold labels or categories"):
         granted_labels(tmp_path, pa.table({"x": list(range(40)), "label": labels}))

@@ -73,7 +73,7 @@ def test_each_refusal_says_what_to_change_until_it_works():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"a,b;sick\n1;2,5;0\n2;3;1\n", "say which stand between columns, with --delimiter"),
+        (b"a,b;sick\n1;2,5;0\n2;3;1\n", "Set the one that separates columns with --delimiter"),
         (b"a,a,sick\n1,2,0\n", "has 'a' more than once"),
         (b"1.5,2,0\n1,2,0\n", "its first line holds numbers"),
         (b"", "it is empty"),
@@ -130,8 +130,8 @@ SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
         ("plan proportions --sizes 99 --epsilon 1 --kappa 3", "--kappa means nothing without"),
         ("plan proportions --sizes 99 --epsilon 1 --skew --kappa 3", "--kappa means nothing with"),
         ("plan proportions patients.csv --bag city --epsilon 1 --skew", "--bag means nothing with"),
-        (f"{PARTIES} --rows 5", "--rows means nothing with --aux"),
-        (f"{PARTIES} --features 5", "--features means nothing with --aux"),
+        (f"{PARTIES} --rows 5", "--rows cannot be used with --aux"),
+        (f"{PARTIES} --features 5", "--features cannot be used with --aux"),
         (f"{SURVEY} --noise 3", "--noise-variance cannot be used without a question for a number"),
         (f"{SURVEY} --delta 5", "--delta cannot be used without a question for a number"),
         (

@@ -56,7 +56,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
     printed, err = streams(*words, "--enrolled", "4", "--no-ledger", "-o", "r.suffice")
     assert "Protects each party" in printed
     assert "3 counted" in printed
-    assert "nothing came from 1 parties" in err
+    assert "no contribution from 1 parties" in err
     kinds = {"operator": "mean-operator", "votes": "votes"}
     assert load("r.suffice").kind == kinds.get(method, "model")
     if method in kinds:
@@ -94,8 +94,8 @@ def test_enrolled_parties_are_named_or_counted_never_read_off_the_table(desk, su
     assert "3 counted" in printed
     assert 'counted as zero: "10": this party is not enrolled' in err
     assert err.count("this party is not enrolled") == 8
-    assert "counted as zero: 29 more that are not enrolled" in err
-    assert "nothing came from 1 parties: nobody" in err
+    assert "counted as zero: 29 more parties that are not enrolled" in err
+    assert "no contribution from 1 parties: nobody" in err
     told = json.loads(suffice(*with_names, "--force", "--json"))
     assert (told["accepted"], told["missing"], len(told["rejected"])) == (3, ["nobody"], 37)
     (desk / "names.txt").write_text("0\n1\n2\nnobody\n")
@@ -121,7 +121,7 @@ def test_wrong_auxiliary_rows_cost_nothing(suffice):
     words = ("p0.part", "p1.part", *CLASSES, *PAID, "--enrolled", "2", "-o", "r.suffice")
     paid = ("--ledger", "l", "--dataset", "crowd")
     err = suffice("aggregate", *words, *paid, "--aux", "wrong.parquet", code=2)
-    assert "none of the 2 contributions is of this round, so nothing is charged" in err
+    assert "None of the 2 contributions belongs to this round. Nothing was charged" in err
     assert "it was computed on other auxiliary rows (2)" in err
     assert json.loads(suffice("ledger", "show", "l", "--json"))[0]["debits"] == 0
     assert not Path("r.suffice").exists()
@@ -187,12 +187,12 @@ def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
     assert "2 counted" in printed
     assert 'counted as zero: "p2" (p2.part): it was computed with another pipeline' in err
     assert "counted as zero: unknown party (junk.part)" in err
-    assert "nothing came from 1 parties: p3" in err
+    assert "no contribution from 1 parties: p3" in err
     told = json.loads(suffice(*words, "-o", "again.suffice", "--json"))
     assert [r["source"] for r in told["rejected"]] == ["junk.part", "p2.part"]
     assert told["missing"] == ["p3"]
     err = suffice("aggregate", "junk.part", *words[2:], "-o", "junk.suffice", code=2)
-    assert "none of the 1 contributions is of this round" in err
+    assert "None of the 1 contributions belongs to this round" in err
     assert not (desk / "junk.suffice").exists()
 
 
@@ -249,7 +249,7 @@ def test_twenty_clinics_are_told_plainly(suffice):
     words = ("--parties", "20", "--rows", "500", "--features", "10", "--epsilon", "1")
     printed = suffice("plan", "parties", *words, "--delta", "1e-5")
     assert "20 parties at epsilon = 1: privacy of whole parties is out of reach" in printed
-    assert "Merged label-private releases are the better way" in printed
+    assert "merge label-private releases instead" in printed
     told = planned(suffice, *words)
     assert told["in_reach"] == [False]
     assert 20 < told["parties_needed"][0] < 200

@@ -126,7 +126,7 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
             (*RELEASE, "--bag", "ward", "--names", "north,south,west,east", "--epsilon", "1",
              "--no-ledger"),
             2,
-            "'east' among them",
+            "for example 'east'",
         ),
         ((*RELEASE, "--bag", "age", "--epsilon", "1", "--no-ledger"), 2, "whole numbers"),
         ((*RELEASE, "--bag", "ward", "--epsilon", "0.001", "--no-ledger"), 2, "too small"),

@@ -97,7 +97,9 @@ def test_inspect_says_where_the_scaling_comes_from(suffice):
 @pytest.mark.parametrize("table", ["part.parquet", "public.parquet"])
 def test_shared_rows_are_told_on_stderr_and_decide_nothing(streams, table):
     printed, said = streams(*RADOS, "--standardize", table, "--json", "-o", "a.suffice")
-    told = "suffice: warning: 100 of the 100 rows that scales come from are in the private table."
+    told = (
+        "suffice: warning: 100 of the 100 rows that were used for scaling are also in the private"
+    )
     assert (told in said) == (table == "part.parquet")
     assert "warning" not in printed
     assert load("a.suffice").guarantee.kind is Protection.GLOBAL

@@ -86,13 +86,13 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     ("words", "reason"),
     [
         (("--all-states", "0..2"), "--states is given twice"),
-        (("--range", "0,1"), "give it both"),
+        (("--range", "0,1"), "both possible values and a range"),
         (("--range", "a=0"), "two numbers, LO,HI"),
         (("--states", "ward="), "--states takes COLUMN=VALUE"),
         (("--states", "ward=x,y"), "names a column twice"),
-        (("--states", "nose=x,y"), "'nose' is declared, but it is no feature"),
+        (("--states", "nose=x,y"), "'nose' is declared, but it is not a feature"),
         (("--label-flip", "0.5"), "1/states"),
-        (("--epsilon", "1"), "label_flip, or label_epsilon"),
+        (("--epsilon", "1"), "label_flip or label_epsilon"),
         (("--kernel", "uniform"), "must be one of gaussian, laplace; got 'uniform'"),
     ],
 )
@@ -107,14 +107,14 @@ def test_a_wrong_call_is_one_line(suffice, words, reason):
 def test_noise_on_numbers_is_refused_where_there_are_none(suffice):
     told = ("--features", "ward", "--states", "ward=x,y", "--feature-flip", "0.1")
     words = (*FIRST, "--label-flip", "0.2", *told, "--feature-noise", "1", "--no-ledger")
-    assert "--feature-noise-variance means nothing without numbers" in suffice(*words, code=2)
+    assert "--feature-noise-variance cannot be used without numbers" in suffice(*words, code=2)
 
 
 @pytest.mark.usefixtures("desk")
 def test_columns_without_a_domain_are_named(suffice):
     words = (*FIRST, "--label-flip", "0.2", "--feature-flip", "0.1", "--no-ledger")
     error = suffice(*words, code=2)
-    assert "column 'ward' has no declared states or range" in error
+    assert "Column 'ward' has no declared possible values or range" in error
 
 
 @pytest.mark.usefixtures("desk")

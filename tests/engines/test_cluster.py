@@ -68,19 +68,19 @@ def test_a_cluster_finds_the_bits_of_one_thread(pieces):
 
 def test_twenty_trees_of_neighbours_have_one_result(pieces):
     for name, case in engine_cases.cases(pieces).items():
-        whole = case.facts(Threads(1).fold(case.parts, case.make))
+        expected = case.facts(Threads(1).fold(case.parts, case.make))
         for seed in range(20):
             rng = np.random.default_rng(seed)
             start = partial(Here, case.make())
-            assert merged_at_random(case, start, rng) == whole, (name, seed)
+            assert merged_at_random(case, start, rng) == expected, (name, seed)
 
 
 def test_a_tree_that_is_not_of_neighbours_is_noticed_where_rows_have_an_order(pieces):
     case = engine_cases.cases(pieces)["labels"]
     swapped = replace(case, parts=[*case.parts[1:], case.parts[0]])
-    whole, other = (c.facts(Threads(1).fold(c.parts, c.make)) for c in (case, swapped))
-    assert whole[0] == other[0]
-    assert whole[1] != other[1]
+    expected, other = (c.facts(Threads(1).fold(c.parts, c.make)) for c in (case, swapped))
+    assert expected[0] == other[0]
+    assert expected[1] != other[1]
 
 
 def test_accumulators_travel_light(tmp_path):
@@ -102,9 +102,9 @@ def test_a_full_accumulator_holds_a_byte_a_row_of_labels_and_no_row(tmp_path):
     table = write_pieces(patients(50_000), tmp_path / "table", [])
     for name, case in engine_cases.cases(table).items():
         outcome = read_run(case.make(), tuple(case.parts))
-        held = len(pickle.dumps(outcome)) - len(pickle.dumps(case.make()))
+        added_bytes = len(pickle.dumps(outcome)) - len(pickle.dumps(case.make()))
         most = {"summary": 20_000 * 60, "labels": 50_000 * 18}.get(name, 50_000)
-        assert 0 < held < most + 2000, name
+        assert 0 < added_bytes < most + 2000, name
 
 
 # --- errors
@@ -131,8 +131,8 @@ def test_what_a_library_says_of_a_cell_stays_where_it_was_said(error):
     outcome = read_run([], (Failing(error),))
     assert outcome.accumulator is None
     assert isinstance(outcome.error, EngineError)
-    for shown in (pickle.dumps(outcome).decode("latin-1"), repr(outcome), str(outcome.error)):
-        assert MARK not in shown
+    for text in (pickle.dumps(outcome).decode("latin-1"), repr(outcome), str(outcome.error)):
+        assert MARK not in text
 
 
 def test_our_own_errors_come_back_as_they_were():
@@ -159,9 +159,9 @@ def test_another_version_on_a_worker_is_an_error(pieces, monkeypatch):
 
 
 def test_progress_counts_every_row_once(pieces):
-    case, told = engine_cases.cases(pieces)["sums"], []
-    AtOnce().fold(case.parts, case.make, told.append)
-    assert sum(told) == engine_cases.ROWS
+    case, row_counts = engine_cases.cases(pieces)["sums"], []
+    AtOnce().fold(case.parts, case.make, row_counts.append)
+    assert sum(row_counts) == engine_cases.ROWS
 
 
 def test_an_error_of_the_caller_is_not_blamed_on_the_cluster(pieces):
@@ -182,9 +182,9 @@ class Alone:
     def nthreads(self) -> dict[str, int]:
         return {"here": 1}
 
-    def submit(self, function, *given, pure: bool) -> "Known":
+    def submit(self, function, *arguments, pure: bool) -> "Known":
         assert not pure
-        return Known(function(*(g.value if isinstance(g, Known) else g for g in given)))
+        return Known(function(*(g.value if isinstance(g, Known) else g for g in arguments)))
 
 
 class Known:
@@ -207,16 +207,16 @@ def test_what_stays_with_the_owner_says_why(tmp_path, pieces):
     csv = tmp_path / "table.csv"
     pa.csv.write_csv(table, csv)
     operator = MeanOperator(1.0, mechanism="laplace")
-    asked = {"label": "sick", "ledger": None, "engine": AtOnce()}
+    options = {"label": "sick", "ledger": None, "engine": AtOnce()}
     with pytest.raises(ParameterError, match=r"CSV file .* Parquet.*leave --engine out"):
-        operator.release(csv, **asked)
+        operator.release(csv, **options)
     with pytest.raises(ParameterError, match=r"memory of this process.*Parquet"):
-        operator.release(table, **asked)
+        operator.release(table, **options)
     with pytest.raises(ParameterError, match=r"secret signs"):
-        Rados().release(pieces, features=["age", "dose"], unprotected=True, **asked)
+        Rados().release(pieces, features=["age", "dose"], unprotected=True, **options)
     records = RandomizedResponse((0, 1), label_epsilon=1.0)
-    with pytest.raises(ParameterError, match=r"every private cell"):
-        records.release(pieces, features=[], **asked)
+    with pytest.raises(ParameterError, match=r"holds every cell"):
+        records.release(pieces, features=[], **options)
 
 
 def test_engines_are_asked_for_by_name():
@@ -224,7 +224,7 @@ def test_engines_are_asked_for_by_name():
     assert open_engine(AtOnce()).name == "at once"
     with pytest.raises(ParameterError, match="threads, dask, spark"):
         open_engine("ray")
-    with pytest.raises(ParameterError, match="there is no engine 'dict'"):
+    with pytest.raises(ParameterError, match="There is no engine 'dict'"):
         open_engine({})
     with pytest.raises(ParameterError, match="--scheduler"):
         open_engine("threads", scheduler="tcp://127.0.0.1:1")

@@ -55,15 +55,15 @@ def pids(engine: Dask) -> list[int]:
 def release(path: Path, ledger: Path, engine, progress=None) -> bytes:
     """Release under one name from a ledger, which answers the same request with the same bytes."""
     paid = {"ledger": new_ledger(ledger), "dataset": "patients", "request": "one"}
-    asked = MeanOperator(1.0, mechanism="laplace")
-    return encode(asked.release(path, label="sick", engine=engine, progress=progress, **paid))
+    operator = MeanOperator(1.0, mechanism="laplace")
+    return encode(operator.release(path, label="sick", engine=engine, progress=progress, **paid))
 
 
 def test_a_release_on_two_workers_is_that_of_threads(table, tmp_path, engine):
     """The ledger knows a request by its rows, its pipeline and its labels: all are the same."""
-    told = []
-    first = release(table, tmp_path / "ledger", engine, told.append)
-    assert sum(told) == 2 * ROWS
+    row_counts = []
+    first = release(table, tmp_path / "ledger", engine, row_counts.append)
+    assert sum(row_counts) == 2 * ROWS
     assert release(table, tmp_path / "ledger", Threads(1)) == first
     assert debits(tmp_path / "ledger") == 1
     with pytest.raises(StorageError, match="cannot be read"):
@@ -117,13 +117,13 @@ def test_nothing_of_a_pass_stays_with_the_cluster(table, engine):
 def test_twenty_splits_orders_and_trees_have_one_result(tmp_path, engine):
     engine.connect()
     expected = folded(write_pieces(patients(), tmp_path / "whole", []), Threads(1))
-    for place, rng in splits(tmp_path):
+    for folder, rng in splits(tmp_path):
         engine.workers = int(rng.integers(1, 6))  # how parts are joined to runs
-        assert folded(place, engine) == expected
-        for name, case in cases(place).items():
+        assert folded(folder, engine) == expected
+        for name, case in cases(folder).items():
             with engine.tasks(case.make()) as start:
-                found = digests({name: merged_at_random(case, start, rng)})
-            assert found[name] == expected[name], name
+                result_digests = digests({name: merged_at_random(case, start, rng)})
+            assert result_digests[name] == expected[name], name
     engine.workers = 2
 
 
@@ -152,8 +152,8 @@ def test_a_worker_killed_in_mid_pass_changes_no_bit_and_no_debit(table, tmp_path
 def test_a_part_that_changes_between_the_passes_is_noticed_and_costs_nothing(
     tmp_path, engine, change
 ):
-    place = write_pieces(patients(ROWS), tmp_path / "table", [20_000, 40_000])
-    victim, done = place / "002.parquet", []
+    folder = write_pieces(patients(ROWS), tmp_path / "table", [20_000, 40_000])
+    victim, done = folder / "002.parquet", []
 
     def meddle(rows: int) -> None:
         done.append(rows)
@@ -171,18 +171,18 @@ def test_a_part_that_changes_between_the_passes_is_noticed_and_costs_nothing(
             pq.write_table(other.set_column(0, "age", texts), victim)
 
     with pytest.raises((TableError, StorageError, EngineError)) as raised:
-        release(place, tmp_path / "ledger", engine, meddle)
+        release(folder, tmp_path / "ledger", engine, meddle)
     assert MARK not in str(raised.value)
     assert debits(tmp_path / "ledger") == 0
 
 
 @pytest.mark.engines
 def test_a_part_that_was_cut_off_before_is_a_clear_error(tmp_path, engine):
-    place = write_pieces(patients(3000), tmp_path / "table", [1000])
-    path = place / "001.parquet"
+    folder = write_pieces(patients(3000), tmp_path / "table", [1000])
+    path = folder / "001.parquet"
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(TableError, match="not a readable table"):
-        release(place, tmp_path / "ledger", engine)
+        release(folder, tmp_path / "ledger", engine)
     assert debits(tmp_path / "ledger") == 0
 
 
@@ -256,27 +256,27 @@ def test_nothing_private_is_in_what_workers_say(tmp_path, capfd):
     table = patients(3000)
     labels = pa.array([MARK if k == 1500 else "1" for k in range(3000)])
     position = table.column_names.index("sick")
-    place = tmp_path / "table.parquet"
-    pq.write_table(table.set_column(position, "sick", labels), place)
+    path = tmp_path / "table.parquet"
+    pq.write_table(table.set_column(position, "sick", labels), path)
     with pytest.raises(TableError) as raised:
-        release(place, tmp_path / "ledger", "dask")
-    said = capfd.readouterr()
-    assert MARK not in str(raised.value) + said.out + said.err
+        release(path, tmp_path / "ledger", "dask")
+    output = capfd.readouterr()
+    assert MARK not in str(raised.value) + output.out + output.err
     assert debits(tmp_path / "ledger") == 0
 
 
 @pytest.mark.engines
 def test_a_worker_without_fused_multiplication_finds_the_same_bits(tmp_path):
     """11 % of mapped cells would differ if the kernels allowed fused steps."""
-    place = write_pieces(patients(), tmp_path / "table", [1000, 4000])
+    folder = write_pieces(patients(), tmp_path / "table", [1000, 4000])
     script = Path(__file__).parents[1] / "engine_cases.py"
-    found = [
+    result_digests = [
         subprocess.run(
-            [sys.executable, str(script), str(place)],
+            [sys.executable, str(script), str(folder)],
             env={**os.environ, **cpu},
             check=True,
             capture_output=True,
         ).stdout
         for cpu in ({}, {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "-fma"})
     ]
-    assert found[0] == found[1]
+    assert result_digests[0] == result_digests[1]

@@ -61,13 +61,13 @@ def engine():
 
 def release(path: Path, ledger: Path, engine, progress=None) -> bytes:
     paid = {"ledger": new_ledger(ledger), "dataset": "patients", "request": "one"}
-    asked = MeanOperator(1.0, mechanism="laplace")
-    return encode(asked.release(path, label="sick", engine=engine, progress=progress, **paid))
+    operator = MeanOperator(1.0, mechanism="laplace")
+    return encode(operator.release(path, label="sick", engine=engine, progress=progress, **paid))
 
 
 def running(words: str) -> list[int]:
     """Return the processes whose command line holds these words."""
-    found = []
+    processes = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and int(folder.name) != os.getpid():
             try:
@@ -75,21 +75,23 @@ def running(words: str) -> list[int]:
             except (OSError, UnicodeDecodeError):
                 continue
             if words in line:
-                found.append(int(folder.name))
-    return found
+                processes.append(int(folder.name))
+    return processes
 
 
 def below(parent: int) -> set[int]:
     """Return the processes that a process has started, by any of its threads, and theirs."""
     lists = Path(f"/proc/{parent}/task").glob("*/children")
-    children = {int(child) for found in lists for child in found.read_text().split()}
+    children = {
+        int(child) for children_file in lists for child in children_file.read_text().split()
+    }
     return children.union(*(below(child) for child in children))
 
 
 def test_a_release_by_spark_is_that_of_threads(table, tmp_path, engine):
-    told = []
-    first = release(table, tmp_path / "ledger", engine, told.append)
-    assert sum(told) == 2 * ROWS
+    row_counts = []
+    first = release(table, tmp_path / "ledger", engine, row_counts.append)
+    assert sum(row_counts) == 2 * ROWS
     assert release(table, tmp_path / "ledger", Threads(1)) == first
     assert debits(tmp_path / "ledger") == 1
 
@@ -97,13 +99,13 @@ def test_a_release_by_spark_is_that_of_threads(table, tmp_path, engine):
 def test_twenty_splits_orders_and_trees_have_one_result(tmp_path, engine):
     engine.connect()
     expected = folded(write_pieces(patients(), tmp_path / "whole", []), Threads(1))
-    for place, rng in splits(tmp_path):
+    for folder, rng in splits(tmp_path):
         engine.workers = int(rng.integers(1, 6))  # how parts are joined to runs
-        assert folded(place, engine) == expected
-        for name, case in cases(place).items():
+        assert folded(folder, engine) == expected
+        for name, case in cases(folder).items():
             with engine.tasks(case.make()) as start:
-                found = digests({name: merged_at_random(case, start, rng)})
-            assert found[name] == expected[name], name
+                result_digests = digests({name: merged_at_random(case, start, rng)})
+            assert result_digests[name] == expected[name], name
     engine.workers = 2
 
 
@@ -128,8 +130,8 @@ def test_a_python_worker_killed_in_mid_pass_changes_no_bit(table, tmp_path, engi
 
 @pytest.mark.parametrize("change", ["replaced", "vanished", "cut off"])
 def test_a_part_that_changes_between_the_passes_costs_nothing(tmp_path, engine, change):
-    place = write_pieces(patients(ROWS), tmp_path / "table", [20_000, 40_000])
-    victim, done = place / "002.parquet", []
+    folder = write_pieces(patients(ROWS), tmp_path / "table", [20_000, 40_000])
+    victim, done = folder / "002.parquet", []
 
     def meddle(rows: int) -> None:
         done.append(rows)
@@ -143,33 +145,33 @@ def test_a_part_that_changes_between_the_passes_costs_nothing(tmp_path, engine, 
             victim.write_bytes(victim.read_bytes()[:-2000])
 
     with pytest.raises((TableError, StorageError)):
-        release(place, tmp_path / "ledger", engine, meddle)
+        release(folder, tmp_path / "ledger", engine, meddle)
     assert debits(tmp_path / "ledger") == 0
 
 
 def test_nothing_private_is_in_what_spark_says(tmp_path, engine, capfd):
     table = patients(3000)
     labels = pa.array([MARK if k == 1500 else "1" for k in range(3000)])
-    place = tmp_path / "table.parquet"
+    path = tmp_path / "table.parquet"
     position = table.column_names.index("sick")
-    pq.write_table(table.set_column(position, "sick", labels), place)
+    pq.write_table(table.set_column(position, "sick", labels), path)
     with pytest.raises(TableError) as raised:
-        release(place, tmp_path / "ledger", engine)
-    said = capfd.readouterr()
-    assert MARK not in str(raised.value) + said.out + said.err
+        release(path, tmp_path / "ledger", engine)
+    output = capfd.readouterr()
+    assert MARK not in str(raised.value) + output.out + output.err
     assert debits(tmp_path / "ledger") == 0
 
 
 def test_a_session_of_the_process_is_used_and_stays(engine):
     engine.connect()
     session = engine._session
-    for asked in ("spark", session):
-        other = open_engine(asked)
+    for choice in ("spark", session):
+        other = open_engine(choice)
         other.connect()
         assert other._session is session
         other.close()
     assert session.range(3).count() == 3
-    with pytest.raises(ParameterError, match="has a spark session already"):
+    with pytest.raises(ParameterError, match="already has a Spark session"):
         open_engine("spark", scheduler="spark://127.0.0.1:1").connect()
 
 
@@ -251,4 +253,4 @@ def test_a_master_that_is_not_there_is_a_clear_error():
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True
     )
-    assert "spark failed" in done.stdout
+    assert "Spark failed" in done.stdout

@@ -35,7 +35,7 @@ def table_of(seed: int = 3) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("streamed")
     pq.write_table(table_of(), folder / "rows.parquet", row_group_size=11)
     pa.csv.write_csv(table_of(), folder / "rows.csv")
@@ -59,11 +59,11 @@ def streamed(path, owners=range(3), each=None, workers=2) -> StreamedRows:
 
 def matrix(owners=range(3), each=None) -> MatrixRows:
     rows = PIPELINE.transform(table_of().combine_chunks().to_batches()[0])
-    place = np.repeat(range(3), COUNTS)
-    inside = np.isin(place, owners)
+    owner_of_row = np.repeat(range(3), COUNTS)
+    inside = np.isin(owner_of_row, owners)
     if each is None:
         return MatrixRows(np.ascontiguousarray(rows[inside]))
-    weights = np.asarray(each)[place[inside] - owners.start]
+    weights = np.asarray(each)[owner_of_row[inside] - owners.start]
     return MatrixRows(np.ascontiguousarray(rows[inside]), weights)
 
 
@@ -77,13 +77,13 @@ FUNCTIONS = [
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_every_sum_is_that_of_the_matrix(place, data):
+def test_every_sum_is_that_of_the_matrix(folder, data):
     owners = data.draw(st.sampled_from([range(3), range(1, 2), range(1, 3)]))
     each = None
     if data.draw(st.booleans()):
         shares = np.array([data.draw(st.floats(0.1, 1)) for _ in owners])
         each = (shares / shares.sum() / [COUNTS[k] for k in owners]).tolist()
-    path = place / data.draw(st.sampled_from(["rows.parquet", "rows.csv"]))
+    path = folder / data.draw(st.sampled_from(["rows.parquet", "rows.csv"]))
     fast = streamed(path, owners, each, workers=data.draw(st.sampled_from([1, 2, 5])))
     slow = matrix(owners, each)
     if data.draw(st.booleans()):
@@ -93,48 +93,48 @@ def test_every_sum_is_that_of_the_matrix(place, data):
     several = isinstance(function, _PairCurves) or function.loss is None
     generator = np.random.default_rng(data.draw(st.integers(0, 99)))
     theta = generator.normal(size=(fast.shape[1], 3) if several else fast.shape[1])
-    ours, theirs = (getattr(rows, method)(theta, function) for rows in (fast, slow))
-    for one, two in zip(ours, theirs, strict=True):
-        assert one == pytest.approx(two, rel=1e-12, abs=1e-13)
+    streamed_sums, matrix_sums = (getattr(rows, method)(theta, function) for rows in (fast, slow))
+    for actual, expected in zip(streamed_sums, matrix_sums, strict=True):
+        assert actual == pytest.approx(expected, rel=1e-12, abs=1e-13)
 
 
 @pytest.mark.parametrize("each", [None, [0.01, 0.016, 0.2 / 55]])
-def test_what_is_known_of_the_rows_is_that_of_the_matrix(place, each, rng):
-    fast, slow = streamed(place / "rows.parquet", each=each), matrix(each=each)
+def test_what_is_known_of_the_rows_is_that_of_the_matrix(folder, each, rng):
+    fast, slow = streamed(folder / "rows.parquet", each=each), matrix(each=each)
     assert fast.shape == slow.shape
     assert len(fast) == 120
     basis = rng.normal(size=(4, 2))
-    for ours, theirs in ((fast, slow), (fast.turned(basis), slow.turned(basis))):
+    for actual, expected in ((fast, slow), (fast.turned(basis), slow.turned(basis))):
         for name in ("weights", "labels", "mean", "mean_square", "moment"):
-            assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-12), name
-        assert ours.sample.matrix == pytest.approx(theirs.matrix[::4], rel=1e-12)
-        assert ours.sample.weights == pytest.approx(theirs.sample.weights, rel=1e-12)
+            assert getattr(actual, name) == pytest.approx(getattr(expected, name), rel=1e-12), name
+        assert actual.sample.matrix == pytest.approx(expected.matrix[::4], rel=1e-12)
+        assert actual.sample.weights == pytest.approx(expected.sample.weights, rel=1e-12)
         values = rng.random(size=(120, 2))
-        assert ours.combined(values) == pytest.approx(theirs.combined(values))
-        assert ours.gram(values[:, 0]) == pytest.approx(theirs.gram(values[:, 0]))
-        assert ours.last().moment == pytest.approx(theirs.last().moment)
-        theta = rng.normal(size=ours.shape[1])
-        assert ours.scores(theta) == pytest.approx(theirs.scores(theta))
+        assert actual.combined(values) == pytest.approx(expected.combined(values))
+        assert actual.gram(values[:, 0]) == pytest.approx(expected.gram(values[:, 0]))
+        assert actual.last().moment == pytest.approx(expected.last().moment)
+        theta = rng.normal(size=actual.shape[1])
+        assert actual.scores(theta) == pytest.approx(expected.scores(theta))
     assert np.array_equal(fast.sample.matrix, slow.sample.matrix)  # to the last bit
 
 
-def test_blocks_of_owners_are_joined_under_their_weights(place):
-    first, rest = streamed(place / "rows.parquet", range(1)), range(1, 3)
-    both = first.with_others([streamed(place / "rows.parquet", rest)], [0.01, 0.0075])
+def test_blocks_of_owners_are_joined_under_their_weights(folder):
+    first, rest = streamed(folder / "rows.parquet", range(1)), range(1, 3)
+    both = first.with_others([streamed(folder / "rows.parquet", rest)], [0.01, 0.0075])
     assert np.array_equal(both.weights, np.repeat([0.01, 0.0075], [40, 80]))
 
 
-def test_the_last_answer_is_not_computed_twice(place):
-    rows, read = streamed(place / "rows.parquet"), []
-    rows.run_on(Computing(workers=1, progress=read.append))
+def test_the_last_answer_is_not_computed_twice(folder):
+    rows, passes = streamed(folder / "rows.parquet"), []
+    rows.run_on(Computing(workers=1, progress=passes.append))
     problem = FactoredProblem(rows, np.ones(4), LOSSES["logistic"])
     value, gradient = problem.risk(np.ones(4))
     gradient += 1  # of no consequence for the next one
     again = problem.with_operator(np.zeros(4)).risk(np.ones(4))
-    assert sum(read) == 120
+    assert sum(passes) == 120
     assert again[0] == pytest.approx(value + 0.5 * 4)
     problem.risk(np.zeros(4))
-    assert sum(read) == 240
+    assert sum(passes) == 240
 
 
 @pytest.mark.parametrize("change", ["a cell", "a row more", "a row less", "a missing cell"])
@@ -147,7 +147,7 @@ def test_a_table_that_changes_between_passes_is_noticed(tmp_path, change):
     lines[70] = {"a cell": "0.5,0.5,0.5", "a missing cell": ",0.5,0.5"}.get(change, lines[70])
     lines = {"a row more": [*lines, lines[3]], "a row less": lines[:-1]}.get(change, lines)
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises((TableError, ForeignRowsError), match=r"changed while|not the rows"):
+    with pytest.raises((TableError, ForeignRowsError), match=r"changed while|do not match"):
         rows.sums(np.zeros(4), _EvenPart(LOSSES["logistic"]))
 
 
@@ -162,13 +162,13 @@ def test_a_parquet_file_that_is_written_again_is_noticed(tmp_path):
 
 @pytest.mark.parametrize(("method", "function"), FUNCTIONS)
 def test_passes_travel_to_other_processes_before_and_after_they_have_seen_rows(
-    place, method, function
+    folder, method, function
 ):
     from suffice.engines.score_sums import ScoreGrams, ScoreSums
 
     several = isinstance(function, _PairCurves) or function.loss is None
     theta = np.ones((4, 3) if several else 4)
-    source = OwnersTable(open_table(place / "rows.parquet"), PIPELINE, COUNTS, Computing())
+    source = OwnersTable(open_table(folder / "rows.parquet"), PIPELINE, COUNTS, Computing())
     mapping = source.mapping([0.1, 0.2, 0.3])
     kind = ScoreSums if method == "sums" else ScoreGrams
     parts = pieces_parts(source.table, "abc", source.ends, range(3))
@@ -179,6 +179,6 @@ def test_passes_travel_to_other_processes_before_and_after_they_have_seen_rows(
         halves.append(pickle.loads(pickle.dumps(done)))
     halves[0].merge(halves[1])
     pieces = (piece for part in parts for piece in part.batches())
-    whole = fold(pieces, kind(mapping, theta, function)).result()
-    for one, two in zip(halves[0].result(), whole, strict=True):
-        assert one == pytest.approx(two, rel=1e-12)
+    expected = fold(pieces, kind(mapping, theta, function)).result()
+    for actual, two in zip(halves[0].result(), expected, strict=True):
+        assert actual == pytest.approx(two, rel=1e-12)

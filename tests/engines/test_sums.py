@@ -108,15 +108,15 @@ def test_rows_and_columns_give_the_sums_of_python_integers(rng, dtype, order, cl
 def test_merged_parts_equal_one_pass_exactly(cuts, seed):
     rng = np.random.default_rng(seed)
     rows, weights = rng.normal(size=(600, 3)), signs(600, seed)
-    whole = WeightedSums(3, 1, 2.0**-28)
-    whole.update((rows, weights))
+    one_pass = WeightedSums(3, 1, 2.0**-28)
+    one_pass.update((rows, weights))
     order = rng.permutation(600)
     merged = WeightedSums(3, 1, 2.0**-28)
     for part in np.split(order, sorted(cuts)):
         piece = WeightedSums(3, 1, 2.0**-28)
         piece.update((rows[part], weights[:, part]))
         merged.merge(piece)
-    np.testing.assert_array_equal(merged.result(), whole.result())
+    np.testing.assert_array_equal(merged.result(), one_pass.result())
 
 
 def test_a_result_does_not_change_with_what_comes_later():
@@ -145,10 +145,10 @@ def test_mapped_sums_are_the_weighted_sums_of_the_transformed_rows(intercept, cl
     codes = np.random.default_rng(1).integers(0, classes, batch.num_rows)
     weights = label_weights(codes, classes)
     fused = mapped(pipeline, batch, weights)
-    plain = WeightedSums(len(pipeline.outputs), len(weights), fused.step)
-    plain.update((pipeline.transform(batch), weights))
-    assert fused.result().tolist() == plain.result().tolist()
-    assert np.abs(plain.result()).max() > 2**30  # there was something to be exact about
+    unfused = WeightedSums(len(pipeline.outputs), len(weights), fused.step)
+    unfused.update((pipeline.transform(batch), weights))
+    assert fused.result().tolist() == unfused.result().tolist()
+    assert np.abs(unfused.result()).max() > 2**30  # there was something to be exact about
 
 
 @settings(max_examples=30)
@@ -165,9 +165,9 @@ def test_mapped_sums_are_those_of_the_transformed_rows_for_any_numbers(seed, dty
     )
     batch = pa.record_batch({f"x{j}": X[:, j].copy() for j in range(5)})
     fused = mapped(pipeline, batch, signs(2000, seed))
-    plain = WeightedSums(6, 1, fused.step)
-    plain.update((pipeline.transform(batch), signs(2000, seed)))
-    assert fused.result().tolist() == plain.result().tolist()
+    unfused = WeightedSums(6, 1, fused.step)
+    unfused.update((pipeline.transform(batch), signs(2000, seed)))
+    assert fused.result().tolist() == unfused.result().tolist()
 
 
 @pytest.mark.parametrize("intercept", [0.0, 0.3, 1.0])
@@ -206,14 +206,14 @@ def test_the_reach_does_not_depend_on_the_weights():
 def test_merged_parts_of_mapped_rows_equal_one_pass_exactly(cuts):
     batch, pipeline = clinic_rows()
     weights = signs(700)
-    whole = mapped(pipeline, batch, weights)
+    one_pass = mapped(pipeline, batch, weights)
     merged = MappedSums(pipeline, 1)
     order = np.random.default_rng(len(cuts)).permutation(700)
     for part in np.split(order, sorted(cuts)):
         rows = batch.take(pa.array(part))
         merged.merge(mapped(pipeline, rows, np.ascontiguousarray(weights[:, part])))
-    np.testing.assert_array_equal(merged.result(), whole.result())
-    assert merged.reach == whole.reach
+    np.testing.assert_array_equal(merged.result(), one_pass.result())
+    assert merged.reach == one_pass.reach
 
 
 def test_updates_one_after_the_other_equal_one_pass_exactly():
@@ -223,9 +223,9 @@ def test_updates_one_after_the_other_equal_one_pass_exactly():
     for start in range(0, 700, 97):
         columns = pipeline.encoded(batch.slice(start, 97))
         sums.update((columns, weights[:, start : start + 97]))
-    whole = mapped(pipeline, batch, weights)
-    np.testing.assert_array_equal(sums.result(), whole.result())
-    assert sums.reach == whole.reach
+    one_pass = mapped(pipeline, batch, weights)
+    np.testing.assert_array_equal(sums.result(), one_pass.result())
+    assert sums.reach == one_pass.reach
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
@@ -234,6 +234,6 @@ def test_a_row_that_is_not_finite_is_a_table_error_and_adds_nothing(wrong):
     sums = MappedSums(pipeline, 1)
     values = np.ones((1, 600))
     values[0, 599] = wrong
-    with pytest.raises(TableError, match="column 'x0'"):
+    with pytest.raises(TableError, match="Column 'x0'"):
         sums.update((values, np.ones((1, 600))))
     assert sums.result().tolist() == [[0, 0]]

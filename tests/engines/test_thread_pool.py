@@ -74,10 +74,10 @@ def test_a_run_of_several_parts_has_no_more_rows_than_a_task_may_hold(monkeypatc
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_parts_are_merged_in_their_order_and_progress_counts_every_row(workers):
-    parts, told = pieces([3, 0, 7, 1, 20, 5, 5, 5, 9, 2, 2, 30]), []
-    total = Threads(workers).fold(parts, Rows, told.append)
+    parts, row_counts = pieces([3, 0, 7, 1, 20, 5, 5, 5, 9, 2, 2, 30]), []
+    total = Threads(workers).fold(parts, Rows, row_counts.append)
     assert total.values == list(range(sum(part.rows for part in parts)))
-    assert sum(told) == len(total.values)
+    assert sum(row_counts) == len(total.values)
 
 
 def test_the_first_error_in_the_order_of_rows_is_raised_whichever_came_first_in_time():
@@ -98,13 +98,13 @@ def test_the_first_error_in_the_order_of_rows_is_raised_whichever_came_first_in_
 
 
 def test_others_stop_when_a_part_has_failed():
-    started, read = threading.Event(), []
+    started, read_parts = threading.Event(), []
 
     class Endless(Piece):
         def batches(self):
             started.set()
             while True:  # ends with the test, or never
-                read.append(1)
+                read_parts.append(1)
                 yield [0]
 
     class Bad(Piece):
@@ -114,7 +114,7 @@ def test_others_stop_when_a_part_has_failed():
 
     with pytest.raises(TableError):
         Threads(2).fold([Bad([], 1), Endless([], 1)], Rows)
-    assert read
+    assert read_parts
 
 
 def test_one_stream_is_read_by_one_thread():
@@ -157,11 +157,11 @@ def test_a_summary_of_parts_has_the_bits_of_one_pass(workers, monkeypatch):
         return fixed, sample.rows.to_pydict(), sample.weights.tolist()
 
     limit = SampleLimit()
-    alone = Threads(1).fold([Slice(table)], lambda: PublicSummary(table.schema))
+    one_pass = Threads(1).fold([Slice(table)], lambda: PublicSummary(table.schema))
     shared = Threads(workers).fold(
         [Slice(part) for part in parts], lambda: PublicSummary(table.schema, limit=limit)
     )
-    assert described(shared.result()) == described(alone.result())
+    assert described(shared.result()) == described(one_pass.result())
     assert limit.key < np.iinfo(np.uint64).max  # it was used
 
 
@@ -171,9 +171,9 @@ def test_engines_are_opened_by_name_and_refuse_what_they_have_no_use_for():
     assert open_engine(opened) is opened
     with pytest.raises(ParameterError, match="workers must be at least 1"):
         open_engine("threads", 0)
-    with pytest.raises(ParameterError, match="--scheduler is the address of a cluster"):
+    with pytest.raises(ParameterError, match="--scheduler can be used only with"):
         open_engine("threads", scheduler="tcp://127.0.0.1:1")
-    with pytest.raises(ParameterError, match="there is no engine 'ray'"):
+    with pytest.raises(ParameterError, match="There is no engine 'ray'"):
         Computing(engine="ray").fold([], Rows)
 
 
@@ -185,10 +185,10 @@ def test_twenty_splits_on_threads_have_one_result(tmp_path, monkeypatch):
     """Every accumulator that can travel, on 2 to 6 threads, over files cut at random."""
     monkeypatch.setattr(files, "_PART_ROWS", 1)
     expected = None
-    for place, rng in splits(tmp_path):
+    for folder, rng in splits(tmp_path):
         if expected is None:
-            expected = folded(place, Threads(1))
-        assert folded(place, Threads(int(rng.integers(2, 7)))) == expected
+            expected = folded(folder, Threads(1))
+        assert folded(folder, Threads(int(rng.integers(2, 7)))) == expected
 
 
 @pytest.fixture
@@ -206,18 +206,21 @@ def folder(tmp_path, monkeypatch):
 def test_parts_of_a_folder_are_its_row_groups_in_order(folder):
     table = files.Files(files.TableFile(folder), {})
     assert [part.rows for part in table.parts()] == [70, 70, 70, 70, 20] * 3
-    read = [batch for part in table.parts() for batch in part.batches(["age"])]
-    assert pa.Table.from_batches(read)["age"].to_pylist() == clinic_table(900)["age"].to_pylist()
+    part_batches = [batch for part in table.parts() for batch in part.batches(["age"])]
+    assert (
+        pa.Table.from_batches(part_batches)["age"].to_pylist()
+        == clinic_table(900)["age"].to_pylist()
+    )
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "response"])
 def test_a_release_has_one_public_part_whatever_the_workers(folder, mechanism):
-    shown = set()
+    public_parts = set()
     for workers in (1, 2, 4):
         operator = MeanOperator(1.0, mechanism=mechanism)
         release = operator.release(folder, label="sick", ledger=None, workers=workers)
-        shown.add((release.pipeline.digest(), repr(release.parts), repr(release.details)))
-    assert len(shown) == 1
+        public_parts.add((release.pipeline.digest(), repr(release.parts), repr(release.details)))
+    assert len(public_parts) == 1
 
 
 class _Changing(MeanOperator):
@@ -259,8 +262,8 @@ def cut_off(path):
 @pytest.mark.parametrize(
     "happening",
     [
-        (replaced, TableError, "changed while it was read; nothing was charged"),
-        (longer, TableError, "changed while it was read; nothing was charged"),
+        (replaced, TableError, r"changed while it was read\. Nothing was charged"),
+        (longer, TableError, r"changed while it was read\. Nothing was charged"),
         (shorter, (TableError, StorageError), "1.parquet"),
         (gone, StorageError, "1.parquet cannot be read"),
         (cut_off, TableError, "1.parquet is not a readable table"),
@@ -274,9 +277,9 @@ def test_a_part_that_changes_between_the_passes_is_noticed_before_it_is_paid(
     event, error, words = happening
     monkeypatch.setitem(globals(), "change", event)
     ledger = Ledger(tmp_path / "ledger", {"people": {Unit.LABEL: Budget(5.0)}})
-    asked = {"label": "sick", "ledger": ledger, "dataset": "people", "workers": workers}
+    options = {"label": "sick", "ledger": ledger, "dataset": "people", "workers": workers}
     with pytest.raises(error, match=words):
-        _Changing(1.0).release(folder, **asked)
+        _Changing(1.0).release(folder, **options)
     assert list(ledger.history()) == []
 
 
@@ -294,8 +297,8 @@ def test_records_that_change_after_they_were_paid_for_are_not_drawn_from(folder,
         if sum(passes) == 900:  # the first pass has ended
             replaced(folder)
 
-    asked = {"label": "sick", "ledger": ledger, "dataset": "people"}
+    options = {"label": "sick", "ledger": ledger, "dataset": "people"}
     with pytest.raises(TableError, match="changed while it was read, after it was paid for"):
-        mechanism.release(folder, **asked, progress=tell)
+        mechanism.release(folder, **options, progress=tell)
     (charge,) = ledger.history()
     assert charge.state == "burnt"

@@ -9,10 +9,10 @@ from suffice.owner.fingerprint import CellFingerprint, LabelFingerprint
 
 
 def cells(batch: pa.RecordBatch, cuts: tuple[int, ...] = ()) -> CellFingerprint:
-    found = CellFingerprint(batch.schema, batch.schema.names)
+    fingerprint = CellFingerprint(batch.schema, batch.schema.names)
     for start, end in zip((0, *cuts), (*cuts, batch.num_rows), strict=True):
-        found.update(batch.slice(start, end - start))
-    return found
+        fingerprint.update(batch.slice(start, end - start))
+    return fingerprint
 
 
 def test_cells_belong_to_people_in_their_order():
@@ -32,8 +32,8 @@ def test_cells_belong_to_people_in_their_order():
     st.booleans(),
 )
 def test_labels_of_parts_have_the_fingerprint_of_the_whole(codes, cuts, leading):
-    whole = LabelFingerprint(("no", "yes"))
-    whole.update(np.array(codes))
+    one_pass = LabelFingerprint(("no", "yes"))
+    one_pass.update(np.array(codes))
     first, *others = (np.array(part) for part in np.split(codes, sorted(cuts)))
     merged = LabelFingerprint(("no", "yes"))
     if leading:
@@ -43,19 +43,19 @@ def test_labels_of_parts_have_the_fingerprint_of_the_whole(codes, cuts, leading)
         more = LabelFingerprint(("no", "yes"))
         more.update(part)
         merged.merge(more)
-    assert merged.result() == whole.result()
-    assert merged.outside == whole.outside == codes.count(-1)
+    assert merged.result() == one_pass.result()
+    assert merged.outside == one_pass.outside == codes.count(-1)
 
 
 def test_many_labels_are_hashed_by_threads_to_the_same_bits(monkeypatch):
     codes = np.random.default_rng(0).integers(-1, 3, 5000)
-    one, many = LabelFingerprint((0, 1, 2)), LabelFingerprint((0, 1, 2))
-    one.update(codes)
+    sequential, threaded = LabelFingerprint((0, 1, 2)), LabelFingerprint((0, 1, 2))
+    sequential.update(codes)
     monkeypatch.setattr("suffice.owner.fingerprint._MANY", 100)
-    many.lead()
+    threaded.lead()
     for part in np.split(codes, [50, 1000, 1090]):
-        many.update(part)
-    assert many.result() == one.result()
+        threaded.update(part)
+    assert threaded.result() == sequential.result()
 
 
 def test_labels_are_counted_and_not_hashed_where_no_ledger_asks():
@@ -65,4 +65,4 @@ def test_labels_are_counted_and_not_hashed_where_no_ledger_asks():
     parts[0].merge(parts[1])
     assert parts[0].result() == {}
     assert parts[0].outside == 4
-    assert parts[1]._held == []  # nor held: nothing of them crosses a cluster
+    assert parts[1]._waiting_codes == []  # nor held: nothing of them crosses a cluster

@@ -68,7 +68,7 @@ def assert_laundering_fails(pipeline: Pipeline, reason: str) -> None:
     bags = np.arange(60) // 30
     auxiliary = AuxiliaryRows.read(X, pipeline=pipeline)
     parts = [PartyContribution.of(f"p{i}", Y, auxiliary) for i in range(3)]
-    ways = [
+    releases = [
         lambda **how: Rados(**RECORD, pipeline=pipeline).release(X, Y, **how),
         lambda **how: MeanOperator(1.0, pipeline=pipeline).release(X, Y, **how),
         lambda **how: MeanOperator(1.0, mechanism="response", pipeline=pipeline).release(
@@ -77,10 +77,10 @@ def assert_laundering_fails(pipeline: Pipeline, reason: str) -> None:
         lambda **how: LabelProportions(5.0, pipeline=pipeline).release(X, Y, bags, **how),
         lambda **how: PrivateEnsemble(1.0).aggregate(parts, auxiliary, enrolled=3, **how).release,
     ]
-    for way in ways:
+    for make_release in releases:
         with pytest.raises(UnprotectedError, match=reason):
-            way(ledger=None)
-        release = way(ledger=None, unprotected=True)
+            make_release(ledger=None)
+        release = make_release(ledger=None, unprotected=True)
         assert {g.kind for g in release.guarantees} == {Protection.DATA_DEPENDENT}
         assert reason in str(release.guarantee)
         assert release.pipeline.origin == pipeline.origin
@@ -91,8 +91,8 @@ def assert_laundering_fails(pipeline: Pipeline, reason: str) -> None:
 
 def test_each_source_of_scales_is_stated():
     assert from_rows().pipeline.origin == PRIVATE_ROWS
-    plain = Rados().release(X, Y, ledger=None, unprotected=True)
-    assert plain.pipeline.origin == PRIVATE_ROWS
+    unprotected = Rados().release(X, Y, ledger=None, unprotected=True)
+    assert unprotected.pipeline.origin == PRIVATE_ROWS
     declared = Rados(**RECORD, ranges=(-5, 5)).release(X, Y, ledger=None)
     assert declared.pipeline.origin == DECLARED
     unscaled = Rados(**RECORD, standardize="none", bound=2.0).release(X, Y, ledger=None)
@@ -138,14 +138,14 @@ def test_private_scales_cannot_be_laundered_by_a_merge():
 
 def test_private_scales_cannot_be_laundered_by_a_model():
     shared = from_rows().pipeline
-    made = MeanOperator(1.0, mechanism="sums", pipeline=shared).release(
+    release = MeanOperator(1.0, mechanism="sums", pipeline=shared).release(
         X, Y, ledger=None, unprotected=True
     )
     proud = MeanOperator(1.0, mechanism="sums", pipeline=replace(shared, origin=DECLARED)).release(
         OTHER, Y, ledger=None
     )
     both = np.vstack([OTHER, X])
-    model = FactoredClassifier(lam=1.0).fit_release([proud, made], both).to_release()
+    model = FactoredClassifier(lam=1.0).fit_release([proud, release], both).to_release()
     assert_laundering_fails(load(encode(model)).pipeline, "comes from private rows")
     again = FactoredClassifier.from_release(load(encode(model))).to_release()
     assert again.pipeline.origin == PRIVATE_ROWS
@@ -183,8 +183,8 @@ def test_private_auxiliary_rows_need_scales_that_are_known_to_be_public(origin):
     assert [g.kind for g in stated] == [Protection.DATA_DEPENDENT] * 2
     with pytest.raises(UnprotectedError, match="scaling of its columns"):
         ensemble.aggregate(parts, auxiliary, **how)
-    left = ensemble.aggregate(parts, auxiliary, **how, unprotected=True).release
-    assert [g.kind for g in left.guarantees] == [Protection.DATA_DEPENDENT] * 2
+    release = ensemble.aggregate(parts, auxiliary, **how, unprotected=True).release
+    assert [g.kind for g in release.guarantees] == [Protection.DATA_DEPENDENT] * 2
 
 
 def test_an_owner_who_once_called_auxiliary_rows_public_is_told():
@@ -194,7 +194,7 @@ def test_an_owner_who_once_called_auxiliary_rows_public_is_told():
     release = public.aggregate(parts, first, enrolled=3, ledger=None).release
     auxiliary = AuxiliaryRows.read(X, pipeline=release.pipeline)
     ensemble = PrivateEnsemble(1.0, 1e-5, "soft", private_auxiliary=True, lam=1.0)
-    with pytest.warns(SharedRowsWarning, match="fitted on the private rows"):
+    with pytest.warns(SharedRowsWarning, match="fitted on these rows"):
         ensemble.aggregate(parts, auxiliary, enrolled=3, ledger=None)
 
 
@@ -214,24 +214,24 @@ def test_a_grant_is_refused_where_the_pipeline_is_not_public(tmp_path, origin, r
     """From public facts: before the ledger, the policy or any column is looked at."""
     policy = Policy(largest_epsilon=2.0, classes=(0, 1))
     ledger = Ledger(tmp_path / "l", {"d": Budget(5.0)})
-    known = MeanOperator(1.0).public_rows(X).pipeline
-    proposal = propose(X, epsilon=1.0, pipeline=known)
-    given = {"policy": policy, "ledger": ledger, "dataset": "d"}
-    answer, release = grant(proposal, X, Y, **given, pipeline=replace(known, origin=origin))
+    pipeline = MeanOperator(1.0).public_rows(X).pipeline
+    proposal = propose(X, epsilon=1.0, pipeline=pipeline)
+    options = {"policy": policy, "ledger": ledger, "dataset": "d"}
+    answer, release = grant(proposal, X, Y, **options, pipeline=replace(pipeline, origin=origin))
     assert isinstance(answer, Refused)
     assert release is None
     assert reason in answer.reasons[0]
     assert ledger.balances()[0].debits == 0
-    assert isinstance(grant(proposal, X, Y, **given, pipeline=known)[0], Granted)
+    assert isinstance(grant(proposal, X, Y, **options, pipeline=pipeline)[0], Granted)
 
 
 def test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from():
-    left = MeanOperator(1.0).release(X, Y, ledger=None)
-    shown = replace(left, pipeline=replace(left.pipeline, origin=PRIVATE_ROWS))
+    release = MeanOperator(1.0).release(X, Y, ledger=None)
+    relabelled = replace(release, pipeline=replace(release.pipeline, origin=PRIVATE_ROWS))
     with pytest.raises(PrivacyError, match="does not say so"):
         publish(
-            lambda: shown,
-            left.guarantees,
+            lambda: relabelled,
+            release.guarantees,
             Payment(None),
             parameters={},
             identity=PrivateIdentity(),
@@ -241,7 +241,7 @@ def test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from
 # ------------------------------------------------------------------ any chain
 
 
-def _made(pipeline: Pipeline, rows: np.ndarray = X) -> Release:
+def _release_with(pipeline: Pipeline, rows: np.ndarray = X) -> Release:
     operator = MeanOperator(1.0, mechanism="laplace", pipeline=pipeline)
     release = operator.release(rows, Y, ledger=None, unprotected=True)
     assert (release.guarantee.kind is Protection.GLOBAL) == pipeline.origin.is_public
@@ -249,19 +249,19 @@ def _made(pipeline: Pipeline, rows: np.ndarray = X) -> Release:
 
 
 def _merged(pipeline: Pipeline, other: Provenance) -> Pipeline:
-    partner = _made(replace(pipeline, origin=other), OTHER)
-    return merge([partner, _made(pipeline)]).pipeline
+    partner = _release_with(replace(pipeline, origin=other), OTHER)
+    return merge([partner, _release_with(pipeline)]).pipeline
 
 
 def _modelled(pipeline: Pipeline, other: Provenance) -> Pipeline:
-    releases = [_made(replace(pipeline, origin=other), OTHER), _made(pipeline)]
+    releases = [_release_with(replace(pipeline, origin=other), OTHER), _release_with(pipeline)]
     model = FactoredClassifier(lam=1.0).fit_release(releases, np.vstack([OTHER, X]))
     return model.to_release().pipeline
 
 
 STEPS = {
-    "file": lambda p, _: load(encode(_made(p))).pipeline,
-    "like": lambda p, _: _made(p).pipeline,
+    "file": lambda p, _: load(encode(_release_with(p))).pipeline,
+    "like": lambda p, _: _release_with(p).pipeline,
     "merge": _merged,
     "model": _modelled,
     "auxiliary": lambda p, _: AuxiliaryRows.read(OTHER, pipeline=p).pipeline,
@@ -276,11 +276,11 @@ START = MeanOperator(1.0).public_rows(X).pipeline
 def test_no_chain_of_uses_makes_an_origin_stronger(origin, chain):
     pipeline = replace(START, origin=origin)
     for name, other in chain:
-        found = STEPS[name](pipeline, other)
-        assert found == START
-        assert STRENGTH[found.origin.source] <= STRENGTH[pipeline.origin.source]
-        assert set(found.origin.rows) >= set(pipeline.origin.rows) or not found.origin.is_public
-        pipeline = found
+        result = STEPS[name](pipeline, other)
+        assert result == START
+        assert STRENGTH[result.origin.source] <= STRENGTH[pipeline.origin.source]
+        assert set(result.origin.rows) >= set(pipeline.origin.rows) or not result.origin.is_public
+        pipeline = result
 
 
 # ------------------------------------------------------------------ rows that are in both tables
@@ -303,10 +303,10 @@ def test_shared_rows_are_counted_with_their_copies(batch, rng):
 def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(capsys, rng):
     mixed = np.vstack([OTHER[:5], X[:3]])
     owner = Rados(**RECORD, standardize=mixed)
-    with pytest.warns(SharedRowsWarning, match="3 of the 8 rows that scales come from"):
+    with pytest.warns(SharedRowsWarning, match="3 of the 8 rows that were used for scaling"):
         release = owner.release(X, Y, ledger=None)
     assert owner.release(X, Y, ledger=None).rows == 60  # here every warning would be an error
-    assert "3 of the 8 rows that scales come from" in capsys.readouterr().err
+    assert "3 of the 8 rows that were used for scaling" in capsys.readouterr().err
     apart = owner.release(rng.normal(size=(60, 3)), Y, ledger=None)
     assert not capsys.readouterr().err
     assert release.guarantee == apart.guarantee
@@ -315,7 +315,7 @@ def test_part_of_a_public_table_that_is_private_is_told_and_decides_nothing(caps
 
 
 def test_a_pipeline_fitted_on_rows_that_are_private_now_is_told():
-    with pytest.warns(SharedRowsWarning, match="fitted on the private rows"):
+    with pytest.warns(SharedRowsWarning, match="fitted on these rows"):
         release = per_record(MeanOperator(1.0).public_rows(X[::-1].copy()).pipeline)
     assert release.guarantee.kind is Protection.GLOBAL
     assert release.pipeline.origin == public_rows(ROWS_HASH)

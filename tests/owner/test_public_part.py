@@ -31,9 +31,9 @@ def table() -> pa.Table:
     columns = {f"x{j}": rng.normal(size=rows) * 10.0**j for j in range(-2, 3)}
     few = rng.integers(0, 3, rows).astype(float)  # rows that occur more than once
     few[::50] = -0.0
-    shown = {**columns, "few": few, "ward": rng.choice(["a", "b", "c"], rows)}
-    whole = pa.table(shown)
-    return pa.concat_tables([whole, whole.slice(0, 300)])
+    public_columns = {**columns, "few": few, "ward": rng.choice(["a", "b", "c"], rows)}
+    rows_of_table = pa.table(public_columns)
+    return pa.concat_tables([rows_of_table, rows_of_table.slice(0, 300)])
 
 
 def fitted(path, map_spec):
@@ -42,16 +42,16 @@ def fitted(path, map_spec):
 
 def public_numbers(path, pipeline=None, map_spec=None) -> tuple:
     """Return every public number of a release of this file: pipeline, reach, sensitivity, rows."""
-    shown = []
+    numbers = []
     for mechanism in ("laplace", "gaussian"):
         options = {"pipeline": pipeline} if pipeline else {"map": map_spec}
         operator = MeanOperator(1.0, 1e-6, mechanism, **options)
         public = operator.public(PublicSource(path, label="label"))
         exact = operator.choose(public).accumulator(identified=False)
         fold(unlabelled_batches(public.rows.table, public.shown), exact)
-        shown += [repr(exact.sensitivity), exact.row_set(None).hash]
-        shown.append(public.rows.pipeline.digest())
-    return tuple(shown)
+        numbers += [repr(exact.sensitivity), exact.row_set(None).hash]
+        numbers.append(public.rows.pipeline.digest())
+    return tuple(numbers)
 
 
 def write(table: pa.Table, path, kind: str, parts: int, rng) -> None:
@@ -92,10 +92,10 @@ def test_mapped_rows_do_not_depend_on_their_batch(table, map_spec, tmp_path):
     pq.write_table(table.append_column("label", pa.array(np.zeros(table.num_rows))), path)
     pipeline = fitted(path, map_spec).pipeline
     (batch,) = table.combine_chunks().to_batches()
-    whole = pipeline.transform(batch)
+    one_batch = pipeline.transform(batch)
     for start, size in ((0, 1), (3, 2), (100, 129), (500, 1_700)):
         part = pipeline.transform(batch.slice(start, size))
-        np.testing.assert_array_equal(part, whole[start : start + size])
+        np.testing.assert_array_equal(part, one_batch[start : start + size])
 
 
 # --- types
@@ -127,7 +127,7 @@ def test_types_come_from_a_fixed_number_of_rows(tmp_path):
             if kind is not None:
                 assert sources.open_table(path, text=["label"]).schema.field("x").type == kind
                 continue
-            with pytest.raises(TableError, match="something else than its first rows"):
+            with pytest.raises(TableError, match="does not fit its type"):
                 list(sources.open_table(path, text=["label"]).batches(["x"]))
 
 

@@ -84,9 +84,7 @@ def test_widths_are_checked_before_a_map_is_applied(monkeypatch):
     whole = crafted_files._from("mapped.suffice")
     whole.manifest["pipeline"]["columns"] = whole.manifest["pipeline"]["columns"][:1]
     for data in (whole.sealed(), crafted_files.high_polynomial().sealed()):
-        with pytest.raises(
-            CorruptFileError, match=r"pipeline in the file is not valid|size of a map"
-        ):
+        with pytest.raises(CorruptFileError, match=r"in the file is not valid"):
             load(data)
     assert not applied
 
@@ -443,7 +441,7 @@ class TestWords:
         from suffice.owner.parties.contribution import PartyContribution, encode_part
 
         part = PartyContribution.load(FIXTURES / "p0.part")
-        with pytest.raises(CorruptFileError, match="party or classes"):
+        with pytest.raises(CorruptFileError, match="party or its classes"):
             PartyContribution.load(encode_part(replace(part, party=party)))
 
     def test_names_from_files_are_shown_in_quotes(self):

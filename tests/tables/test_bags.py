@@ -13,14 +13,14 @@ WARDS = ["south", "north", "south", "west", "north", "south"]
 ROWS = pa.table({"x": np.arange(6.0), "ward": WARDS, "year": [1, 2, 1, 2, 1, 2]})
 
 
-def named(table: pa.Table, bags, names=None, order=slice(None)) -> tuple[str, int]:
+def bag_names_of(table: pa.Table, bags, names=None, order=slice(None)) -> tuple[str, int]:
     """Return the hash and the number of lines of these rows with their sets."""
     opened = open_table(table)
-    found = read_bags(opened, bags, names)
-    digest = BagDigest(table.schema, ["x"], found.names)
+    row_bags = read_bags(opened, bags, names)
+    digest = BagDigest(table.schema, ["x"], row_bags.names)
     batch = table.select(["x"]).to_batches()[0]
     picked = np.arange(table.num_rows)[order]
-    digest.update(batch.take(picked), found.codes[picked])
+    digest.update(batch.take(picked), row_bags.codes[picked])
     return digest.result(), digest.count
 
 
@@ -31,26 +31,26 @@ def test_a_column_an_array_and_index_sets_say_the_same():
     assert column.overlap == 1
     sets = {"north": [1, 4], "south": [0, 2, 5], "west": [3]}
     for bags in (WARDS, np.array(WARDS), pd.Series(WARDS), pa.array(WARDS), sets):
-        found = read_bags(open_table(ROWS), bags)
-        assert found.names == column.names
-        assert found.codes.tolist() == column.codes.tolist()
-        assert named(ROWS, bags) == named(ROWS, "ward")
+        row_bags = read_bags(open_table(ROWS), bags)
+        assert row_bags.names == column.names
+        assert row_bags.codes.tolist() == column.codes.tolist()
+        assert bag_names_of(ROWS, bags) == bag_names_of(ROWS, "ward")
 
 
 def test_the_name_of_rows_with_their_sets_does_not_depend_on_order_but_on_both():
-    assert named(ROWS, "ward", order=slice(None, None, -1)) == named(ROWS, "ward")
-    assert named(ROWS, "ward", ["west", "south", "north"]) == named(ROWS, "ward")
+    assert bag_names_of(ROWS, "ward", order=slice(None, None, -1)) == bag_names_of(ROWS, "ward")
+    assert bag_names_of(ROWS, "ward", ["west", "south", "north"]) == bag_names_of(ROWS, "ward")
     moved = np.array(WARDS)[[1, 0, 2, 3, 4, 5]]  # two rows change places between sets
-    assert named(ROWS, moved) != named(ROWS, "ward")
+    assert bag_names_of(ROWS, moved) != bag_names_of(ROWS, "ward")
     renamed = np.where(np.array(WARDS) == "west", "east", WARDS)
-    assert named(ROWS, renamed) != named(ROWS, "ward")
+    assert bag_names_of(ROWS, renamed) != bag_names_of(ROWS, "ward")
 
 
 def test_whole_numbers_are_names_whatever_their_type():
     for values in ([3, 1, 3, 1, 1, 3], [3.0, 1.0, 3.0, 1.0, 1.0, 3.0]):
-        found = read_bags(open_table(ROWS), np.array(values))
-        assert found.names == (1, 3)
-        assert found.codes[:, 0].tolist() == [1, 0, 1, 0, 0, 1]
+        row_bags = read_bags(open_table(ROWS), np.array(values))
+        assert row_bags.names == (1, 3)
+        assert row_bags.codes[:, 0].tolist() == [1, 0, 1, 0, 0, 1]
     coded = pa.table({"x": np.arange(6.0), "ward": pa.array(WARDS).dictionary_encode()})
     assert read_bags(open_table(coded), "ward").names == ("north", "south", "west")
 
@@ -60,10 +60,10 @@ def test_several_columns_and_index_sets_can_overlap():
     assert both.names == ("ward=north", "ward=south", "ward=west", "year=1", "year=2")
     assert both.overlap == 2
     assert both.sizes.tolist() == [2, 3, 1, 3, 3]
-    assert named(ROWS, ("ward", "year"))[1] == 12
-    turned = read_bags(open_table(ROWS), ("ward", "year"), both.names[::-1])
-    assert turned.names == both.names[::-1]
-    assert np.array_equal(4 - turned.codes, both.codes)
+    assert bag_names_of(ROWS, ("ward", "year"))[1] == 12
+    reversed_bags = read_bags(open_table(ROWS), ("ward", "year"), both.names[::-1])
+    assert reversed_bags.names == both.names[::-1]
+    assert np.array_equal(4 - reversed_bags.codes, both.codes)
     sets = read_bags(open_table(ROWS), [[0, 1, 2], [2, 3], np.array([2])])
     assert sets.names == (0, 1, 2)
     assert sets.overlap == 3
@@ -75,20 +75,20 @@ def test_several_columns_and_index_sets_can_overlap():
     ("bags", "names", "says"),
     [
         (["a"] * 5, None, "6 rows but 5 bags"),
-        (["a", "b", None, "a", "b", None], None, "2 rows are in no set"),
+        (["a", "b", None, "a", "b", None], None, "2 rows are in no bag"),
         ([0.5] * 6, None, "texts or whole numbers"),
-        (np.zeros((6, 2)), None, "one set per row"),
+        (np.zeros((6, 2)), None, "one bag for each row"),
         ("nowhere", None, "no column 'nowhere'"),
-        ("ward", ["north", "south"], "1 rows are in sets that were not declared"),
-        ("ward", ["north", "south", "west", "east"], "'east' among them"),
+        ("ward", ["north", "south"], "1 rows are in bags that are not in the list"),
+        ("ward", ["north", "south", "west", "east"], "for example 'east'"),
         ("ward", ["north", "north", "south", "west"], "same name"),
         ("ward", ["north", 1], "all texts"),
-        (("ward", "year"), ["north"], "of several columns as COLUMN=NAME"),
-        ({"a": [0, 1], "b": []}, None, "1 of 2 sets have no rows, 'b' among them"),
+        (("ward", "year"), ["north"], "several columns are written COLUMN=NAME"),
+        ({"a": [0, 1], "b": []}, None, "1 of 2 bags have no rows, for example 'b'"),
         ({"a": [0, 6]}, None, "between 0 and 5"),
         ({"a": [0, 0]}, None, "twice"),
         ({"a": [0.5]}, None, "row numbers"),
-        ([[0, 1], [2]], ["a"], "one name for every index set"),
+        ([[0, 1], [2]], ["a"], "one name for each bag"),
         ([[0, 1], [2]], ["a", "a"], "same name"),
     ],
 )

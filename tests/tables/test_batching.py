@@ -20,10 +20,10 @@ def batches(sizes):
 
 @given(st.lists(st.integers(0, 20), max_size=12), st.integers(1, 15))
 def test_rows_come_in_equal_batches_whatever_the_reader_gave(sizes, rows):
-    found = list(equal_batches(batches(sizes), rows))
-    assert [b.num_rows for b in found[:-1]] == [rows] * (len(found) - 1)
-    assert all(0 < b.num_rows <= rows for b in found)
-    assert [x for b in found for x in b["a"].to_pylist()] == list(range(sum(sizes)))
+    equal = list(equal_batches(batches(sizes), rows))
+    assert [b.num_rows for b in equal[:-1]] == [rows] * (len(equal) - 1)
+    assert all(0 < b.num_rows <= rows for b in equal)
+    assert [x for b in equal for x in b["a"].to_pylist()] == list(range(sum(sizes)))
 
 
 def test_wide_rows_come_in_narrow_batches():
@@ -33,8 +33,8 @@ def test_wide_rows_come_in_narrow_batches():
 
 
 def test_reading_ahead_changes_nothing():
-    found = [x for b in read_ahead(batches([3, 4, 0, 2] * 20)) for x in b["a"].to_pylist()]
-    assert found == list(range(9 * 20))
+    values = [x for b in read_ahead(batches([3, 4, 0, 2] * 20)) for x in b["a"].to_pylist()]
+    assert values == list(range(9 * 20))
 
 
 def test_an_error_of_the_reader_is_raised_where_its_batch_is_wanted():

@@ -55,7 +55,7 @@ def test_named_features_keep_the_order_in_which_they_were_named():
 
 @pytest.mark.parametrize("role", ["label", "bag", "party"])
 def test_a_missing_column_is_named_together_with_those_that_exist(role):
-    with pytest.raises(TableError, match="no column 'sex'; it has 'age', 'ward'"):
+    with pytest.raises(TableError, match=r"no column 'sex'\. It has 'age', 'ward'"):
         resolve_roles(SCHEMA, features=["age"], **{role: "sex"})
     with pytest.raises(TableError, match="no column 'sex'"):
         resolve_roles(SCHEMA, features=["age", "sex"])
@@ -91,7 +91,7 @@ def test_a_column_with_two_roles_is_refused(roles):
 
 @pytest.mark.parametrize("features", [[], ["age", "age"]])
 def test_no_feature_and_a_feature_named_twice_are_refused(features):
-    with pytest.raises(TableError, match="at least one feature column, and none twice"):
+    with pytest.raises(TableError, match="empty or names a column twice"):
         resolve_roles(SCHEMA, features=features)
 
 

@@ -104,12 +104,12 @@ def test_exact_statistics_are_those_of_a_file(url, tmp_path):
 
     store(people(), url)
     mechanism = sf.MeanOperator(1.0, classes=CLASSES)
-    found = []
+    statistics = []
     for data in (in_order(people(), tmp_path), sf.Query(url, "select * from t", ("id",))):
         with randomness._seeded_for_tests(5):
             release = mechanism.release(data, label="label", features=FEATURES, ledger=None)
-        found.append(encode(release))
-    assert found[0] == found[1]
+        statistics.append(encode(release))
+    assert statistics[0] == statistics[1]
 
 
 @each
@@ -174,7 +174,7 @@ def test_types_of_postgresql(server):
     for name in ("j", "a", "iv"):
         with pytest.raises(TableError, match="neither numbers nor categories"):
             sf.MeanOperator(1.0).release(query, label="b", features=[name], ledger=None)
-        with pytest.raises(TableError, match="cast it in the query"):
+        with pytest.raises(TableError, match="Cast it in the query"):
             list(open_table(query).batches([name]))
 
 
@@ -225,7 +225,7 @@ def test_a_type_of_sqlite_comes_from_its_first_65536_rows(tmp_path):
         if kind == pa.float64():
             assert sum(len(batch) for batch in table.batches(["x"])) == after + 1
             continue
-        with pytest.raises(TableError, match="cast it in the query") as error:
+        with pytest.raises(TableError, match="Cast it in the query") as error:
             list(table.batches(["x"]))
         one_line(error)
 
@@ -248,14 +248,14 @@ ODD_CELLS = [
 
 
 @pytest.mark.parametrize("cell", ODD_CELLS)
-@pytest.mark.parametrize("place", [0, 66_000])
-def test_no_private_cell_of_sqlite_is_an_error_or_moves_a_type(cell, place, tmp_path):
+@pytest.mark.parametrize("row", [0, 66_000])
+def test_no_private_cell_of_sqlite_is_an_error_or_moves_a_type(cell, row, tmp_path):
     url = f"sqlite:///{tmp_path}/t.db"
-    others = "null" if place else "'a'"  # the driver infers a type from 65,536 rows
-    rows = place + 2
+    others = "null" if row else "'a'"  # the driver infers a type from 65,536 rows
+    rows = row + 2
     sql = (
         f"with recursive k(id) as (select 0 union all select id + 1 from k where id < {rows - 1})"
-        f" select id, case when id = {place} then {cell} else {others} end as cell from k"
+        f" select id, case when id = {row} then {cell} else {others} end as cell from k"
     )
     written(url, "create table t (x)")
     query = sf.Query(url, sql, ("id",))
@@ -269,7 +269,7 @@ def test_no_private_cell_of_sqlite_is_an_error_or_moves_a_type(cell, place, tmp_
         kind = memory.execute(f"select typeof({cell})").fetchone()[0]
         as_real = memory.execute(f"select cast({cell} as real)").fetchone()[0]
     memory.close()
-    number = numbers["cell"][place].as_py()
+    number = numbers["cell"][row].as_py()
     assert number == (as_real if kind in {"integer", "real"} else None)
 
 
@@ -456,8 +456,8 @@ def test_a_password_is_in_no_release_and_no_ledger(server, tmp_path):
     )
     from suffice.release.codec import encode
 
-    held = encode(released) + b"".join(f.read_bytes() for f in tmp_path.iterdir())
-    assert SECRET.encode() not in held
+    stored_bytes = encode(released) + b"".join(f.read_bytes() for f in tmp_path.iterdir())
+    assert SECRET.encode() not in stored_bytes
     again = sf.MeanOperator(1.0, classes=CLASSES).release(
         query, label="label", features=FEATURES, ledger=ledger, dataset="d"
     )
@@ -557,7 +557,7 @@ def test_a_pass_that_was_left_does_not_bar_the_next(url):
     gc.collect()
     first = table.batches(["x"])
     next(first)
-    with pytest.raises(TableError, match="one pass over a query must end"):
+    with pytest.raises(TableError, match="two passes over one query"):
         next(table.batches(["x"]))
     first.close()
     assert sum(len(batch) for batch in table.batches(["few"])) == 300_000

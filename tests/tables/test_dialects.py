@@ -52,7 +52,7 @@ def test_the_ending_tsv_says_tab(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "encoding", "told"),
+    ("line", "encoding", "expected"),
     [
         ("a,b\n", "utf-8", None),
         ("größe,b\n", "utf-8", "utf-8"),
@@ -63,10 +63,10 @@ def test_the_ending_tsv_says_tab(tmp_path):
         ("a,b\n", "utf-16-be", "utf-16-be"),
     ],
 )
-def test_the_encoding_is_told_by_the_mark_or_the_names(tmp_path, line, encoding, told):
+def test_the_encoding_is_told_by_the_mark_or_the_names(tmp_path, line, encoding, expected):
     names, dialect = header(tmp_path, line, encoding=encoding)
     assert names == line.strip().split(",")
-    assert dialect.encoding == told
+    assert dialect.encoding == expected
 
 
 def test_a_name_in_quotes_may_hold_a_line_end(tmp_path):
@@ -117,15 +117,15 @@ def test_columns_that_are_left_out_or_no_features_decide_nothing(tmp_path):
     """A name that is dropped, or private and never released, is not looked at for the dialect."""
     from suffice import MeanOperator
 
-    seen = []
+    tables = []
     for cell in ("1.5", "1,5", "Süd"):
         path = tmp_path / "t.csv"
         lines = [f"{k % 7};{k % 3},5;{cell};{k % 2}" for k in range(60)]
         path.write_bytes("\n".join(["a;b;name;sick", *lines]).encode("latin-1"))
         for how in ({"drop": ["name"]}, {"features": ["a", "b"]}):
             release = MeanOperator(epsilon=1.0).release(path, label="sick", ledger=None, **how)
-            seen.append((release.pipeline, release.parts[0].rows))
-    assert all(one == seen[0] for one in seen)
+            tables.append((release.pipeline, release.parts[0].rows))
+    assert all(table == tables[0] for table in tables)
 
 
 def test_a_label_that_is_no_utf_8_is_read_as_latin_1_it_alone(tmp_path):
@@ -140,8 +140,8 @@ def test_private_columns_are_read_as_declared_and_nothing_else_is_tried(tmp_path
     path.write_bytes(b"a;b\n1,5;2\n")
     with pytest.raises(TableError, match="not a readable table"):
         list(open_table(path, numbers=["a", "b"]).batches(["a", "b"]))
-    told = TableFile(path, decimal=",")
-    (batch,) = open_table(told, numbers=["a", "b"]).batches(["a", "b"])
+    described = TableFile(path, decimal=",")
+    (batch,) = open_table(described, numbers=["a", "b"]).batches(["a", "b"])
     assert batch.to_pydict() == {"a": [1.5], "b": [2.0]}
 
 
@@ -189,7 +189,7 @@ def test_a_line_of_spreadsheets_says_the_sign(tmp_path):
     "name", ["utf-7", "hz", "iso2022_jp", "unicode_escape", "raw_unicode_escape"]
 )
 def test_encodings_in_which_cells_are_not_apart_are_refused(name):
-    with pytest.raises(ParameterError, match="are not read in the encoding"):
+    with pytest.raises(ParameterError, match="Tables in the encoding"):
         TableFile("t.csv", encoding=name)
     assert TableFile("t.csv", encoding="shift_jis").encoding == "shift_jis"
 
@@ -197,7 +197,7 @@ def test_encodings_in_which_cells_are_not_apart_are_refused(name):
 def test_a_sign_that_letters_can_swallow_is_refused(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"a|b\n")
-    with pytest.raises(TableError, match="cannot stand between columns"):
+    with pytest.raises(TableError, match="cannot be used with this delimiter"):
         read_header(path, Dialect(encoding="shift_jis"))
 
 

@@ -92,9 +92,9 @@ def test_no_labels_have_no_codes():
 def refused(labels, classes) -> str:
     with pytest.raises(TableError) as caught:
         label_codes(labels, classes)
-    shown = "".join(traceback.format_exception(caught.value))
-    assert "424242" not in shown
-    assert "SECRET" not in shown
+    printed = "".join(traceback.format_exception(caught.value))
+    assert "424242" not in printed
+    assert "SECRET" not in printed
     return str(caught.value)
 
 
@@ -179,7 +179,7 @@ def test_labels_of_another_kind_are_a_table_error(labels, classes):
 
 
 @pytest.mark.parametrize(
-    ("given_classes", "plain"),
+    ("given_classes", "expected"),
     [
         ([0, 1], (0, 1)),
         (["b", "a", "c"], ("b", "a", "c")),
@@ -189,21 +189,21 @@ def test_labels_of_another_kind_are_a_table_error(labels, classes):
         (np.array([True, False]), (True, False)),
     ],
 )
-def test_classes_become_plain_values_in_their_order(given_classes, plain):
+def test_classes_become_plain_values_in_their_order(given_classes, expected):
     checked = check_classes(given_classes)
-    assert checked == plain
-    assert [type(value) for value in checked] == [type(value) for value in plain]
+    assert checked == expected
+    assert [type(value) for value in checked] == [type(value) for value in expected]
 
 
 @pytest.mark.parametrize("classes", [[], [1], ["a", "a"], [0, 1, 0], [0, False], [1, True]])
 def test_classes_must_be_two_or_more_and_different(classes):
-    with pytest.raises(ParameterError, match="two or more different"):
+    with pytest.raises(ParameterError, match="at least two classes"):
         check_classes(classes)
 
 
 @pytest.mark.parametrize("classes", [[0, "a"], [0.0, 1.0], [None, 1], [b"a", b"b"], [(0,), (1,)]])
 def test_classes_must_be_all_text_or_all_integers(classes):
-    with pytest.raises(ParameterError, match="all text or all integers"):
+    with pytest.raises(ParameterError, match="all texts or all integers"):
         check_classes(classes)
 
 

@@ -29,32 +29,32 @@ def test_every_kind_is_tried_here():
 
 
 def test_polynomials_are_those_of_scikit_learn():
-    ours = fit_map("polynomial:3", COLUMNS, ONES).apply(COLUMNS)
+    mapped = fit_map("polynomial:3", COLUMNS, ONES).apply(COLUMNS)
     theirs = PolynomialFeatures(3, include_bias=False).fit_transform(CENTRED.T).T
-    assert np.allclose(np.sort(ours, axis=0), np.sort(theirs, axis=0))
+    assert np.allclose(np.sort(mapped, axis=0), np.sort(theirs, axis=0))
 
 
 @pytest.mark.parametrize(("spec", "whiten"), [("pca:3", False), ("whiten:3", True)])
 def test_components_are_those_of_scikit_learn(spec, whiten):
-    ours = fit_map(spec, COLUMNS, ONES).apply(COLUMNS)
+    mapped = fit_map(spec, COLUMNS, ONES).apply(COLUMNS)
     theirs = PCA(3, whiten=whiten).fit_transform(CENTRED.T).T
-    assert np.allclose(np.abs(ours), np.abs(theirs), rtol=0.01)  # it divides by m - 1
+    assert np.allclose(np.abs(mapped), np.abs(theirs), rtol=0.01)  # it divides by m - 1
 
 
 def test_nystroem_gives_the_kernel_of_its_landmarks():
-    ours = fit_map("nystroem:300", COLUMNS, ONES).apply(COLUMNS)
+    mapped = fit_map("nystroem:300", COLUMNS, ONES).apply(COLUMNS)
     gamma = _median_gamma(CENTRED, ONES)
-    assert np.allclose(ours.T @ ours, rbf_kernel(CENTRED.T, gamma=gamma), atol=1e-6)
+    assert np.allclose(mapped.T @ mapped, rbf_kernel(CENTRED.T, gamma=gamma), atol=1e-6)
     theirs = Nystroem(gamma=gamma, n_components=300).fit_transform(CENTRED.T)
-    assert np.allclose(ours.T @ ours, theirs @ theirs.T, atol=1e-6)
+    assert np.allclose(mapped.T @ mapped, theirs @ theirs.T, atol=1e-6)
 
 
 def test_fourier_features_approach_the_gaussian_kernel():
     kernel = rbf_kernel(CENTRED.T, gamma=_median_gamma(CENTRED, ONES))
     errors = []
     for size in (100, 10_000):
-        ours = fit_map(f"rff:{size}", COLUMNS, ONES).apply(COLUMNS)
-        errors.append(np.sqrt(np.mean((ours.T @ ours - kernel) ** 2)))
+        mapped = fit_map(f"rff:{size}", COLUMNS, ONES).apply(COLUMNS)
+        errors.append(np.sqrt(np.mean((mapped.T @ mapped - kernel) ** 2)))
     assert errors[1] < 0.02 < errors[0]
 
 
@@ -72,9 +72,9 @@ def test_a_release_carries_its_map_and_the_learner_repeats_it(spec):
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_the_same_public_rows_give_the_same_map(spec):
-    one, two = fit_map(spec, COLUMNS, ONES), fit_map(spec, COLUMNS, ONES)
-    assert all(np.array_equal(one.arrays[name], two.arrays[name]) for name in one.arrays)
-    assert len(one.outputs) == len(one.apply(COLUMNS))
+    first, second = fit_map(spec, COLUMNS, ONES), fit_map(spec, COLUMNS, ONES)
+    assert all(np.array_equal(first.arrays[name], second.arrays[name]) for name in first.arrays)
+    assert len(first.outputs) == len(first.apply(COLUMNS))
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def test_a_map_without_coordinates_is_refused_before_it_is_applied(kind):
 def test_rows_that_occur_twice_count_twice(spec):
     some, weights = COLUMNS[:, :60], np.arange(1, 61) % 4 + 1
     repeated = np.repeat(some, weights, axis=1)
-    one = fit_map(spec, some, weights)
+    weighted = fit_map(spec, some, weights)
     two = fit_map(spec, repeated, np.ones(repeated.shape[1], dtype=np.int64))
     if spec.startswith("nystroem"):  # the same landmarks, once each
         np.testing.assert_allclose(
-            np.unique(one.arrays["landmarks"][0]), np.unique(two.arrays["landmarks"][0])
+            np.unique(weighted.arrays["landmarks"][0]), np.unique(two.arrays["landmarks"][0])
         )
         return
-    np.testing.assert_allclose(np.abs(one.apply(some)), np.abs(two.apply(some)), rtol=1e-6)
+    np.testing.assert_allclose(np.abs(weighted.apply(some)), np.abs(two.apply(some)), rtol=1e-6)
 
 
 def test_missing_values_are_named_before_they_are_mapped():

@@ -15,11 +15,11 @@ from suffice.tables.sources import open_table
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("pieces")
+    path = tmp_path_factory.mktemp("pieces")
     table = pa.table({"n": np.arange(40.0), "other": np.zeros(40)})
-    pq.write_table(table, place / "rows.parquet", row_group_size=6)
-    pa.csv.write_csv(table, place / "rows.csv")
-    return place
+    pq.write_table(table, path / "rows.parquet", row_group_size=6)
+    pa.csv.write_csv(table, path / "rows.csv")
+    return path
 
 
 @settings(max_examples=60)
@@ -41,8 +41,8 @@ def test_every_wanted_row_comes_once_with_its_owner_and_its_values(folder, data)
             patch.setattr(module, *change)
         parts = pieces_parts(open_table(folder / name), ["n"], ends, wanted, values)
         pieces = [piece for part in parts for piece in part.batches()]
-    found = [n for piece in pieces for n in piece.rows.column("n").to_pylist()]
-    assert found == rows.tolist()
+    row_numbers = [n for piece in pieces for n in piece.rows.column("n").to_pylist()]
+    assert row_numbers == rows.tolist()
     assert [p.owner for p in pieces for _ in range(len(p))] == owners[inside].tolist()
     assert [p.start + k for p in pieces for k in range(len(p))] == rows.tolist()
     if values is not None:

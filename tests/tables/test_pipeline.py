@@ -146,9 +146,9 @@ def test_outputs_name_every_coordinate():
 
 def test_the_order_of_the_tables_columns_does_not_matter(clinic):
     pipeline = clinic_pipeline()
-    turned = clinic.select(["sick", "ward", "dose", "age"])
+    reordered = clinic.select(["sick", "ward", "dose", "age"])
     np.testing.assert_array_equal(
-        pipeline.transform(batch_of(clinic)), pipeline.transform(batch_of(turned))
+        pipeline.transform(batch_of(clinic)), pipeline.transform(batch_of(reordered))
     )
 
 
@@ -207,7 +207,7 @@ def test_a_row_inside_the_bound_is_left_alone_and_one_outside_keeps_its_directio
 
 def test_a_missing_number_is_an_error_that_names_the_column_and_the_count():
     batch = pa.record_batch({"x0": [1.0, 2.0, 3.0], "x1": [None, math.nan, 1.0]})
-    with pytest.raises(TableError, match=r"column 'x1' has 2 missing values, for which"):
+    with pytest.raises(TableError, match=r"Column 'x1' has 2 missing values, and"):
         numbers_pipeline(2).transform(batch)
 
 
@@ -222,7 +222,7 @@ def test_a_missing_category_is_an_error_that_names_the_column(clinic):
 def test_infinite_values_are_an_error_under_every_policy(missing, wrong):
     fill = None if missing == "error" else np.zeros(1)
     pipeline = numbers_pipeline(1, missing=missing, fill=fill)
-    with pytest.raises(TableError, match="column 'x0' holds infinite values"):
+    with pytest.raises(TableError, match="Column 'x0' holds infinite values"):
         pipeline.transform(pa.record_batch({"x0": [1.0, wrong]}))
 
 
@@ -234,7 +234,7 @@ def test_numbers_too_large_to_standardise_are_an_error():
 
 def test_an_unknown_category_is_an_error_that_counts_but_does_not_show_it(clinic):
     batch = batch_of(clinic.set_column(2, "ward", pa.array(["west", "SECRET", "north"] * 40)))
-    with pytest.raises(TableError, match="column 'ward': 40 cells") as caught:
+    with pytest.raises(TableError, match="Column 'ward': 40 cells") as caught:
         clinic_pipeline().transform(batch)
     assert "SECRET" not in str(caught.value)
 
@@ -253,7 +253,7 @@ def test_a_column_that_is_not_there_is_named(clinic):
 
 def test_texts_where_numbers_belong_are_refused(clinic):
     texts = clinic.set_column(0, "age", pa.array(["old"] * 120))
-    with pytest.raises(TableError, match="'age' must be numeric here, not string"):
+    with pytest.raises(TableError, match="'age' must hold numbers, but it holds string"):
         clinic_pipeline().transform(batch_of(texts))
 
 
@@ -412,6 +412,6 @@ def test_json_that_is_no_pipeline_is_a_corrupt_file(data):
 def test_wrong_arrays_are_a_corrupt_file(change):
     pipeline = clinic_pipeline()
     changed = {**pipeline.arrays(), **change}
-    kept = {name: array for name, array in changed.items() if array is not None}
+    remaining_arrays = {name: array for name, array in changed.items() if array is not None}
     with pytest.raises(CorruptFileError):
-        Pipeline.from_json(pipeline.to_json(), kept)
+        Pipeline.from_json(pipeline.to_json(), remaining_arrays)

@@ -19,10 +19,10 @@ fsspec = pytest.importorskip("fsspec")
 @pytest.fixture
 def memory():
     """Return a file system in memory; its addresses begin with fsspec+memory://."""
-    found = fsspec.filesystem("memory")
-    yield found
-    found.store.clear()
-    found.pseudo_dirs[:] = [""]
+    filesystem = fsspec.filesystem("memory")
+    yield filesystem
+    filesystem.store.clear()
+    filesystem.pseudo_dirs[:] = [""]
 
 
 def put(memory, path: str, table: pa.Table) -> None:
@@ -37,14 +37,14 @@ def test_a_table_at_an_address_is_the_same_table(memory, tmp_path):
     put(memory, "/clinic/_temporary/9.parquet", clinic)
     put(memory, "/clinic/.hidden.parquet", clinic)
     pq.write_table(clinic, tmp_path / "clinic.parquet")
-    there, here = open_table("fsspec+memory://clinic"), open_table(tmp_path / "clinic.parquet")
-    assert there.schema == here.schema
+    remote, local = open_table("fsspec+memory://clinic"), open_table(tmp_path / "clinic.parquet")
+    assert remote.schema == local.schema
     names = column_names("fsspec+memory://clinic")
-    assert pa.Table.from_batches(there.batches(names)).equals(clinic)
-    assert [part.rows for part in there.parts()] == [40, 40, 40]
-    asked = MeanOperator(1.0, mechanism="laplace")
-    first = asked.release("fsspec+memory://clinic", label="sick", ledger=None)
-    second = asked.release(tmp_path / "clinic.parquet", label="sick", ledger=None)
+    assert pa.Table.from_batches(remote.batches(names)).equals(clinic)
+    assert [part.rows for part in remote.parts()] == [40, 40, 40]
+    operator = MeanOperator(1.0, mechanism="laplace")
+    first = operator.release("fsspec+memory://clinic", label="sick", ledger=None)
+    second = operator.release(tmp_path / "clinic.parquet", label="sick", ledger=None)
     assert first.parts == second.parts
     assert first.pipeline.digest() == second.pipeline.digest()
 
@@ -86,6 +86,6 @@ def test_what_cannot_be_read_there_says_so(memory):
         open_table("fsspec+memory://broken.parquet")
     with memory.open("/table.csv", "wb") as file:
         pa.csv.write_csv(clinic_table(), file)
-    for read in (open_table, column_names):
-        with pytest.raises(TableError, match="save the table as Parquet"):
-            read("fsspec+memory://table.csv")
+    for reader in (open_table, column_names):
+        with pytest.raises(TableError, match="Save the table as Parquet"):
+            reader("fsspec+memory://table.csv")

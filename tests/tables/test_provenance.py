@@ -112,7 +112,7 @@ def test_other_fields_are_checked_as_before():
 
 
 @pytest.mark.parametrize(
-    ("stated", "found"),
+    ("stated", "expected"),
     [
         ([DECLARED, DECLARED], DECLARED),
         ([DECLARED, public_rows(ONE)], public_rows(ONE)),
@@ -123,8 +123,8 @@ def test_other_fields_are_checked_as_before():
         ([PRIVATE_ROWS, UNKNOWN], PRIVATE_ROWS),
     ],
 )
-def test_the_weakest_origin_wins(stated, found):
-    assert weakest(stated) == found
+def test_the_weakest_origin_wins(stated, expected):
+    assert weakest(stated) == expected
 
 
 def test_many_hashes_are_shown_short():

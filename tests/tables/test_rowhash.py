@@ -64,15 +64,15 @@ def test_neither_the_order_of_rows_nor_their_batches_matter(order, cuts):
 
 
 def test_the_size_of_batches_does_not_matter(monkeypatch):
-    whole = hash_of(clinic_table(100))
+    expected = hash_of(clinic_table(100))
     monkeypatch.setattr(batching, "BATCH_ROWS", 7)
-    assert hash_of(clinic_table(100)) == whole
+    assert hash_of(clinic_table(100)) == expected
 
 
 def test_the_order_of_columns_and_of_their_names_does_not_matter(clinic):
-    turned = clinic.select(["sick", "ward", "dose", "age"])
-    assert hash_of(turned) == hash_of(clinic)
-    assert hash_of(clinic, ("ward", "age")) == hash_of(turned, ("age", "ward"))
+    reordered = clinic.select(["sick", "ward", "dose", "age"])
+    assert hash_of(reordered) == hash_of(clinic)
+    assert hash_of(clinic, ("ward", "age")) == hash_of(reordered, ("age", "ward"))
 
 
 def test_columns_that_are_not_named_do_not_matter(clinic):
@@ -169,8 +169,8 @@ def test_the_least_change_of_one_cell_changes_the_hash(row, name, gone):
 @settings(max_examples=40)
 @given(values=st.lists(st.floats(allow_nan=False), min_size=2, max_size=2, unique=True))
 def test_two_different_numbers_have_different_hashes(values):
-    one, other = values
-    assert (hash_of(np.array([[one]])) == hash_of(np.array([[other]]))) == (one == other)
+    first, second = values
+    assert (hash_of(np.array([[first]])) == hash_of(np.array([[second]]))) == (first == second)
 
 
 def test_a_missing_text_is_neither_empty_nor_a_word():
@@ -206,8 +206,8 @@ def test_a_renamed_column_changes_the_hash(clinic):
 @pytest.mark.parametrize("pair", [("x0", "x1"), ("x0", "x2"), ("x1", "x2")])
 def test_two_cells_of_a_row_swapped_change_the_hash(pair):
     table = pa.table({"x0": [1.0, 2.0], "x1": [3.0, 4.0], "x2": [5.0, 6.0]})
-    one, other = (table[name][0].as_py() for name in pair)
-    swapped = with_cell(with_cell(table, 0, pair[0], other), 0, pair[1], one)
+    first, second = (table[name][0].as_py() for name in pair)
+    swapped = with_cell(with_cell(table, 0, pair[0], second), 0, pair[1], first)
     assert hash_of(swapped) != hash_of(table)
 
 
@@ -274,7 +274,7 @@ def test_ordered_rows_merge_in_their_order_unless_they_come_first():
     assert swapped.result() != first.result()
     leading = ordered_of(table.slice(0, 8))
     leading.lead()
-    with pytest.raises(TableError, match="rows that come first cannot follow others"):
+    with pytest.raises(TableError, match="come first and cannot follow others"):
         ordered_of(table.slice(8)).merge(leading)
     leading.merge(ordered_of(table.slice(8)))
     assert leading.result() == first.result()

@@ -88,22 +88,22 @@ def test_texts_and_numbers_are_what_each_cell_is_by_itself(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", [0, 1, 3])
-def test_a_private_cell_changes_itself_alone(tmp_path, place):
+@pytest.mark.parametrize("position", [0, 1, 3])
+def test_a_private_cell_changes_itself_alone(tmp_path, position):
     """Whatever stands in it, the other cells, the types and the number of rows are the same."""
-    shown = set()
+    public_parts = set()
     for number, cell in enumerate(STRANGE):
         labels = ["a", "b", "c", "d"]
-        labels[place] = cell
+        labels[position] = cell
         public = [["p", 1], ["q", 2], ["r", 3], [None, None]]  # the last row has no public cell
         rows = [[*row, label, label] for row, label in zip(public, labels, strict=True)]
         path = workbook(tmp_path / f"{number}.xlsx", ["word", "x", "label", "dose"], *rows)
         table = read_sheet(path, ["label"], ["dose"])
         assert table.num_rows == 3
-        kept = [k for k in range(3) if k != place]
-        others = table.select(["word", "x"]).to_pylist(), table.take(kept).to_pylist()
-        shown.add((str(table.schema), str(others)))
-    assert len(shown) == 1
+        other_rows = [k for k in range(3) if k != position]
+        others = table.select(["word", "x"]).to_pylist(), table.take(other_rows).to_pylist()
+        public_parts.add((str(table.schema), str(others)))
+    assert len(public_parts) == 1
 
 
 def test_a_sheet_without_public_columns_has_all_its_rows(tmp_path):
@@ -131,7 +131,7 @@ def test_no_warning_quotes_a_cell(tmp_path):
         ([], "is empty, or the first row"),
         ([[None, None], [1, 2]], "is empty, or the first row"),
         ([["a", None, "c"], [1, 2, 3]], "column 2 has no name"),
-        ([["a", " "], [1, "SECRET"]], "right of the last column that has a name"),
+        ([["a", " "], [1, "SECRET"]], "right of the last named column"),
         ([["a", "b", "a"], [1, 2, "SECRET"]], "names 'a' more than once"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_merged_header_is_explained(tmp_path):
     book = openpyxl.load_workbook(path)
     book.active.merge_cells("A1:B1")
     book.save(path)
-    with pytest.raises(TableError, match=r"column 2 has no name.*not merged"):
+    with pytest.raises(TableError, match=r"column 2 has no name.*unmerged"):
         sheet_names(path)
 
 
@@ -156,25 +156,25 @@ def test_files_that_cannot_be_read_say_what_to_do(tmp_path):
     good = workbook(tmp_path / "good.xlsx", ["a"], ["SECRET"]).read_bytes()
     contents = {
         "locked.xlsx": (bytes.fromhex("d0cf11e0a1b11ae1") + b"SECRET", "without a password"),
-        "cut.xlsx": (good[: len(good) // 2], "save it anew"),
-        "text.xlsx": (b"a,b\n1,SECRET\n", "save it anew"),
-        "nothing.xlsx": (b"", "save it anew"),
-        "old.xls": (b"SECRET", "save it as .xlsx"),
-        "text.sav": (b"a,b\n1,SECRET\n", "save it anew as .sav"),
-        "nothing.sav": (b"", "save it anew as .sav"),
+        "cut.xlsx": (good[: len(good) // 2], "save it again"),
+        "text.xlsx": (b"a,b\n1,SECRET\n", "save it again"),
+        "nothing.xlsx": (b"", "save it again"),
+        "old.xls": (b"SECRET", "Save it as .xlsx"),
+        "text.sav": (b"a,b\n1,SECRET\n", "Save it again as .sav"),
+        "nothing.sav": (b"", "Save it again as .sav"),
         "table.ods": (b"", "must end in .xlsx or .sav"),
     }
     for name, (data, reason) in contents.items():
         (tmp_path / name).write_bytes(data)
-        for read in (lambda path: read_sheet(path, (), ()), sheet_names):
+        for reader in (lambda path: read_sheet(path, (), ()), sheet_names):
             with pytest.raises(TableError, match=reason) as caught:
-                read(tmp_path / name)
+                reader(tmp_path / name)
             assert "SECRET" not in str(caught.value)
     with pytest.raises(StorageError, match="does not exist"):
         read_sheet(tmp_path / "gone.xlsx", (), ())
     with zipfile.ZipFile(tmp_path / "other.xlsx", "w") as archive:
         archive.writestr("note.txt", "SECRET")
-    with pytest.raises(TableError, match="save it anew"):
+    with pytest.raises(TableError, match="save it again"):
         sheet_names(tmp_path / "other.xlsx")
 
 
@@ -191,8 +191,8 @@ def test_damaged_workbooks_are_one_line(tmp_path):
         data[rng.integers(len(data), size=3)] = rng.integers(32, 127, size=3)
         path = tmp_path / "bad.xlsx"
         with zipfile.ZipFile(path, "w") as archive:
-            for part, whole in parts.items():
-                archive.writestr(part, data.tobytes() if part == name else whole)
+            for part, content in parts.items():
+                archive.writestr(part, data.tobytes() if part == name else content)
         try:
             read_sheet(path, ["word"], ())
         except SufficeError as error:
@@ -297,6 +297,6 @@ def test_without_its_package_a_sheet_says_what_to_install(tmp_path, package, end
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.endswith(
-        f"t.{ending} needs one more package: pip install 'suffice[{extra}]'.\n"
+        f"t.{ending} needs one more package. Install it: pip install 'suffice[{extra}]'.\n"
     )
     assert done.stdout.count("\n") == 1

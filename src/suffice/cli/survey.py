@@ -119,7 +119,7 @@ class _New(OutputFile):
     title: str = data_option("A survey", "Title of the survey, for example After the clinic.")
 
     def flips(self) -> dict[str, dict[str, Any]]:
-        """Return flip and epsilon by question; a value without a name goes to all other questions."""
+        """Return flip and epsilon by question; a value without a name is for all others."""
         tables = {name: _matrix(path) for name, path in dict(self.matrix).items()}
         chances, costs = ByColumn.of(self.flip), ByColumn.of(self.epsilon)
         named_questions = {**chances.named, **costs.named, **tables}

@@ -44,20 +44,7 @@ def fit_pipeline(
     that ``min_count`` rows have, sorted; rarer ones become one other category. ``map_spec`` names a
     feature map, fitted on the same sample.
     """
-    if missing not in {*MissingRule}:
-        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}; got {missing!r}.")
-    if clip is not None and not 0 < clip <= 1:
-        raise ParameterError(f"clip must be a quantile in (0, 1]; got {clip!r}.")
-    if missing == "error":
-        for name in names:
-            if summary.missing[name]:
-                raise TableError(
-                    f"column {name!r} has {summary.missing[name]} missing values; choose what they"
-                    " become with missing='mean' or 'zero' (--missing), or leave the column out"
-                    " (--drop)."
-                )
-    if min_count < 1:
-        raise ParameterError(f"min_count must be at least 1; got {min_count!r}.")
+    _check_settings(summary, names, missing, clip, min_count)
     columns = tuple(_column(name, summary, categories, min_count) for name in names)
     mean = np.array([value for column in columns for value in _means(column, summary)])
     scale = np.array([value for column in columns for value in _scales(column, summary)])
@@ -77,6 +64,26 @@ def fit_pipeline(
     return replace(wide, bound=bound, intercept=bound / 4 if intercept is None else intercept)
 
 
+def _check_settings(
+    summary: Summary, names: Sequence[str], missing: Missing, clip: float | None, min_count: int
+) -> None:
+    """Raise if a setting is not valid, or values are missing and have no replacement."""
+    if missing not in {*MissingRule}:
+        raise ParameterError(f"missing must be one of {', '.join(MissingRule)}. It is {missing!r}.")
+    if clip is not None and not 0 < clip <= 1:
+        raise ParameterError(f"clip must be a quantile above 0 and at most 1. It is {clip!r}.")
+    if missing == "error":
+        for name in names:
+            if summary.missing[name]:
+                raise TableError(
+                    f"Column {name!r} has {summary.missing[name]} missing values. Choose a"
+                    " replacement with --missing mean or --missing zero (Python: missing=...), or"
+                    " leave the column out with --drop (Python: drop=...)."
+                )
+    if min_count < 1:
+        raise ParameterError(f"min_count must be at least 1. It is {min_count!r}.")
+
+
 def default_clip(width: int) -> float:
     """Return the quantile of the norms at which rows of this many coordinates are clipped.
 
@@ -88,13 +95,13 @@ def default_clip(width: int) -> float:
 
 
 def _with_map(
-    plain: Pipeline, spec: str, sample: np.ndarray, weights: np.ndarray
+    pipeline: Pipeline, spec: str, sample: np.ndarray, weights: np.ndarray
 ) -> tuple[Pipeline, np.ndarray]:
     """Return the pipeline with a map, fitted on the sample, and the sample mapped by it."""
     feature_map = fit_map(spec, sample, weights)
     mapped = feature_map.apply(sample)
     mean, scale = weighted_moments(mapped, weights)
-    return replace(plain, mean=mean, scale=scale, map=feature_map), mapped
+    return replace(pipeline, mean=mean, scale=scale, map=feature_map), mapped
 
 
 def _column(
@@ -103,7 +110,10 @@ def _column(
     if name in declared:
         values = tuple(declared[name])
         if not values or len(set(values)) < len(values):
-            raise ParameterError(f"the categories of column {name!r} must be different ones.")
+            raise ParameterError(
+                f"The categories of column {name!r} must be a list without repetitions. List each"
+                " category once."
+            )
         _check_declared(name, values, summary)
         return Column(name, values)
     if name not in summary.counts:
@@ -117,10 +127,13 @@ def _check_declared(name: str, values: tuple[Any, ...], summary: Summary) -> Non
     """Raise if public cells hold a category that was not declared; say how many."""
     cells = summary.counts[name]
     codes = category_codes(pa.array([cell for cell in cells if cell is not None]), values)
-    found = [count for cell, count in cells.items() if cell is not None]
-    strange = sum(count for count, code in zip(found, codes.tolist(), strict=True) if code == -2)
+    counts = [count for cell, count in cells.items() if cell is not None]
+    strange = sum(count for count, code in zip(counts, codes.tolist(), strict=True) if code == -2)
     if strange:
-        raise TableError(f"column {name!r}: {strange} cells hold a category that was not declared.")
+        raise TableError(
+            f"Column {name!r}: {strange} cells hold a category that was not declared. List all"
+            " categories with --categories (Python: categories=...)."
+        )
 
 
 def _means(column: Column, summary: Summary) -> list[float]:

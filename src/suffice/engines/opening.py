@@ -30,19 +30,32 @@ _NAMES = {"distributed": EngineName.DASK, "pyspark": EngineName.SPARK}  # of oth
 
 @dataclass(frozen=True, kw_only=True)
 class Computing:
-    """Where passes over rows run; the released bytes do not depend on it.
+    """Where passes over rows run. The released bytes do not depend on it.
 
-    ``engine`` is a name, or in Python also an open engine, a dask ``Client`` or a ``SparkSession``.
-    ``progress`` is given the number of rows done, again and again.
+    Parameters
+    ----------
+    engine : str or object
+        ``"threads"``, ``"dask"`` or ``"spark"``. In Python also an open engine, a dask ``Client``
+        or a ``SparkSession``.
+    workers : int, optional
+        Number of workers. Default: one for each core, or all workers of the cluster.
+    scheduler : str, optional
+        Address of a running cluster, for example ``tcp://127.0.0.1:8786``.
+    progress : callable, optional
+        Called with the number of rows that were read since the last call.
     """
 
     engine: Any = computing_option(
         "threads",
-        "Where rows are read: threads of this process, a dask cluster or spark.",
+        "Where rows are read: threads (this process), dask or spark (a cluster).",
         choices=EngineName,
     )
     workers: int | None = computing_option(
-        None, "Number of workers. Default: one for each core, or those of the cluster."
+        None,
+        (
+            "Number of workers, for example 4. Default: one for each core, or all workers of the"
+            " cluster."
+        ),
     )
     scheduler: str | None = computing_option(
         None,
@@ -51,15 +64,16 @@ class Computing:
     progress: Progress = field(default=None)
 
     @property
-    def here(self) -> bool:
+    def in_this_process(self) -> bool:
         """Whether rows are read in this process."""
         return self.engine == EngineName.THREADS or isinstance(self.engine, Threads)
 
     def fold(self, parts: Sequence[BatchPart], make: Callable[[], A]) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
         begin_pass(self.progress)
-        with self.running() as here:
-            return here.engine.fold(parts, make, self.progress)
+        with self.running() as running:
+            engine: Engine = running.engine
+            return engine.fold(parts, make, self.progress)
 
     @contextmanager
     def running(self) -> Iterator[Self]:
@@ -83,7 +97,8 @@ def open_engine(engine: Any, workers: int | None = None, scheduler: str | None =
     name = _NAMES.get(library, engine if running is None else type(running).__name__)
     if scheduler is not None and (running is not None or name == EngineName.THREADS):
         raise ParameterError(
-            "--scheduler is the address of a cluster, for --engine dask or spark alone."
+            "--scheduler can be used only with --engine dask or --engine spark. Remove"
+            " --scheduler, or choose one of them."
         )
     if name == EngineName.THREADS:
         return Threads(workers)
@@ -93,9 +108,11 @@ def open_engine(engine: Any, workers: int | None = None, scheduler: str | None =
     if name == EngineName.SPARK:
         _check_installed("pyspark", name)
         return Spark(running, workers, scheduler)
-    raise ParameterError(f"there is no engine {name!r}; there are {', '.join(EngineName)}.")
+    raise ParameterError(f"There is no engine {name!r}. Use one of {', '.join(EngineName)}.")
 
 
 def _check_installed(library: str, name: str) -> None:
     if find_spec(library) is None:
-        raise ParameterError(f"--engine {name} needs more packages: pip install 'suffice[{name}]'.")
+        raise ParameterError(
+            f"--engine {name} needs more packages. Install them: pip install 'suffice[{name}]'."
+        )

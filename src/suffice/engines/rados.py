@@ -31,7 +31,9 @@ class _Sums:
     def _make_room(self, rows: int) -> None:
         """Move what was added to the totals before floats could round an integer."""
         if rows > _EXACT_ROWS:
-            raise ParameterError("a batch has too many rows to be added exactly; make it smaller.")
+            raise ParameterError(
+                "A batch has too many rows to be added exactly. Use smaller batches."
+            )
         self._rows += rows
         if self._rows > _EXACT_ROWS:
             self._flush()

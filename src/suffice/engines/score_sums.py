@@ -28,9 +28,18 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class RowMapping:
-    """How pieces become weighted rows: by a pipeline, then B^T x if there is a ``basis`` B.
+    """How pieces become weighted rows: by a pipeline, then B^T x if there is a basis B.
 
-    ``weights`` holds the weight of each row of an owner.
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        The columns of the table.
+    pipeline : Pipeline
+        The public pipeline.
+    weights : tuple of float
+        The weight of each row of an owner, by owner.
+    basis : ndarray, optional
+        The basis B.
     """
 
     schema: pa.Schema
@@ -59,9 +68,7 @@ def mapped_rows(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
     try:
         return pipeline.transform(batch)
     except TableError as error:
-        raise ForeignRowsError(
-            f"these are not the rows that the release was computed on: {error}"
-        ) from None
+        raise ForeignRowsError(f"These rows do not match the release. {error}") from None
 
 
 class MappedPass(ABC):
@@ -91,15 +98,15 @@ class MappedPass(ABC):
         self.digests[piece.owner].update(self._lanes.of(piece.rows))
         done = 0
         for batch in narrow_batches(piece.rows, self._width):
-            here = slice(done, done := done + batch.num_rows)
-            values = None if piece.values is None else piece.values[here]
-            part = Piece(batch, piece.owner, piece.start + here.start, values)
+            part_rows = slice(done, done := done + batch.num_rows)
+            values = None if piece.values is None else piece.values[part_rows]
+            part = Piece(batch, piece.owner, piece.start + part_rows.start, values)
             self._take(part, self.mapping.rows(batch))
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen, of rows that follow."""
-        for ours, theirs in zip(self.digests, other.digests, strict=True):
-            ours.merge(theirs)
+        for digest, other_digest in zip(self.digests, other.digests, strict=True):
+            digest.merge(other_digest)
         self.extra += other.extra
         self._join(other)
 

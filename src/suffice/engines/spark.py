@@ -39,21 +39,21 @@ class Spark(Cluster):
         self, session: Any = None, workers: int | None = None, scheduler: str | None = None
     ) -> None:
         super().__init__(workers, scheduler)
-        self._session, self._ours = session, False
+        self._session, self._started_session = session, False
 
     def connect(self) -> int:
         """Use a session, or start one; return how many tasks it runs at once."""
-        with _explained():
+        with _translate_errors():
             if self._session is None:
-                self._session = self._opened()
+                self._session = self._open_session()
             if not hasattr(self._session, "_jsc") and not hasattr(self._session, "_sc"):
                 raise ParameterError(
-                    "a session of Spark Connect cannot be used; pass a classic SparkSession."
+                    "A Spark Connect session cannot be used. Pass a classic SparkSession."
                 )
             slots = int(self._session.sparkContext.defaultParallelism)
         return min(slots, self.workers or slots)
 
-    def _opened(self) -> Any:
+    def _open_session(self) -> Any:
         from pyspark.sql import SparkSession
 
         running = SparkSession.getActiveSession()
@@ -61,8 +61,8 @@ class Spark(Cluster):
             return running
         if running is not None:
             raise ParameterError(
-                "this process has a spark session already; leave --scheduler out"
-                " (Python: pass the session as engine)."
+                "This process already has a Spark session. Remove --scheduler (Python: pass the"
+                " session as engine)."
             )
         builder = SparkSession.builder.appName("suffice").config(map=_PRIVATE)
         if self.scheduler is None:
@@ -71,7 +71,7 @@ class Spark(Cluster):
         else:
             builder = builder.master(self.scheduler)
         session = builder.getOrCreate()
-        self._session, self._ours = session, True
+        self._session, self._started_session = session, True
         session.sparkContext.setLogLevel("OFF")  # what went wrong, we say
         if self.scheduler is None:
             session.sparkContext.pythonExec = executable
@@ -82,23 +82,23 @@ class Spark(Cluster):
         """Yield what starts a task on a run; each is a job of its own, started by a thread."""
         context, slots = self._session.sparkContext, self.connect()
         with ThreadPoolExecutor(slots, thread_name_prefix="suffice") as pool:
-            with _explained():
+            with _translate_errors():
                 shared = context.broadcast(empty)
-            yield lambda run: pool.submit(_read, context, shared, run)
-        with _explained():
+            yield lambda run: pool.submit(_read_in_task, context, shared, run)
+        with _translate_errors():
             shared.destroy()
 
     def close(self) -> None:
         """End the session if it was started here."""
-        if self._ours:
+        if self._started_session:
             self._session.stop()
-        self._session, self._ours = None, False
+        self._session, self._started_session = None, False
 
 
-def _read(context: Any, shared: Any, run: Run) -> Outcome:
+def _read_in_task(context: Any, shared: Any, run: Run) -> Outcome:
     """Return what a task of spark makes of a run."""
     outcome: Outcome
-    with _explained():
+    with _translate_errors():
         (outcome,) = context.parallelize([run], 1).map(partial(_task, shared)).collect()
     return outcome
 
@@ -108,7 +108,7 @@ def _task(shared: Any, run: Run) -> Outcome:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Say in words of ours what went wrong in spark: its own may show what a task was given."""
     try:
         yield
@@ -116,6 +116,7 @@ def _explained() -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001  # whatever it is, it is the cluster's
         raise EngineError(
-            f"spark failed ({type(error).__name__}); check that its master and executors run, have"
-            " enough memory and suffice installed, and that Java is there, and release again."
+            f"Spark failed ({type(error).__name__}). Check that Java is installed, that master and"
+            " executors run, and that they have enough memory and the same version of suffice."
+            " Then release again."
         ) from None

@@ -31,10 +31,21 @@ _P = TypeVar("_P", bound=MappedPass)
 
 @dataclass(eq=False)
 class OwnersTable:
-    """A table with the rows of several owners, ``counts`` of each, and where passes over it run.
+    """A table with the rows of several owners, and where passes over it run.
 
-    ``hashes`` are those of the owners' rows in any order, from the first pass on: every later pass
-    must read the same rows.
+    Parameters
+    ----------
+    table : Table
+        The rows, one owner's after the other's.
+    pipeline : Pipeline
+        The public pipeline.
+    counts : tuple of int
+        The number of rows of each owner.
+    computing : Computing
+        Where passes run.
+    hashes : tuple of str
+        The hashes of the owners' rows in any order, from the first pass on. Every later pass must
+        read the same rows.
     """
 
     table: Table
@@ -68,11 +79,13 @@ class OwnersTable:
 
         ``values`` has one line for each row of these owners.
         """
-        whole = owners == range(len(self.counts))
-        done = self._fold(make, self._every if whole else owners, values)
+        all_owners = owners == range(len(self.counts))
+        done = self._fold(make, self._every if all_owners else owners, values)
         same = all(done.digests[k].unordered() == self.hashes[k] for k in owners)
         if not same or done.extra:
-            raise TableError("the table changed while it was read; give one that stays as it is.")
+            raise TableError(
+                "The table changed while it was read. Use a copy that nobody writes to."
+            )
         return done
 
     def _fold(self, make: Callable[[], _P], owners: range, values: np.ndarray | None = None) -> _P:
@@ -98,11 +111,11 @@ class StreamedRows(WeightedRows):
         basis: np.ndarray | None = None,
     ) -> None:
         self._source, self._facts, self._owners = source, facts, owners
-        self._here = slice(owners.start, owners.stop)
-        self._counts = np.array(source.counts[self._here])
+        self._owner_slice = slice(owners.start, owners.stop)
+        self._counts = np.array(source.counts[self._owner_slice])
         self._each, self._basis = np.asarray(each, dtype=np.float64), basis
         weights = np.zeros(len(source.counts))
-        weights[self._here] = self._each
+        weights[self._owner_slice] = self._each
         self._mapping = replace(source.mapping(weights), basis=basis)
         self.shape = (int(self._counts.sum()), self._mapping.width)
         self._answers: dict[type, tuple[np.ndarray, Any, Any]] = {}
@@ -133,15 +146,15 @@ class StreamedRows(WeightedRows):
     @cached_property
     def mean(self) -> np.ndarray:
         """sum_i w_i x_i (d,), from the first pass."""
-        mean = self._each @ self._facts[0][self._here]
-        return mean if self._basis is None else mean @ self._basis
+        mean: np.ndarray = self._each @ self._facts[0][self._owner_slice]
+        return mean if self._basis is None else np.asarray(mean @ self._basis)
 
     @cached_property
     def mean_square(self) -> float:
         """sum_i w_i ||x_i||^2, from the first pass; in other coordinates from S."""
         if self._basis is not None:
             return float(np.trace(self.moment))
-        return float(self._each @ self._facts[1][self._here])
+        return float(self._each @ self._facts[1][self._owner_slice])
 
     @cached_property
     def moment(self) -> np.ndarray:
@@ -168,8 +181,8 @@ class StreamedRows(WeightedRows):
 
     def grams(self, theta: np.ndarray, curves: Curves) -> list[np.ndarray]:
         """Return sum_i c_i x_i x_i^T for each c, all in one pass."""
-        found: list[np.ndarray] = self._at(ScoreGrams, theta, curves)
-        return found
+        matrices: list[np.ndarray] = self._at(ScoreGrams, theta, curves)
+        return matrices
 
     def scores(self, theta: np.ndarray) -> np.ndarray:
         """Return X theta, in one pass."""
@@ -185,8 +198,8 @@ class StreamedRows(WeightedRows):
 
     def turned(self, basis: np.ndarray) -> "StreamedRows":
         """Return the rows B^T x_i, which are turned anew in every pass."""
-        whole = basis if self._basis is None else self._basis @ basis
-        return StreamedRows(self._source, self._facts, self._owners, self._each, whole)
+        combined_basis = basis if self._basis is None else self._basis @ basis
+        return StreamedRows(self._source, self._facts, self._owners, self._each, combined_basis)
 
     def _value_sums(self, values: np.ndarray, *, squared: bool) -> np.ndarray:
         make = partial(ValueSums, self._mapping, values.shape[1:], squared=squared)

@@ -34,6 +34,8 @@ _MOST_TEXTS = 1 << 18  # of a column whose rare texts are joined
 _MOST_ROWS = 20_000
 _LEAST_ROWS = 1_000
 _MOST_CELLS = 1 << 23
+_HIGHEST_KEY = int(np.iinfo(np.uint64).max)
+_SPARE = 2  # a guessed limit lets through so many times the rows that a sample needs
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +130,22 @@ class SampleLimit:
     work, and decides nothing. Two threads may lower it at once; the higher value is a limit too.
     """
 
-    def __init__(self) -> None:
-        self.key = int(np.iinfo(np.uint64).max)
+    def __init__(self, key: int = _HIGHEST_KEY) -> None:
+        self.key = key
+
+    @classmethod
+    def guessed(cls, schema: pa.Schema, rows: int | None) -> "SampleLimit":
+        """Return a limit under which a table of so many rows probably has enough different ones.
+
+        Keys are even over 64 bits, so that a table of n different rows has p n of them under
+        p 2^64. Workers of a cluster share no limit: without a guess each part would hold, and send
+        to the driver, a sample of its own. Rows that repeat can prove the guess wrong
+        (`PublicSummary.is_short`), so none is made where no column is of fractions.
+        """
+        fractions = any(pa.types.is_floating(kind) for kind in schema.types)
+        if rows is None or not fractions:
+            return cls()
+        return cls(min(_HIGHEST_KEY, (_SPARE * _sample_size(schema) << 64) // max(rows, 1)))
 
     def lower(self, key: int) -> None:
         """Lower the limit, if this is lower."""
@@ -148,10 +164,21 @@ class RowSample:
     def __init__(self, schema: pa.Schema, limit: SampleLimit | None = None) -> None:
         self._schema = schema
         self._limit = SampleLimit() if limit is None else limit
-        self._most = max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_CELLS // len(schema.names)))
+        self._most = _sample_size(schema)
         self._keys = np.empty(0, dtype=np.uint64)
         self._weights = np.empty(0, dtype=np.int64)
         self._rows: list[pa.RecordBatch] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what crosses to another process: rows as one message, not an array a column."""
+        if self._rows:
+            self._thin()
+        return self.__dict__ | {"_rows": [batch.serialize() for batch in self._rows]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read the rows of that message."""
+        rows = [pa.ipc.read_record_batch(message, state["_schema"]) for message in state["_rows"]]
+        self.__dict__.update(state, _rows=rows)
 
     def update(self, batch: pa.RecordBatch, keys: np.ndarray) -> None:
         """Take in rows and their keys."""
@@ -186,10 +213,19 @@ class RowSample:
         if len(self._keys) == self._most:
             self._limit.lower(int(self._keys[-1]))
 
+    def is_short(self) -> bool:
+        """Say whether rows above a guessed limit are missing in the sample."""
+        self._thin()
+        return len(self._keys) < self._most and self._limit.key < _HIGHEST_KEY
+
     def result(self) -> Sample:
         """Return the sample."""
         self._thin()
         return Sample(self._rows[0], self._weights.copy())
+
+
+def _sample_size(schema: pa.Schema) -> int:
+    return max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_CELLS // len(schema.names)))
 
 
 @dataclass(frozen=True)
@@ -275,6 +311,10 @@ class PublicSummary:
         self._digest.merge(other._digest)
         self._sample.merge(other._sample)
         self._check_categories()
+
+    def is_short(self) -> bool:
+        """Say whether the guessed limit was too low: a pass without one is needed then."""
+        return self._sample.is_short()
 
     def result(self) -> Summary:
         """Return the summary; an empty table is an error."""

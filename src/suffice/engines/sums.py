@@ -24,8 +24,10 @@ def label_weights(codes: np.ndarray, classes: int) -> np.ndarray:
     A label of no class, of code -1, weighs nothing.
     """
     if classes == 2:
-        return np.array([-1.0, 1.0, 0.0])[codes][None, :]  # -1 is the last
-    return (codes[None, :] == np.arange(classes)[:, None]).astype(np.float64)
+        signs: np.ndarray = np.array([-1.0, 1.0, 0.0])[codes]  # -1 is the last
+        return signs[None, :]
+    one_hot: np.ndarray = codes[None, :] == np.arange(classes)[:, None]
+    return one_hot.astype(np.float64)
 
 
 class WeightedSums:
@@ -60,7 +62,15 @@ class WeightedSums:
 
 @dataclass(frozen=True)
 class RowReach:
-    """The largest norms that a row has on the lattice, in steps, rounded up."""
+    """The largest norms of a row on the rounding grid, in steps, rounded up.
+
+    Parameters
+    ----------
+    l1 : int
+        The largest 1-norm.
+    l2 : float
+        The largest 2-norm.
+    """
 
     l1: int
     l2: float
@@ -81,7 +91,7 @@ class MappedSums(WeightedSums):
         self._reach = np.zeros(2)
         super().__init__(len(pipeline.outputs), weights, self.step)
 
-    def update(self, batch: tuple[np.ndarray, np.ndarray]) -> None:  # type: ignore[override]
+    def update(self, batch: tuple[np.ndarray, np.ndarray]) -> None:  # type: ignore[override]  # encoded columns only
         """Take in encoded columns (`Pipeline.encoded`) and the weights of their rows."""
         columns, weights = batch
         totals = np.zeros((len(weights), len(columns)), dtype=np.int64)
@@ -114,5 +124,8 @@ class MappedSums(WeightedSums):
         slack = 1 + (self._totals.shape[1] + 4) * 2.0**-52
         l2 = math.sqrt(self._reach[1]) * slack
         if l2 > mapping.LARGEST_CODE:
-            raise ParameterError("a row left the lattice; the pipeline's bound does not bound it.")
+            raise ParameterError(
+                "A row lies outside the rounding grid. The pipeline's bound is smaller than this"
+                " row: fit a new pipeline."
+            )
         return RowReach(int(self._reach[0]), l2)

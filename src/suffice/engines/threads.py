@@ -41,7 +41,7 @@ class Threads(Engine):
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
-            raise ParameterError(f"workers must be at least 1; got {workers}.")
+            raise ParameterError(f"workers must be at least 1. It is {workers}.")
         self.workers = workers or usable_cores()
 
     def fold(
@@ -50,32 +50,34 @@ class Threads(Engine):
         """Return an accumulator that has taken in every batch of all parts."""
         total = make_leading(make)
         if self.workers == 1:
-            return _folded_on_one_core(parts, total, progress)
+            return _fold_on_one_core(parts, total, progress)
         runs = list(runs_of(parts, self.workers))
         if len(runs) < 2:  # nothing to share out: one accumulator, nothing to merge
             batches = chain.from_iterable(part.batches() for part in parts)
             return fold(batches, total, progress)
         stopped, lock = Event(), Lock()
 
-        def tell(rows: int) -> None:
+        def report_rows(rows: int) -> None:
             if progress is not None:
                 with lock:
                     progress(rows)
 
-        def read(run: Run) -> A:
+        def read_run(run: Run) -> A:
             batches = chain.from_iterable(part.batches() for part in run)
-            return fold(_until(stopped, batches), make(), tell)
+            return fold(_until(stopped, batches), make(), report_rows)
 
         with ThreadPoolExecutor(self.workers, thread_name_prefix="suffice") as pool:
             try:
-                for done in in_order(lambda run: pool.submit(read, run), runs, 2 * self.workers):
+                for done in in_order(
+                    lambda run: pool.submit(read_run, run), runs, 2 * self.workers
+                ):
                     total.merge(done)
             finally:
                 stopped.set()
         return total
 
 
-def _folded_on_one_core(parts: Sequence[BatchPart], total: A, progress: Progress) -> A:
+def _fold_on_one_core(parts: Sequence[BatchPart], total: A, progress: Progress) -> A:
     """Fold all parts in this thread; files are read in it as well."""
     from suffice.tables.batching import on_one_core  # whoever inspects a file needs no Arrow
 

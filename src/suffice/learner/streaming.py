@@ -34,7 +34,7 @@ def public_rows(data: Any, releases: Sequence[Release], computing: Computing) ->
     """
     size = sum(release.rows for release in releases) * len(releases[0].pipeline.outputs) * 8
     table = labelled_rows(data, releases)
-    if computing.here and (size <= _MOST_HELD or in_memory(table)):
+    if computing.in_this_process and (size <= _MOST_HELD or in_memory(table)):
         return matching_rows(table, releases)
     return _streamed(table, releases, computing)
 

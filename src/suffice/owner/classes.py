@@ -10,9 +10,9 @@ from suffice.tables.labels import Classes, canonical_class
 __all__ = ["check_declared", "check_features", "same_classes"]
 
 
-def same_classes(one: Classes, other: Classes) -> bool:
+def same_classes(first: Classes, second: Classes) -> bool:
     """Say whether two lists name the same classes, in any order and spelling."""
-    return {*map(canonical_class, one)} == {*map(canonical_class, other)}
+    return {*map(canonical_class, first)} == {*map(canonical_class, second)}
 
 
 def check_declared(
@@ -25,9 +25,9 @@ def check_declared(
     declared: Any = ledger.classes(dataset, label) if ledger is not None and dataset else None
     if declared is not None and not same_classes(classes, declared):
         raise ParameterError(
-            f"data set {dataset!r} has the classes {', '.join(map(str, declared))} in its ledger,"
-            f" and this release names {', '.join(map(str, classes))}. Name those of the ledger"
-            " (classes=..., --classes)."
+            f"The ledger lists the classes {', '.join(map(str, declared))} for data set"
+            f" {dataset!r}, but this release lists {', '.join(map(str, classes))}. List those of"
+            " the ledger with --classes (Python: classes=...)."
         )
 
 
@@ -38,6 +38,6 @@ def check_features(features: Iterable[str], ledger: Ledger | None, dataset: str 
     private = sorted({*features} & ledger.label_columns(dataset))
     if private:
         raise ParameterError(
-            f"column {private[0]!r} is declared as a label in the ledger, so it is private and must"
-            " not be a feature. Name the features without it (features=..., --features)."
+            f"The ledger declares column {private[0]!r} as a label. It is private and cannot be a"
+            " feature. List the features without it: --features (Python: features=...)."
         )

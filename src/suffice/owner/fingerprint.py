@@ -31,7 +31,7 @@ class LabelFingerprint:
     """
 
     def __init__(self, classes: Classes, *, identified: bool = True) -> None:
-        spellings = {"labels-1": [_spelled(value) for value in classes]}
+        spellings = {"labels-1": [_spell_class(value) for value in classes]}
         spellings["labels-2"] = names = [canonical_class(value) for value in classes]
         spellings |= _other_spellings(names, spellings["labels-1"])
         self._words = {
@@ -40,29 +40,32 @@ class LabelFingerprint:
             if identified
         }
         self._digests: dict[str, Any] | None = None  # of rows that come first alone
-        self._held: list[np.ndarray] = []
-        self._held_as = np.min_scalar_type(-len(classes))  # a byte a row crosses a cluster
+        self._waiting_codes: list[np.ndarray] = []
+        self._code_type = np.min_scalar_type(-len(classes))  # a byte a row crosses a cluster
         self._outside = 0
 
     def lead(self) -> None:
         """Say that no rows come before these: from now on no code is held."""
-        self._digests = self._hashed()
-        self._held = []
+        self._digests = self._hash_states()
+        self._waiting_codes = []
 
     def update(self, codes: np.ndarray) -> None:
         """Take in the class codes of the next rows; -1 is a label of no class."""
         self._outside += int(np.count_nonzero(codes < 0))
         if self._digests is None and self._words:
-            self._held.append(codes.astype(self._held_as))
+            self._waiting_codes.append(codes.astype(self._code_type))
         elif self._digests is not None:
             self._hash(self._digests, codes)
 
     def merge(self, other: "LabelFingerprint") -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
         if other._digests is not None:
-            raise TableError("rows that come first cannot follow others; merge parts in order.")
-        if other._held:
-            self.update(np.concatenate(other._held))
+            raise TableError(
+                "These rows come first and cannot follow others. Merge parts in the order of the"
+                " table."
+            )
+        if other._waiting_codes:
+            self.update(np.concatenate(other._waiting_codes))
         self._outside += 0 if self._words else other._outside
 
     def _hash(self, digests: Mapping[str, Any], codes: np.ndarray) -> None:
@@ -81,12 +84,12 @@ class LabelFingerprint:
         with ThreadPoolExecutor(len(digests) or 1) as pool:
             list(pool.map(hash_in, digests))
 
-    def _hashed(self) -> dict[str, Any]:
+    def _hash_states(self) -> dict[str, Any]:
         """Return the states of SHA-256 after all codes so far."""
         if self._digests is not None:
             return {name: digest.copy() for name, digest in self._digests.items()}
         digests = {name: hashlib.sha256() for name in self._words}
-        for codes in self._held:
+        for codes in self._waiting_codes:
             self._hash(digests, codes)
         return digests
 
@@ -97,7 +100,7 @@ class LabelFingerprint:
 
     def result(self) -> dict[str, bytes]:
         """Return the digests of all labels so far, by the names of their algorithms."""
-        return {name: digest.digest() for name, digest in self._hashed().items()}
+        return {name: digest.digest() for name, digest in self._hash_states().items()}
 
 
 class CellFingerprint:
@@ -141,24 +144,24 @@ def _words(spelled: Sequence[str]) -> np.ndarray:
 
 def _other_spellings(names: Sequence[str], spelled: Sequence[str]) -> dict[str, list[str]]:
     """Return how the same classes could have been spelt for "labels-1", but as they are."""
-    whole = {name: name.lstrip("-").isdecimal() for name in names}
-    found = {
+    is_number = {name: name.lstrip("-").isdecimal() for name in names}
+    spellings = {
         "text": [f"text {name}" for name in names],
-        "decimals": [f"text {name}.0" if whole[name] else f"text {name}" for name in names],
+        "decimals": [f"text {name}.0" if is_number[name] else f"text {name}" for name in names],
     }
     for true, false in _TRUTHS:
-        found[true] = [f"text {({'1': true, '0': false}).get(name, name)}" for name in names]
-    if all(whole.values()):
-        found["numbers"] = [f"number {name}" for name in names]
-    seen = [list(spelled)]
+        spellings[true] = [f"text {({'1': true, '0': false}).get(name, name)}" for name in names]
+    if all(is_number.values()):
+        spellings["numbers"] = [f"number {name}" for name in names]
+    known_spellings = [list(spelled)]
     other = {}
-    for how, words in found.items():
-        if words not in seen:
-            seen.append(words)
+    for how, words in spellings.items():
+        if words not in known_spellings:
+            known_spellings.append(words)
             other[f"labels-1{SPELT_AS}{how}"] = words
     return other
 
 
-def _spelled(value: object) -> str:
+def _spell_class(value: str | int) -> str:
     """Return one spelling per class: 1 and True are the same label."""
-    return f"text {value}" if isinstance(value, str) else f"number {int(value)}"  # type: ignore[call-overload]
+    return f"text {value}" if isinstance(value, str) else f"number {int(value)}"

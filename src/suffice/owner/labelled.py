@@ -1,4 +1,4 @@
-"""What releases of private labels and public rows share: the pass over both, and the promise.
+"""What releases of private labels and public rows share: the pass over both, and the guarantee.
 
 A mechanism of labels brings a `LabelledPass` that keeps its statistic, and a `LabelProcedure` that
 knows its noise.
@@ -193,8 +193,8 @@ class LabelProcedure(Procedure[L], Generic[L]):
         summary = self.public.rows.summary
         if summary is not None and exact.public_rows != summary.rows_hash:
             raise TableError(
-                "the rows of the table changed while it was read; nothing was charged. Release from"
-                " a copy that nobody writes to."
+                "The table changed while it was read. Nothing was charged. Release from a copy"
+                " that nobody writes to."
             )
 
     def report(self, exact: L) -> OwnerReport | None:
@@ -202,13 +202,13 @@ class LabelProcedure(Procedure[L], Generic[L]):
         if not exact.outside:
             return None
         line = (
-            f"{exact.outside} of {exact.count} labels are missing or outside the classes; they"
-            " count as none."
+            f"{exact.outside} of {exact.count} labels are missing or not in the class list. They"
+            " count for no class."
         )
         return OwnerReport((line,), facts={"outside": exact.outside})
 
     def guarantees(self, exact: L) -> tuple[Guarantee, ...]:
-        """Return the one promise, per label."""
+        """Return the one guarantee, per label."""
         event = self.event(exact)
         some = () if self.public.source.labelled is None else ("which rows have labels",)
         guarantee = Guarantee(

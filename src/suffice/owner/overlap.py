@@ -16,9 +16,9 @@ from suffice.tables.table import Table
 __all__ = ["SharedRowsWarning", "shared_rows", "warn_of_same_rows", "warn_of_shared_rows"]
 
 _REMEDY = (
-    "If these rows are private, the guarantee does not hold: take other rows, declare ranges"
-    " (ranges=..., --range), or say that the guarantee is to be data-dependent"
-    " (standardize='rows', --standardize rows). Only you see this line."
+    "If these rows are private, the guarantee does not hold. Use other rows, or declare ranges"
+    " with --range (Python: ranges=...). To accept a data-dependent guarantee instead, use"
+    " --standardize rows (Python: standardize='rows'). Only you see this line."
 )
 
 
@@ -30,14 +30,20 @@ def warn_of_shared_rows(public: Table, private: Table, names: Sequence[str]) -> 
     """Warn the owner if rows of the table that scales come from are in the private table too."""
     shared, rows = shared_rows(public, private, names)
     if shared:
-        text = f"{shared:,} of the {rows:,} rows that scales come from are in the private table."
+        text = (
+            f"{shared:,} of the {rows:,} rows that were used for scaling are also in the private"
+            " table."
+        )
         _tell(text)
 
 
-def warn_of_same_rows(row_hash: str, named: Sequence[str]) -> None:
+def warn_of_same_rows(row_hash: str, public_hashes: Sequence[str]) -> None:
     """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
-    if row_hash in named:
-        text = "the given pipeline was fitted on the private rows, when they were called public."
+    if row_hash in public_hashes:
+        text = (
+            "The pipeline was fitted on these rows when they were declared public. They are"
+            " private now."
+        )
         _tell(text)
 
 
@@ -56,13 +62,13 @@ def shared_rows(public: Table, private: Table, names: Sequence[str]) -> tuple[in
     128-bit hashes. Those of the public table are kept, 16 bytes a row; the private one is read
     batch by batch.
     """
-    known, copies = np.unique(np.concatenate([*_keys(public, names)]), return_counts=True)
-    seen = np.zeros(len(known), dtype=np.int64)
+    public_keys, copies = np.unique(np.concatenate([*_keys(public, names)]), return_counts=True)
+    matches = np.zeros(len(public_keys), dtype=np.int64)
     for keys in _keys(private, names):
-        places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        found = places[known[places] == keys]
-        seen += np.bincount(found, minlength=len(known))
-    return int(np.minimum(seen, copies).sum()), int(copies.sum())
+        positions = np.minimum(np.searchsorted(public_keys, keys), len(public_keys) - 1)
+        matching_positions = positions[public_keys[positions] == keys]
+        matches += np.bincount(matching_positions, minlength=len(public_keys))
+    return int(np.minimum(matches, copies).sum()), int(copies.sum())
 
 
 def _keys(table: Table, names: Sequence[str]) -> Iterator[np.ndarray]:

@@ -43,12 +43,15 @@ _SAMPLE = 5000  # rows enough for second moments
 
 # Declared once for all mechanisms that map rows; each makes its own field of them.
 MISSING: dict[str, Any] = {
-    "help": "What a missing value becomes: an error, the mean of its column, or zero.",
+    "help": "What replaces a missing value: error (refuse), mean (of its column) or zero.",
     "group": Group.PREPROCESSING,
     "choices": MissingRule,
 }
 CATEGORIES: dict[str, Any] = {
-    "help": "COLUMN=A,B,C: the categories of a column (repeatable); quote one that has a comma.",
+    "help": (
+        "Categories of a column as COLUMN=A,B,C (repeatable). Put a category with a comma in"
+        " quotes."
+    ),
     "group": Group.PREPROCESSING,
     "parse": lists_by_column("--categories"),
     "many": True,
@@ -56,7 +59,7 @@ CATEGORIES: dict[str, Any] = {
 PIPELINE: dict[str, Any] = {
     "name": "--pipeline-from",
     "old": ("--like",),
-    "help": "Scale rows as this earlier release does, so that both can be merged.",
+    "help": "Earlier release whose scaling is used again, so that both releases can be merged.",
     "group": Group.PREPROCESSING,
     "parse": lambda path: load(path).pipeline,
     "path": Path,
@@ -65,9 +68,20 @@ PIPELINE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class PublicRows:
-    """A table whose features are public, the pipeline for them, and a summary if there is one.
+    """A table whose features are public, and their pipeline.
 
-    ``computing`` says where its rows are read.
+    Parameters
+    ----------
+    table : Table
+        The table.
+    roles : Roles
+        Its label and its features.
+    pipeline : Pipeline
+        The public pipeline.
+    summary : Summary, optional
+        What one pass over the rows yielded.
+    computing : Computing
+        Where its rows are read.
     """
 
     table: Table
@@ -95,7 +109,17 @@ class PublicRows:
 
 @dataclass(frozen=True)
 class PublicTable:
-    """What may be seen of a table with public rows and private labels."""
+    """The public side of a table with public rows and private labels.
+
+    Parameters
+    ----------
+    rows : PublicRows
+        The rows and their pipeline.
+    classes : tuple
+        The declared classes.
+    source : PublicSource
+        What the owner handed in.
+    """
 
     rows: PublicRows
     classes: Classes
@@ -119,22 +143,35 @@ class PublicTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
-    """How public rows become coordinates: fitted on them, or as a given ``pipeline`` has it.
+    """How public rows become coordinates: fitted on them, or as a given pipeline has it.
 
-    Rows are mapped (``map``: "rff:512", "nystroem:200", "polynomial:2", "pca:50", "whiten:50"),
-    standardised and clipped at the ``clip`` quantile of their norms (the lower the more coordinates
-    there are, unless given), all from the public rows. A ``pipeline`` whose numbers come from
-    private rows, or nobody knows from where, makes the guarantee data-dependent. ``intercept`` is
-    the weight of the constant coordinate: a quarter of the norm bound unless given, zero for none.
+    Parameters
+    ----------
+    clip : float, optional
+        Quantile of the row norms at which longer rows are shortened. Default: the lower, the more
+        coordinates there are.
+    intercept : float, optional
+        Weight of the constant coordinate, 0 for none. Default: a quarter of the norm bound.
+    missing : {"error", "mean", "zero"}
+        What replaces a missing value.
+    categories : mapping of str to sequence, optional
+        Declared categories by column. Default: those that occur in the public rows.
+    map : str, optional
+        A public feature map: "rff:512", "nystroem:200", "polynomial:2", "pca:50" or "whiten:50".
+    min_count : int
+        Categories of fewer public rows are joined into one.
+    pipeline : Pipeline, optional
+        A pipeline that fixes all of this. If its numbers come from private rows, or their origin is
+        unknown, the guarantee is data-dependent.
     """
 
     clip: float | None = preprocessing_option(
         None,
-        "Quantile of the row lengths at which longer rows are shortened, for example 0.5."
-        " Default: chosen by the number of features.",
+        "Quantile of row lengths at which longer rows are shortened, for example 0.5. Default:"
+        " depends on the number of features.",
     )
     intercept: float | None = preprocessing_option(
-        None, "Weight of the intercept; 0 for none. Default: a quarter of the longest row."
+        None, "Weight of the intercept, or 0 for none. Default: a quarter of the longest row."
     )
     missing: Missing = option("error", **MISSING)
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
@@ -142,15 +179,21 @@ class Preprocessing:
         None, "Public feature map: rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50."
     )
     min_count: int = preprocessing_option(
-        1, "Categories that fewer public rows have are joined into one, for example 10."
+        1,
+        (
+            "Least number of public rows of a category, for example 10. Rarer categories are"
+            " joined into one."
+        ),
     )
     pipeline: Pipeline | None = option(None, **PIPELINE)
 
     def public_table(self, source: PublicSource, classes: Classes) -> PublicTable:
         """Return what may be seen of a table with public rows and private labels."""
-        named = source.features is not None
         table = open_public(source, self.pipeline)
-        rows = self.read_public(table, source.label, source.features, source, named=named)
+        listed = source.features is not None
+        rows = self.read_public(
+            table, source.label, source.features, source, features_listed=listed
+        )
         return PublicTable(rows, classes, source)
 
     def read_public(
@@ -160,11 +203,11 @@ class Preprocessing:
         features: Sequence[str] | None,
         computing: Computing,
         *,
-        named: bool,
+        features_listed: bool,
     ) -> PublicRows:
         """Read the feature columns once, never the label, and fit the pipeline unless given.
 
-        ``named``: the owner named the features.
+        ``features_listed``: the owner listed the features.
         """
         if self.pipeline is not None:
             self._check_settled(self.pipeline)
@@ -176,13 +219,14 @@ class Preprocessing:
         strange = sorted(set(declared) - set(roles.features))
         if strange:
             raise ParameterError(
-                f"categories are declared for {strange[0]!r}, which is no feature."
+                f"Categories are declared for {strange[0]!r}, which is not a feature. Remove them,"
+                " or add the column to --features."
             )
         joined = self.min_count > 1
         summary = public_summary(
             table, roles.features, frozenset(declared), computing, joined=joined
         )
-        refuse_unfit(summary, declared, named=named, min_count=self.min_count)
+        refuse_unfit(summary, declared, features_listed=features_listed, min_count=self.min_count)
         note_oddities(summary, roles.features)
         fitted = fit_pipeline(
             summary,
@@ -199,23 +243,26 @@ class Preprocessing:
 
     def _check_settled(self, pipeline: Pipeline) -> None:
         """Raise if something was asked for that the given pipeline decides already."""
-        asked = ("categories", "clip", "intercept", "map")
-        settled = [name for name in asked if getattr(self, name) not in (None, {})]
-        settled += ["min_count"] * (self.min_count != 1)
-        settled += ["missing"] * (self.missing not in ("error", pipeline.missing))
-        if settled:
+        fixed_fields = ("categories", "clip", "intercept", "map")
+        repeated = [name for name in fixed_fields if getattr(self, name) not in (None, {})]
+        repeated += ["min_count"] * (self.min_count != 1)
+        repeated += ["missing"] * (self.missing not in ("error", pipeline.missing))
+        if repeated:
             raise ParameterError(
-                f"the given pipeline (pipeline=..., --pipeline-from) settles {', '.join(settled)};"
-                " leave that out."
+                f"The pipeline already fixes {', '.join(repeated)}. Remove these options, or remove"
+                " --pipeline-from (Python: pipeline)."
             )
 
 
 def given_features(pipeline: Pipeline, features: Sequence[str] | None) -> tuple[str, ...]:
     """Return the features of a given pipeline; others that were asked for are an error."""
-    given = tuple(column.name for column in pipeline.columns)
-    if features is not None and tuple(features) != given:
-        raise ParameterError("the given pipeline has other features than those asked for.")
-    return given
+    pipeline_features = tuple(column.name for column in pipeline.columns)
+    if features is not None and tuple(features) != pipeline_features:
+        raise ParameterError(
+            "The pipeline was made for other features. Remove --features, or list the features of"
+            " the pipeline."
+        )
+    return pipeline_features
 
 
 def public_summary(
@@ -231,8 +278,18 @@ def public_summary(
     Where rare categories will be ``joined``, there may be many.
     """
     schema = pa.schema([table.schema.field(name) for name in features])
-    make = partial(PublicSummary, schema, declared, SampleLimit(), joined=joined)
-    return computing.fold(rows_parts(table, features), make).result()
+    parts = rows_parts(table, features)
+    sizes = [part.rows for part in parts if part.rows is not None]
+    rows = sum(sizes) if len(sizes) == len(parts) else None
+
+    def summary_within(limit: SampleLimit) -> PublicSummary:
+        make = partial(PublicSummary, schema, declared, limit, joined=joined)
+        return computing.fold(parts, make)
+
+    summary = summary_within(SampleLimit.guessed(schema, rows))
+    if summary.is_short():  # most rows are repeated: rare where there are fractions
+        summary = summary_within(SampleLimit())
+    return summary.result()
 
 
 def open_public(source: PublicSource, pipeline: Pipeline | None, bags: Sequence[str] = ()) -> Table:

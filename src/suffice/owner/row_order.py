@@ -28,27 +28,30 @@ def check_order_given(source: Source, payment: Payment) -> None:
     belong to rows by it.
     """
     if source.y is not None:
-        check_order(source.data, "labels were given apart from the rows")
+        check_order(source.data, "the labels are in a separate array")
     if payment.ledger is not None:
-        check_order(source.data, "a ledger knows data again by the order of their rows")
+        check_order(source.data, "a ledger recognises a data set by the order of its rows")
     if source.label in order_columns(source.data):
-        raise TableError(f"rows must not be ordered by their private label, {source.label!r}.")
+        raise TableError(
+            f"Rows must not be ordered by their private label, {source.label!r}. Order them by"
+            " another column, such as a key."
+        )
 
 
-def check_order_of(source: Source, procedure: Any, shown: Iterable[str]) -> None:
+def check_order_of(source: Source, procedure: Any, public_columns: Iterable[str]) -> None:
     """Raise, before anything private is read, if a release of this kind needs another order.
 
     Where it shows something of each row, the order is public: no private feature may decide it.
     """
     if procedure.row_by_row:
-        check_order(source.data, "this release says something about each row, in their order")
+        check_order(source.data, "this release describes each row, in their order")
         keys = order_columns(source.data)
-        private = set(keys if source.features is None else source.features) - set(shown)
+        private = set(keys if source.features is None else source.features) - set(public_columns)
         hidden = [name for name in keys if name in private]
         if hidden:
             raise TableError(
-                f"rows must not be ordered by a private column, {hidden[0]!r}; order them by a key,"
-                " and name the features (features=..., --features)."
+                f"Rows must not be ordered by a private column, {hidden[0]!r}. Order them by a"
+                " key, and list the features with --features (Python: features=...)."
             )
     elif procedure.draws_while_reading:
-        check_order(source.data, "this release reads them twice, and must read the same")
+        check_order(source.data, "this release reads the rows twice, in the same order")

@@ -26,7 +26,7 @@ def as_scaled(guarantee: Guarantee, origin: Provenance) -> Guarantee:
     """Return what a guarantee says of a release whose pipeline has this origin.
 
     Numbers that were declared or come from public rows leave it as it is. Numbers from private
-    rows, and those from nobody knows where, make it data-dependent: the release shows them.
+    rows, and those of unknown origin, make it data-dependent: the release shows them.
     """
     if origin.is_public:
         return guarantee

@@ -43,10 +43,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class OwnerReport:
-    """What the owner alone may know of a release: it depends on private data.
+    """What only the owner may know of a release: it depends on private data.
 
-    ``lines`` are warnings for the owner's terminal, ``shown`` are named figures beside the result,
-    ``facts`` are for the owner's programs.
+    Parameters
+    ----------
+    lines : tuple of str
+        Warnings for the owner's terminal.
+    shown : tuple of pairs of str
+        Named figures beside the result.
+    facts : mapping
+        The same for the owner's programs.
     """
 
     lines: tuple[str, ...] = ()
@@ -56,11 +62,27 @@ class OwnerReport:
 
 @dataclass(frozen=True)
 class Source(Computing):
-    """What an owner hands to a mechanism; the labels are ``y``, or the column ``label``.
+    """What an owner hands to a mechanism: a table, and its labels as an array or a column.
 
-    ``data`` is a table in any form. ``outside`` says what a label of no class is: an error, or no
-    label at all, which weighs nothing (for requests that must not depend on labels). ``report`` is
-    given what the owner alone may know. `Computing` says where its rows are read.
+    The fields of `Computing` say where its rows are read.
+
+    Parameters
+    ----------
+    data : table
+        A table in any form.
+    y : array, optional
+        The labels, one for each row, if they are not a column.
+    label : str, optional
+        The column that holds the labels.
+    features : sequence of str, optional
+        The feature columns. Default: all columns but the label.
+    drop : sequence of str
+        Columns to leave out.
+    outside : {"error", "none"}
+        What a label outside the class list is: an error, or no label at all, which weighs nothing
+        (for requests that must not depend on labels).
+    report : callable, optional
+        Called with the `OwnerReport` of the release.
     """
 
     data: Any
@@ -90,7 +112,9 @@ class Source(Computing):
     def check(self) -> None:
         """Raise unless the labels are given, as an array or as a column, and not as both."""
         if (self.y is None) == (self.label is None):
-            raise ParameterError("give the labels once: as y, or as the name of a column (label).")
+            raise ParameterError(
+                "Give the labels once: as an array (y), or as the name of a column (label)."
+            )
 
     @contextmanager
     def running(self) -> Iterator[Self]:
@@ -103,7 +127,9 @@ class Source(Computing):
         if not self.drop:
             return self
         if self.label in self.drop:
-            raise ParameterError("the label cannot be left out: name other columns (--drop).")
+            raise ParameterError(
+                "The label cannot be left out. Name other columns with --drop (Python: drop=...)."
+            )
         return replace(self, data=Without(self.data, tuple(self.drop)), drop=())
 
 
@@ -116,16 +142,22 @@ class MissingLabels(StrEnum):
 
 @dataclass(frozen=True)
 class PublicSource(Source):
-    """A source whose rows everybody may see; ``found_at`` says where.
+    """A source whose rows everybody may see.
 
-    Rows without a label are an error, or are skipped (``missing_labels``): then it is public which
-    rows have one, and ``labelled`` says it.
+    Parameters
+    ----------
+    missing_labels : {"error", "skip"}
+        What happens to rows without a label. With "skip" it is public which rows have one.
+    labelled : LabelledRows, optional
+        Which rows have a label.
+    found_at : str, optional
+        Where others can find the rows.
     """
 
     missing_labels: Literal["error", "skip"] = data_option(
         "error",
-        "What becomes of rows without a label: an error, or they are skipped, and which rows have"
-        " labels is published.",
+        "What happens to rows without a label: error (refuse) or skip. With skip, the release"
+        " shows which rows have labels.",
         choices=MissingLabels,
         kw_only=True,
     )
@@ -133,7 +165,7 @@ class PublicSource(Source):
 
     found_at: str | None = output_option(
         None,
-        "Address where the public rows can be found, for example a web page.",
+        "Address where others can find the public rows, for example a web page.",
         name="--rows-url",
         old=("--found-at",),
         kw_only=True,
@@ -146,17 +178,19 @@ class PublicSource(Source):
             raise ParameterError(f"missing_labels must be one of {', '.join(MissingLabels)}.")
         if self.missing_labels != "skip" or self.labelled is not None:
             return source
-        check_order(source.data, "which rows have labels is told by it")
+        check_order(source.data, "the order says which rows have labels")
         with collected_notes():  # what may be said of the table is said where it is read
-            mask = ~_missing(source.data, self.label, self.features, self.y)
+            mask = ~_rows_without_label(source.data, self.label, self.features, self.y)
         if not mask.any():
-            raise TableError("no row has a label.")
+            raise TableError("No row has a label. Check the name of the label column.")
         y = self.y if self.y is None else label_array(self.y).filter(pa.array(mask))
         rows = Picked(source.data, mask)
         return replace(source, data=rows, y=y, labelled=LabelledRows.of(mask))
 
 
-def _missing(data: Any, label: str | None, features: Sequence[str] | None, y: Any) -> np.ndarray:
+def _rows_without_label(
+    data: Any, label: str | None, features: Sequence[str] | None, y: Any
+) -> np.ndarray:
     """Return which rows have no label."""
     if label is None:
         return missing_labels(y)
@@ -169,22 +203,42 @@ def _missing(data: Any, label: str | None, features: Sequence[str] | None, y: An
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch:
-    """Rows with the codes of their labels, and of the bags that they are in if there are bags."""
+    """Rows with the codes of their labels.
+
+    Parameters
+    ----------
+    rows : pyarrow.RecordBatch
+        The feature columns.
+    codes : ndarray
+        The code of each label.
+    bags : ndarray, optional
+        The codes of the bags of each row.
+    """
 
     rows: pa.RecordBatch
     codes: np.ndarray
     bags: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return self.rows.num_rows
+        return int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledPart(RowsPart):
     """Private labels beside the feature columns of a part of a table.
 
-    The labels are the column ``label``, or ``codes`` that were given apart, one for each row; so
-    are the ``bags`` that rows are in.
+    Parameters
+    ----------
+    classes : tuple
+        The declared classes.
+    label : str, optional
+        The column of labels. None if ``codes`` hold them.
+    outside : {"error", "none"}
+        What a label outside the class list is.
+    codes : ndarray, optional
+        The codes of labels that were given as an array, one for each row.
+    bags : ndarray, optional
+        The codes of the bags of each row.
     """
 
     classes: Classes
@@ -201,16 +255,16 @@ class LabelledPart(RowsPart):
             rows = slice(start, start := start + batch.num_rows)
             bags = None if self.bags is None else self.bags[rows]
             yield LabelledBatch(batch, self._codes(batch, rows), bags)
-        for given in (self.codes, self.bags):
-            if given is not None:
-                self._check_length(start, len(given))
+        for separate_array in (self.codes, self.bags):
+            if separate_array is not None:
+                self._check_length(start, len(separate_array))
 
     def strange_labels(self) -> tuple[int, int]:
         """Return how many labels are missing or of no class, and the number of rows."""
         codes = [] if self.codes is None else [self.codes]
         if self.label is not None:
-            read = self.part.batches([self.label])
-            codes = [label_codes(b.column(0), self.classes, outside="none") for b in read]
+            label_batches = self.part.batches([self.label])
+            codes = [label_codes(b.column(0), self.classes, outside="none") for b in label_batches]
         return sum(int((c < 0).sum()) for c in codes), sum(map(len, codes))
 
     def _codes(self, batch: pa.RecordBatch, rows: slice) -> np.ndarray:
@@ -221,14 +275,20 @@ class LabelledPart(RowsPart):
             self._check_length(rows.stop, len(self.codes))
         return self.codes[rows]
 
-    def _check_length(self, rows: int, given: int) -> None:
+    def _check_length(self, rows: int, labels: int) -> None:
         """Raise unless there is one label, or one line of bags, for each row."""
-        if rows != given and self.rows is not None:
-            raise TableError("the table changed while it was read; give one that stays as it is.")
-        if rows > given:
-            raise TableError(f"there are more rows than the {given} labels.")
-        if rows < given:
-            raise TableError(f"there are {rows} rows but {given} labels.")
+        if rows != labels and self.rows is not None:
+            raise TableError(
+                "The table changed while it was read. Use a copy that nobody writes to."
+            )
+        if rows > labels:
+            raise TableError(
+                f"There are more rows than the {labels} labels. Give one label for each row."
+            )
+        if rows < labels:
+            raise TableError(
+                f"There are {rows} rows but {labels} labels. Give one label for each row."
+            )
 
 
 def labelled_parts(
@@ -244,7 +304,9 @@ def labelled_parts(
     parts = table.parts()
     sizes = sizes_of(parts)
     if codes is not None and sizes is not None and sum(sizes) != len(codes):
-        raise TableError(f"there are {sum(sizes)} rows but {len(codes)} labels.")
+        raise TableError(
+            f"There are {sum(sizes)} rows but {len(codes)} labels. Give one label for each row."
+        )
     return [
         LabelledPart(
             part,
@@ -255,20 +317,20 @@ def labelled_parts(
             None if codes is None else codes[rows],
             None if bags is None else bags[rows],
         )
-        for part, rows in zip(parts, _places(sizes), strict=True)
+        for part, rows in zip(parts, _part_slices(sizes), strict=True)
     ]
 
 
 def counted(parts: Sequence[LabelledPart], source: Source) -> StrangeLabelsError:
     """Return the error of labels that are of no class, with the number of all of them."""
-    found = [part.strange_labels() for part in parts]
-    strange, rows = (sum(numbers) for numbers in zip(*found, strict=True))
-    skipping = " Rows without a label can be skipped: --missing-labels skip."
+    label_counts = [part.strange_labels() for part in parts]
+    strange, rows = (sum(numbers) for numbers in zip(*label_counts, strict=True))
+    skipping = " To skip rows without a label, use --missing-labels skip."
     advice = skipping if isinstance(source, PublicSource) else ""
     return StrangeLabelsError(strange, rows, parts[0].classes, advice)
 
 
-def _places(sizes: Sequence[int] | None) -> list[slice]:
+def _part_slices(sizes: Sequence[int] | None) -> list[slice]:
     """Return where the rows of each part stand in a list of one item a row."""
     if sizes is None:  # there is one part
         return [slice(None)]

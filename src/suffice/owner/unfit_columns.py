@@ -28,17 +28,18 @@ _SUSPECTS = frozenset({"split", "fold", "index", "id", "row", "rownum", "row_id"
 
 
 def refuse_unfit(
-    summary: Summary, declared: Collection[str], *, named: bool, min_count: int
+    summary: Summary, declared: Collection[str], *, features_listed: bool, min_count: int
 ) -> None:
     """Raise if a column is no feature: it numbers the rows, names them, or holds odd numbers.
 
-    ``declared`` are columns whose categories were declared. If the features were ``named``, whoever
-    named them wants ids and names among them; where there is nothing else, too.
+    ``declared`` are columns whose categories were declared. If the owner listed the features
+    (``features_listed``), ids and names among them are wanted. They are also used where there is
+    nothing else.
     """
-    texts = {name: found for name, found in summary.counts.items() if name not in declared}
+    texts = {name: counts for name, counts in summary.counts.items() if name not in declared}
     for name, counts in texts.items():
         _refuse_numbers(name, counts)
-    if named:
+    if features_listed:
         return
     reasons = {
         name: "numbers the rows"
@@ -46,37 +47,40 @@ def refuse_unfit(
         if name in summary.runs and summary.rows - summary.missing[name] >= _FEW
     }
     for name, counts in texts.items():
-        alone = sum(count == 1 for text, count in counts.items() if text is not None)
-        if alone > summary.rows / 2 and summary.rows >= _FEW_TEXTS and min_count == 1:
-            reasons[name] = f"has a text of its own in {alone:,} of {summary.rows:,} rows"
+        single_texts = sum(count == 1 for text, count in counts.items() if text is not None)
+        if single_texts > summary.rows / 2 and summary.rows >= _FEW_TEXTS and min_count == 1:
+            reasons[name] = f"has a different text in {single_texts:,} of {summary.rows:,} rows"
     if reasons and len(reasons) < len(summary.missing):  # else nothing would be left
-        said = "; ".join(f"column {name!r} {reason}" for name, reason in reasons.items())
-        drops = " ".join(f"--drop {_typed(name)}" for name in reasons)
-        joining = " join rare texts (--min-count)," if set(reasons) & set(texts) else ""
+        sentences = ". ".join(f"Column {name!r} {reason}" for name, reason in reasons.items())
+        drops = " ".join(f"--drop {_quoted_name(name)}" for name in reasons)
+        joining = ", join rare texts (--min-count 10)" if set(reasons) & set(texts) else ""
         raise TableError(
-            f"{said}: ids and free text tell nothing of new rows. Leave them out ({drops}),"
-            f"{joining} or name the features (--features)."
+            f"{sentences}. A model cannot learn from ids and free text. Leave them out"
+            f" ({drops}){joining}, or list the features with --features."
         )
 
 
 def _refuse_numbers(name: str, counts: Counter[Any]) -> None:
     """Raise if most texts of a column are numbers in a form that was not read as such."""
     words = [str(text) for text in counts if text is not None]
-    odd = [word for word in words if looks_like_numbers(word)]
-    plain = [word for word in words if _is_number(word)]
-    numbers = {*odd, *plain}
-    if len(odd) == len(words) or (2 * len(odd) > len(words) and len(numbers) == len(words)):
+    unread_numbers = [word for word in words if looks_like_numbers(word)]
+    plain_numbers = [word for word in words if _is_number(word)]
+    numbers = {*unread_numbers, *plain_numbers}
+    if len(unread_numbers) == len(words) or (
+        2 * len(unread_numbers) > len(words) and len(numbers) == len(words)
+    ):
         raise TableError(
-            f"column {name!r} holds numbers with commas, blanks, percent or currency signs, which"
-            " are read as texts; say what its decimal mark is (--decimal), write plain numbers, or"
-            f" leave it out (--drop {_typed(name)})."
+            f"Column {name!r} holds numbers with commas, blanks, percent or currency signs, which"
+            " are read as text. Set the decimal mark (--decimal), write plain numbers, or leave"
+            f" the column out (--drop {_quoted_name(name)})."
         )
-    many = len(plain) > _FEW_NUMBERS or 2 * len(odd) > len(words)
+    many = len(plain_numbers) > _FEW_NUMBERS or 2 * len(unread_numbers) > len(words)
     if many and len(numbers) < len(words) < 2 * len(numbers):
         strange = sum(counts[word] for word in words if word not in numbers and word in counts)
         raise TableError(
-            f"column {name!r} holds numbers, and {strange:,} cells that are none; empty these,"
-            f" declare its categories (--categories), or leave it out (--drop {_typed(name)})."
+            f"Column {name!r} holds numbers and {strange:,} cells that are not numbers. Empty"
+            " these cells, declare its categories (--categories), or leave the column out (--drop"
+            f" {_quoted_name(name)})."
         )
 
 
@@ -88,7 +92,7 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _typed(name: str) -> str:
+def _quoted_name(name: str) -> str:
     """Return a name as it is typed after an option."""
     return name if name.isidentifier() else f"'{name}'"
 
@@ -98,29 +102,35 @@ def note_oddities(summary: Summary, features: Sequence[str]) -> None:
     for name in features:
         unit = temporal_unit(summary.sample.rows.schema.field(name).type)
         if unit:
-            note(f"column {name!r} holds dates or times: they are counted in {unit}.")
+            note(f"Column {name!r} holds dates or times. They are counted in {unit}.")
     for name, counts in summary.counts.items():
         if len(counts) > _MANY_CATEGORIES:
             note(
-                f"column {name!r} becomes {len(counts)} categories; rare ones can be joined"
-                " (--min-count), or the column left out (--drop)."
+                f"Column {name!r} becomes {len(counts)} categories. Join rare ones with"
+                " --min-count, or leave the column out with --drop."
             )
     numbered = [name for name in features if _differs_everywhere(summary, name)]
     if numbered:
         note(
-            f"another whole number in every row: {listed(numbered)}. If these are ids, leave them"
-            " out (--drop)."
+            f"Columns with a different whole number in every row: {listed(numbered)}. If these are"
+            " ids, leave them out with --drop."
         )
     constant = [name for name in features if _is_constant(summary, name)]
     if constant:
-        note(f"one value in all rows, which tells nothing: {listed(constant)}.")
+        note(
+            "Columns with the same value in all rows, from which nothing can be learnt:"
+            f" {listed(constant)}."
+        )
     suspects = [name for name in features if name.lower() in _SUSPECTS]
     if suspects:
-        note(f"used as features: {listed(suspects)}. If they are none, leave them out (--drop).")
+        note(
+            f"Columns used as features: {listed(suspects)}. If they are ids or row numbers, leave"
+            " them out with --drop."
+        )
     if summary.rows < _SMALL_TABLE:
         note(
-            f"the table has {summary.rows} rows: expect the noise to be larger than what so few can"
-            " tell (see suffice plan)."
+            f"The table has only {summary.rows} rows. The noise will probably hide what they show."
+            " Run suffice plan first."
         )
 
 
@@ -129,8 +139,8 @@ def _differs_everywhere(summary: Summary, name: str) -> bool:
     column = summary.sample.rows.column(name)
     if not pa.types.is_integer(column.type) or name in summary.counts:
         return False
-    once = bool((summary.sample.weights == 1).all())
-    return once and len(column) >= _FEW and len(column.unique()) == len(column)
+    all_different = bool((summary.sample.weights == 1).all())
+    return all_different and len(column) >= _FEW and len(column.unique()) == len(column)
 
 
 def _is_constant(summary: Summary, name: str) -> bool:

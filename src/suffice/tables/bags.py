@@ -28,7 +28,16 @@ _HASHED_AS = "(bag)"  # one name for all, since an array of bags has none of its
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Holds n rows' sets: ``codes`` (n, r) are positions in ``names``, -1 for no further set."""
+    """The bags of n rows.
+
+    Parameters
+    ----------
+    names : tuple
+        The names of the bags, texts or integers.
+    codes : ndarray
+        For each row the positions of its bags in ``names``, shape (n, r). -1 stands for no further
+        bag.
+    """
 
     names: BagNames
     codes: np.ndarray
@@ -88,14 +97,14 @@ class BagDigest:
 
 def check_bag_names(names: Sequence[Any]) -> BagNames:
     """Return the names of sets as plain values: all texts or all integers, and different."""
-    plain = tuple(n.item() if isinstance(n, np.generic) else n for n in names)
-    text = all(isinstance(n, str) and n for n in plain)
-    whole = all(is_integer(n) and not isinstance(n, bool) for n in plain)
-    if not plain or not (text or whole):
-        raise ParameterError("names of sets must be all texts (none empty) or all integers.")
-    if len(set(plain)) < len(plain):
-        raise ParameterError("two sets have the same name; give every set a name of its own.")
-    return plain
+    values = tuple(n.item() if isinstance(n, np.generic) else n for n in names)
+    are_texts = all(isinstance(n, str) and n for n in values)
+    are_integers = all(is_integer(n) and not isinstance(n, bool) for n in values)
+    if not values or not (are_texts or are_integers):
+        raise ParameterError("Names of bags must be all texts (none empty) or all integers.")
+    if len(set(values)) < len(values):
+        raise ParameterError("Two bags have the same name. Give each bag a name of its own.")
+    return values
 
 
 def bag_columns(bags: Any) -> tuple[str, ...]:
@@ -112,60 +121,63 @@ def read_bags(table: Table, bags: Any, names: Sequence[Any] | None = None) -> Ba
     ``names`` declares the sets and their order; unless given they are all that occur, sorted (or
     the order of index sets). Sets of several columns are named COLUMN=NAME.
     """
-    check_order(table, "bags belong to rows by it")
+    check_order(table, "bags belong to rows by their order")
     declared = None if names is None else check_bag_names(names)
     columns = bag_columns(bags)
     if columns:
-        found = _from_columns(table, columns, declared)
+        row_bags = _bags_from_columns(table, columns, declared)
     elif _are_index_sets(bags):
-        found = _from_index_sets(bags, row_count(table), declared)
+        row_bags = _bags_from_index_sets(bags, row_count(table), declared)
     else:
-        found = _from_array(_as_arrow(bags), declared)
-        if len(found.codes) != (rows := row_count(table)):
-            raise TableError(f"there are {rows} rows but {len(found.codes)} bags; give one each.")
-    empty = [name for name, size in zip(found.names, found.sizes, strict=True) if not size]
+        row_bags = _bags_from_array(_as_arrow(bags), declared)
+        if len(row_bags.codes) != (rows := row_count(table)):
+            raise TableError(
+                f"There are {rows} rows but {len(row_bags.codes)} bags. Give one bag for each row."
+            )
+    empty = [name for name, size in zip(row_bags.names, row_bags.sizes, strict=True) if not size]
     if empty:
         raise TableError(
-            f"{len(empty)} of {len(found.names)} sets have no rows, {empty[0]!r} among them; leave"
-            " them out."
+            f"{len(empty)} of {len(row_bags.names)} bags have no rows, for example {empty[0]!r}."
+            " Leave them out."
         )
-    return found
+    return row_bags
 
 
-def _from_columns(table: Table, columns: tuple[str, ...], declared: BagNames | None) -> Bags:
+def _bags_from_columns(table: Table, columns: tuple[str, ...], declared: BagNames | None) -> Bags:
     resolve_roles(table.schema, features=columns)
-    read: list[list[pa.Array]] = [[] for _ in columns]
+    chunks_by_column: list[list[pa.Array]] = [[] for _ in columns]
     for batch in table.batches(columns):
-        for chunks, column in zip(read, batch.columns, strict=True):
-            chunks.append(_plain(column))
-    if not read[0]:
-        raise TableError("the table has no rows.")
-    whole = [pa.concat_arrays(chunks) for chunks in read]
-    if len(whole) == 1:
-        return _from_array(whole[0], declared)
-    parts = [_from_array(column, None) for column in whole]
+        for chunks, column in zip(chunks_by_column, batch.columns, strict=True):
+            chunks.append(_as_texts_or_integers(column))
+    if not chunks_by_column[0]:
+        raise TableError("The table has no rows. Use a table with at least one row.")
+    arrays = [pa.concat_arrays(chunks) for chunks in chunks_by_column]
+    if len(arrays) == 1:
+        return _bags_from_array(arrays[0], declared)
+    parts = [_bags_from_array(column, None) for column in arrays]
     shifts = np.cumsum([0, *(len(part.names) for part in parts[:-1])])
-    named = zip(columns, parts, strict=True)
-    joined = check_bag_names([f"{column}={n}" for column, part in named for n in part.names])
+    column_bags = zip(columns, parts, strict=True)
+    joined = check_bag_names([f"{column}={n}" for column, part in column_bags for n in part.names])
     codes = np.hstack([part.codes + shift for part, shift in zip(parts, shifts, strict=True)])
-    return _in_order(Bags(joined, codes.astype(np.int32)), declared)
+    return _reorder(Bags(joined, codes.astype(np.int32)), declared)
 
 
-def _in_order(found: Bags, declared: BagNames | None) -> Bags:
+def _reorder(bags: Bags, declared: BagNames | None) -> Bags:
     """Return the sets in the order in which they were declared, if they were."""
     if declared is None:
-        return found
-    places = {name: place for place, name in enumerate(declared)}
-    strange = sum(name not in places for name in found.names)
+        return bags
+    positions = {name: position for position, name in enumerate(declared)}
+    strange = sum(name not in positions for name in bags.names)
     if strange:
         raise TableError(
-            f"{strange} sets were not declared; declare all, of several columns as COLUMN=NAME."
+            f"{strange} bags are not in the list of bag names. List all names; those of several"
+            " columns are written COLUMN=NAME."
         )
-    moved = np.array([places[name] for name in found.names], dtype=np.int32)
-    return Bags(declared, moved[found.codes])
+    moved = np.array([positions[name] for name in bags.names], dtype=np.int32)
+    return Bags(declared, moved[bags.codes])
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _as_texts_or_integers(column: pa.Array) -> pa.Array:
     """Return a column of texts or integers without dictionaries; whole floats are integers."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -174,26 +186,29 @@ def _plain(column: pa.Array) -> pa.Array:
     try:
         return column.cast(pa.int64())
     except pa.ArrowException:
-        raise TableError("bags must be texts or whole numbers, none of them missing.") from None
+        raise TableError(
+            "Bags must be texts or whole numbers, and no row may lack one. Fill in or convert the"
+            " column."
+        ) from None
 
 
 def _as_arrow(bags: Any) -> pa.Array:
     try:
         values = bags if isinstance(bags, pa.Array | pa.ChunkedArray) else np.asarray(bags)
         if isinstance(values, np.ndarray) and values.ndim != 1:
-            raise TableError("bags must be one set per row.")
+            raise TableError("Bags must be one column, with one bag for each row.")
         array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else pa.array(values)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         if isinstance(error, TableError):
             raise
-        raise TableError("bags must be all texts or all whole numbers, one per row.") from None
-    return _plain(array)
+        raise TableError("Bags must be all texts or all whole numbers, one for each row.") from None
+    return _as_texts_or_integers(array)
 
 
-def _from_array(column: pa.Array, declared: BagNames | None) -> Bags:
+def _bags_from_array(column: pa.Array, declared: BagNames | None) -> Bags:
     if column.null_count:
         raise TableError(
-            f"{column.null_count} rows are in no set; name one for them, or drop these rows."
+            f"{column.null_count} rows are in no bag. Name a bag for them, or remove these rows."
         )
     names = declared
     if names is None:
@@ -201,7 +216,9 @@ def _from_array(column: pa.Array, declared: BagNames | None) -> Bags:
     codes = category_codes(column, names)
     outside = int(np.count_nonzero(codes < 0))
     if outside:
-        raise TableError(f"{outside} rows are in sets that were not declared; declare all sets.")
+        raise TableError(
+            f"{outside} rows are in bags that are not in the list of bag names. List all names."
+        )
     return Bags(names, codes.astype(np.int32)[:, None])
 
 
@@ -215,12 +232,14 @@ def _is_sequence(item: Any) -> bool:
     return isinstance(item, list | tuple | range | np.ndarray) and np.ndim(item) == 1
 
 
-def _from_index_sets(bags: Any, rows: int, declared: BagNames | None) -> Bags:
-    named = isinstance(bags, Mapping)
-    names = declared if declared is not None else tuple(bags if named else range(len(bags)))
-    if len(names) != len(bags) or (named and set(names) != set(bags)):
-        raise ParameterError("give one name for every index set.")
-    sets = [_indices(bags[name] if named else bags[k], rows) for k, name in enumerate(names)]
+def _bags_from_index_sets(bags: Any, rows: int, declared: BagNames | None) -> Bags:
+    has_names = isinstance(bags, Mapping)
+    names = declared if declared is not None else tuple(bags if has_names else range(len(bags)))
+    if len(names) != len(bags) or (has_names and set(names) != set(bags)):
+        raise ParameterError(
+            "The list of bag names does not match the bags. Give one name for each bag."
+        )
+    sets = [_indices(bags[name] if has_names else bags[k], rows) for k, name in enumerate(names)]
     depth = np.zeros(rows, dtype=np.int64)
     for indices in sets:
         depth[indices] += 1
@@ -232,14 +251,16 @@ def _from_index_sets(bags: Any, rows: int, declared: BagNames | None) -> Bags:
     return Bags(check_bag_names(names), codes)
 
 
-def _indices(given: Any, rows: int) -> np.ndarray:
-    indices = np.asarray(given)
+def _indices(row_numbers: Any, rows: int) -> np.ndarray:
+    indices = np.asarray(row_numbers)
     if indices.size == 0:
         return np.empty(0, dtype=np.int64)
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
-        raise ParameterError("an index set must be a list of row numbers.")
+        raise ParameterError("A bag must be a list of row numbers.")
     if indices.min() < 0 or indices.max() >= rows:
-        raise ParameterError(f"row numbers of an index set must lie between 0 and {rows - 1}.")
+        raise ParameterError(
+            f"Row numbers of a bag must lie between 0 and {rows - 1}. Count rows from 0."
+        )
     if len(np.unique(indices)) < len(indices):
-        raise ParameterError("an index set names a row twice.")
+        raise ParameterError("A bag lists a row twice. List each row once.")
     return indices.astype(np.int64)

@@ -37,13 +37,13 @@ def equal_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.R
         rest = batch
         while count + rest.num_rows >= rows:
             needed = rows - count
-            yield _joined([*waiting, rest.slice(0, needed)])
+            yield _concatenate([*waiting, rest.slice(0, needed)])
             waiting, count, rest = [], 0, rest.slice(needed)
         if rest.num_rows:
             waiting.append(rest)
             count += rest.num_rows
     if waiting:
-        yield _joined(waiting)
+        yield _concatenate(waiting)
 
 
 def narrow_batches(batch: pa.RecordBatch, width: int) -> Iterator[pa.RecordBatch]:
@@ -104,6 +104,6 @@ def read_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader.join()
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     filled = [batch for batch in batches if batch.num_rows]
     return filled[0] if len(filled) == 1 else pa.concat_batches(filled)

@@ -25,18 +25,21 @@ _DATES = {
     r"\d{1,2}/\d{1,2}/\d{4}": (_DAY_FIRST, _MONTH_FIRST),
 }
 _AMBIGUOUS = (
-    "holds dates of which nobody can tell day from month; write them as 2020-12-31, or leave the"
-    " column out (--drop)"
+    "holds dates in which day and month cannot be told apart. Write them as 2020-12-31, or leave"
+    " the column out with --drop"
 )
 _MIXED = (
-    "has decimal commas, but other columns have decimal points; say which it is (--decimal), or"
-    " leave the column out (--drop)"
+    "has decimal commas, but other columns have decimal points. Set the decimal mark with"
+    " --decimal, or leave the column out with --drop"
 )
 _THOUSANDS = (
-    "holds numbers such as 1.234, which are thousands or decimals; say which (--decimal . or"
-    " --decimal ,), or leave the column out (--drop)"
+    "holds numbers such as 1.234, which may be thousands or decimals. Set the decimal mark with"
+    " --decimal . or --decimal , or leave the column out with --drop"
 )
-_NO_TEXT = "is not UTF-8; save the table as CSV UTF-8, or say what it is (--encoding latin-1)"
+_NO_TEXT = (
+    "is not UTF-8. Save the table as CSV UTF-8, or name its encoding, for example --encoding"
+    " latin-1"
+)
 # Digits, with signs that no number of ours has: 1,5 or 1.234,5 or 1 234 or 12 % or 3 EUR.
 _ZEROS = r"^\s*0[0-9]+\s*$"
 _GROUPED = r"^\s*[-+]?(?:[0-9]{1,3}|[1-9][0-9]{0,2}(?:\.[0-9]{3})+)\s*$"
@@ -51,10 +54,20 @@ _LIKE_NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class CellTypes:
-    """What columns are: their ``types``, the ``decimal`` mark (None: no cell has one).
+    """The types of columns of texts, found in their cells.
 
-    ``formats`` are those of dates, as strptime knows them; ``refused`` says why a column cannot be
-    used as it is; ``zeros`` are columns of numbers that begin with zeros.
+    Parameters
+    ----------
+    types : mapping of str to pyarrow.DataType
+        The type of each column.
+    decimal : str, optional
+        The decimal mark. None if no cell has one.
+    formats : list of str
+        The formats of dates, as strptime knows them.
+    refused : mapping of str to str
+        Why a column cannot be used as it is.
+    zeros : sequence of str
+        Columns of numbers with cells that begin with 0.
     """
 
     types: Mapping[str, pa.DataType]
@@ -87,17 +100,17 @@ def types_of_cells(
         if pa.types.is_binary(kind):
             refused[name] = _NO_TEXT
         elif _is_text(kind) and name not in refused:
-            found = _date_formats(cells[name])
-            if len(found) > 1:
+            date_formats = _date_formats(cells[name])
+            if len(date_formats) > 1:
                 refused[name] = _AMBIGUOUS
-            elif found:
+            elif date_formats:
                 types[name] = pa.timestamp("s")
-                formats |= dict.fromkeys(found)
+                formats |= dict.fromkeys(date_formats)
     if all(any(form.startswith(first) for form in formats) for first in (_DAY_FIRST, _MONTH_FIRST)):
         dated = [n for n, kind in types.items() if kind == pa.timestamp("s")]
         refused |= dict.fromkeys(dated, _AMBIGUOUS)
-    whole = [name for name, kind in types.items() if pa.types.is_integer(kind)]
-    zeros = [name for name in whole if _some_match(cells[name], _ZEROS)]
+    integer_columns = [name for name, kind in types.items() if pa.types.is_integer(kind)]
+    zeros = [name for name in integer_columns if _some_match(cells[name], _ZEROS)]
     return CellTypes(types, decimal, list(formats), refused, zeros)
 
 
@@ -135,7 +148,7 @@ def looks_like_numbers(text: str) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind)
+    return bool(pa.types.is_string(kind))
 
 
 def _type_of(cells: pa.ChunkedArray, decimal: str) -> pa.DataType:
@@ -147,7 +160,7 @@ def _type_of(cells: pa.ChunkedArray, decimal: str) -> pa.DataType:
     pa.csv.write_csv(table, written, pa.csv.WriteOptions(include_header=False))
     if not written.tell():
         return pa.null()
-    found = pa.csv.read_csv(
+    parsed = pa.csv.read_csv(
         pa.BufferReader(written.getvalue()),
         pa.csv.ReadOptions(column_names=["cells"], block_size=max(written.tell(), 1)),
         pa.csv.ParseOptions(ignore_empty_lines=False, newlines_in_values=True),
@@ -155,7 +168,7 @@ def _type_of(cells: pa.ChunkedArray, decimal: str) -> pa.DataType:
             strings_can_be_null=True, quoted_strings_can_be_null=False, decimal_point=decimal
         ),
     )
-    return found.schema.field(0).type
+    return parsed.schema.field(0).type
 
 
 def _date_formats(cells: pa.ChunkedArray) -> list[str]:
@@ -163,12 +176,12 @@ def _date_formats(cells: pa.ChunkedArray) -> list[str]:
     words = pc.unique(cells.drop_null())
     for pattern, formats in _DATES.items():
         for clock, suffix in _CLOCKS.items():
-            whole = rf"^\s*{pattern}{clock}\s*$"
-            if len(words) and pc.all(pc.match_substring_regex(words, whole)).as_py():
+            full_pattern = rf"^\s*{pattern}{clock}\s*$"
+            if len(words) and pc.all(pc.match_substring_regex(words, full_pattern)).as_py():
                 return [form + suffix for form in formats if _all_parse(words, form + suffix)]
     return []
 
 
 def _all_parse(words: pa.Array, form: str) -> bool:
     days = pc.strptime(pc.utf8_trim_whitespace(words), form, unit="s", error_is_null=True)
-    return days.null_count == 0
+    return bool(days.null_count == 0)

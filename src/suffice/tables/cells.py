@@ -61,20 +61,20 @@ def _number(cell: object) -> float | None:
 
 
 def public_column(cells: Sequence[Any]) -> pa.Array:
-    """Return a public column, whose type is what all of its cells are, or else text."""
-    held = [None if is_blank(cell) else cell for cell in cells]
-    kinds = {_kind(cell) for cell in held if cell is not None}
+    """Return a public column in the type that all of its cells have, or as text."""
+    values = [None if is_blank(cell) else cell for cell in cells]
+    kinds = {_kind(cell) for cell in values if cell is not None}
     kind = kinds.pop() if len(kinds) == 1 else None if kinds else pa.null()
     if kind == pa.float64():
-        numbers = [cell for cell in held if cell is not None]
-        whole = all(isinstance(number, int) and abs(number) < _INT64 for number in numbers)
-        return pa.array(held, pa.int64()) if whole else number_column(held)
+        numbers = [cell for cell in values if cell is not None]
+        are_integers = all(isinstance(number, int) and abs(number) < _INT64 for number in numbers)
+        return pa.array(values, pa.int64()) if are_integers else number_column(values)
     if kind == pa.timestamp("us"):
-        days = all(_is_day(cell) for cell in held if cell is not None)
-        return pa.array(held, pa.date32() if days else kind)
+        days = all(_is_day(cell) for cell in values if cell is not None)
+        return pa.array(values, pa.date32() if days else kind)
     if kind is None or kind == pa.string():
-        return pa.array([cell_text(cell) for cell in held], pa.string())
-    return pa.array(held, kind)
+        return pa.array([cell_text(cell) for cell in values], pa.string())
+    return pa.array(values, kind)
 
 
 def _kind(cell: object) -> pa.DataType:

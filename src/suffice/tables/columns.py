@@ -32,9 +32,15 @@ _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of a second
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column is what; ``features`` are all the others unless they were named.
+    """The role of each column.
 
-    The row numbers that pandas writes beside a table are no feature unless they are named.
+    Parameters
+    ----------
+    features : tuple of str
+        The feature columns: all other columns, unless the owner listed them. The row numbers that
+        pandas writes beside a table are not features unless they are listed.
+    label : str, optional
+        The column of labels.
     """
 
     features: tuple[str, ...]
@@ -42,7 +48,10 @@ class Roles:
 
 
 def is_categorical(kind: pa.DataType) -> bool:
-    """Say whether a column of this Arrow type holds categories; refuse what is neither."""
+    """Say whether a column of this Arrow type holds categories.
+
+    It raises if the column holds neither categories nor numbers.
+    """
     if pa.types.is_dictionary(kind):
         return True
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -52,13 +61,13 @@ def is_categorical(kind: pa.DataType) -> bool:
     if temporal_unit(kind) or pa.types.is_null(kind):  # without any value it is missing numbers
         return False
     raise TableError(
-        f"a column of type {kind} is neither numbers nor categories; convert it, or leave it out"
-        " (drop=..., --drop)."
+        f"Cells of type {kind} are neither numbers nor categories. Convert the column, or leave it"
+        " out with --drop (Python: drop=...)."
     )
 
 
 def temporal_unit(kind: pa.DataType) -> str:
-    """Return what a column of dates, times or durations is counted in; nothing if it is none."""
+    """Return the unit of a column of dates, times or durations. It is empty for other columns."""
     since_1970, since_midnight, days = TEMPORAL_UNITS
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return since_1970
@@ -87,32 +96,43 @@ def resolve_roles(
     for name in [*special, *chosen]:
         if names.count(name) != 1:
             trouble = "has no column" if name not in names else "has more than one column"
-            raise TableError(f"the table {trouble} {name!r}; it has {_some(names)}.")
+            raise TableError(f"The table {trouble} {name!r}. It has {_describe_names(names)}.")
     if set(special) & set(chosen) or len(set(special)) < len(special):
         both = next((n for n in special if n in chosen), special[0])
-        raise TableError(f"{both!r} cannot have two roles: label, bag and party are no features.")
+        raise TableError(
+            f"Column {both!r} has two roles, but label, bag and party cannot be features. Remove"
+            " it from --features, or name another column."
+        )
     if not chosen or len(set(chosen)) < len(chosen):
-        raise TableError("there must be at least one feature column, and none twice.")
+        raise TableError(
+            "The list of features is empty or names a column twice. List at least one feature, and"
+            " each feature once."
+        )
     for name in chosen:
         try:
             is_categorical(schema.field(name).type)
         except TableError as error:
-            raise TableError(f"column {name!r}: {error}") from None
+            raise TableError(f"Column {name!r}: {error}") from None
     return Roles(tuple(chosen), label)
 
 
-def _some(names: list[str]) -> str:
+def _describe_names(names: list[str]) -> str:
     if any(name.strip().lstrip("+-").isdigit() for name in names):  # it may be a row of cells
-        return f"{len(names)}, of which some are called by numbers. Does the first line name them?"
-    shown = ", ".join(map(repr, names[:8]))
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        return (
+            f"{len(names)} columns, and some of their names are numbers. Check that the first line"
+            " names the columns"
+        )
+    first_names = ", ".join(map(repr, names[:8]))
+    return first_names + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def position_of(schema: pa.Schema, name: str) -> int:
     """Return the position of a column; one that is not there is an error."""
-    position = schema.get_field_index(name)  # -1 would be the last column
+    position: int = schema.get_field_index(name)  # -1 would be the last column
     if position < 0:
-        raise TableError(f"the table has no column {name!r}.")
+        raise TableError(
+            f"The table has no column {name!r}. Check the name; upper and lower case count."
+        )
     return position
 
 
@@ -125,7 +145,8 @@ def numeric_columns(batch: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
     if chosen.num_columns and all(
         pa.types.is_float32(kind) or pa.types.is_float64(kind) for kind in chosen.schema.types
     ):
-        return chosen.to_tensor(null_to_nan=True, row_major=False).to_numpy().T
+        matrix: np.ndarray = chosen.to_tensor(null_to_nan=True, row_major=False).to_numpy()
+        return matrix.T
     out = np.empty((chosen.num_columns, batch.num_rows))
     for j, column in enumerate(chosen.columns):
         out[j] = numeric_column(column)
@@ -143,7 +164,8 @@ def numeric_column(column: pa.Array) -> np.ndarray:
         column = pc.fill_null(pc.cast(column, pa.float64(), safe=False), float("nan"))
     elif pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
-    return column.to_numpy()
+    values: np.ndarray = column.to_numpy()
+    return values
 
 
 def _days(column: pa.Array) -> np.ndarray:
@@ -162,18 +184,19 @@ def _days(column: pa.Array) -> np.ndarray:
 
 
 def category_codes(column: pa.Array, categories: Sequence[Any]) -> np.ndarray:
-    """Return each cell's position in ``categories``; -1 is missing, -2 is none of them."""
+    """Return each cell's position in ``categories``: -1 is missing, -2 is another category."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         return np.full(len(column), -1)
-    known = pa.array(list(categories))
+    known_categories = pa.array(list(categories))
     try:
-        known = known.cast(column.type)
+        known_categories = known_categories.cast(column.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         # Numbers by their looks, where some category is none: compared as what they look like.
-        column, known = column.cast(pa.string()), known.cast(pa.string())
-    codes = pc.fill_null(pc.index_in(column, value_set=known), -2).to_numpy(zero_copy_only=False)
+        column, known_categories = column.cast(pa.string()), known_categories.cast(pa.string())
+    positions = pc.fill_null(pc.index_in(column, value_set=known_categories), -2)
+    codes: np.ndarray = positions.to_numpy(zero_copy_only=False)
     if not column.null_count:
         return codes
     return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), -1, codes)

@@ -31,9 +31,9 @@ BLOCKS = (1 << 20, 1 << 24, 1 << 28)  # bytes that are parsed at once: the next 
 _ACROSS = "straddling"  # Arrow's word for a row that reaches over two ends of blocks
 
 
-def header_of(path: Path, given: Dialect) -> list[str]:
+def header_of(path: Path, dialect: Dialect) -> list[str]:
     """Return the names that the first line of a CSV file, or of a folder's first one, states."""
-    return read_header(_files_of(path)[0], given)[0]
+    return read_header(_files_of(path)[0], dialect)[0]
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -51,12 +51,17 @@ class CsvFiles:
     are columns of numbers that begin with zeros.
     """
 
-    def __init__(self, path: Path, declared: Mapping[str, pa.DataType], given: Dialect) -> None:
+    def __init__(
+        self, path: Path, declared: Mapping[str, pa.DataType], declared_dialect: Dialect
+    ) -> None:
         self._files = _files_of(path)
-        names, dialect = read_header(self._files[0], given)
+        names, dialect = read_header(self._files[0], declared_dialect)
         for file in self._files[1:]:
             if set(read_header(file, dialect)[0]) != set(names):
-                raise TableError(f"{path}: {file.name} names other columns than the first file.")
+                raise TableError(
+                    f"{path}: the first line of {file.name} names other columns than the first"
+                    " file. Files of a folder must have the same columns."
+                )
         self._names, self.dialect = names, dialect
         self._apart = {n for n in names if pa.types.is_string(declared.get(n, pa.null()))}
         self._formats: list[str] = []
@@ -87,7 +92,7 @@ class CsvFiles:
         done = 0
         for block in BLOCKS:
             try:
-                for batch in _behind(done, self._batches(schema, columns, block, words)):
+                for batch in _skip_rows(done, self._batches(schema, columns, block, words)):
                     done += batch.num_rows
                     yield batch
             except pa.ArrowInvalid as error:
@@ -133,7 +138,7 @@ class CsvFiles:
         if not names:
             return {}
         binary = pa.schema([(name, pa.binary()) for name in names])
-        batches = list(_first(self._read(binary, names), _TYPED_ROWS))
+        batches = list(_take_rows(self._read(binary, names), _TYPED_ROWS))
         columns = {}
         for name in names:
             column = pa.chunked_array([b.column(name) for b in batches], pa.binary())
@@ -152,7 +157,7 @@ def _as_text_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
 
 
-def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+def _take_rows(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the first so many rows, and at least one batch, if there is one."""
     for batch in batches:
         yield batch.slice(0, rows)
@@ -161,7 +166,7 @@ def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
             return
 
 
-def _behind(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _skip_rows(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield all rows but the first so many."""
     for batch in batches:
         rest = batch.slice(min(rows, batch.num_rows))

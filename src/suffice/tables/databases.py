@@ -24,16 +24,31 @@ __all__ = ["Query", "QueryTable"]
 class Query:
     """The rows of a query, as a table that a release or a learner reads.
 
-    ``url`` is ``postgresql://host/database`` as libpq takes it (which also reads PGPASSWORD and
-    ~/.pgpass), or a file: ``sqlite:///folder/file.db`` and ``duckdb:///folder/file.duckdb`` are
-    relative, ``sqlite:////folder/file.db`` is absolute. ``sql`` is one SELECT; nothing is ever
-    written, and all passes of a release read one snapshot. ``order_by`` names columns of the query
-    that tell every row from the others, such as a key; they need not be features. Without them
-    rows have no order, and what depends on one is refused. They and the rest of the query must not
-    be chosen by looking at what is private: which rows there are, and in which order, is public.
+    Nothing is ever written to the database, and all passes of a release read one snapshot. A query
+    prints as its address without user, password and parameters, and no message quotes the SQL.
+    Which rows the query returns, and in which order, is public: do not choose them by looking at
+    what is private.
 
-    It prints as its address without user, password and parameters; no message quotes the SQL.
+    Parameters
+    ----------
+    url : str
+        The address: ``postgresql://host/database`` as libpq takes it (libpq also reads PGPASSWORD
+        and ~/.pgpass), or a file. ``sqlite:///folder/file.db`` and ``duckdb:///folder/file.duckdb``
+        are relative paths, ``sqlite:////folder/file.db`` is an absolute path.
+    sql : str
+        One SELECT.
+    order_by : tuple of str, optional
+        Columns of the query that identify each row, such as a key. They need not be features.
+        Without them rows have no order, and what depends on an order is refused.
 
+    Raises
+    ------
+    ParameterError
+        If the SQL is empty.
+
+    Examples
+    --------
+    >>> from suffice import Query
     >>> Query("postgresql://me:secret@db.example/clinic", "select * from visits", ("id",))
     Query('postgresql://db.example/clinic')
     """
@@ -43,11 +58,11 @@ class Query:
     order_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        named = (self.order_by,) if isinstance(self.order_by, str) else tuple(self.order_by)
-        object.__setattr__(self, "order_by", named)
+        columns = (self.order_by,) if isinstance(self.order_by, str) else tuple(self.order_by)
+        object.__setattr__(self, "order_by", columns)
         object.__setattr__(self, "sql", self.sql.strip().rstrip(";"))
         if not self.sql:
-            raise ParameterError("a query needs its SQL: one SELECT.")
+            raise ParameterError("The query is empty. Give one SELECT.")
 
     def __str__(self) -> str:
         return shown_address(self.url)
@@ -61,20 +76,43 @@ class Query:
         return bool(self.order_by)
 
     def names(self) -> list[str]:
-        """Return the names of the columns; it reads no row."""
+        """Return the names of the columns. No row is read.
+
+        Returns
+        -------
+        list of str
+            The names, in the order of the query.
+
+        Raises
+        ------
+        StorageError
+            If the database cannot be reached.
+        TableError
+            If the query cannot be run.
+        """
         return self.opened({}).names()
 
     def opened(self, declared: Mapping[str, pa.DataType]) -> "QueryTable":
-        """Return the table; cells of ``declared`` columns are what they are declared to be.
+        """Return the table, ready to be read in batches.
 
-        A label is a text, or a number or truth value if its column is; a cell that is none is
-        missing, and so is a private number that is none.
+        A label is a text, or a number or truth value if its column holds these. A cell that is
+        neither is missing, and so is a private number that is not a number.
+
+        Parameters
+        ----------
+        declared : mapping of str to pyarrow.DataType
+            Types of columns whose cells must not be looked at, such as private labels.
+
+        Returns
+        -------
+        QueryTable
+            The rows of one snapshot.
         """
         return QueryTable(self, declared, _Session(self))
 
 
 class _Session:
-    """One connection and one snapshot, opened when it is needed, closed when nobody needs it."""
+    """One connection and one snapshot: opened at first use, closed after the last one."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -85,31 +123,34 @@ class _Session:
     def reading(self) -> Iterator[Database]:
         """Yield the connection for one pass; what fails is said in one line, without a cell."""
         if not self._busy.acquire(blocking=False):
-            raise TableError(f"{self._query}: one pass over a query must end before the next.")
+            raise TableError(
+                f"{self._query}: two passes over one query cannot run at the same time. Finish the"
+                " first one before the next."
+            )
         try:
             if self._database is None:
-                self._database = self._opened()
-            with _told(self._query, self._database):
+                self._database = self._connect()
+            with _translate_errors(self._query, self._database):
                 yield self._database
         finally:
             self._busy.release()
 
-    def _opened(self) -> Database:
+    def _connect(self) -> Database:
         try:
             database = database_at(self._query.url)
         except (TableError, ParameterError, StorageError):
             raise
         except Exception as error:  # noqa: BLE001  # of a library that may not be installed
             raise StorageError(
-                f"{self._query} cannot be reached ({_shown(error)}); check the address, the server"
-                " and who may read it."
+                f"{self._query} cannot be reached ({_error_name(error)}). Check the address, the"
+                " server and your permissions."
             ) from None
         finalize(self, database.close)
         return database
 
 
 @contextmanager
-def _told(query: Query, database: Database) -> Iterator[None]:
+def _translate_errors(query: Query, database: Database) -> Iterator[None]:
     """Turn errors of a library into one line: their messages quote SQL and cells."""
     try:
         yield
@@ -117,16 +158,17 @@ def _told(query: Query, database: Database) -> Iterator[None]:
         raise
     except database.errors as error:
         raise TableError(
-            f"{query}: the query cannot be run ({_shown(error)}); it must be one SELECT of columns"
-            " that exist and that you may read."
+            f"{query}: the query cannot be run ({_error_name(error)}). Give one SELECT of"
+            " columns that exist and that you may read."
         ) from None
     except (pa.ArrowException, OSError) as error:
         raise TableError(
-            f"{query}: the query stopped while it was read ({_shown(error)}); {database.stopped}."
+            f"{query}: the query stopped while its rows were read ({_error_name(error)})."
+            f" {database.stopped}."
         ) from None
 
 
-def _shown(error: Exception) -> str:
+def _error_name(error: Exception) -> str:
     """Return the class of an error, and its SQLSTATE if there is one."""
     state = getattr(error, "sqlstate", None)
     return type(error).__name__ + (f", SQLSTATE {state}" if state else "")
@@ -136,9 +178,7 @@ class QueryTable:
     """The rows of ``stored``, read in batches; ``declared`` columns are not looked at before."""
 
     rows = None
-    stays = (
-        "The rows of a query are read in one process, over one connection; save them as Parquet."
-    )
+    stays = "The rows of a query are read in one process. Save them as Parquet."
 
     def __init__(
         self, stored: Query, declared: Mapping[str, pa.DataType], session: _Session
@@ -175,7 +215,10 @@ class QueryTable:
         with self._session.reading() as database:
             lacking = sorted(set(self.order_by) - set(database.names(self.stored.sql)))
             if lacking:
-                raise TableError(f"{self.stored} has no column {lacking[0]!r} to order rows by.")
+                raise TableError(
+                    f"{self.stored} has no column {lacking[0]!r} to order rows by. Name a column"
+                    " of the query with --order-by."
+                )
             return database.columns(self.stored.sql, self.declared, self._order)
 
     def parts(self) -> Sequence["QueryTable"]:
@@ -184,18 +227,18 @@ class QueryTable:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns``, in their order if they have one, in equal batches."""
-        read = [self._columns[position_of(self.schema, name)] for name in columns]
-        for column in read:
+        chosen = [self._columns[position_of(self.schema, name)] for name in columns]
+        for column in chosen:
             if not column.cells:
                 raise TableError(
-                    f"column {column.name!r} cannot be read as a table's ({column.kind}); cast it"
-                    " in the query, or leave it out."
+                    f"Column {column.name!r} cannot be read: its type is {column.kind}. Cast it in"
+                    " the query, or leave it out."
                 )
         with (
             self._session.reading() as database,
-            closing(database.stream(self._select(read))) as stream,
+            closing(database.stream(self._select(chosen))) as stream,
         ):
-            decoded = (_decoded(batch, read) for batch in stream)
+            decoded = (_decode_batch(batch, chosen) for batch in stream)
             yield from read_ahead(equal_batches(decoded, batching.BATCH_ROWS))
 
     def _select(self, columns: Sequence[Column]) -> str:
@@ -208,7 +251,7 @@ class QueryTable:
         return f" order by {keys}" if keys else ""
 
 
-def _decoded(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+def _decode_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
     """Return a batch of the columns, from the cells that SQL returned for them."""
     cells = iter(batch.columns)
     arrays = [column.decode([next(cells) for _ in column.cells]) for column in columns]

@@ -1,8 +1,8 @@
-"""How a CSV file is written: the sign between columns, the decimal mark, the encoding.
+"""How a CSV file is written: the delimiter, the decimal mark, the encoding.
 
-The byte-order mark and the first line tell the sign between columns and, where they can, the
-encoding. What they leave open is told by cells of public columns (`suffice.tables.csv_files`), or
-declared. No private cell is asked, and none can fail: what cannot be decoded becomes the
+The byte-order mark and the first line tell the delimiter and, where they can, the encoding. Cells
+of public columns tell the rest (`suffice.tables.csv_files`), or the owner declares it. No private
+cell decides anything, and no private cell can fail: a character that cannot be decoded becomes the
 replacement character.
 """
 
@@ -40,12 +40,22 @@ _DECIMAL = re.compile(r"\s*[-+]?[0-9]+[.,][0-9]+(?:[eE][-+]?[0-9]+)?\s*")
 
 @dataclass(frozen=True)
 class Dialect:
-    """What is declared, or was found, of how a CSV file is written; None is not known.
+    """How a CSV file is written, as far as it is declared or was found. None means not known yet.
 
-    ``delimiter`` stands between columns (a character, or "tab"), ``decimal`` is the decimal mark,
-    ``encoding`` a name that Python knows, ``guessed`` if all that is known is that it is not UTF-8.
-    ``quote`` stands around cells, ``above`` is the number of lines above the names: spreadsheets
-    write ``sep=;``.
+    Parameters
+    ----------
+    delimiter : str, optional
+        The character between columns, or a word for it, such as "tab".
+    decimal : str, optional
+        The decimal mark, "." or ",".
+    encoding : str, optional
+        A name of an encoding that Python knows.
+    quote : str
+        The quotation mark around cells.
+    guessed : bool
+        Whether the encoding is only known not to be UTF-8.
+    above : int
+        The number of lines above the names. Spreadsheets write ``sep=;`` there.
     """
 
     delimiter: str | None = None
@@ -59,9 +69,11 @@ class Dialect:
         sign = _WORDS.get(self.delimiter or "", self.delimiter)
         object.__setattr__(self, "delimiter", sign)
         if sign is not None and (len(sign) != 1 or not sign.isascii() or sign in '"\r\n'):
-            raise ParameterError("the delimiter must be one character, such as ';', or tab.")
+            raise ParameterError(
+                "The delimiter must be one character, for example ';', or the word tab."
+            )
         if self.decimal not in {None, *_DECIMALS}:
-            raise ParameterError("the decimal mark must be '.' or ','.")
+            raise ParameterError("The decimal mark must be '.' or ','.")
         if self.encoding is not None:
             object.__setattr__(self, "encoding", _codec(self.encoding))
 
@@ -73,7 +85,7 @@ class Dialect:
 
 
 def _codec(name: str) -> str:
-    """Return the name of an encoding in which no cell reaches into the next one."""
+    """Return the name of an encoding in which no cell can change the next one."""
     try:
         codec = codecs.lookup(name).name
         fits = codec.startswith(("utf-16", "utf-32")) or _keeps_cells_apart(codec, ",")
@@ -81,14 +93,14 @@ def _codec(name: str) -> str:
         fits = False
     if not fits:
         raise ParameterError(
-            f"tables are not read in the encoding {name!r}; save it as UTF-8, or say which it is:"
-            " latin-1, cp1250, utf-16, shift_jis and the like."
+            f"Tables in the encoding {name!r} cannot be read. Save the table as UTF-8, or name its"
+            " encoding, for example latin-1, cp1250, utf-16 or shift_jis."
         ) from None
     return _LATIN if codec == "iso8859-1" else "utf-8" if codec == "utf-8-sig" else codec
 
 
 def _keeps_cells_apart(codec: str, sign: str) -> bool:
-    """Say whether ASCII means itself, and whatever comes before the sign leaves it alone."""
+    """Say whether ASCII bytes mean themselves, and no byte before the delimiter changes it."""
     if any(bytes([byte]).decode(codec, "replace") != chr(byte) for byte in range(128)):
         return False
     if b"\\u002c".decode(codec, "replace") != "\\u002c":  # a sign that is spelt out
@@ -110,15 +122,15 @@ def open_stream(path: Path, encoding: str | None) -> pa.NativeFile:
     private cells move the ends of blocks. So there is none, in cells either.
     """
     raw = pa.input_stream(str(path), compression="detect")
-    plain = encoding in {None, "utf-8"}
-    decoder = None if plain else codecs.getincrementaldecoder(encoding or "")(errors="replace")
-    held = b""
+    is_utf8 = encoding in {None, "utf-8"}
+    decoder = None if is_utf8 else codecs.getincrementaldecoder(encoding or "")(errors="replace")
+    pending = b""
 
     def convert(part: bytes) -> bytes:
-        nonlocal held
-        data = held + (bytes(part) if decoder is None else decoder.decode(bytes(part)).encode())
-        whole = data.rstrip(b"\r")
-        data, held = whole, data[len(whole) :]
+        nonlocal pending
+        data = pending + (bytes(part) if decoder is None else decoder.decode(bytes(part)).encode())
+        complete = data.rstrip(b"\r")
+        data, pending = complete, data[len(complete) :]
         while b"\r\n" in data:  # again: the LF may stand behind several
             data = data.replace(b"\r\n", b"\n")
         return data
@@ -126,33 +138,36 @@ def open_stream(path: Path, encoding: str | None) -> pa.NativeFile:
     return pa.TransformInputStream(raw, convert)
 
 
-def read_header(path: Path, given: Dialect) -> tuple[list[str], Dialect]:
+def read_header(path: Path, declared: Dialect) -> tuple[list[str], Dialect]:
     """Return the names of the columns, and the dialect as far as the first line tells it.
 
     Of what was read beyond the first line nothing is looked at.
     """
     with pa.input_stream(str(path), compression="detect") as stream:
         start = stream.read(_LONGEST_HEADER)
-    encoding = given.encoding or _encoding_of(start)
+    encoding = declared.encoding or _encoding_of(start)
     if encoding in {"utf-16", "utf-32"} and not start.startswith(_BOTH_WAYS):
         encoding += "-le"  # as most programs write it where there is no mark
     line, above = _first_line(start, encoding), 0
     stated = _SIGN_LINE.fullmatch(line)
     if stated:
         line, above = _first_line(start, encoding, after=1), 1
-        given = replace(given, delimiter=given.delimiter or stated[1])
+        declared = replace(declared, delimiter=declared.delimiter or stated[1])
     quote = "'" if re.match(r"\s*'[^',;\t|]*'\s*[,;\t|]", line) else '"'
-    sign = given.delimiter or _delimiter_of(line, path, quote)
-    guessed = encoding == _LATIN and given.encoding is None
+    sign = declared.delimiter or _delimiter_of(line, path, quote)
+    guessed = encoding == _LATIN and declared.encoding is None
     if encoding and not encoding.startswith("utf-") and not _keeps_cells_apart(encoding, sign):
-        raise TableError(f"{path}: in {encoding} that sign cannot stand between columns.")
-    found = replace(
-        given, delimiter=sign, encoding=encoding, quote=quote, guessed=guessed, above=above
+        raise TableError(
+            f"{path}: the encoding {encoding} cannot be used with this delimiter. Save the table"
+            " as UTF-8."
+        )
+    dialect = replace(
+        declared, delimiter=sign, encoding=encoding, quote=quote, guessed=guessed, above=above
     )
     rows = csv.reader(io.StringIO(line, newline=""), delimiter=sign, quotechar=quote)
     names = next(rows, [])
     _check_names(names, path)
-    return names, found
+    return names, dialect
 
 
 def _encoding_of(start: bytes) -> str | None:
@@ -181,9 +196,9 @@ def _first_line(start: bytes, encoding: str | None, after: int = 0) -> str:
 def _end_of_line(text: str) -> int:
     """Return where the first line ends; a quote opens a name at its beginning alone."""
     inside, fresh = False, True
-    for place, sign in enumerate(text):
+    for position, sign in enumerate(text):
         if sign in "\r\n" and not inside:
-            return place
+            return position
         if sign == '"' and (inside or fresh):
             inside = not inside
         fresh = sign in _SIGNS
@@ -194,29 +209,31 @@ def _delimiter_of(line: str, path: Path, quote: str) -> str:
     """Return the sign that stands most often between the names of the first line."""
     if without_packing(path.name).endswith(".tsv"):
         return "\t"
-    plain = re.sub(f"{quote}[^{quote}]*{quote}", "", line)
-    counts = {sign: plain.count(sign) for sign in _SIGNS}
+    unquoted = re.sub(f"{quote}[^{quote}]*{quote}", "", line)
+    counts = {sign: unquoted.count(sign) for sign in _SIGNS}
     most = max(counts.values())
     best = [sign for sign, count in counts.items() if count == most]
     if most and len(best) > 1:
         words = " and ".join(_SIGNS[sign] for sign in best)
         raise TableError(
-            f"{path} has {words} in its first line, equally many: say which stand between columns,"
+            f"{path} has equally many {words} in its first line. Set the one that separates columns"
             " with --delimiter."
         )
     return best[0]
 
 
 def _check_names(names: list[str], path: Path) -> None:
-    """Raise unless the first line names each column once; what is no name is not shown."""
+    """Raise unless the first line names each column once. The error shows only names."""
     trouble = None
     twice = sorted({name for name in names if names.count(name) > 1})
     if not any(name.strip() for name in names):
-        trouble = "it is empty, or its first line is; the first line must name the columns"
+        trouble = (
+            "it is empty, or its first line is. Put the names of the columns in the first line"
+        )
     elif all(map(_NUMBER.fullmatch, names)) or any(map(_DECIMAL.fullmatch, names)):
-        trouble = "its first line holds numbers; put a line above it that names the columns"
+        trouble = "its first line holds numbers. Add a first line that names the columns"
     elif twice:
-        named = f"{twice[0]!r}" if twice[0].strip() else "a column without a name"
-        trouble = f"its first line has {named} more than once; rename all but one of them"
+        repeated = f"{twice[0]!r}" if twice[0].strip() else "a column without a name"
+        trouble = f"its first line has {repeated} more than once. Rename all but one of them"
     if trouble is not None:
         raise TableError(f"{path} is not a readable table: {trouble}.")

@@ -39,9 +39,9 @@ def excel_columns(path: Path) -> dict[str, list[Any]]:
             cells = [_value(cell) for cell in row]
             if not all(map(is_blank, cells[len(names) :])):
                 raise TableError(
-                    f"{path}: cells stand right of the last column that has a name. Name every"
-                    " column in the first row, each in a cell of its own (delete a title above the"
-                    " names), or empty these cells."
+                    f"{path}: there are cells to the right of the last named column. Name every"
+                    " column in the first row, delete a title above the names, or empty these"
+                    " cells."
                 )
             cells += [None] * (len(names) - len(cells))
             for column, cell in zip(columns, cells, strict=False):
@@ -57,16 +57,19 @@ def _header(path: Path, row: Sequence[Any]) -> list[str]:
         names.pop()
     if not names:
         raise TableError(
-            f"{path} is empty, or the first row of its first worksheet is: name the columns there."
+            f"{path} is empty, or the first row of its first worksheet is. Put the names of the"
+            " columns in the first row."
         )
     for position, name in enumerate(names, start=1):
         if name is None or is_blank(name):
             raise TableError(
                 f"{path}: column {position} has no name. Name every column in the first row of the"
-                " first worksheet, each in a cell of its own that is not merged with others."
+                " first worksheet, each in its own unmerged cell."
             )
         if name in names[: position - 1]:
-            raise TableError(f"{path}: its first row names {name!r} more than once; rename one.")
+            raise TableError(
+                f"{path}: the first row names {name!r} more than once. Rename one of the columns."
+            )
     return [str(name) for name in names]
 
 
@@ -81,27 +84,32 @@ def _rows(path: Path) -> Iterator[Iterator[Sequence[Any]]]:
         import openpyxl
         from openpyxl.utils.exceptions import InvalidFileException
     except ImportError:
-        raise TableError(f"{path} needs one more package: pip install 'suffice[excel]'.") from None
+        raise TableError(
+            f"{path} needs one more package. Install it: pip install 'suffice[excel]'."
+        ) from None
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they quote cells
             if file.read(len(_OLD)) == _OLD:
                 raise TableError(
-                    f"{path} has a password, or is of Excel 2003 or older: save it as .xlsx,"
+                    f"{path} has a password, or was saved by Excel 2003 or older. Save it as .xlsx"
                     " without a password."
                 )
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             if not book.worksheets:
-                raise TableError(f"{path} has no worksheet: save the table as one.")
+                raise TableError(f"{path} has no worksheet. Save the table as a worksheet.")
             sheet = book.worksheets[0]
             sheet.reset_dimensions()  # what the file says of them need not be so
             yield iter(sheet.iter_rows())
     except SufficeError:
         raise
     except OSError as error:
-        raise StorageError(f"{path} cannot be read: {type(error).__name__}.") from None
+        raise StorageError(
+            f"{path} cannot be read: {type(error).__name__}. Check that the file exists and that"
+            " you may read it."
+        ) from None
     except (*_BROKEN, InvalidFileException) as error:  # whose words may quote a cell
         raise TableError(
-            f"{path} is not a readable workbook ({type(error).__name__}): open it in Excel and save"
-            " it anew as .xlsx, or as CSV UTF-8."
+            f"{path} is not a readable workbook ({type(error).__name__}). Open it in Excel and"
+            " save it again as .xlsx or as CSV UTF-8."
         ) from None

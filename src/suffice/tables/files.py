@@ -45,20 +45,34 @@ _FORMATS = {
     ".ipc": "feather", ".xlsx": "sheet", ".sav": "sheet", **dict.fromkeys(ENDINGS, "csv"),
 }  # fmt: skip
 _CSV_TROUBLE = (
-    "some line has more or fewer cells than the first (a title or comment above the names must go),"
-    " or a column holds something else than its first rows, or than what is declared of it (say"
-    " --decimal , if decimals have commas; write integers among decimals with a point; declare the"
-    " categories of a column of texts; or write the table as Parquet), or it is not in the encoding"
-    " that it was read in (--encoding)"
+    "A line has more or fewer cells than the first line, or a column does not fit its type, or the"
+    " encoding is another one. Remove titles and comments above the names. If decimals have"
+    " commas, use --decimal , and if the file is not UTF-8, use --encoding. Write integers among"
+    " decimals with a point, declare the categories of text columns, or save the table as Parquet"
 )
-_ONE_STREAM = "a {} file is read from its beginning to its end; save the table as Parquet."
+_ONE_STREAM = "A {} file can only be read from start to end. Save the table as Parquet."
 
 
 @dataclass(frozen=True)
 class ParquetPart:
-    """Some row groups of a Parquet file that follow each other; anybody who has it can read them.
+    """Row groups of a Parquet file that follow each other.
 
-    ``schema`` is that of the whole table; columns ``texts`` are labels, and become texts.
+    Any process that reaches the file can read them.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    filesystem : pyarrow.fs.FileSystem
+        The file system that holds it.
+    groups : tuple of int
+        The row groups.
+    rows : int
+        How many rows they have.
+    schema : pyarrow.Schema
+        The schema of the whole table.
+    texts : frozenset of str
+        Columns that are labels and become texts.
     """
 
     path: str
@@ -71,28 +85,47 @@ class ParquetPart:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, in batches of one size until the last."""
-        with _readable(Path(self.path), "parquet"):
+        with _translate_errors(Path(self.path), "parquet"):
             fragment = ds.ParquetFileFormat().make_fragment(
                 self.path, self.filesystem, row_groups=self.groups
             )
-            read = _scanned(fragment, list(columns), schema=self.schema, options=_PARQUET)
-            plain = (plain_batch(batch, self.texts) for batch in read)
-            yield from read_ahead(equal_batches(plain, batching.BATCH_ROWS))
+            scanned = _scan(fragment, list(columns), schema=self.schema, options=_PARQUET)
+            converted = (plain_batch(batch, self.texts) for batch in scanned)
+            yield from read_ahead(equal_batches(converted, batching.BATCH_ROWS))
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """Says where a table lies, and how it is written if it is CSV.
+    """Describes where a table is stored, and how it is written if it is a CSV file.
 
-    ``path`` is a file, a folder of files of one kind, or an address with a scheme. What is not
-    given of the other fields is found: ``delimiter`` in the first line, ``decimal`` ("." or ",") in
-    public columns, ``encoding`` in both. Where all columns are private, decimals have points and
-    texts are UTF-8 unless it is said here.
+    Pass it wherever a function takes a table. What you leave out is read from the first line and
+    from public columns, never from a private cell. If all columns are private, decimals have points
+    and texts are UTF-8, unless you set the fields here.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, a folder of files of one kind, or an address such as ``s3://bucket/folder``.
+    delimiter : str, optional
+        The character between columns of a CSV file, for example ``";"``, or ``"tab"``. Default: the
+        one that the first line uses.
+    decimal : str, optional
+        The decimal mark of a CSV file, ``"."`` or ``","``. Default: the one that public columns
+        use.
+    encoding : str, optional
+        The encoding of a CSV file, for example ``"latin-1"``. Default: the one of the byte-order
+        mark, the first line and the public columns.
+
+    Raises
+    ------
+    ParameterError
+        If the delimiter, the decimal mark or the encoding is not one that can be read.
 
     Examples
     --------
     >>> from suffice import TableFile
-    >>> TableFile("biopsies.csv", delimiter=";", decimal=",").delimiter
+    >>> biopsies = TableFile("biopsies.csv", delimiter=";", decimal=",")
+    >>> biopsies.delimiter
     ';'
     """
 
@@ -106,30 +139,54 @@ class TableFile:
 
     @property
     def dialect(self) -> Dialect:
-        """What is said of a CSV file."""
+        """The delimiter, decimal mark and encoding that were declared."""
         return Dialect(self.delimiter, self.decimal, self.encoding)
 
     @property
     def place(self) -> Path | Place:
-        """Where the file is."""
+        """The path of the table, or its address in a file system."""
         return place_of(self.path)
 
     @property
     def format(self) -> str:
-        """What kind of files it is, by their names: parquet, csv, feather or sheet."""
+        """The kind of the files, by their names: parquet, csv, feather or sheet."""
         return format_of(self.place)
 
     def names(self) -> list[str]:
-        """Return the names of the columns; of CSV files and sheets nothing but these is read."""
+        """Return the names of the columns. Nothing else of a CSV file or a sheet is read.
+
+        Returns
+        -------
+        list of str
+            The names, in the order of the table.
+
+        Raises
+        ------
+        StorageError
+            If there is no such file, or it may not be read.
+        TableError
+            If the file is not a table.
+        """
         if self.format == "sheet":
             return sheet_names(_on_disk(self.place))
         if self.format == "csv":
-            with _readable(self.place, "csv"):
+            with _translate_errors(self.place, "csv"):
                 return header_of(_on_disk(self.place), self.dialect)
         return list(self.opened({}).schema.names)
 
     def opened(self, declared: Mapping[str, pa.DataType]) -> Table:
-        """Return the table; ``declared`` are the types of columns that are not looked at."""
+        """Return the table, ready to be read in batches.
+
+        Parameters
+        ----------
+        declared : mapping of str to pyarrow.DataType
+            Types of columns whose cells must not be looked at, such as private labels.
+
+        Returns
+        -------
+        Table
+            The columns with their types.
+        """
         return Sheet(self, declared) if self.format == "sheet" else Files(self, declared)
 
 
@@ -156,16 +213,19 @@ class Files:
         self.path, self.format = stored.place, stored.format
         self._texts = frozenset(n for n, kind in declared.items() if pa.types.is_string(kind))
         self._refused: Mapping[str, str] = {}
-        with _readable(self.path, self.format):
+        with _translate_errors(self.path, self.format):
             if self.format == "csv":
                 self._csv = CsvFiles(_on_disk(self.path), declared, stored.dialect)
                 self.schema, self._refused = self._csv.schema, self._csv.refused
                 note(f"{self.path} is read as: {self._csv.dialect}.")
                 if self._csv.zeros:
                     some = listed(self._csv.zeros)
-                    note(f"read as numbers, though some begin with zeros, as codes do: {some}.")
+                    note(
+                        "Columns read as numbers although some of their cells begin with 0, as"
+                        f" codes do: {some}."
+                    )
             else:
-                self._dataset = _opened(self.path, self.format)
+                self._dataset = _open_dataset(self.path, self.format)
                 self.schema = plain_schema(self._dataset.schema, self._texts)
 
     def opened(self, declared: Mapping[str, pa.DataType]) -> "Files":
@@ -194,22 +254,22 @@ class Files:
             if name in self._refused:
                 raise TableError(f"{self.path}: column {name!r} {self._refused[name]}.")
         if self.format == "parquet":
-            read = (batch for part in self._row_groups for batch in part.batches(columns))
-            yield from equal_batches(read, batching.BATCH_ROWS)
+            part_batches = (batch for part in self._row_groups for batch in part.batches(columns))
+            yield from equal_batches(part_batches, batching.BATCH_ROWS)
             return
         reader = self._csv_batches if self.format == "csv" else self._feather_batches
-        plain = (plain_batch(batch, self._texts) for batch in reader(list(columns)))
-        with _readable(self.path, self.format):
-            yield from read_ahead(equal_batches(plain, batching.BATCH_ROWS))
+        converted = (plain_batch(batch, self._texts) for batch in reader(list(columns)))
+        with _translate_errors(self.path, self.format):
+            yield from read_ahead(equal_batches(converted, batching.BATCH_ROWS))
 
     @cached_property
     def _row_groups(self) -> list[ParquetPart]:
         """The parts of a Parquet table: neighbouring row groups of a file, joined where small."""
         parts: list[ParquetPart] = []
-        with _readable(self.path, self.format):
+        with _translate_errors(self.path, self.format):
             for fragment in self._dataset.get_fragments():
                 sizes = [group.num_rows for group in fragment.row_groups]
-                for groups in _joined(sizes):
+                for groups in _join_row_groups(sizes):
                     rows = sum(sizes[k] for k in groups)
                     where = (fragment.path, fragment.filesystem, groups, rows)
                     parts.append(ParquetPart(*where, self._dataset.schema, self._texts))
@@ -221,14 +281,16 @@ class Files:
         # Each is read by a thread of its own: on demand, one would wait for the other.
         parts = [read_ahead(equal_batches(r, batching.BATCH_ROWS)) for r in readers]
         for side_by_side in zip(*parts, strict=True):
-            found = {n: part.column(n) for part in side_by_side for n in part.schema.names}
-            yield pa.record_batch([found[name] for name in columns], names=columns)
+            columns_by_name = {
+                n: part.column(n) for part in side_by_side for n in part.schema.names
+            }
+            yield pa.record_batch([columns_by_name[name] for name in columns], names=columns)
 
     def _feather_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        return _scanned(self._dataset, columns)
+        return _scan(self._dataset, columns)
 
 
-def _opened(path: Path | Place, kind: str) -> ds.Dataset:
+def _open_dataset(path: Path | Place, kind: str) -> ds.Dataset:
     """Return the files of a place as Arrow reads them."""
     if isinstance(path, Path):
         return ds.dataset(path, format=kind, exclude_invalid_files=False)
@@ -239,10 +301,13 @@ def _opened(path: Path | Place, kind: str) -> ds.Dataset:
 def _on_disk(path: Path | Place) -> Path:
     if isinstance(path, Path):
         return path
-    raise TableError(f"{path}: such files are read from disk alone; save the table as Parquet.")
+    raise TableError(
+        f"{path}: files of this kind can only be read from a local disk. Save the table as"
+        " Parquet, or copy it to this computer."
+    )
 
 
-def _joined(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def _join_row_groups(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield neighbouring row groups, joined until they have enough rows together."""
     first, rows = 0, 0
     for k, size in enumerate(sizes):
@@ -252,10 +317,10 @@ def _joined(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
             first, rows = k + 1, 0
 
 
-def _scanned(
+def _scan(
     source: ds.Dataset | ds.Fragment, columns: list[str], *, options: Any = None, **more: Any
 ) -> Iterator[pa.RecordBatch]:
-    return source.to_batches(
+    batches: Iterator[pa.RecordBatch] = source.to_batches(
         columns=columns,
         batch_size=batching.BATCH_ROWS,
         batch_readahead=_READ_AHEAD,
@@ -264,38 +329,43 @@ def _scanned(
         fragment_scan_options=options,
         **more,
     )
+    return batches
 
 
 def format_of(place: Path | Place) -> str:
     """Return the format of a file, or of all files of a folder, by their names."""
-    with _readable(place, ""):
+    with _translate_errors(place, ""):
         names = names_at(place)
     if names is None:
-        raise StorageError(f"{place} does not exist.")
+        raise StorageError(f"{place} does not exist. Check the path.")
     formats = {_format_of_name(name.name) for name in names}
     if len(formats) != 1 or "" in formats:
         raise TableError(
-            f"{place} must be, or hold only, files of one kind: Parquet, Feather, Excel (.xlsx),"
-            " SPSS (.sav) or CSV (.csv, .tsv, .txt; also with .gz, .bz2 or .zst)."
+            f"{place} cannot be read as a table. Use a file, or a folder of files of one kind:"
+            " Parquet, Feather, Excel (.xlsx), SPSS (.sav) or CSV (.csv, .tsv, .txt; also with"
+            " .gz, .bz2 or .zst)."
         )
     return formats.pop()
 
 
 def _format_of_name(name: str) -> str:
-    plain = without_packing(name)
-    kind = _FORMATS.get(PurePosixPath(plain).suffix, "")
-    return kind if kind == "csv" or plain == name.lower() else ""
+    unpacked = without_packing(name)
+    kind = _FORMATS.get(PurePosixPath(unpacked).suffix, "")
+    return kind if kind == "csv" or unpacked == name.lower() else ""
 
 
 @contextmanager
-def _readable(path: Path | Place, kind: str) -> Iterator[None]:
+def _translate_errors(path: Path | Place, kind: str) -> Iterator[None]:
     """Turn what Arrow raises into one line. Its own message may quote a cell: it is not passed."""
     try:
         yield
     except pa.ArrowException as error:
-        trouble = _CSV_TROUBLE if kind == "csv" else "check its format"
+        trouble = _CSV_TROUBLE if kind == "csv" else "Check its format"
         raise TableError(
-            f"{path} is not a readable table ({type(error).__name__}): {trouble}."
+            f"{path} is not a readable table ({type(error).__name__}). {trouble}."
         ) from None
     except OSError as error:
-        raise StorageError(f"{path} cannot be read: {type(error).__name__}.") from None
+        raise StorageError(
+            f"{path} cannot be read: {type(error).__name__}. Check that it exists and that you may"
+            " read it."
+        ) from None

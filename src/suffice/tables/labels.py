@@ -37,26 +37,54 @@ LONGEST_TEXT = 1 << 14  # bytes of a class, or of a category: a batch of them fi
 
 
 def check_classes(classes: Sequence[Any]) -> Classes:
-    """Return the declared classes as plain Python values: two or more, all different, one type."""
+    """Return the declared classes as plain Python values.
+
+    Parameters
+    ----------
+    classes : sequence
+        Two or more different classes, all texts or all integers.
+
+    Returns
+    -------
+    tuple
+        The classes, in their order.
+
+    Raises
+    ------
+    ParameterError
+        If there are fewer than two classes, two equal ones, or classes of several types.
+
+    Examples
+    --------
+    >>> from suffice.tables.labels import check_classes
+    >>> check_classes(["ill", "well"])
+    ('ill', 'well')
+    """
     try:
         values = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
         different = len(set(values)) == len(values)
     except TypeError:
-        raise ParameterError("classes must be a list of labels.") from None
+        raise ParameterError("classes must be a list of labels, for example (0, 1).") from None
     if len(values) < 2 or not different:
-        raise ParameterError("classes must list two or more different labels.")
+        raise ParameterError("The class list needs at least two classes, all different.")
     if not (all(isinstance(v, str) for v in values) or all(is_integer(v) for v in values)):
         raise ParameterError(
-            "classes must be all text or all integers (or False, True), below 2^53 in size."
+            "Classes must be all texts or all integers (or False, True), and integers must be"
+            " below 2^53. Use texts for other classes."
         )
     if any(isinstance(v, str) and not v.strip() for v in values):
-        raise ParameterError("a class must not be blank: nobody could tell it from no label.")
+        raise ParameterError(
+            "A class must not be blank, because a blank cell means a missing label. Give this"
+            " class a name."
+        )
     if len(set(map(canonical_class, values))) < len(values):
         raise ParameterError(
-            "two of the classes are one: 1, 1.0 and true are the same label. List it once."
+            "Two classes are the same label: 1, 1.0 and true mean the same. List each class once."
         )
     if any(len(str(v).encode(errors="replace")) > LONGEST_TEXT for v in values):
-        raise ParameterError(f"a class must have at most {LONGEST_TEXT:,} bytes.")
+        raise ParameterError(
+            f"A class can have at most {LONGEST_TEXT:,} bytes. Use a shorter name."
+        )
     return values
 
 
@@ -70,26 +98,50 @@ def canonical_class(value: object) -> str:
 
     The number 1, True and the texts "1", "1.0" and "true" are one label. "01" is another: it is a
     text, such as the code of a disease. Blanks around a text do not count.
+
+    Examples
+    --------
+    >>> from suffice.tables.labels import canonical_class
+    >>> [canonical_class(label) for label in (1, True, "1.0", " true ", "01")]
+    ['1', '1', '1', '1', '01']
     """
     if isinstance(value, bool | int | np.bool_ | np.integer):
         return str(int(value))
     if isinstance(value, float | np.floating):
         return str(int(value)) if float(value).is_integer() else repr(float(value))
     spelled = str(value).strip().replace("\r\n", "\n")  # as lines end in every file that is read
-    whole = _WHOLE.fullmatch(spelled)
-    return str(int(whole[1])) if whole else _TRUTH.get(spelled.lower(), spelled)
+    integer = _WHOLE.fullmatch(spelled)
+    return str(int(integer[1])) if integer else _TRUTH.get(spelled.lower(), spelled)
 
 
 def label_codes(
     labels: Any, classes: Classes, *, outside: Literal["error", "none"] = "error"
 ) -> np.ndarray:
-    """Return the position of each label in ``classes``; a label outside them is an error.
+    """Return the position of each label in ``classes``.
 
-    With ``outside`` "none" it has the code -1 instead, and nothing that a label is is an error.
+    Parameters
+    ----------
+    labels : array
+        The labels, in any form.
+    classes : tuple
+        The declared classes.
+    outside : {"error", "none"}
+        What a label outside the classes is: an error, or the code -1. With "none" no label is an
+        error.
+
+    Returns
+    -------
+    ndarray
+        One code for each label.
+
+    Raises
+    ------
+    StrangeLabelsError
+        If labels are missing or not in the class list.
     """
     codes = value_codes(labels if isinstance(labels, pa.Array) else label_array(labels), classes)
     if outside == "none":
-        return np.maximum(codes, -1)
+        return np.asarray(np.maximum(codes, -1))
     strange = int(np.count_nonzero(codes < 0))
     if strange:
         raise StrangeLabelsError(strange, len(codes), classes)
@@ -101,10 +153,9 @@ class StrangeLabelsError(TableError):
 
     def __init__(self, strange: int, rows: int, classes: Classes, advice: str = "") -> None:
         super().__init__(
-            f"{strange} of {rows} labels are missing or not in the class list ({_shown(classes)})."
-            " Correct these cells (upper and lower case count), or list all classes with --classes"
-            " (Python: classes=...)."
-            f"{advice}"
+            f"{strange:,} of {rows:,} labels are missing or not in the class list"
+            f" ({_class_list(classes)}). Correct these cells (upper and lower case count), or list"
+            f" all classes with --classes (Python: classes=...).{advice}"
         )
         self.strange, self.rows, self.classes = strange, rows, classes
 
@@ -113,21 +164,22 @@ class StrangeLabelsError(TableError):
 
 
 def missing_labels(labels: Any) -> np.ndarray:
-    """Say of each label whether there is none: a missing value, or nothing but blanks."""
+    """Return for each label whether it is missing: no value, or only blanks."""
     column = labels if isinstance(labels, pa.Array) else label_array(labels)
-    coded = column if pa.types.is_dictionary(column.type) else _encoded(column)
+    coded = column if pa.types.is_dictionary(column.type) else _encode(column)
     cells = _cells(coded.dictionary)
     gone = [cell is None or cell != cell or not str(cell).strip() for cell in cells]  # noqa: PLR0124
     picked = pc.fill_null(coded.indices.cast(pa.int64()), len(gone))
-    return np.array([*gone, True])[picked.to_numpy(zero_copy_only=False)]
+    missing: np.ndarray = np.array([*gone, True])[picked.to_numpy(zero_copy_only=False)]
+    return missing
 
 
 def label_texts(labels: Iterable[Any]) -> list[str | None]:
-    """Return labels of any types side by side as canonical texts, None for what is no label."""
-    return [_text(label) for label in labels]
+    """Return labels of any types as canonical texts, and None for what cannot be a label."""
+    return [_label_text(label) for label in labels]
 
 
-def _text(label: object) -> str | None:
+def _label_text(label: object) -> str | None:
     if not isinstance(label, str | bool | int | float | np.generic) or label != label:  # noqa: PLR0124
         return None  # nor is what is no number
     spelled = canonical_class(label)
@@ -160,9 +212,10 @@ def plain_texts(column: pa.Array) -> pa.Array:
 
 
 def texts_of(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return bytes as texts of type ``kind``, what is no UTF-8 as Latin-1; the longest are missing.
+    """Return bytes as texts of type ``kind``. Bytes that are not UTF-8 are read as Latin-1.
 
-    Each cell becomes what it alone says: no cell decides how another one is read.
+    Texts that are longer than any class are missing. Each cell is decoded by itself: no cell
+    decides how another one is read.
     """
     raw = column.cast(pa.large_binary() if pa.types.is_large_string(kind) else pa.binary())
     raw = pc.if_else(pc.greater(pc.binary_length(raw), LONGEST_TEXT), None, raw)
@@ -170,11 +223,11 @@ def texts_of(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return raw.cast(kind)
     except pa.ArrowInvalid:
         coded = raw.dictionary_encode()
-        texts = pa.array([_decoded(cell) for cell in coded.dictionary.to_pylist()], kind)
+        texts = pa.array([_decode(cell) for cell in coded.dictionary.to_pylist()], kind)
         return texts.take(coded.indices)
 
 
-def _decoded(cell: bytes) -> str:
+def _decode(cell: bytes) -> str:
     try:
         return cell.decode()
     except UnicodeDecodeError:
@@ -182,7 +235,7 @@ def _decoded(cell: bytes) -> str:
 
 
 def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
-    """Return the position of each cell in ``values``; -1 is missing, -2 is none of them.
+    """Return the position of each cell in ``values``: -1 for a missing cell, -2 for another value.
 
     Cells and values are compared by their canonical spelling, so that nothing depends on the type
     that a reader gave the column.
@@ -190,33 +243,36 @@ def value_codes(column: pa.Array, values: Sequence[Any]) -> np.ndarray:
     spell: Callable[[object], str] = canonical_class
     if len(set(map(spell, values))) < len(values):  # such as the texts "1" and "1.0"
         spell = str
-    places = {spell(value): code for code, value in enumerate(values)}
-    whole = spell is canonical_class and all(_WHOLE.fullmatch(name) for name in places)
-    if _is_number(column.type) and whole and not column.null_count:
-        return _number_codes(column.to_numpy(), [int(name) for name in places])
-    coded = column if pa.types.is_dictionary(column.type) else _encoded(column)
+    code_of = {spell(value): code for code, value in enumerate(values)}
+    are_integers = spell is canonical_class and all(_WHOLE.fullmatch(name) for name in code_of)
+    if _is_number(column.type) and are_integers and not column.null_count:
+        return _number_codes(column.to_numpy(), [int(name) for name in code_of])
+    coded = column if pa.types.is_dictionary(column.type) else _encode(column)
     cells = _cells(coded.dictionary)
-    known = [-1 if cell is None else places.get(spell(cell), -2) for cell in cells]
-    picked = pc.fill_null(coded.indices.cast(pa.int64()), len(known))
-    return np.array([*known, -1], dtype=np.int64)[picked.to_numpy(zero_copy_only=False)]
+    cell_codes = [-1 if cell is None else code_of.get(spell(cell), -2) for cell in cells]
+    picked = pc.fill_null(coded.indices.cast(pa.int64()), len(cell_codes))
+    table: np.ndarray = np.array([*cell_codes, -1], dtype=np.int64)
+    codes: np.ndarray = table[picked.to_numpy(zero_copy_only=False)]
+    return codes
 
 
-def _encoded(column: pa.Array) -> pa.DictionaryArray:
+def _encode(column: pa.Array) -> pa.DictionaryArray:
     try:
         return pc.dictionary_encode(column)
     except pa.ArrowNotImplementedError:  # a matter of the type alone
         raise TableError(
-            f"a column of type {column.type} holds no labels or categories; convert it to texts or"
-            " numbers."
+            f"A column of type {column.type} cannot hold labels or categories. Convert it to texts"
+            " or numbers."
         ) from None
 
 
 def _cells(column: pa.Array) -> list[Any]:
     """Return the cells as Python values, None for those that are none: no UTF-8, a far date."""
     try:
-        return column.to_pylist()
+        cells: list[Any] = column.to_pylist()
     except (ValueError, OverflowError):
         return [_cell(scalar) for scalar in column]
+    return cells
 
 
 def _cell(scalar: pa.Scalar) -> Any:
@@ -226,14 +282,14 @@ def _cell(scalar: pa.Scalar) -> Any:
         return None
 
 
-def _shown(classes: Classes) -> str:
+def _class_list(classes: Classes) -> str:
     return ", ".join(map(str, classes))
 
 
 def _one_dimensional(labels: Any) -> np.ndarray:
     values = np.asarray(labels)
     if values.ndim != 1:
-        raise TableError("labels must be one column, a label for each row.")
+        raise TableError("Labels must be one column, with one label for each row.")
     return values
 
 
@@ -255,19 +311,19 @@ def label_array(labels: Any) -> pa.Array:
     if isinstance(labels, pa.ChunkedArray):
         chunks = [plain_texts(chunk) for chunk in labels.chunks]
         return pa.chunked_array(chunks, plain_type(labels.type)).combine_chunks()
-    given = labels if isinstance(labels, list | tuple) else _one_dimensional(labels)
+    values = labels if isinstance(labels, list | tuple) else _one_dimensional(labels)
     try:
-        column = pa.array(given)
+        column = pa.array(values)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
         column = pa.nulls(0)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (_is_number(kind) or pa.types.is_boolean(kind) or _is_text(kind)):
-        return pa.array(label_texts(given), pa.string())
+        return pa.array(label_texts(values), pa.string())
     return column
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:

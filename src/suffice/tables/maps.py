@@ -4,8 +4,8 @@ A map first centres and scales its input by the public rows, so that no column d
 With labels private and rows public, a map in front of a linear model gives a private non-linear
 one. One's own embedding needs no map: pass rows that are already mapped.
 
-Fitted arrays are stored and travel: fitting them anew is promised to give the same bits on one
-machine, applying them on every machine.
+Fitted arrays are stored and travel: fitting them again gives the same bits on one
+machine, and applying them gives the same bits on every machine.
 """
 
 import math
@@ -44,8 +44,14 @@ Shape = tuple[int, ...]
 class FeatureMap:
     """Computes the mapped coordinates of encoded columns.
 
-    ``kind`` is one of MAPS and ``size`` its degree or number of coordinates; ``arrays`` hold what
-    was fitted, with ``centre`` and ``spread`` of the inputs among them.
+    Parameters
+    ----------
+    kind : str
+        One of MAPS: polynomial, rff, nystroem, pca or whiten.
+    size : int
+        The degree of a polynomial, else the number of coordinates.
+    arrays : mapping of str to ndarray
+        What was fitted on public rows, with ``centre`` and ``spread`` of the inputs among them.
     """
 
     kind: str
@@ -54,22 +60,24 @@ class FeatureMap:
 
     def __post_init__(self) -> None:
         if self.kind not in MAPS:
-            raise ParameterError(f"a map must be one of {', '.join(MAPS)}.")
+            raise ParameterError(f"The kind of a feature map must be one of {', '.join(MAPS)}.")
         _check_size(self.kind, self.size)
         centre = self.arrays.get("centre", np.empty(0))
         if centre.ndim != 1 or not centre.size:
-            raise ParameterError("a map needs one centre and one spread per input.")
+            raise ParameterError("A feature map needs one centre and one scale for each input.")
         own = {name: array.shape for name, array in self.arrays.items()}
         count = MAPS[self.kind].outputs(own, len(centre), self.size)
         if not 1 <= count <= MOST_OUTPUTS:
-            raise ParameterError(f"a map has at most {MOST_OUTPUTS} coordinates; lower its size.")
+            raise ParameterError(
+                f"A feature map can have at most {MOST_OUTPUTS} coordinates. Use a smaller size."
+            )
         shapes = MAPS[self.kind].shapes(len(centre), count, self.size)
         if own != {"centre": centre.shape, "spread": centre.shape, **shapes}:
-            raise ParameterError("the arrays of a map do not fit each other.")
+            raise ParameterError("The arrays of the feature map do not fit each other.")
         if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in self.arrays.values()):
-            raise ParameterError("the arrays of a map must be finite numbers.")
+            raise ParameterError("The arrays of the feature map must be finite numbers.")
         if (self.arrays["spread"] <= 0).any():
-            raise ParameterError("the spreads of a map must be positive.")
+            raise ParameterError("The scales of the feature map must be above 0.")
 
     @property
     def width(self) -> int:
@@ -105,12 +113,15 @@ class FeatureMap:
     def from_json(cls, data: Any, arrays: Mapping[str, np.ndarray]) -> "FeatureMap":
         """Return the map that `to_json` and `named_arrays` described."""
         if not isinstance(data, dict) or set(data) != {"kind", "size"}:
-            raise CorruptFileError("a map must hold its kind and its size.")
+            raise CorruptFileError(
+                "The feature map in the file is not valid: it must hold its kind and its size."
+            )
         own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         size = number(data["size"])
         if size != int(size) or not 1 <= size <= MOST_OUTPUTS:
             raise CorruptFileError(
-                f"the size of a map must be a whole number between 1 and {MOST_OUTPUTS}."
+                "The feature map in the file is not valid: its size must be a whole number"
+                f" between 1 and {MOST_OUTPUTS}."
             )
         return cls(text(data["kind"]), int(size), own)
 
@@ -119,7 +130,7 @@ def _check_size(kind: str, size: int) -> None:
     """Raise if a map of this kind cannot be of this size."""
     most = MOST_DEGREE if kind == "polynomial" else MOST_OUTPUTS
     if not 1 <= size <= most:
-        raise ParameterError(f"the size of a {kind} map must lie between 1 and {most}.")
+        raise ParameterError(f"The size of a {kind} map must lie between 1 and {most}.")
 
 
 Arrays = Mapping[str, np.ndarray]
@@ -163,7 +174,8 @@ def evenly_spaced(weights: np.ndarray, count: int) -> np.ndarray:
     """Return ``count`` positions, evenly spaced over rows that occur ``weights`` times each."""
     ends = np.cumsum(weights)
     middles = (2 * np.arange(count, dtype=np.int64) + 1) * ends[-1] // (2 * count)
-    return np.searchsorted(ends, middles, side="right")
+    positions: np.ndarray = np.searchsorted(ends, middles, side="right")
+    return positions
 
 
 def _fit_fourier(columns: np.ndarray, weights: np.ndarray, size: int) -> dict[str, np.ndarray]:
@@ -200,7 +212,8 @@ def _nystroem(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
 def _squared_distances(columns: np.ndarray) -> np.ndarray:
     """Return the squared distances of all pairs of rows."""
     squares = (columns**2).sum(axis=0)
-    return np.maximum(squares[:, None] + squares[None, :] - 2 * columns.T @ columns, 0.0)
+    distances: np.ndarray = squares[:, None] + squares[None, :] - 2 * columns.T @ columns
+    return np.asarray(np.maximum(distances, 0.0))
 
 
 def _fit_components(
@@ -209,11 +222,11 @@ def _fit_components(
     shares = weights / weights.sum()
     values, vectors = np.linalg.eigh((columns * shares) @ columns.T)
     order = np.argsort(values)[::-1][:size]
-    kept = vectors[:, order].T
-    signs = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])
-    kept = kept * signs[:, None]  # an eigenvector has no sign of its own
+    components = vectors[:, order].T
+    signs = np.sign(components[np.arange(len(components)), np.abs(components).argmax(axis=1)])
+    components = components * signs[:, None]  # an eigenvector has no sign of its own
     lengths = np.sqrt(np.maximum(values[order], 1e-12)) if whiten else np.ones(len(order))
-    return {"components": np.ascontiguousarray(kept / lengths[:, None])}
+    return {"components": np.ascontiguousarray(components / lengths[:, None])}
 
 
 def _components(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
@@ -231,16 +244,16 @@ def _polynomial(_: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
 
 def _product_plan(width: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return, for each of ``count`` products, the shorter one that it extends, and by what."""
-    places: dict[tuple[int, ...], int] = {(): -1}
+    positions: dict[tuple[int, ...], int] = {(): -1}
     factors = np.empty(count, dtype=np.int64)
     parents = np.empty(count, dtype=np.int64)
     degree = 0
-    while len(places) <= count:
+    while len(positions) <= count:
         degree += 1
         for chosen in combinations_with_replacement(range(width), degree):
-            place = len(places) - 1
-            parents[place], factors[place] = places[chosen[:-1]], chosen[-1]
-            places[chosen] = place
+            position = len(positions) - 1
+            parents[position], factors[position] = positions[chosen[:-1]], chosen[-1]
+            positions[chosen] = position
     return parents, factors
 
 
@@ -295,11 +308,14 @@ MAPS: Mapping[str, _Kind] = {
 }
 
 
-def _parsed(spec: str) -> tuple[str, int]:
+def _parse_map(spec: str) -> tuple[str, int]:
     """Return kind and size of a map written as "rff:512" or "polynomial:2"."""
     kind, _, size = spec.partition(":")
     if kind not in MAPS or not (size.isascii() and size.isdecimal()):
-        raise ParameterError(f"a map is written KIND:SIZE, KIND one of {', '.join(MAPS)}.")
+        raise ParameterError(
+            "A feature map must be written KIND:SIZE, for example rff:512. KIND is one of"
+            f" {', '.join(MAPS)}."
+        )
     return kind, min(int(size[:10]), 10**9)  # beyond every limit, and of no matter how many digits
 
 
@@ -308,7 +324,7 @@ def most_outputs(spec: str, width: int) -> int:
 
     Of a polynomial beyond every degree that is fitted, one more than any map may have.
     """
-    kind, size = _parsed(spec)
+    kind, size = _parse_map(spec)
     if kind != "polynomial":
         return size
     return _products(width, size) if size <= MOST_DEGREE else MOST_OUTPUTS + 1
@@ -319,10 +335,12 @@ def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
 
     ``weights`` say how often each of the rows, which differ, occurs.
     """
-    kind, size = _parsed(spec)
+    kind, size = _parse_map(spec)
     _check_size(kind, size)
     if most_outputs(spec, len(columns)) > MOST_OUTPUTS:
-        raise ParameterError(f"a map has at most {MOST_OUTPUTS} coordinates; lower its size.")
+        raise ParameterError(
+            f"A feature map can have at most {MOST_OUTPUTS} coordinates. Use a smaller size."
+        )
     centre, spread = weighted_moments(columns, weights)
     centred = (columns - centre[:, None]) / spread[:, None]
     fitted = MAPS[kind].fit(centred, weights, size)

@@ -18,7 +18,7 @@ from suffice.tables.table import Part, Table
 __all__ = ["MemoryTable", "in_memory", "names_in_memory", "table_in_memory"]
 
 _PART_ROWS = 1 << 18  # of a table in memory
-_IN_MEMORY = "The table is in the memory of this process; save it as Parquet."
+_IN_MEMORY = "The table is in the memory of this process. Save it as Parquet."
 
 
 def table_in_memory(data: Any, texts: Sequence[str]) -> Table:
@@ -33,7 +33,7 @@ def table_in_memory(data: Any, texts: Sequence[str]) -> Table:
         return data.with_texts(texts)
     if hasattr(data, "batches") and hasattr(data, "schema"):
         return data if hasattr(data, "parts") else _OneStream(data)
-    return _converted(data, texts)
+    return _convert(data, texts)
 
 
 def names_in_memory(data: Any) -> list[str]:
@@ -47,7 +47,7 @@ def names_in_memory(data: Any) -> list[str]:
     return list(table_in_memory(data, ()).schema.names)
 
 
-def _converted(data: Any, texts: Sequence[str]) -> Table:
+def _convert(data: Any, texts: Sequence[str]) -> Table:
     """Return a table over a frame of another library, or over what numpy makes a matrix of."""
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
         data = _with_named_columns(data)
@@ -58,7 +58,9 @@ def _converted(data: Any, texts: Sequence[str]) -> Table:
     except ValueError as error:
         if isinstance(error, TableError):
             raise
-        raise TableError("this is no table: its rows differ in length or type.") from None
+        raise TableError(
+            "This is not a table: its rows differ in length or type. Pass rows of equal length."
+        ) from None
 
 
 class MemoryTable:
@@ -79,11 +81,11 @@ class MemoryTable:
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return self._table.num_rows
+        return int(self._table.num_rows)
 
     def parts(self) -> Sequence[Part]:
         """Return the parts of the table in order."""
-        return [MemoryTable(self._table.slice(*place)) for place in _places(self.rows)]
+        return [MemoryTable(self._table.slice(*row_range)) for row_range in _row_ranges(self.rows)]
 
 
 class _ArrayTable:
@@ -93,9 +95,13 @@ class _ArrayTable:
 
     def __init__(self, rows: np.ndarray) -> None:
         if rows.ndim != 2:
-            raise TableError(f"rows must form a matrix with two dimensions; got {rows.ndim}.")
+            raise TableError(
+                f"Rows must form a matrix with two dimensions, but this array has {rows.ndim}."
+            )
         if rows.dtype.kind not in "fiub":
-            raise TableError("an array of rows must be numeric; pass a table for other columns.")
+            raise TableError(
+                "A matrix of rows must hold numbers. Use a table for columns of other types."
+            )
         native = rows.dtype.newbyteorder("=") if rows.dtype.itemsize <= 8 else np.float64
         self._rows = rows = rows.astype(native, copy=False)
         kind = pa.from_numpy_dtype(rows.dtype)
@@ -113,11 +119,11 @@ class _ArrayTable:
         return len(self._rows)
 
     def parts(self) -> Sequence[Part]:
-        places = _places(self.rows)
-        return [_ArrayTable(self._rows[first : first + rows]) for first, rows in places]
+        row_ranges = _row_ranges(self.rows)
+        return [_ArrayTable(self._rows[first : first + rows]) for first, rows in row_ranges]
 
 
-def _places(rows: int) -> list[tuple[int, int]]:
+def _row_ranges(rows: int) -> list[tuple[int, int]]:
     """Return first row and number of rows of each part of a table in memory; at least one."""
     starts = range(0, max(rows, 1), _PART_ROWS)
     return [(first, min(_PART_ROWS, rows - first)) for first in starts]
@@ -133,7 +139,7 @@ def _plain_table(table: pa.Table, texts: Collection[str | None]) -> pa.Table:
 class _ScannedDataset:
     """A data set of pyarrow that somebody else opened."""
 
-    rows, stays = None, "The data set is open in this process; give the path of its files."
+    rows, stays = None, "The data set is open in this process. Use the path of its files."
 
     def __init__(self, dataset: ds.Dataset, texts: Collection[str | None]) -> None:
         self._dataset, self._texts = dataset, frozenset(texts)
@@ -142,9 +148,9 @@ class _ScannedDataset:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for name in columns:
             position_of(self.schema, name)
-        read = self._dataset.to_batches(columns=list(columns), batch_size=batching.BATCH_ROWS)
-        plain = (plain_batch(batch, self._texts) for batch in read)
-        return equal_batches(plain, batching.BATCH_ROWS)
+        scanned = self._dataset.to_batches(columns=list(columns), batch_size=batching.BATCH_ROWS)
+        converted = (plain_batch(batch, self._texts) for batch in scanned)
+        return equal_batches(converted, batching.BATCH_ROWS)
 
     def parts(self) -> Sequence[Part]:
         return [self]
@@ -156,7 +162,8 @@ class _ScannedDataset:
 class _OneStream:
     """Somebody else's table, which knows no parts."""
 
-    rows, stays = None, "The table is a program's own, and is read in its process."
+    rows = None
+    stays = "The table belongs to another program and is read in its process. Save it as Parquet."
 
     def __init__(self, table: Any) -> None:
         self.schema, self.batches = table.schema, table.batches
@@ -171,21 +178,21 @@ def in_memory(table: Table) -> bool:
 
 
 def _with_named_columns(data: Any) -> Any:
-    """Return a pandas table whose columns are named by texts, each by its own."""
+    """Return a pandas table whose columns have different texts as names."""
     if not hasattr(data, "set_axis") or not hasattr(data, "columns"):
         return data
     names = [str(name) for name in data.columns]
     if len(set(names)) < len(names):
-        raise TableError("two columns of the table have one name; rename one of them.")
+        raise TableError("Two columns of the table have the same name. Rename one of them.")
     return data if names == list(data.columns) else data.set_axis(names, axis=1)
 
 
 def _with_texts(data: Any, names: Sequence[str]) -> Any:
-    """Return a pandas table whose columns ``names``, if they hold objects, are labels as texts."""
+    """Return a pandas table whose columns ``names`` hold texts if they held objects."""
     if not hasattr(data, "assign") or not hasattr(data, "dtypes"):
         return data
-    given = [name for name in names if name in data.columns]
-    mixed = [name for name in given if _holds_objects(data[name])]
+    present = [name for name in names if name in data.columns]
+    mixed = [name for name in present if _holds_objects(data[name])]
     return data.assign(**{name: label_texts(data[name]) for name in mixed}) if mixed else data
 
 
@@ -207,4 +214,7 @@ def _as_table(data: Any) -> pa.Table:
         return table.select(table.column_names)  # refuses a name that stands twice
     except (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError):
         # Arrow's own message may quote a cell.
-        raise TableError("this is no table of named columns of one type each.") from None
+        raise TableError(
+            "This is not a table: its columns must have different names and one type each. Convert"
+            " it to a pyarrow Table."
+        ) from None

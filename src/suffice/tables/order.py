@@ -14,8 +14,8 @@ def check_order(data: Any, why: str) -> None:
     """
     if not is_ordered(data):
         raise TableError(
-            f"the rows of this query have no order, and {why}. Name columns that tell every row"
-            " from the others: --order-by COLUMN (Python: Query(..., order_by=[COLUMN]))."
+            f"The rows of this query have no order, and {why}. Name columns that identify each"
+            " row: --order-by COLUMN (Python: Query(..., order_by=[COLUMN]))."
         )
 
 

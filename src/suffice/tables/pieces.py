@@ -14,10 +14,19 @@ __all__ = ["Piece", "PiecesPart", "pieces_parts"]
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Neighbouring rows of one owner; the first is row ``start`` of the table.
+    """Neighbouring rows of one owner.
 
-    Rows behind the last owner's belong to nobody: their ``owner`` is the number of owners.
-    ``values`` holds what was given beside the rows, one line for each.
+    Parameters
+    ----------
+    rows : pyarrow.RecordBatch
+        The rows.
+    owner : int
+        The position of the owner. Rows behind the last owner's belong to nobody: their owner is the
+        number of owners.
+    start : int
+        The position of the first row in the table.
+    values : ndarray, optional
+        What was given beside the rows, one line for each.
     """
 
     rows: pa.RecordBatch
@@ -26,16 +35,25 @@ class Piece:
     values: np.ndarray | None = None
 
     def __len__(self) -> int:
-        return self.rows.num_rows
+        return int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class PiecesPart(RowsPart):
     """Columns of a part of a table, cut where one owner's rows end.
 
-    ``first`` is the row of the table that the part begins with, and ``ends`` are the rows behind
-    each owner's last. Pieces of other owners than those ``wanted`` are left out. ``values`` are
-    given beside the rows, from row ``valued`` of the table on.
+    Parameters
+    ----------
+    first : int
+        The row of the table that the part begins with.
+    ends : tuple of int
+        The row behind each owner's last row.
+    wanted : range
+        The owners whose pieces are read.
+    values : ndarray, optional
+        What is given beside the rows.
+    valued : int
+        The row of the table that ``values`` begin with.
     """
 
     first: int
@@ -79,13 +97,13 @@ def pieces_parts(
     sizes = sizes_of(parts)
     low = ends[wanted.start - 1] if wanted.start else 0
     high = ends[wanted.stop - 1] if wanted.stop <= len(ends) else None
-    found, first = [], 0
+    selected, first = [], 0
     for k, part in enumerate(parts):
         stop = None if sizes is None else first + sizes[k]
         if (stop is None or stop > low) and (high is None or first < high):
             valued = max(first, low)
             own = None if values is None else values[valued - low : stop and stop - low]
             cut = PiecesPart(part, tuple(columns), first, tuple(ends), wanted, own, valued)
-            found.append(cut)
+            selected.append(cut)
         first = stop or first
-    return found
+    return selected

@@ -33,10 +33,24 @@ _EXTREME = 2.0**300
 
 @dataclass(frozen=True)
 class Column:
-    """One raw feature column: numeric, or categorical with a declared or public list.
+    """One raw feature column: numbers, or categories from a declared or public list.
 
-    ``unit`` says what dates and times are counted in. ``other``: one more category holds whatever
-    the list does not.
+    Parameters
+    ----------
+    name : str
+        The name of the column in the table.
+    categories : tuple, optional
+        The categories, texts or integers. None for a column of numbers.
+    unit : str
+        What dates, times or durations are counted in, such as ``"days"``. Empty for other columns.
+    other : bool
+        Whether one more category holds all values that the list lacks.
+
+    Examples
+    --------
+    >>> from suffice.tables.pipeline import Column
+    >>> Column("ward", ("north", "south"), other=True).outputs
+    ('ward=north', 'ward=south', 'ward: other')
     """
 
     name: str
@@ -46,9 +60,12 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.unit not in {"", *TEMPORAL_UNITS} or (self.unit and self.categories is not None):
-            raise ParameterError("the unit of a column is that of dates, times or durations.")
+            raise ParameterError(
+                "The unit of a column must be one of dates, times or durations, and categories"
+                " have no unit."
+            )
         if self.other and self.categories is None:
-            raise ParameterError("a column of numbers has no other category.")
+            raise ParameterError("A column of numbers cannot have an other category.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as plain JSON values, as older versions wrote it where they could."""
@@ -105,7 +122,8 @@ def _one_hot(
     strange = int(np.count_nonzero(codes == -2))
     if strange and unknown is None:
         raise TableError(
-            f"column {column.name!r}: {strange} cells hold a category that was not declared."
+            f"Column {column.name!r}: {strange} cells hold a category that was not declared. List"
+            " all categories with --categories (Python: categories=...)."
         )
     if strange and unknown is not None:
         unknown[column.name] += strange
@@ -121,25 +139,55 @@ def _cells(batch: "pa.RecordBatch", column: Column) -> "pa.Array":
 
     position = batch.schema.get_field_index(column.name)
     if position < 0:
-        raise TableError(f"the table has no column {column.name!r}, which the pipeline needs.")
+        raise TableError(
+            f"The table has no column {column.name!r}, which the pipeline needs. Use a table with"
+            " the columns of the release."
+        )
     cells = batch.column(position)
     if column.categories is None and is_categorical(cells.type):
-        raise TableError(f"column {column.name!r} must be numeric here, not {cells.type}.")
+        raise TableError(
+            f"Column {column.name!r} must hold numbers, but it holds {cells.type}. Use a table"
+            " with the column types of the release."
+        )
     unit = temporal_unit(cells.type)
     if column.categories is None and unit != column.unit and not pa.types.is_null(cells.type):
         wanted = f"dates or times ({column.unit})" if column.unit else "numbers"
-        raise TableError(f"column {column.name!r} must hold {wanted} here, not {cells.type}.")
+        raise TableError(
+            f"Column {column.name!r} must hold {wanted}, but it holds {cells.type}. Use a table"
+            " with the column types of the release."
+        )
     return cells
 
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:
-    """Computes the public vector of each row; the result is float64, one column per output name.
+    """Computes the public vector of each row: float64, one column for each output name.
 
-    x -> clip((map(fill(encode(x))) - mean) / scale, bound), then ``intercept`` as one more
-    coordinate (weight 0: none). ``fill`` holds what a missing value becomes, or is None if that is
-    an error. ``origin`` says where these numbers came from; it belongs neither to the digest nor to
-    equality, which are about what a pipeline does.
+    The steps are x -> clip((map(fill(encode(x))) - mean) / scale, bound), then an intercept as one
+    more coordinate. Two pipelines are equal if they do the same to every row. Where their numbers
+    came from does not count.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        The raw feature columns, in the order of the encoded ones.
+    missing : {"error", "mean", "zero"}
+        What replaces a missing value.
+    mean : ndarray
+        What is subtracted from each encoded or mapped column.
+    scale : ndarray
+        What each of them is divided by: positive numbers.
+    bound : float
+        The largest 2-norm of a row. Longer rows are shortened to it.
+    intercept : float
+        The value of the constant coordinate. 0 for none.
+    fill : ndarray, optional
+        The replacement of a missing value, for each encoded column. None if a missing value is an
+        error.
+    map : FeatureMap, optional
+        The public feature map between encoding and scaling.
+    origin : Provenance
+        Where these numbers came from: declared, public rows, private rows or unknown.
     """
 
     columns: tuple[Column, ...]
@@ -159,33 +207,56 @@ class Pipeline:
         if self.fill is not None:
             vectors.append((self.fill, encoded))
         if self.map is not None and self.map.width != encoded:
-            raise ParameterError("the pipeline's map does not fit its columns.")
+            raise ParameterError("The pipeline's feature map does not fit its columns.")
         if any(v.shape != (size,) or not np.isfinite(v).all() for v, size in vectors):
             raise ParameterError(
-                "the pipeline's vectors must be finite, one entry per encoded column."
+                "The pipeline's vectors must be finite, with one entry for each encoded column."
             )
         if (self.scale <= 0).any():
-            raise ParameterError("the pipeline's scales must be positive.")
+            raise ParameterError("The pipeline's scales must be above 0.")
         # Squares of such numbers neither vanish nor overflow, so that clipping always clips.
         if not 1 / _EXTREME <= self.bound <= _EXTREME:
-            raise ParameterError("the norm bound must be a positive number of a usable size.")
+            raise ParameterError(
+                "The pipeline's bound must be above 0, and neither too small nor too large for a"
+                " computer."
+            )
         if not (self.intercept == 0 or 1 / _EXTREME <= self.intercept <= _EXTREME):
-            raise ParameterError("the intercept's weight must be zero or of a usable size.")
+            raise ParameterError(
+                "The weight of the intercept must be 0, or neither too small nor too large for a"
+                " computer."
+            )
         if self.missing not in {*MissingRule} or (self.missing == "error") != (self.fill is None):
             raise ParameterError(
-                f"missing must be one of {', '.join(MissingRule)}, with its values."
+                f"missing must be one of {', '.join(MissingRule)}, and its replacement values must"
+                " be present."
             )
 
     def with_missing(self, rule: Missing) -> "Pipeline":
-        """Return the same with another rule for missing values: an error, the mean, or zero."""
+        """Return the same pipeline with another rule for missing values.
+
+        Parameters
+        ----------
+        rule : {"error", "mean", "zero"}
+            What replaces a missing value.
+
+        Returns
+        -------
+        Pipeline
+            The changed pipeline.
+
+        Raises
+        ------
+        ParameterError
+            If the rule is "mean" and the pipeline has a feature map: it does not store the means.
+        """
         if rule == self.missing:
             return self
         if rule == "error":
             return replace(self, missing=rule, fill=None)
         if rule == "mean" and self.map is not None:
             raise ParameterError(
-                "the release maps rows and does not say the means of their columns; let missing"
-                " values be zero, or fill them."
+                "The release uses a feature map and does not store the means of columns. Use"
+                " --missing zero, or fill in missing values."
             )
         width = len(self._encoded_names)
         return replace(self, missing=rule, fill=self.mean if rule == "mean" else np.zeros(width))
@@ -223,9 +294,27 @@ class Pipeline:
     def transform(
         self, batch: "pa.RecordBatch", *, unknown: Counter[str] | None = None
     ) -> np.ndarray:
-        """Return the rows of ``batch`` as a float64 matrix (rows, coordinates).
+        """Return the rows of a batch as vectors.
 
-        A category that the pipeline does not have is an error, or counted in ``unknown``.
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Rows with the columns of the pipeline.
+        unknown : Counter, optional
+            Counts cells whose category the pipeline does not have, by the name of their column.
+            Without it such a cell is an error.
+
+        Returns
+        -------
+        ndarray
+            The vectors, float64 of shape (rows, coordinates).
+
+        Raises
+        ------
+        TableError
+            If a column is missing, has another type, or holds numbers that cannot be scaled.
+        MissingValuesError
+            If a value is missing and the pipeline has no rule for it.
         """
         return self.finished(self.encoded(batch, unknown=unknown))
 
@@ -244,7 +333,10 @@ class Pipeline:
     def explain_holes(self, columns: np.ndarray) -> NoReturn:
         """Raise the error of columns, as `encoded` returns them, that cannot be standardised."""
         if self.map is not None:
-            raise TableError("the rows hold numbers too large to map; mend or drop them.")
+            raise TableError(
+                "Some rows hold numbers that are too large for the feature map. Correct these"
+                " rows, or leave them out."
+            )
         self._explain_holes(columns)
 
     def _explain_holes(self, columns: np.ndarray) -> NoReturn:
@@ -252,18 +344,25 @@ class Pipeline:
             gone = int(np.isnan(values).sum())
             if gone:
                 raise MissingValuesError(
-                    f"column {name!r} has {gone} missing values, for which the release has no rule."
+                    f"Column {name!r} has {gone} missing values, and the release has no rule for"
+                    " them. Fill them in, or use --missing mean or --missing zero."
                 )
             if not np.isfinite(values).all():
-                raise TableError(f"column {name!r} holds infinite values; mend or drop it.")
-        raise TableError("the rows hold numbers too large to standardise; mend or drop them.")
+                raise TableError(
+                    f"Column {name!r} holds infinite values. Correct these cells, or leave the"
+                    " column out."
+                )
+        raise TableError(
+            "Some rows hold numbers that are too large to standardise. Correct these rows, or"
+            " leave them out."
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pipeline):
             return NotImplemented
         return self.digest() == other.digest()
 
-    __hash__ = None  # type: ignore[assignment]  # holds arrays
+    __hash__ = None  # type: ignore[assignment]  # arrays cannot be hashed
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as plain JSON values.
@@ -271,8 +370,8 @@ class Pipeline:
         An unknown origin is left out, so that a file written before origins were recorded keeps
         its bytes, and its signature, when it is written again.
         """
-        known = {} if self.origin == UNKNOWN else {"origin": self.origin.to_json()}
-        return {**self._function(), **known}
+        origin = {} if self.origin == UNKNOWN else {"origin": self.origin.to_json()}
+        return {**self._function(), **origin}
 
     def _function(self) -> dict[str, Any]:
         """Return what the pipeline does, but for the vectors."""
@@ -304,7 +403,10 @@ class Pipeline:
     def from_json(cls, data: Any, arrays: dict[str, np.ndarray]) -> "Pipeline":
         """Return the pipeline that `to_json` and `arrays` described."""
         if not isinstance(data, dict) or set(data) - {"origin"} != _FIELDS:
-            raise CorruptFileError("the pipeline must hold exactly the fields of its version.")
+            raise CorruptFileError(
+                "The pipeline in the file is not valid: it must hold exactly the fields of its"
+                " version."
+            )
         try:
             return cls(
                 columns=tuple(_column(item) for item in data["columns"]),
@@ -320,19 +422,26 @@ class Pipeline:
         except CorruptFileError:
             raise
         except (KeyError, TypeError, ValueError) as error:
-            raise CorruptFileError("the pipeline in the file is not valid.") from error
+            raise CorruptFileError("The pipeline in the file is not valid.") from error
 
 
 def _column(item: Any) -> Column:
     if not isinstance(item, dict) or set(item) - {"unit", "other"} != {"name", "categories"}:
-        raise CorruptFileError("a pipeline column needs a name and its categories, and no more.")
+        raise CorruptFileError(
+            "The pipeline in the file is not valid: a column must have a name and categories."
+        )
     name, categories = text(item["name"]), item["categories"]
     if not item.get("unit", " ") or item.get("other", True) is not True:
-        raise CorruptFileError("a pipeline column states a unit or other categories, or does not.")
+        raise CorruptFileError(
+            "The pipeline in the file is not valid: the unit or the other category of a column is"
+            " wrong."
+        )
     if categories is None:
         return Column(name, None, text(item.get("unit", "")), "other" in item)
     if not isinstance(categories, list) or not all(isinstance(c, str | int) for c in categories):
-        raise CorruptFileError("categories must be a list of text or integers.")
+        raise CorruptFileError(
+            "The pipeline in the file is not valid: categories must be a list of texts or integers."
+        )
     if len(set(categories)) < len(categories):
-        raise CorruptFileError("a category is listed twice.")
+        raise CorruptFileError("The pipeline in the file is not valid: a category is listed twice.")
     return Column(name, tuple(categories), text(item.get("unit", "")), "other" in item)

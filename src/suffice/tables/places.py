@@ -41,16 +41,19 @@ def place_of(data: str | Path) -> Path | Place:
         return Path(data)
     address = shown_address(data)
     if data.partition(_SCHEME)[0].lower() in _DATABASES:
-        raise TableError(f'{address} is a database: say which rows, with --query "select ...".')
+        raise TableError(f'{address} is a database. Choose its rows with --query "select ...".')
     try:
         filesystem, path = pa.fs.FileSystem.from_uri(data)
     except (pa.ArrowException, ValueError, ImportError):  # their messages quote the whole address
         raise TableError(
-            f"{address} is no address that can be read; give a path, or an address that"
-            " pyarrow.fs knows, such as s3://bucket/folder."
+            f"{address} cannot be read. Use a path, or an address that pyarrow.fs supports, for"
+            " example s3://bucket/folder."
         ) from None
     except OSError as error:
-        raise StorageError(f"{address} cannot be read: {type(error).__name__}.") from None
+        raise StorageError(
+            f"{address} cannot be read: {type(error).__name__}. Check the address and your"
+            " permissions."
+        ) from None
     if isinstance(filesystem, pa.fs.LocalFileSystem):
         return Path(path)
     return Place(filesystem, path, address)
@@ -65,19 +68,19 @@ def names_at(place: Path | Place) -> list[PurePosixPath] | None:
         if not place.is_dir():
             return [PurePosixPath(place.name)] if place.exists() else None
         files = (file for file in place.rglob("*") if file.is_file())
-        return _read_ones(file.relative_to(place).as_posix() for file in files)
+        return _visible_files(file.relative_to(place).as_posix() for file in files)
     kind = place.filesystem.get_file_info(place.path).type
     if kind != pa.fs.FileType.Directory:
         missing = kind == pa.fs.FileType.NotFound
         return None if missing else [PurePosixPath(PurePosixPath(place.path).name)]
     inside = place.filesystem.get_file_info(pa.fs.FileSelector(place.path, recursive=True))
     paths = (info.path for info in inside if info.type == pa.fs.FileType.File)
-    return _read_ones(path.removeprefix(place.path).lstrip("/") for path in paths)
+    return _visible_files(path.removeprefix(place.path).lstrip("/") for path in paths)
 
 
-def _read_ones(paths: Iterable[str]) -> list[PurePosixPath]:
-    ours = (PurePosixPath(path) for path in paths)
-    return [path for path in ours if not any(part[0] in "._" for part in path.parts)]
+def _visible_files(paths: Iterable[str]) -> list[PurePosixPath]:
+    paths_below = (PurePosixPath(path) for path in paths)
+    return [path for path in paths_below if not any(part[0] in "._" for part in path.parts)]
 
 
 def shown_address(address: str) -> str:

@@ -26,7 +26,7 @@ def plain_batch(batch: pa.RecordBatch, texts: Collection[str | None]) -> pa.Reco
     if schema.types == batch.schema.types and not any(name in texts for name in schema.names):
         return batch
     columns = [
-        plain_texts(column) if field.name in texts else _plain(column, field.type)
+        plain_texts(column) if field.name in texts else _convert(column, field.type)
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.record_batch(columns, schema=schema)
@@ -48,16 +48,16 @@ def _feature_type(kind: pa.DataType) -> pa.DataType:
     return pa.float32() if pa.types.is_float16(kind) else kind
 
 
-def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _convert(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a column in the type that `_feature_type` gives it."""
     if column.type == kind:
         return column
     if isinstance(column.type, pa.BaseExtensionType):
-        return _plain(column.storage, kind)
+        return _convert(column.storage, kind)
     if pa.types.is_run_end_encoded(column.type):
-        return _plain(pc.run_end_decode(column), kind)
+        return _convert(pc.run_end_decode(column), kind)
     if pa.types.is_dictionary(column.type):
-        values = _plain(column.dictionary, kind.value_type)
+        values = _convert(column.dictionary, kind.value_type)
         return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), values)
     if pa.types.is_decimal(column.type):
         return column.cast(pa.string()).cast(kind)  # rounded once, as numbers in texts are

@@ -3,7 +3,7 @@
 A pipeline stands in the clear in every release that uses it. If its numbers were read off private
 rows, each of these releases tells about those rows, whatever its noise. So the origin goes along
 when a pipeline is saved, used again, merged or put into a model, and decides what a release may
-promise. It is a statement of whoever wrote the file, as everything in a file is.
+guarantee. It is a statement of whoever wrote the file, as everything in a file is.
 """
 
 from collections.abc import Iterable
@@ -30,18 +30,26 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class Provenance:
-    """Says where a pipeline's numbers came from; ``rows`` are the hashes of public rows."""
+    """States where a pipeline's numbers came from.
+
+    Parameters
+    ----------
+    source : Origin
+        Declared, public rows, private rows or unknown.
+    rows : tuple of str
+        The hashes of the public rows, sorted. Empty for other sources.
+    """
 
     source: Origin
     rows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", Origin(self.source))
-        named = all(map(is_digest, self.rows))
-        if not named or self.rows != tuple(sorted(set(self.rows))):
-            raise ParameterError("the hashes of public rows must be different ones, in order.")
+        are_digests = all(map(is_digest, self.rows))
+        if not are_digests or self.rows != tuple(sorted(set(self.rows))):
+            raise ParameterError("Hashes of public rows must be sorted, and all different.")
         if bool(self.rows) != (self.source is Origin.PUBLIC_ROWS):
-            raise ParameterError("an origin names rows if they are public, and only then.")
+            raise ParameterError("An origin must name rows if they are public, and only then.")
 
     @property
     def is_public(self) -> bool:
@@ -62,13 +70,15 @@ class Provenance:
     def from_json(cls, data: Any) -> "Provenance":
         """Return the origin that `to_json` wrote. An unknown one is never written: it is absent."""
         if not isinstance(data, dict) or set(data) != {"source", "rows"}:
-            raise CorruptFileError("a pipeline's origin needs a source and its rows, and no more.")
+            raise CorruptFileError(
+                "The origin of the pipeline is not valid: it must hold a source and rows."
+            )
         try:
             origin = cls(Origin(data["source"]), tuple(data["rows"]))
         except (ValueError, TypeError) as error:
-            raise CorruptFileError("the origin of the pipeline is not valid.") from error
+            raise CorruptFileError("The origin of the pipeline is not valid.") from error
         if origin.to_json() != data or origin == UNKNOWN:
-            raise CorruptFileError("the origin of the pipeline is not valid.")
+            raise CorruptFileError("The origin of the pipeline is not valid.")
         return origin
 
 

@@ -58,40 +58,43 @@ class OrderedHash:
 
     def __init__(self, prefix: bytes = b"") -> None:
         self._prefix = prefix
-        self._held: list[bytes] = []
+        self._waiting: list[bytes] = []
         self._digest: Any = None  # of the first part alone: a state of SHA-256 cannot be appended
 
     def lead(self) -> None:
         """Say that no bytes come before these: from now on none is held."""
-        self._digest = self._hashed()
-        self._held = []
+        self._digest = self._hash_state()
+        self._waiting = []
 
     def update(self, data: bytes) -> None:
         """Take in the next bytes."""
         if self._digest is None:
-            self._held.append(data)
+            self._waiting.append(data)
         else:
             self._digest.update(data)
 
     def merge(self, other: "OrderedHash") -> None:
         """Append the bytes that ``other`` has seen."""
         if other._digest is not None:
-            raise TableError("rows that come first cannot follow others; merge parts in order.")
-        for data in other._held:
+            raise TableError(
+                "These rows come first and cannot follow others. Merge parts in the order of the"
+                " table."
+            )
+        for data in other._waiting:
             self.update(data)
 
-    def _hashed(self) -> Any:
+    def _hash_state(self) -> Any:
         """Return the state of SHA-256 after all bytes so far."""
         if self._digest is not None:
             return self._digest.copy()
         state = hashlib.sha256(self._prefix)
-        for data in self._held:
+        for data in self._waiting:
             state.update(data)
         return state
 
     def digest(self) -> bytes:
         """Return the hash of all bytes so far."""
-        result: bytes = self._hashed().digest()
+        result: bytes = self._hash_state().digest()
         return result
 
 
@@ -128,13 +131,17 @@ class RowDigest:
 
     def result(self) -> str:
         """Return ``sha256:...`` over the sorted column names, the row count and the rows."""
-        return self.unordered() if self._sequence is None else self._named(self._sequence.digest())
+        return (
+            self.unordered()
+            if self._sequence is None
+            else self._hash_with_names(self._sequence.digest())
+        )
 
     def unordered(self) -> str:
         """Return the hash that the same rows have in any order."""
-        return self._named(self._sums.tobytes())
+        return self._hash_with_names(self._sums.tobytes())
 
-    def _named(self, body: bytes) -> str:
+    def _hash_with_names(self, body: bytes) -> str:
         head = json.dumps([self._names, self.count], ensure_ascii=True).encode()
         return "sha256:" + hashlib.sha256(head + b"\0" + body).hexdigest()
 
@@ -142,7 +149,7 @@ class RowDigest:
 def hash_rows(table: Table, names: Sequence[str], *, ordered: bool = False) -> RowDigest:
     """Return the hash of these columns of a table, read in one pass."""
     if ordered:
-        check_order(table, "what names them here depends on it")
+        check_order(table, "their hash depends on it")
     lanes, digest = RowLanes(table.schema, names), RowDigest(names, ordered=ordered)
     for batch in table.batches(names):
         digest.update(lanes.of(batch))
@@ -160,7 +167,8 @@ def _text_words(column: pa.Array) -> np.ndarray:
     coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     words = [_text_word(value) for value in [*coded.dictionary.to_pylist(), None]]
     codes = pc.fill_null(coded.indices.cast(pa.int64()), len(words) - 1)
-    return np.array(words, dtype=np.uint64)[codes.to_numpy(zero_copy_only=False)]
+    table = np.array(words, dtype=np.uint64)
+    return np.asarray(table[codes.to_numpy(zero_copy_only=False)])
 
 
 def _text_word(value: object) -> int:

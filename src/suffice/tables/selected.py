@@ -30,14 +30,16 @@ class _SelectedPart:
         return self.part.stays
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return equal_batches(self._picked(columns), batching.BATCH_ROWS)
+        return equal_batches(self._filter(columns), batching.BATCH_ROWS)
 
-    def _picked(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _filter(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         start = 0
         for batch in self.part.batches(columns):
             mask = self.mask[start : start + batch.num_rows]
             if len(mask) < batch.num_rows:
-                raise TableError("the table changed while it was read; give one that stays.")
+                raise TableError(
+                    "The table changed while it was read. Use a copy that nobody writes to."
+                )
             start += batch.num_rows
             yield batch.filter(pa.array(mask))
 
@@ -51,8 +53,8 @@ class SelectedRows:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``columns`` in order, in batches of one size until the last."""
-        read = (batch for part in self.parts() for batch in part.batches(columns))
-        return equal_batches(read, batching.BATCH_ROWS)
+        part_batches = (batch for part in self.parts() for batch in part.batches(columns))
+        return equal_batches(part_batches, batching.BATCH_ROWS)
 
     def parts(self) -> Sequence[Part]:
         """Return the parts of the table in order, without the other rows."""
@@ -61,7 +63,10 @@ class SelectedRows:
         if sizes is None:
             return [_SelectedPart(parts[0], self._mask)]
         if sum(sizes) != len(self._mask):
-            raise TableError(f"{len(self._mask)} rows were expected; the table has {sum(sizes)}.")
+            raise TableError(
+                f"The table has {sum(sizes)} rows, but {len(self._mask)} were expected. Use the"
+                " same table."
+            )
         ends = np.cumsum(sizes)[:-1]
         masks = np.split(self._mask, ends)
         pairs = zip(parts, masks, strict=True)

@@ -49,18 +49,19 @@ def read_sheet(path: Path, texts: Collection[str], numbers: Collection[str]) -> 
 
 def sheet_names(path: Path) -> list[str]:
     """Return the names of a sheet's columns; nothing but the header is read."""
-    return _reader(path, {".xlsx": excel_names, ".sav": spss_names})(path)
+    names: list[str] = _reader(path, {".xlsx": excel_names, ".sav": spss_names})(path)
+    return names
 
 
 def _reader(path: Path, readers: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
     """Return what reads files that end as this one does."""
     ending = path.suffix.lower()
     if ending == ".xls":
-        raise TableError(f"{path} is of Excel 2003 or older: save it as .xlsx.")
+        raise TableError(f"{path} was saved by Excel 2003 or older. Save it as .xlsx.")
     if ending not in readers:
         raise TableError(f"{path} must end in {' or '.join(readers)}.")
     if not path.is_file():
-        raise StorageError(f"{path} does not exist, or is a folder.")
+        raise StorageError(f"{path} does not exist, or is a folder. Check the path.")
     return readers[ending]
 
 
@@ -68,11 +69,11 @@ def _read_excel(path: Path, texts: Collection[str], numbers: Collection[str]) ->
     cells = excel_columns(path)
     public = [column for name, column in cells.items() if name not in {*texts, *numbers}]
     rows = max((_length(column) for column in public), default=None)
-    found = {}
+    columns = {}
     for name, column in cells.items():
         make = text_column if name in texts else number_column if name in numbers else public_column
-        found[name] = make(column[:rows])
-    return pa.table(found)
+        columns[name] = make(column[:rows])
+    return pa.table(columns)
 
 
 def _length(column: list[object]) -> int:
@@ -81,10 +82,10 @@ def _length(column: list[object]) -> int:
 
 
 def _read_spss(path: Path, texts: Collection[str], numbers: Collection[str]) -> pa.Table:
-    found = {}
+    columns = {}
     for name, column in spss_columns(path).items():
         if name in texts:
-            found[name] = column.texts()
+            columns[name] = column.texts()
         else:
-            found[name] = number_column(column.cells) if name in numbers else column.public()
-    return pa.table(found)
+            columns[name] = number_column(column.cells) if name in numbers else column.public()
+    return pa.table(columns)

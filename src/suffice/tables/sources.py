@@ -73,14 +73,17 @@ class Picked(_PartOfTable):
 
 
 class _WithoutColumns:
-    def __init__(self, table: Table, given: Without) -> None:
-        for name in given.dropped:
+    def __init__(self, table: Table, request: Without) -> None:
+        for name in request.dropped:
             if name not in table.schema.names:
-                raise TableError(f"the table has no column {name!r} to leave out (drop=, --drop).")
-        self.given, self._table = given, table
-        self.schema = pa.schema([f for f in table.schema if f.name not in given.dropped])
+                raise TableError(
+                    f"The table has no column {name!r} to leave out. Check the name in --drop"
+                    " (Python: drop=...)."
+                )
+        self.request, self._table = request, table
+        self.schema = pa.schema([f for f in table.schema if f.name not in request.dropped])
         self.batches, self.parts = table.batches, table.parts
-        self.ordered, self.order_by = given.ordered, given.order_by
+        self.ordered, self.order_by = request.ordered, request.order_by
 
 
 class _Concatenated:
@@ -134,23 +137,44 @@ def column_names(data: Any) -> list[str]:
     if isinstance(data, Picked):
         return column_names(data.data)
     stored = TableFile(data) if isinstance(data, str | Path) else data
-    named = isinstance(stored, TableFile | Query | QueryTable)
-    names = stored.names() if named else names_in_memory(data)
+    has_names = isinstance(stored, TableFile | Query | QueryTable)
+    names = stored.names() if has_names else names_in_memory(data)
     return feature_names(pa.schema([(name, pa.string()) for name in names]))
 
 
 def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()) -> Table:
-    """Return a table over ``data``, whatever it came as.
+    """Return a table over ``data``, in whatever form it came.
 
-    A CSV file has no types: its columns get those of their first rows. Those named in ``text`` and
-    ``numbers`` are not looked at and are what they are declared to be: a private label, declared
-    categories, private columns with a declared range.
+    A CSV file has no types: each column gets the type of its first rows.
+
+    Parameters
+    ----------
+    data : table
+        A path, a `TableFile`, a `Query`, a frame, an array or an Arrow table.
+    text : iterable of str
+        Columns that are read as text without a look at their cells, such as private labels and
+        declared categories.
+    numbers : iterable of str
+        Columns that are read as numbers without a look at their cells, such as private columns with
+        a declared range.
+
+    Returns
+    -------
+    Table
+        The columns with their types.
+
+    Raises
+    ------
+    TableError
+        If the data are not a table.
+    StorageError
+        If a file or a database cannot be read.
     """
     texts, figures = [name for name in text if name is not None], list(numbers)
     if isinstance(data, Without | _WithoutColumns):
-        given = data if isinstance(data, Without) else data.given
-        unseen = [*texts, *given.dropped]  # what is left out is not looked at either
-        return _WithoutColumns(open_table(given.data, text=unseen, numbers=figures), given)
+        request = data if isinstance(data, Without) else data.request
+        unseen = [*texts, *request.dropped]  # what is left out is not looked at either
+        return _WithoutColumns(open_table(request.data, text=unseen, numbers=figures), request)
     if isinstance(data, Picked):
         return SelectedRows(open_table(data.data, text=texts, numbers=figures), data.mask)
     if isinstance(data, str | Path):
@@ -164,9 +188,9 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
 def open_declared(
     data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[str] = ()
 ) -> Table:
-    """Return a private table, of which no cell is looked at: what is not declared is text.
+    """Return a private table without a look at any cell. Columns that are not declared are text.
 
-    How a CSV file is written is then told by its first line, or by whoever describes it.
+    Only the first line, or a `TableFile`, then says how a CSV file is written.
     """
     figures = list(numbers)
     texts = [name for name in column_names(data) if name not in figures]
@@ -174,7 +198,7 @@ def open_declared(
 
 
 def open_columns(data: Any, public: Iterable[str], *, label: str | None) -> Table:
-    """Return a table of which some columns are public, and others are not looked at."""
-    shown = set(public)
-    texts = [name for name in column_names(data) if name not in shown]
+    """Return a table with some public columns. No cell of the other columns is looked at."""
+    public_names = set(public)
+    texts = [name for name in column_names(data) if name not in public_names]
     return open_table(data, text=[label, *texts])

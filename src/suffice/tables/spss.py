@@ -28,7 +28,19 @@ _BYTES = "ISO-8859-1"  # in which every byte is a character
 
 @dataclass(frozen=True)
 class SpssColumn:
-    """The cells of a column, and what the metadata say of it; ``words`` are its value labels."""
+    """A column of an SPSS file.
+
+    Parameters
+    ----------
+    cells : list
+        The cells.
+    words : mapping
+        The value labels by code.
+    nominal : bool
+        Whether the measure of the column is nominal or not stated.
+    kind : pyarrow.DataType
+        The type that the metadata state.
+    """
 
     cells: list[Any]
     words: Mapping[Any, str]
@@ -48,25 +60,25 @@ class SpssColumn:
 
 def spss_names(path: Path) -> list[str]:
     """Return the names of the columns; no row is read."""
-    return list(_read(path, metadataonly=True)[1].column_names)
+    return list(_read_file(path, metadataonly=True)[1].column_names)
 
 
 def spss_columns(path: Path) -> dict[str, SpssColumn]:
     """Return every column by its name; values that are declared as missing are missing."""
-    _, about = _read(path, metadataonly=True)
-    cells, _ = _read(path, encoding=_BYTES, disable_datetime_conversion=True)
+    _, about = _read_file(path, metadataonly=True)
+    cells, _ = _read_file(path, encoding=_BYTES, disable_datetime_conversion=True)
     try:
         encoding = codecs.lookup(about.file_encoding or "UTF-8").name
     except LookupError:
         raise TableError(
-            f"{path} has an encoding that Python does not know: save it as Unicode in SPSS."
+            f"{path} has an encoding that Python cannot read. Save it as Unicode in SPSS."
         ) from None
     columns = {}
     for name, column in zip(about.column_names, cells.values(), strict=True):
         kind = _kind(about.original_variable_types[name] or "", about.readstat_variable_types[name])
         columns[name] = SpssColumn(
             [_cell(cell, kind, encoding) for cell in column],
-            {_stripped(code): word for code, word in _words(about, name).items()},
+            {_strip_blanks(code): word for code, word in _words(about, name).items()},
             about.variable_measure.get(name) in {"nominal", "unknown", None},
             kind,
         )
@@ -75,7 +87,8 @@ def spss_columns(path: Path) -> dict[str, SpssColumn]:
 
 def _words(about: Any, name: str) -> dict[Any, str]:
     """Return the value labels of a column, by code."""
-    return about.variable_value_labels.get(name, {})
+    words: dict[Any, str] = about.variable_value_labels.get(name, {})
+    return words
 
 
 def _kind(written: str, stored: str) -> pa.DataType:
@@ -91,7 +104,7 @@ def _cell(cell: Any, kind: pa.DataType, encoding: str) -> Any:
     """Return a cell as what its column holds, None if it cannot be that."""
     if isinstance(cell, str):
         try:
-            return _stripped(cell.encode(_BYTES).decode(encoding)) or None
+            return _strip_blanks(cell.encode(_BYTES).decode(encoding)) or None
         except UnicodeError:
             return None
     if cell is None or pa.types.is_float64(kind):
@@ -107,23 +120,29 @@ def _moment(seconds: float, *, day: bool) -> date | None:
     return moment.date() if day else moment
 
 
-def _stripped(code: Any) -> Any:
+def _strip_blanks(code: Any) -> Any:
     """Return a text without the blanks that SPSS fills it up with."""
     return code.rstrip() if isinstance(code, str) else code
 
 
-def _read(path: Path, **how: Any) -> tuple[dict[str, list[Any]], Any]:
+def _read_file(path: Path, **how: Any) -> tuple[dict[str, list[Any]], Any]:
     try:
         import pyreadstat
     except ImportError:
-        raise TableError(f"{path} needs one more package: pip install 'suffice[spss]'.") from None
+        raise TableError(
+            f"{path} needs one more package. Install it: pip install 'suffice[spss]'."
+        ) from None
     try:
         with path.open("rb"):
             pass  # for the reason why it cannot be opened
-        return pyreadstat.read_sav(path, output_format="dict", **how)
+        cells, about = pyreadstat.read_sav(path, output_format="dict", **how)
     except OSError as error:
-        raise StorageError(f"{path} cannot be read: {type(error).__name__}.") from None
+        raise StorageError(
+            f"{path} cannot be read: {type(error).__name__}. Check that the file exists and that"
+            " you may read it."
+        ) from None
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError):
         raise TableError(
-            f"{path} is not a readable SPSS file: save it anew as .sav, or as CSV UTF-8."
+            f"{path} is not a readable SPSS file. Save it again as .sav or as CSV UTF-8."
         ) from None
+    return cells, about

@@ -12,7 +12,7 @@ __all__ = ["Part", "RowsPart", "Table", "rows_parts", "sizes_of"]
 class Part(Protocol):
     """Some rows of a table that follow each other.
 
-    ``rows`` is their number, None if nobody knows it before they were read. ``stays`` says why they
+    ``rows`` is their number, None if it is not known before they were read. ``stays`` says why they
     can be read in this process alone; it is empty if any process that reaches the files can.
     """
 
@@ -44,7 +44,15 @@ class Table(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RowsPart:
-    """The feature columns of a part of a table, as an engine reads them: no label."""
+    """The feature columns of a part of a table, as an engine reads them: no label.
+
+    Parameters
+    ----------
+    part : Part
+        Rows that follow each other.
+    columns : tuple of str
+        The columns that are read.
+    """
 
     part: Part
     columns: tuple[str, ...]

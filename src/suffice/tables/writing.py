@@ -42,11 +42,12 @@ def write_table(
         with path.open("wb" if overwrite else "xb") as file:
             _WRITERS[path.suffix.lower()](table, file)
     except FileExistsError:
-        raise StorageError(
-            f"{path} exists, and is not overwritten: write to another file."
-        ) from None
+        raise StorageError(f"{path} already exists. Write to another file.") from None
     except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or 'disk error'}.") from None
+        raise StorageError(
+            f"{path} cannot be written: {error.strerror or 'disk error'}. Check the folder and"
+            " your permissions."
+        ) from None
 
 
 def _for_sheets(table: pa.Table) -> pa.Table:

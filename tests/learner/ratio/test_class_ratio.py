@@ -118,9 +118,9 @@ BAD = {
     "sum": (None, [[0.9, 0.2], [0.1, 0.9]], "sum to one"),
     "NaN share": (None, [[np.nan, 0.2], [0.1, 0.9]], "between 0 and 1"),
     "no rows": ({"a": range(100), "b": range(100, 200), "c": []}, [*SKEWED, [0.5, 0.5]],
-                "'c' among them; leave them out"),
+                "for example 'c'"),
     "bags": (np.repeat([0, 1], [60, 60]), SKEWED, "200 rows but 120 bags"),
-    "nameless": (np.repeat([0, np.nan], 100), SKEWED, "none of them missing"),
+    "nameless": (np.repeat([0, np.nan], 100), SKEWED, "no row may lack one"),
 }  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def test_rows_of_a_release_must_be_its_own_in_bags_and_cells(rng):
     model = ClassRatio(method="mmd")
     with pytest.raises(TableError, match="have no rows"):
         model.fit_release(release, rows[:100], bags=bags[:100])
-    with pytest.raises(TableError, match="not declared"):
+    with pytest.raises(TableError, match="not in the list of bag names"):
         model.fit_release(release, rows, bags=bags + 1)
     broken = rows.copy()
     broken[0, 0] = np.nan

@@ -268,6 +268,6 @@ def test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_r
         Ledger(path, classes={"d": {"x": ("1", "true")}})
     Ledger(path, classes={"d": (0, 1)})
     assert ledger.classes("d") == ledger.classes("d", "other") == (0, 1)
-    with pytest.raises(ValueError, match="has the classes 0, 1 in its ledger"):
+    with pytest.raises(ValueError, match="ledger lists the classes 0, 1"):
         release(ledger, (object(), Y), classes=("no", "yes"))  # no table at all: it was not read
     release(ledger, classes=(1, 0))  # the order is the release's own

@@ -166,7 +166,7 @@ def test_the_same_labels_draw_on_one_budget_whatever_else_changes(tmp_path):
 def test_a_pipeline_that_would_not_clip_is_refused():
     """A stranger's pipeline must not switch clipping off by underflow (then sums overflow)."""
     honest = MeanOperator(epsilon=1.0).release(X, y, ledger=None).pipeline
-    with pytest.raises(ParameterError, match="usable size"):
+    with pytest.raises(ParameterError, match="neither too small"):
         dataclasses.replace(honest, bound=2.0**-665)
     tiny = dataclasses.replace(honest, bound=2.0**-299, intercept=0.0)
     release = MeanOperator(epsilon=1.0, pipeline=tiny).release(X, y, ledger=None)
@@ -322,7 +322,7 @@ def test_a_label_outside_the_classes_is_counted_and_not_shown():
 )
 def test_what_a_given_pipeline_settles_cannot_be_asked_for(option):
     agreed = MeanOperator(epsilon=1.0).release(X, y, ledger=None).pipeline
-    with pytest.raises(ParameterError, match=f"settles {next(iter(option))}"):
+    with pytest.raises(ParameterError, match=f"already fixes {next(iter(option))}"):
         MeanOperator(epsilon=1.0, pipeline=agreed, **option).release(X, y, ledger=None)
 
 

@@ -76,13 +76,13 @@ def test_rounding_to_a_coarse_shape_is_part_of_what_a_party_can_move():
     fine = whitened_shape(AUX.codes)
     coarse = Shape(fine.matrix, bits=59)
     bound = operator_sensitivity(AUX.codes, coarse, 2).l2
-    alone = 2 * VOTE * AUX.count * reach(AUX.codes, coarse)
+    without_rounding = 2 * VOTE * AUX.count * reach(AUX.codes, coarse)
     generator, largest = np.random.default_rng(2), 0.0
     for _ in range(300):
         rest = generator.integers(-(2**45), 2**45, (1, AUX.codes.shape[1]))
         ends = [total_of(from_shares(random_shares(generator, 2, "hard")), rest) for _ in "ab"]
         largest = max(largest, moved(*ends, coarse))
-    assert alone < largest <= bound
+    assert without_rounding < largest <= bound
 
 
 @given(st.data())
@@ -97,9 +97,9 @@ def test_no_search_finds_votes_that_move_the_sum_further(data):
     first, second = data.draw(st.permutations(range(classes)))[:2]
     flips = data.draw(st.sets(st.integers(0, 29), max_size=5))
     positive = (towards > data.draw(st.floats(-0.5, 0.5))) ^ np.isin(np.arange(30), list(flips))
-    one, two = np.where(positive, first, second), np.where(positive, second, first)
+    before, after = np.where(positive, first, second), np.where(positive, second, first)
     rest = np.zeros((1 if classes == 2 else classes, z.shape[1]), dtype=np.int64)
-    ends = [total_of(from_shares(np.eye(classes)[codes]), rest) for codes in (one, two)]
+    ends = [total_of(from_shares(np.eye(classes)[codes]), rest) for codes in (before, after)]
     assert moved(*ends, shape) <= bound
 
 
@@ -139,15 +139,18 @@ def test_the_reach_is_the_smaller_of_two_bounds(form):
 def test_whitened_noise_is_never_more_than_even_noise():
     """In every direction, but for the floor of 1e-6, and much less where rows vary little."""
     for classes in (2, 3):
-        found = [
+        covariances = [
             PrivateEnsemble(1.0, 1e-5, classes=tuple(range(classes)), noise_shape=noise).covariance(
                 AUX, enrolled=10
             )
             for noise in ("whitened", "even")
         ]
-        gap = found[1].dense(4) - found[0].dense(4)
-        assert np.linalg.eigvalsh(gap).min() > -1e-5 * np.linalg.eigvalsh(found[1].dense(4)).max()
-        assert np.trace(found[0].dense(4)) < 0.8 * np.trace(found[1].dense(4))
+        gap = covariances[1].dense(4) - covariances[0].dense(4)
+        assert (
+            np.linalg.eigvalsh(gap).min()
+            > -1e-5 * np.linalg.eigvalsh(covariances[1].dense(4)).max()
+        )
+        assert np.trace(covariances[0].dense(4)) < 0.8 * np.trace(covariances[1].dense(4))
 
 
 # --- noise of the stated size
@@ -156,12 +159,12 @@ def test_whitened_noise_is_never_more_than_even_noise():
 def operator_noise(ensemble: PrivateEnsemble, draws: int) -> np.ndarray:
     """Return the noise of many releases, in coordinates where it should be standard."""
     total = sum(p.array for p in contributions(4, AUX, len(ensemble.classes)))
-    way = ensemble.procedure(AUX, Enrolled(8))
+    procedure = ensemble.procedure(AUX, Enrolled(8))
     stated = ensemble.guarantees(AUX, enrolled=8)
     exact = total.T * AUX.step / (VOTE * 30 * 8)
-    root = np.linalg.cholesky(way.covariance().dense(4))
-    drawn = [way.released(total, stated).arrays["mean_operator"] for _ in range(draws)]
-    errors = [(operator.reshape(exact.shape) - exact) for operator in drawn]
+    root = np.linalg.cholesky(procedure.covariance().dense(4))
+    operators = [procedure.released(total, stated).arrays["mean_operator"] for _ in range(draws)]
+    errors = [(operator.reshape(exact.shape) - exact) for operator in operators]
     return np.array([np.linalg.solve(root, error).ravel() for error in errors])
 
 
@@ -176,9 +179,9 @@ def operator_noise(ensemble: PrivateEnsemble, draws: int) -> np.ndarray:
 def test_the_noise_has_the_stated_covariance_and_no_less(options, classes, draws):
     """False alarms: six in 10^7, mostly of correlations; noise that is 10 % off is rejected."""
     ensemble = PrivateEnsemble(0.5, 1e-5, classes=tuple(range(classes)), **options)
-    drawn = operator_noise(ensemble, draws)
-    assert_noise(drawn, 1.0, "gaussian")
-    pairs = np.corrcoef(drawn.T)[np.triu_indices(drawn.shape[1], 1)]
+    noise = operator_noise(ensemble, draws)
+    assert_noise(noise, 1.0, "gaussian")
+    pairs = np.corrcoef(noise.T)[np.triu_indices(noise.shape[1], 1)]
     assert np.abs(pairs).max() < stats.norm.isf(ALARM / len(pairs) / 4) / math.sqrt(draws - 3)
 
 
@@ -192,22 +195,22 @@ def test_the_noise_of_votes_is_that_of_one_changed_party(delta, law):
     parts = contributions(4, AUX, statistic="votes")
     exact = sum(p.array for p in parts) / (VOTE * 8)
     releases = 45 if law == "gaussian" else 90
-    drawn = [
+    noisy_votes = [
         ensemble.aggregate(parts, AUX, enrolled=8, ledger=None).release for _ in range(releases)
     ]
-    noise = np.array([(r.arrays["votes"] - exact).ravel() for r in drawn])
+    noise = np.array([(r.arrays["votes"] - exact).ravel() for r in noisy_votes])
     scale = math.sqrt(2 * 30) / 8
     scale *= gaussian_multiplier(0.5, 1e-5) if law == "gaussian" else 1 / 0.5
     variance = scale**2 if law == "gaussian" else (noise.shape[1] + 1) * scale**2
-    assert drawn[0].noise.variance == pytest.approx(variance, rel=1e-6)
+    assert noisy_votes[0].noise.variance == pytest.approx(variance, rel=1e-6)
     assert_noise(noise, scale, law)
 
 
 def test_replacing_one_party_never_moves_the_votes_by_more_than_sqrt_2n():
     generator, largest = np.random.default_rng(3), 0.0
     for _ in range(100):
-        one, two = (from_shares(random_shares(generator, 3, "hard")) for _ in "ab")
-        largest = max(largest, float(np.linalg.norm(one - two)))
+        before, after = (from_shares(random_shares(generator, 3, "hard")) for _ in "ab")
+        largest = max(largest, float(np.linalg.norm(before - after)))
     assert largest <= VOTE * math.sqrt(2 * 30)
     opposite = from_shares(np.eye(3)[np.zeros(30, int)]) - from_shares(np.eye(3)[np.ones(30, int)])
     assert np.linalg.norm(opposite) == pytest.approx(VOTE * math.sqrt(2 * 30))
@@ -344,5 +347,5 @@ def test_parameters_that_make_no_sense_are_refused():
     with pytest.raises(ParameterError, match="too many parties"):
         PrivateEnsemble(1.0).guarantees(AUX, enrolled=2**22)
     many = AuxiliaryRows.read(np.random.default_rng(0).normal(size=(50_001, 1)))
-    with pytest.raises(ParameterError, match="give a delta"):
+    with pytest.raises(ParameterError, match="Set a --delta"):
         PrivateEnsemble(1.0, method="votes").guarantees(many, enrolled=5)

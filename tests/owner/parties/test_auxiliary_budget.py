@@ -77,9 +77,9 @@ def test_the_release_states_what_both_were_charged(tmp_path):
     assert entry.charges == ((Unit.PARTY, per_party.event),)
     assert entry.also == {"rows": ((Unit.RECORD, per_record.event),)}
     assert "Protects each record of the auxiliary rows" in str(per_record)
-    plain = Guarantee(unit=Unit.RECORD, event=per_record.event, delta=1e-5)
+    charged = Guarantee(unit=Unit.RECORD, event=per_record.event, delta=1e-5)
     with pytest.raises(UnitError, match="tables"):
-        compose([per_record, plain], delta=1e-5)
+        compose([per_record, charged], delta=1e-5)
 
 
 def test_no_name_of_protected_rows_is_written_down_or_released(tmp_path):
@@ -87,9 +87,9 @@ def test_no_name_of_protected_rows_is_written_down_or_released(tmp_path):
     ledger = ledger_with(tmp_path, Budget(9.0, 1e-5))
     release = released(ledger)
     (entry,) = ledger.history()
-    shown = repr(entry.parameters) + repr(manifest_of(release))
+    published = repr(entry.parameters) + repr(manifest_of(release))
     for name in (SECRET.grid, *SECRET.hashes, SECRET.fingerprint().split()[-1]):
-        assert name.removeprefix("sha256:") not in shown
+        assert name.removeprefix("sha256:") not in published
 
 
 def test_the_same_request_gets_the_same_bytes_and_costs_both_once(tmp_path):
@@ -154,11 +154,11 @@ def test_what_to_do_is_said_where_nobody_pays_for_the_rows(tmp_path):
         released(ledger, auxiliary_dataset="nowhere")
     with pytest.raises(ParameterError, match="data set of its own"):
         released(ledger, auxiliary_dataset="crowd 0")
-    with pytest.raises(ParameterError, match="only where they are protected"):
+    with pytest.raises(ParameterError, match="only with --private-aux"):
         PrivateEnsemble(1.0, 1e-5, "soft", classes=THREE).aggregate(
             SENT, SECRET, enrolled=10, ledger=ledger, dataset="crowd 0", auxiliary_dataset="rows"
         )
-    with pytest.raises(ParameterError, match="without a ledger"):
+    with pytest.raises(ParameterError, match="Without a ledger"):
         released(None, dataset=None)
     with pytest.raises(ParameterError, match="must not say where they are"):
         released(ledger, found_at="https://example.org/rows.csv")

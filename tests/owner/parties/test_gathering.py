@@ -37,9 +37,9 @@ def test_the_sum_is_that_of_the_contributions_whatever_they_hold():
     votes = contributions(6, AUX, statistic="votes")
     expected = sum(p.array for p in operators)
     for sent in (operators, votes, operators[:3] + votes[3:], operators[::-1]):
-        found = gather(sent, 9)
-        assert np.array_equal(found.total, expected)
-        assert (found.accepted, found.absent) == (6, 3)
+        gathered = gather(sent, 9)
+        assert np.array_equal(gathered.total, expected)
+        assert (gathered.accepted, gathered.absent) == (6, 3)
     tally = VoteTally(AUX, THREE, Enrolled(9))
     codes = np.random.default_rng(6).integers(0, 3, (6, 30))
     tally.add([f"p{i}" for i in range(4)], codes[:4])
@@ -84,11 +84,11 @@ MALICE = {
 def test_a_malicious_contribution_is_rejected_by_name_and_counts_as_zero(how, tmp_path):
     good = contributions(3, AUX)
     bad = MALICE[how](part("bad", np.arange(30) % 3))
-    found = gather([*good[:2], bad, good[2]], 4)
-    assert np.array_equal(found.total, sum(p.array for p in good))
-    assert [r.party for r in found.rejected] == ["bad"]
-    assert found.accepted == 3
-    assert found.rejected[0].reason
+    gathered = gather([*good[:2], bad, good[2]], 4)
+    assert np.array_equal(gathered.total, sum(p.array for p in good))
+    assert [r.party for r in gathered.rejected] == ["bad"]
+    assert gathered.accepted == 3
+    assert gathered.rejected[0].reason
     if how.startswith("huge along"):  # no larger than others in the coordinates of the rows
         assert np.linalg.norm(bad.array.astype(float)) < VOTE * 30 * reach(AUX.codes, None)
     if isinstance(bad.array, np.ndarray) and bad.array.dtype.kind == "i":  # files hold no others
@@ -118,25 +118,25 @@ def test_votes_that_are_none_are_rejected(trouble):
 def test_operators_do_not_depend_on_the_order_of_rows():
     votes = np.arange(30) % 3
     reordered = AuxiliaryRows.read(ROWS[::-1].copy(), pipeline=AUX.pipeline)
-    one, two = part("a", votes), part("b", votes[::-1], 3, reordered)
-    assert np.array_equal(one.array, two.array)
-    assert one.rows == two.rows
+    first, second = part("a", votes), part("b", votes[::-1], 3, reordered)
+    assert np.array_equal(first.array, second.array)
+    assert first.rows == second.rows
 
 
 def test_unreadable_files_are_reported_by_their_name(tmp_path):
     (tmp_path / "junk.part").write_bytes(b"junk")
     missing = tmp_path / "never came.part"
-    found = gather([*contributions(2, AUX), tmp_path / "junk.part", str(missing)], 4)
-    assert found.accepted == 2
-    assert [r.source for r in found.rejected] == [str(tmp_path / "junk.part"), str(missing)]
-    assert {r.party for r in found.rejected} == {"unknown party"}
+    gathered = gather([*contributions(2, AUX), tmp_path / "junk.part", str(missing)], 4)
+    assert gathered.accepted == 2
+    assert [r.source for r in gathered.rejected] == [str(tmp_path / "junk.part"), str(missing)]
+    assert {r.party for r in gathered.rejected} == {"unknown party"}
 
 
 def test_one_party_contributes_once():
     parts = contributions(3, AUX)
     with pytest.raises(ParameterError, match=r"'p1' contributed twice"):
         gather([*parts, parts[1]], 9)
-    with pytest.raises(ParameterError, match="more than the 2 enrolled"):
+    with pytest.raises(ParameterError, match="More than the 2 enrolled"):
         gather(parts, 2)
     tally = VoteTally(AUX, THREE, Enrolled(5))
     tally.add(["a", "a"], np.zeros((2, 30), int))
@@ -144,15 +144,15 @@ def test_one_party_contributes_once():
         tally.gathered("votes")
     tally = VoteTally(AUX, THREE, Enrolled(1))
     tally.add(["a", "b"], np.zeros((2, 30), int))
-    with pytest.raises(ParameterError, match="more parties than the 1 that are enrolled"):
+    with pytest.raises(ParameterError, match="more parties than the 1 enrolled ones"):
         tally.gathered("votes")
 
 
 def test_enrolled_names_say_who_is_missing_and_who_is_a_stranger():
-    found = gather(contributions(4, AUX), ["p0", "p1", "p2", "late", "later"])
-    assert found.missing == ("late", "later")
-    assert (found.accepted, found.absent) == (3, 2)
-    (stranger,) = found.rejected
+    gathered = gather(contributions(4, AUX), ["p0", "p1", "p2", "late", "later"])
+    assert gathered.missing == ("late", "later")
+    assert (gathered.accepted, gathered.absent) == (3, 2)
+    (stranger,) = gathered.rejected
     assert stranger.party == "p3"
     assert "not enrolled" in stranger.reason
     for wrong in (0, -1, True, "p0", [], ["a", "a"], [1], None, ["a\x1b[2J"], [""]):
@@ -163,9 +163,9 @@ def test_enrolled_names_say_who_is_missing_and_who_is_a_stranger():
 def test_a_missing_party_counts_as_zero():
     parts = contributions(3, AUX)
     ensemble = PrivateEnsemble(1e6, 1e-5, classes=THREE)
-    found = [ensemble.aggregate(parts, AUX, enrolled=m, ledger=None).release for m in (3, 300)]
-    few, many = (release.arrays["mean_operator"] for release in found)
-    spread = np.sqrt(found[0].noise.dense(4).diagonal())[:, None] * math.sqrt(2)
+    releases = [ensemble.aggregate(parts, AUX, enrolled=m, ledger=None).release for m in (3, 300)]
+    few, many = (release.arrays["mean_operator"] for release in releases)
+    spread = np.sqrt(releases[0].noise.dense(4).diagonal())[:, None] * math.sqrt(2)
     assert (np.abs(few - 100 * many) < 7 * spread).all()  # twelve of them: once in 3e10 runs
     assert (np.abs(few - many) > 7 * spread).any()
 
@@ -188,16 +188,16 @@ def test_honest_contributions_are_never_rejected():
 def test_a_tally_counts_enrolled_parties_only():
     """A stranger counts as zero and is named; nothing is refused because of it."""
     enrolled = Enrolled.of(["ann", "bob"])
-    tally, alone = VoteTally(AUX, THREE, enrolled), VoteTally(AUX, THREE, enrolled)
+    tally, enrolled_tally = VoteTally(AUX, THREE, enrolled), VoteTally(AUX, THREE, enrolled)
     votes = np.random.default_rng(0).integers(0, 3, (2, AUX.count))
     tally.add(["mallory", "ann"], votes)
     tally.add(["eve"], votes[:1])
-    alone.add(["ann"], votes[1:])
-    found, expected = tally.gathered("votes"), alone.gathered("votes")
-    assert np.array_equal(found.total, expected.total)
-    assert found.content == expected.content
-    assert (found.accepted, found.absent, found.missing) == (1, 1, ("bob",))
-    assert [r.party for r in found.rejected] == ["mallory", "eve"]
+    enrolled_tally.add(["ann"], votes[1:])
+    gathered, expected = tally.gathered("votes"), enrolled_tally.gathered("votes")
+    assert np.array_equal(gathered.total, expected.total)
+    assert gathered.content == expected.content
+    assert (gathered.accepted, gathered.absent, gathered.missing) == (1, 1, ("bob",))
+    assert [r.party for r in gathered.rejected] == ["mallory", "eve"]
     ensemble = PrivateEnsemble(1.0, 1e-5, "votes", classes=THREE)
     with pytest.raises(ParameterError, match="other enrolled parties"):
         ensemble.aggregate(tally, AUX, enrolled=2, ledger=None)
@@ -232,7 +232,7 @@ def test_a_round_that_no_header_fits_is_refused_before_it_costs_anything(reason,
     paid = {"enrolled": names, "ledger": ledger, "dataset": "crowd"}
     ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
     sent = [FOREIGN[reason](p) for p in contributions(3, AUX)]
-    with pytest.raises(ParameterError, match=rf"none of the 3 .* charged .*{reason}.* \(3\)"):
+    with pytest.raises(ParameterError, match=rf"None of the 3 .* charged .*{reason}.* \(3\)"):
         ensemble.aggregate(sent, AUX, **paid)
     assert ledger.history() == []
     out = ensemble.aggregate([*sent[:2], contributions(3, AUX)[2]], AUX, **paid)
@@ -241,10 +241,12 @@ def test_a_round_that_no_header_fits_is_refused_before_it_costs_anything(reason,
 
 def test_a_round_without_contributions_is_refused_before_it_costs_anything(tmp_path):
     ensemble = PrivateEnsemble(1.0, 1e-5, classes=THREE)
-    with pytest.raises(ParameterError, match="there is no contribution"):
+    with pytest.raises(ParameterError, match="There is no contribution"):
         ensemble.aggregate([], AUX, enrolled=3, ledger=None)
     (tmp_path / "junk.part").write_bytes(b"junk")
-    with pytest.raises(ParameterError, match=r"none of the 2 .* not a party's contribution \(2\)"):
+    with pytest.raises(
+        ParameterError, match=r"None of the 2 .* not a party's contribution\. .* \(2\)"
+    ):
         ensemble.aggregate([tmp_path / "junk.part", b"junk"], AUX, enrolled=3, ledger=None)
 
 

@@ -34,9 +34,9 @@ def distilled(method: str, classes: int, lam: float, enrolled: int, **options):
     return output_perturbation.Distilled(public, lam, majority=majority, private=private)
 
 
-def stated(way) -> float:
+def stated(procedure) -> float:
     """Return the sensitivity of the parameters that the noise was fitted to."""
-    return way.noise.sensitivity.l2 * way._step
+    return procedure.noise.sensitivity.l2 * procedure._step
 
 
 def totals(generator, method: str, classes: int, *, adversary: bool, parties: int = 3):
@@ -47,26 +47,33 @@ def totals(generator, method: str, classes: int, *, adversary: bool, parties: in
         votes = (AUX.rows @ generator.normal(size=4) > 0).astype(int)
         ends = [np.eye(classes)[votes], np.eye(classes)[1 - votes]]
         rest = [np.eye(classes)[votes], np.eye(classes)[1 - votes]] * (parties // 2)
-    found = []
+    sums = []
     for end in ends:
         weights = sum(from_shares(s) for s in [*rest, end])
         if method == "soft":
             weights = operator_weights(weights).astype(np.int64) @ AUX.codes.astype(np.int64)
-        found.append(weights)
-    return found
+        sums.append(weights)
+    return sums
 
 
 @pytest.mark.parametrize("method", ["soft", "vote"])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("lam", [0.01, 100.0])
 def test_one_party_moves_the_minimiser_by_no_more_than_is_stated(method, classes, lam):
-    way, generator, largest = distilled(method, classes, lam, 3), np.random.default_rng(4), 0.0
+    procedure, generator, largest = (
+        distilled(method, classes, lam, 3),
+        np.random.default_rng(4),
+        0.0,
+    )
     for trial in range(12):
-        one, two = totals(generator, method, classes, adversary=trial % 2 == 0)
-        largest = max(largest, float(np.linalg.norm(way._minimiser(one) - way._minimiser(two))))
-    assert largest <= stated(way)
+        before, after = totals(generator, method, classes, adversary=trial % 2 == 0)
+        largest = max(
+            largest,
+            float(np.linalg.norm(procedure._minimiser(before) - procedure._minimiser(after))),
+        )
+    assert largest <= stated(procedure)
     if lam == 100.0:  # without curvature the bound is nearly attained, so that it is not too large
-        assert largest > 0.7 * stated(way)
+        assert largest > 0.7 * stated(procedure)
 
 
 def test_the_constants_are_those_of_the_text():
@@ -78,10 +85,10 @@ def test_the_constants_are_those_of_the_text():
         ("vote", 2, 1.0),
         ("vote", 3, math.sqrt(2)),
     ):
-        way = distilled(method, classes, 0.01, 50)
-        expected = constant * R / 0.01 + 2 * way.certificate / 0.01
-        assert stated(way) == pytest.approx(expected, rel=1e-6)
-        assert 2 * way.certificate / 0.01 < 0.0011 * stated(way)
+        procedure = distilled(method, classes, 0.01, 50)
+        expected = constant * R / 0.01 + 2 * procedure.certificate / 0.01
+        assert stated(procedure) == pytest.approx(expected, rel=1e-6)
+        assert 2 * procedure.certificate / 0.01 < 0.0011 * stated(procedure)
 
 
 def test_a_solver_that_stops_short_of_its_certificate_releases_nothing(monkeypatch, tmp_path):
@@ -94,16 +101,16 @@ def test_a_solver_that_stops_short_of_its_certificate_releases_nothing(monkeypat
 
 def test_the_certificate_holds_at_the_released_point():
     """The gradient in extended precision is within the certificate, floats' own error included."""
-    way = distilled("soft", 3, 1e-3, 40)
+    procedure = distilled("soft", 3, 1e-3, 40)
     total = sum(p.array for p in contributions(40, AUX))
-    theta = way._minimiser(total).astype(np.longdouble)
+    theta = procedure._minimiser(total).astype(np.longdouble)
     rows = (AUX.codes * AUX.step).astype(np.longdouble)
     scores = rows @ theta
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     operator = total.T.astype(np.longdouble) * AUX.step / (VOTE * 30 * 40)
     gradient = rows.T @ p / 30 - operator + np.longdouble(1e-3) * theta
-    assert np.linalg.norm(gradient.astype(float)) <= way.certificate
+    assert np.linalg.norm(gradient.astype(float)) <= procedure.certificate
 
 
 def test_private_auxiliary_rows_cost_more_and_only_where_they_can(rng):
@@ -112,14 +119,14 @@ def test_private_auxiliary_rows_cost_more_and_only_where_they_can(rng):
     )
     bound = declared.pipeline.norm_bound + 2 * declared.step / 2
     for classes, factor in ((2, 1.0), (3, math.sqrt(2))):
-        way = distilled("soft", classes, 0.01, 50, auxiliary=declared, private=True)
+        procedure = distilled("soft", classes, 0.01, 50, auxiliary=declared, private=True)
         base = factor * bound * (30 + 2 * 50 - 1) / (30 * 50 * 0.01)
-        assert stated(way) - 2 * way.certificate / 0.01 == pytest.approx(base, rel=1e-6)
-        way = distilled("vote", classes, 0.01, 50, auxiliary=declared, private=True)
+        assert stated(procedure) - 2 * procedure.certificate / 0.01 == pytest.approx(base, rel=1e-6)
+        procedure = distilled("vote", classes, 0.01, 50, auxiliary=declared, private=True)
         base = factor * bound * 31 / (30 * 0.01)
-        assert stated(way) - 2 * way.certificate / 0.01 == pytest.approx(base, rel=1e-6)
+        assert stated(procedure) - 2 * procedure.certificate / 0.01 == pytest.approx(base, rel=1e-6)
     for method in ("operator", "votes", "average"):
-        with pytest.raises(ParameterError, match="auxiliary rows as public"):
+        with pytest.raises(ParameterError, match="cannot protect the auxiliary rows"):
             PrivateEnsemble(1.0, 1e-5, method, private_auxiliary=True).guarantees(AUX, enrolled=5)
     with pytest.raises(ParameterError, match="fitted on the auxiliary rows"):
         PrivateEnsemble(1.0, 1e-5, "soft", private_auxiliary=True).guarantees(AUX, enrolled=5)
@@ -144,17 +151,17 @@ def test_a_party_and_a_row_together_move_the_minimiser_by_no_more(method, classe
         for end in (-1.0, 1.0):
             data = ROWS.copy()
             data[0] = end * 100
-            here = AuxiliaryRows.read(data, pipeline=pipeline)
+            auxiliary = AuxiliaryRows.read(data, pipeline=pipeline)
             votes[0] = random_shares(generator, classes, "hard")
             for v in votes[1:]:
                 v[0] = np.eye(classes)[0]  # all parties may vote otherwise on a changed row
             weights = sum(from_shares(v) for v in votes)
-            way = distilled(method, classes, 50.0, 3, auxiliary=here, private=True)
+            procedure = distilled(method, classes, 50.0, 3, auxiliary=auxiliary, private=True)
             if method == "soft":
-                weights = here.sums(operator_weights(weights))
-            minimisers.append(way._minimiser(weights))
+                weights = auxiliary.sums(operator_weights(weights))
+            minimisers.append(procedure._minimiser(weights))
         largest = max(largest, float(np.linalg.norm(minimisers[0] - minimisers[1])))
-    assert 0.1 * stated(way) < largest <= stated(way)
+    assert 0.1 * stated(procedure) < largest <= stated(procedure)
 
 
 def test_averaged_parameters_cannot_leave_their_ball(rng):
@@ -165,11 +172,13 @@ def test_averaged_parameters_cannot_leave_their_ball(rng):
     inside = replace(sent[0], party="inside", array=longest)
     outside = replace(sent[0], party="outside", array=longest + np.array([2, 0, 0, 0]))
     gathering = Gathering("parameters", AUX, (0, 1), Enrolled(9), 1e-4)
-    found = gathering.take([*sent, inside, outside]).result()
-    assert [r.party for r in found.rejected] == ["outside"]
+    gathered = gathering.take([*sent, inside, outside]).result()
+    assert [r.party for r in gathered.rejected] == ["outside"]
     public = Round(AUX, (0, 1), Enrolled(9), "auto", 1.0, 1e-5)
-    way = output_perturbation.Averaged(public, 1e-4)
-    assert 2 * np.linalg.norm(inside.array) <= way.noise.sensitivity.l2 < 2 * limit * (1 + 1e-9)
+    procedure = output_perturbation.Averaged(public, 1e-4)
+    assert (
+        2 * np.linalg.norm(inside.array) <= procedure.noise.sensitivity.l2 < 2 * limit * (1 + 1e-9)
+    )
 
 
 @pytest.mark.usefixtures("seeded")
@@ -183,29 +192,35 @@ def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, cl
     """
     ensemble = PrivateEnsemble(150.0, 1e-5, method=method, classes=range(classes), lam=0.5)
     parties = Enrolled.of(4)
-    way = ensemble.procedure(AUX, parties)
+    procedure = ensemble.procedure(AUX, parties)
     sent = _sent(method, classes, rng)
     total = ensemble.gathered(sent, AUX, parties).total
     stated = ensemble.guarantees(AUX, enrolled=parties)
-    exact = way.integers(total) * math.sqrt(way.covariance().variance / way.noise.variance)
-    models = np.array([way.released(total, stated).arrays["coefficients"] for _ in range(800)])
+    exact = procedure.integers(total) * math.sqrt(
+        procedure.covariance().variance / procedure.noise.variance
+    )
+    models = np.array(
+        [procedure.released(total, stated).arrays["coefficients"] for _ in range(800)]
+    )
     if method == "average":
         exact = exact[0] if classes == 2 else exact.T
-    assert np.abs(exact).max() > math.sqrt(way.covariance().variance)  # half of it would be seen
-    errors = (models - exact) / math.sqrt(way.covariance().variance)
+    assert np.abs(exact).max() > math.sqrt(
+        procedure.covariance().variance
+    )  # half of it would be seen
+    errors = (models - exact) / math.sqrt(procedure.covariance().variance)
     assert abs(np.mean(errors**2) - 1) < 0.13
     assert np.abs(errors.mean(axis=0)).max() < 5.5 / math.sqrt(800)
 
 
 def _sent(method: str, classes: int, rng: np.random.Generator) -> list[PartyContribution]:
     """Return what four parties send that agree about the rows."""
-    told = {"classes": tuple(range(classes))}
+    options = {"classes": tuple(range(classes))}
     if method != "average":
         votes = np.argsort(np.argsort(AUX.rows[:, 0])) * classes // AUX.count
-        told["statistic"] = METHODS[PrivateEnsemble(1.0, method=method).method]
-        return [PartyContribution.of(f"p{i}", votes, AUX, **told) for i in range(4)]
-    shape, told = (4,) if classes == 2 else (4, classes), {**told, "lam": 0.5}
+        options["statistic"] = METHODS[PrivateEnsemble(1.0, method=method).method]
+        return [PartyContribution.of(f"p{i}", votes, AUX, **options) for i in range(4)]
+    shape, options = (4,) if classes == 2 else (4, classes), {**options, "lam": 0.5}
     return [
-        PartyContribution.of_parameters(f"p{i}", rng.normal(size=shape), AUX, **told)
+        PartyContribution.of_parameters(f"p{i}", rng.normal(size=shape), AUX, **options)
         for i in range(4)
     ]

@@ -38,13 +38,14 @@ NAMES = np.array(["low", "mid", "high"])
 
 def operator_by_hand(codes: np.ndarray, votes: np.ndarray, classes: int) -> list[list[int]]:
     """Return sum_i w_i x_i in Python's integers."""
-    whole = [[int(v) for v in row] for row in codes]
+    integers = [[int(v) for v in row] for row in codes]
     signs = [[VOTE * (2 * v - 1) for v in votes]]
     if classes > 2:
         signs = [[VOTE * (v == k) for v in votes] for k in range(classes)]
     width = range(codes.shape[1])
     return [
-        [sum(w * row[j] for w, row in zip(ws, whole, strict=True)) for j in width] for ws in signs
+        [sum(w * row[j] for w, row in zip(ws, integers, strict=True)) for j in width]
+        for ws in signs
     ]
 
 
@@ -69,7 +70,7 @@ def test_hard_votes_are_simplex_votes_at_the_corners():
 
 @pytest.mark.parametrize("bad", [[[0.5, 0.6]], [[-0.1, 1.1]], [[np.nan, 1.0]], [[0.0, 0.0]]])
 def test_what_is_no_share_of_one_vote_is_refused(bad):
-    with pytest.raises(ParameterError, match="shares"):
+    with pytest.raises(ParameterError, match="must be proportions"):
         from_shares(np.array(bad))
 
 
@@ -97,7 +98,7 @@ def test_any_classifier_votes_with_its_own_labels(classifier, votes):
 def test_a_classifier_without_probabilities_can_vote_hard_only():
     ridge = RidgeClassifier().fit(X, Y)
     assert PartyContribution.of("a", ridge, AUX, classes=(0, 1, 2)).array.shape == (3, 4)
-    with pytest.raises(ParameterError, match="no probabilities"):
+    with pytest.raises(ParameterError, match="no predict_proba"):
         PartyContribution.of("a", ridge, AUX, classes=(0, 1, 2), votes="simplex")
 
 
@@ -110,15 +111,17 @@ def test_a_party_that_lacks_classes_gives_them_no_vote(votes):
     )
     assert (part.array[:, 1] == 0).all()
     assert (part.array.sum(axis=1) == VOTE).all()
-    alone = DummyClassifier().fit(X[Y == 2], Y[Y == 2])  # a single class
-    part = PartyContribution.of("a", alone, AUX, classes=(0, 1, 2), votes=votes, statistic="votes")
+    single_class = DummyClassifier().fit(X[Y == 2], Y[Y == 2])  # a single class
+    part = PartyContribution.of(
+        "a", single_class, AUX, classes=(0, 1, 2), votes=votes, statistic="votes"
+    )
     assert (part.array[:, 2] == VOTE).all()
 
 
 def test_functions_and_columns_vote_as_classifiers_do():
     tree = DecisionTreeClassifier(random_state=0).fit(X, Y)
-    named = {"classes": (0, 1, 2)}
-    expected = PartyContribution.of("a", tree, AUX, **named).array
+    options = {"classes": (0, 1, 2)}
+    expected = PartyContribution.of("a", tree, AUX, **options).array
     column = tree.predict(ROWS)
     for voter in (
         tree.predict,
@@ -127,9 +130,9 @@ def test_functions_and_columns_vote_as_classifiers_do():
         pa.array(column),
         tree.predict_proba(ROWS),
     ):
-        assert np.array_equal(PartyContribution.of("a", voter, AUX, **named).array, expected)
+        assert np.array_equal(PartyContribution.of("a", voter, AUX, **options).array, expected)
     mapped = DecisionTreeClassifier(random_state=0).fit(AUX.transform(X), Y)
-    part = PartyContribution.of("a", mapped, AUX, mapped=True, **named)
+    part = PartyContribution.of("a", mapped, AUX, mapped=True, **options)
     assert np.array_equal(
         part.array, AUX.sums(operator_weights(from_codes(mapped.predict(AUX.rows), 3)))
     )
@@ -138,21 +141,25 @@ def test_functions_and_columns_vote_as_classifiers_do():
 def test_rows_reach_a_classifier_as_they_were_given():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     tree = DecisionTreeClassifier(random_state=0).fit(frame, Y)
-    given = AuxiliaryRows.read(pd.DataFrame(ROWS, columns=["a", "b", "c"]))
+    auxiliary = AuxiliaryRows.read(pd.DataFrame(ROWS, columns=["a", "b", "c"]))
     arrow = AuxiliaryRows.read(pa.table(dict(zip("abc", ROWS.T, strict=True))))
-    one = PartyContribution.of("a", tree, given, classes=(0, 1, 2))
-    two = PartyContribution.of("a", tree.predict(given.given), arrow, classes=(0, 1, 2))
-    assert np.array_equal(one.array, two.array)
-    turned = DecisionTreeClassifier(random_state=0).fit(frame[["c", "a", "b"]], Y)
-    by_name = PartyContribution.of("a", turned, arrow, classes=(0, 1, 2))
-    cast = turned.predict(given.given[["c", "a", "b"]])
+    contribution = PartyContribution.of("a", tree, auxiliary, classes=(0, 1, 2))
+    two = PartyContribution.of("a", tree.predict(auxiliary.given), arrow, classes=(0, 1, 2))
+    assert np.array_equal(contribution.array, two.array)
+    reordered = DecisionTreeClassifier(random_state=0).fit(frame[["c", "a", "b"]], Y)
+    by_name = PartyContribution.of("a", reordered, arrow, classes=(0, 1, 2))
+    cast = reordered.predict(auxiliary.given[["c", "a", "b"]])
     assert np.array_equal(
         by_name.array, PartyContribution.of("a", cast, arrow, classes=(0, 1, 2)).array
     )
     stranger = DecisionTreeClassifier().fit(frame.rename(columns={"a": "age"}), Y)
     with pytest.raises(ParameterError, match="do not have: age"):
         PartyContribution.of("a", stranger, arrow, classes=(0, 1, 2))
-    assert (one.rows, one.pipeline, one.grid) == (two.rows, two.pipeline, two.grid)
+    assert (contribution.rows, contribution.pipeline, contribution.grid) == (
+        two.rows,
+        two.pipeline,
+        two.grid,
+    )
     assert np.array_equal(arrow.raw(), ROWS)
     words = AuxiliaryRows.read(pa.table({"x": ROWS[:, 0], "w": ["a", "b"] * 20}))
     with pytest.raises(ParameterError, match="categories"):
@@ -196,7 +203,7 @@ def test_the_grid_is_fine_where_there_are_few_rows_and_sums_always_fit(rng):
 
 def test_too_many_rows_for_the_grid_are_refused(monkeypatch):
     monkeypatch.setattr(auxiliary_module, "_SUM_BITS", 22)
-    with pytest.raises(ParameterError, match="take a sample"):
+    with pytest.raises(ParameterError, match="random sample"):
         AuxiliaryRows.read(ROWS).codes  # noqa: B018
 
 
@@ -238,10 +245,10 @@ def test_minimisers_on_any_rows_lie_in_that_ball(classes):
     operator = rows.mean(axis=0) if classes == 2 else np.outer(rows.mean(axis=0), np.eye(3)[0])
     loss = LOSSES["logistic"] if classes == 2 else None
     for scale in (1.0, 1e-3):
-        found = FactoredProblem(rows * scale, operator * scale, loss).solve(
+        solution = FactoredProblem(rows * scale, operator * scale, loss).solve(
             lam * scale, tol=1e-9, max_iter=500
         )
-        assert np.linalg.norm(found.parameters) <= parameter_radius(AUX, classes, lam)
+        assert np.linalg.norm(solution.parameters) <= parameter_radius(AUX, classes, lam)
 
 
 # --- the file

@@ -22,8 +22,8 @@ def printed(parties: int, rows: int, features: int, epsilon: float, lam: float) 
 def test_theorem_4_corrected_is_below_the_printed_one():
     for parties, features, epsilon in ((100, 5, 1.0), (1000, 50, 0.1)):
         rows, lam = 10**12, 1e-2  # so many rows that the noise's term is what is left
-        ours = theorem_4(parties, rows, features, classes=2, epsilon=epsilon, lam=lam)
-        assert ours < printed(parties, rows, features, epsilon, lam) / 4
+        corrected = theorem_4(parties, rows, features, classes=2, epsilon=epsilon, lam=lam)
+        assert corrected < printed(parties, rows, features, epsilon, lam) / 4
 
 
 def test_the_noise_of_theorem_4_is_exceeded_as_often_as_is_said():

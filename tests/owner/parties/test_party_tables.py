@@ -52,22 +52,24 @@ def test_parties_of_a_table_contribute_what_each_would_alone(classes):
     table = records(classes)
     own = read(table, classes)
     declared, everybody = tuple(range(classes)), Enrolled.of(list(own.names))
-    alone = []
+    single_tables = []
     for name in own.names:
         mine = table.filter(pa.compute.equal(table["who"], name)).drop_columns(["who"])
-        alone.append(read(mine, classes, None))
+        single_tables.append(read(mine, classes, None))
     for statistic in ("operator", "votes"):
         parts = [
-            one.contribution(name, AUX, statistic, 0.01)
-            for name, one in zip(own.names, alone, strict=True)
+            single_table.contribution(name, AUX, statistic, 0.01)
+            for name, single_table in zip(own.names, single_tables, strict=True)
         ]
         together = own.tally(AUX, 0.01, everybody).gathered(statistic)
         single = Gathering(statistic, AUX, declared, everybody).take(parts).result()
         assert np.array_equal(together.total, single.total)
         assert single.rejected == together.rejected == ()
     averaged = list(own.averaged(AUX, 0.01))
-    for name, one, part in zip(own.names, alone, averaged, strict=True):
-        assert np.array_equal(one.contribution(name, AUX, "parameters", 0.01).array, part.array)
+    for name, single_table, part in zip(own.names, single_tables, averaged, strict=True):
+        assert np.array_equal(
+            single_table.contribution(name, AUX, "parameters", 0.01).array, part.array
+        )
 
 
 def test_close_votes_are_summed_in_the_order_of_coordinates():
@@ -90,25 +92,25 @@ def test_a_category_that_one_party_alone_has_stops_nobody():
     aux = AuxiliaryRows.read(pa.table({"x": rng.normal(size=40), "ward": wards}))
     own = {"x": [0.5, -1.0, 2.0, 1.0], "ward": ["a", "b", "c", "a"], "label": [0, 1, 1, 0]}
     table = pa.table({**own, "who": ["p", "p", "q", "q"]})
-    found = PartyTable.read(table, aux, label="label", classes=(0, 1), party="who")
+    party_table = PartyTable.read(table, aux, label="label", classes=(0, 1), party="who")
     coded = [name.startswith("ward=") for name in aux.pipeline.outputs]
-    inside, outside = found.rows[0][coded], found.rows[2][coded]
-    assert len(found.rows) == 4
+    inside, outside = party_table.rows[0][coded], party_table.rows[2][coded]
+    assert len(party_table.rows) == 4
     assert not np.array_equal(inside, outside)
 
 
 def test_blocks_of_parties_change_nothing(monkeypatch):
     own = read(records(3), 3)
-    whole = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
+    in_one_block = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
     monkeypatch.setattr("suffice.owner.parties.records._CELLS", 50 * 3 * 2)
     parts = own.tally(AUX, 0.01, Enrolled(6)).gathered("votes")
-    assert np.array_equal(whole.total, parts.total)
+    assert np.array_equal(in_one_block.total, parts.total)
 
 
 def test_every_record_belongs_to_somebody():
     table = records(2)
     who = pa.array([None, *table["who"].to_pylist()[1:]])
-    with pytest.raises(TableError, match="1 records belong to no party"):
+    with pytest.raises(TableError, match="1 records name no party"):
         read(table.set_column(table.schema.get_field_index("who"), "who", who), 2)
 
 
@@ -131,7 +133,7 @@ def test_what_one_party_holds_moves_no_other_party(classes, map, largest, monkey
 
     monkeypatch.setattr(local, "_LARGEST", largest)
     aux = AuxiliaryRows.read(np.random.default_rng(0).normal(size=(60, 3)) * 5, map=map, clip=1.0)
-    held = [
+    records_of_one = [
         {"x0": [0.0], "x1": [0.0], "x2": [0.01], "label": [1], "who": ["zz"]},
         {
             "x0": [9.0, 90.0],
@@ -148,21 +150,27 @@ def test_what_one_party_holds_moves_no_other_party(classes, map, largest, monkey
             "who": ["aa"] * 9,
         },
     ]
-    tables = [nasty(classes, h) for h in held] + [nasty(classes, {}, without=True)]
-    found = []
+    tables = [nasty(classes, h) for h in records_of_one] + [nasty(classes, {}, without=True)]
+    results = []
     for table in tables:
         declared = tuple(range(classes))
         own = PartyTable.read(table, aux, label="label", classes=declared, party="who")
-        kept = [name.startswith("w") for name in own.names]
+        is_other_party = [name.startswith("w") for name in own.names]
         models = own.parameters(1e-4)
         # On the boundary between two classes of the party, as nearly as floats can stand.
-        normal = models[kept][0] if classes == 2 else models[kept][0] @ [1.0, -1.0, 0.0]
+        normal = (
+            models[is_other_party][0]
+            if classes == 2
+            else models[is_other_party][0] @ [1.0, -1.0, 0.0]
+        )
         line = aux.rows - np.outer(aux.rows @ normal, normal) / (normal @ normal)
-        votes = predicted(line, models, own.present())[kept]
-        found.append((own.rows[np.array(kept)[own.index]], models[kept], votes))
+        votes = predicted(line, models, own.present())[is_other_party]
+        results.append(
+            (own.rows[np.array(is_other_party)[own.index]], models[is_other_party], votes)
+        )
         assert (votes == votes[0]).all()
-    for other in found[1:]:
-        for mine, theirs in zip(found[0], other, strict=True):
+    for other in results[1:]:
+        for mine, theirs in zip(results[0], other, strict=True):
             assert np.array_equal(mine, theirs)
 
 
@@ -170,24 +178,26 @@ def test_what_one_party_holds_moves_no_other_party(classes, map, largest, monkey
 
 
 def enrolled_in(table: pa.Table, names: list[str] | int, classes: int = 3) -> PartyTable:
-    declared, known = tuple(range(classes)), Enrolled.of(names)
-    return PartyTable.read(table, AUX, label="label", classes=declared, party="who", enrolled=known)
+    declared, enrolled = tuple(range(classes)), Enrolled.of(names)
+    return PartyTable.read(
+        table, AUX, label="label", classes=declared, party="who", enrolled=enrolled
+    )
 
 
 def outcome(table: pa.Table, names: list[str] | int, method: str, **paid):
     """Return what `suffice release parties` computes."""
-    own, known = enrolled_in(table, names), Enrolled.of(names)
+    own, enrolled = enrolled_in(table, names), Enrolled.of(names)
     count = own.parameter_tally if method == "average" else own.tally
     ensemble = PrivateEnsemble(1.0, 1e-5, method, classes=(0, 1, 2), lam=0.1)
     paid = {"ledger": None, **paid}
-    return ensemble.aggregate(count(AUX, 0.1, known), AUX, enrolled=known, **paid)
+    return ensemble.aggregate(count(AUX, 0.1, enrolled), AUX, enrolled=enrolled, **paid)
 
 
 def public_part(release) -> dict:
     """Return everything in a release but its noisy arrays."""
     shapes = {name: array.shape for name, array in release.arrays.items()}
-    told = {k: v for k, v in manifest_of(release).items() if k != "payload"}  # the arrays' hash
-    return {**told, "shapes": shapes}
+    manifest = {k: v for k, v in manifest_of(release).items() if k != "payload"}  # the arrays' hash
+    return {**manifest, "shapes": shapes}
 
 
 @pytest.mark.parametrize("names", [7, [f"w{i}" for i in range(7)]])
@@ -197,11 +207,11 @@ def test_whether_a_party_has_records_shows_nowhere(method, names):
     table = records(3)
     who = np.array(table["who"].to_pylist())
     tables = [table, table.filter(pa.array(who != "w3")), table.slice(0, 0)]
-    found = [outcome(t, names, method) for t in tables]
-    assert [out.accepted for out in found] == [6, 5, 0]
-    assert [out.absent for out in found] == [1, 2, 7]
-    assert public_part(found[0].release) == public_part(found[1].release)
-    assert public_part(found[0].release) == public_part(found[2].release)
+    outcomes = [outcome(t, names, method) for t in tables]
+    assert [out.accepted for out in outcomes] == [6, 5, 0]
+    assert [out.absent for out in outcomes] == [1, 2, 7]
+    assert public_part(outcomes[0].release) == public_part(outcomes[1].release)
+    assert public_part(outcomes[0].release) == public_part(outcomes[2].release)
 
 
 @pytest.mark.parametrize("method", ["operator", "average"])
@@ -209,24 +219,26 @@ def test_records_of_strangers_are_left_out_unread(method):
     """Neither their labels, nor their cells, nor empty names stop or change a release."""
     table, names = records(3), ["w0", "w1", "w3", "later"]
     mine = pa.compute.is_in(table["who"], pa.array(names))
-    alone = table.filter(mine)
+    enrolled_only = table.filter(mine)
     mixed = {name: table[name].to_pylist() for name in table.column_names}
-    for place, own in enumerate(mine.to_pylist()):
+    for position, own in enumerate(mine.to_pylist()):
         if not own:
-            mixed["label"][place] = 17 + place
-            mixed["x0"][place] = None
-            mixed["who"][place] = None if place % 5 == 0 else mixed["who"][place]
-    found = enrolled_in(pa.table(mixed), names)
-    assert found.names == ("w0", "w1", "w3")
+            mixed["label"][position] = 17 + position
+            mixed["x0"][position] = None
+            mixed["who"][position] = None if position % 5 == 0 else mixed["who"][position]
+    party_table = enrolled_in(pa.table(mixed), names)
+    assert party_table.names == ("w0", "w1", "w3")
     for part in ("rows", "codes", "index"):
-        assert np.array_equal(getattr(found, part), getattr(enrolled_in(alone, names), part))
-    assert [r.party for r in found.strangers] == ["w2", "w4", "w5", "unknown party"]
-    assert "records name no party" in found.strangers[-1].reason
+        assert np.array_equal(
+            getattr(party_table, part), getattr(enrolled_in(enrolled_only, names), part)
+        )
+    assert [r.party for r in party_table.strangers] == ["w2", "w4", "w5", "unknown party"]
+    assert "records name no party" in party_table.strangers[-1].reason
     out = outcome(pa.table(mixed), names, method)
     assert (out.accepted, out.missing, out.rejected) == (3, ("later",), ())
 
 
 def test_more_parties_than_the_enrolled_number_are_an_error():
     for method in ("operator", "average"):
-        with pytest.raises(ParameterError, match=r"more (parties )?than the 5"):
+        with pytest.raises(ParameterError, match=r"[Mm]ore (parties )?than the 5"):
             outcome(records(3), 5, method)

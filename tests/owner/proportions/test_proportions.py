@@ -475,7 +475,7 @@ def test_a_set_is_neither_a_feature_nor_the_label():
     [
         ({}, {"bags": None}, "which bag each row is in"),
         ({}, {"y": None}, "labels once"),
-        ({"names": ["north", "south", "west", "east"]}, {}, "'east' among them"),
+        ({"names": ["north", "south", "west", "east"]}, {}, "for example 'east'"),
         ({"names": ["north", "north"]}, {}, "same name"),
         ({"epsilon": 0.001}, {}, "too small.*Join bags, or raise epsilon"),
         ({"mechanism": "magic"}, {}, "must be one of auto, laplace"),

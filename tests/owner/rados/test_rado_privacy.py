@@ -583,7 +583,7 @@ def test_a_public_table_of_the_private_rows_is_told_to_the_owner_alone(rng, turn
     again = X[::-1].copy() if turned else X
     y = rng.integers(0, 2, 40)
     asked = {"epsilon": 1.0, "delta": 1e-6, "unit": "record", "count": 8}
-    with pytest.warns(SharedRowsWarning, match="40 of the 40 rows that scales come from"):
+    with pytest.warns(SharedRowsWarning, match="40 of the 40 rows that were used for scaling"):
         same = Rados(**asked, standardize=again).release(X, y, ledger=None)
     other = rng.normal(size=(40, 3))
     with warnings.catch_warnings(record=True) as told:

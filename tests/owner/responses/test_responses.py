@@ -89,10 +89,10 @@ def test_digits_are_deniable_pixel_by_pixel_and_not_as_a_whole():
 
 
 def test_any_matrix_costs_the_largest_ratio_within_a_row():
-    made = mechanism(
+    response = mechanism(
         classes=("a", "b", "c"), label_flip=ANY, feature_flip={"ward": ANY, "grade": 0.4}
     )
-    label, attribute, _ = made.guarantees()
+    label, attribute, _ = response.guarantees()
     assert label.epsilon == pytest.approx(math.log(8), rel=1e-9)
     gaussian = gaussian_epsilon(1e-6, 2.0 / 4.0)  # deviation over range
     assert attribute.epsilon == pytest.approx(gaussian, rel=1e-6)
@@ -113,10 +113,10 @@ def test_a_liar_costs_as_much_as_an_honest_answer():
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-3])
 def test_gaussian_cells_join_exactly_and_the_label_is_added(delta):
-    made = RandomizedResponse(
+    response = RandomizedResponse(
         label_flip=0.2, ranges={f"x{j}": (0, 1) for j in range(9)}, feature_noise=9.0, delta=delta
     )
-    label, attribute, record = made.guarantees()
+    label, attribute, record = response.guarantees()
     single = gaussian_epsilon(delta, 3.0)
     assert attribute.epsilon == pytest.approx(max(single, label.epsilon), rel=1e-6)
     assert (attribute.epsilon > label.epsilon) == (delta < 1e-4)  # the label is an attribute too
@@ -127,16 +127,18 @@ def test_gaussian_cells_join_exactly_and_the_label_is_added(delta):
 
 def test_laplace_cells_are_pure():
     """They cost what a range of 2^21 steps and two more costs: those are what the lattice costs."""
-    made = mechanism(kernel="laplace", feature_flip=0.5)
-    _, attribute, record = made.guarantees()
+    response = mechanism(kernel="laplace", feature_flip=0.5)
+    _, attribute, record = response.guarantees()
     scale = math.sqrt(4.0 / 2)
     step = Lattice.of(Added(-1.0, 3.0, "laplace", 4.0)).step
     assert 4.0 / step == 2.0**21
     assert attribute.epsilon == pytest.approx((4.0 + 2 * step) / scale, rel=1e-12)
     assert attribute.epsilon >= (4.0 + 2 * step) / scale
     assert record.delta == 0.0
-    alone = RandomizedResponse(label_flip=0.2, ranges=(0, 1), feature_noise=1.0, kernel="laplace")
-    label, attribute, _ = alone.guarantees(["a", "b"])
+    numbers_only = RandomizedResponse(
+        label_flip=0.2, ranges=(0, 1), feature_noise=1.0, kernel="laplace"
+    )
+    label, attribute, _ = numbers_only.guarantees(["a", "b"])
     assert label.event.bound < attribute.event.bound < math.sqrt(2) * (1 + 1e-5)
 
 
@@ -151,17 +153,26 @@ def test_promises_need_no_data_and_are_those_of_the_release():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"states": {"ward": ["north", "south", "west"]}}, "'grade' has no declared states"),
-        ({"ranges": None, "feature_noise": None}, "'size' has no declared states or range"),
-        ({"feature_flip": None}, "'ward' has no noise; give feature_flip"),
-        ({"feature_flip": {"ward": 0.2}}, "'grade' has no noise; give feature_flip"),
-        ({"feature_noise": None}, "'size' has no noise; give feature_noise"),
+        (
+            {"states": {"ward": ["north", "south", "west"]}},
+            "'grade' has no declared possible values",
+        ),
+        (
+            {"ranges": None, "feature_noise": None},
+            "'size' has no declared possible values or range",
+        ),
+        ({"feature_flip": None}, r"'ward' has no noise\. Declare it with --feature-flip"),
+        ({"feature_flip": {"ward": 0.2}}, r"'grade' has no noise\. Declare it with --feature-flip"),
+        (
+            {"feature_noise": None},
+            r"'size' has no noise\. Declare it with --feature-noise-variance",
+        ),
         ({"feature_flip": {"ward": 0.2, "grade": 0.2, "nose": 0.2}}, "'nose' is declared"),
         ({"ranges": {"size": (0, 1), "ward": (0, 1)}}, "both"),
         ({"states": range(3), "ranges": (0, 1), "feature_flip": 0.2}, "both"),
-        ({"label_flip": None}, "label_flip, or label_epsilon"),
-        ({"label_epsilon": 1.0}, "label_flip, or label_epsilon"),
-        ({"label_flip": 0.0}, "'label': .* between 0 and 1"),
+        ({"label_flip": None}, "label_flip or label_epsilon"),
+        ({"label_epsilon": 1.0}, "label_flip or label_epsilon"),
+        ({"label_flip": 0.0}, "'label': .* above 0 and below 1"),
         ({"label_flip": 0.5}, "1/states"),
         ({"label_flip": [[0.5, 0.5], [0.5, 0.5]]}, "singular"),
         ({"label_flip": [[1.0, 0.3], [0.0, 0.7]]}, "positive: .* infinite"),
@@ -174,10 +185,10 @@ def test_promises_need_no_data_and_are_those_of_the_release():
         ({"feature_flip": 0.9}, "1/states"),
         ({"feature_noise": -1.0}, "'size': .* positive"),
         ({"feature_noise": "much"}, "'size': .* number"),
-        ({"feature_noise": 1e-9}, "hides nothing"),
-        ({"feature_noise": 1e12}, "leaves nothing"),
+        ({"feature_noise": 1e-9}, "at least 1/4096"),
+        ({"feature_noise": 1e12}, "at most 65,536 times"),
         ({"kernel": "uniform"}, "must be one of gaussian, laplace"),
-        ({"delta": 0.0}, "needs delta > 0"),
+        ({"delta": 0.0}, "needs a delta above 0"),
         ({"ranges": {"size": (3, -1)}}, "low < high"),
         ({"ranges": {"size": (1e17, 1e17 + 64)}}, "too far from zero"),
         ({"states": {"ward": ["north"] * 3, "grade": range(9)}}, "different"),
@@ -192,7 +203,7 @@ def test_what_cannot_be_declared_is_refused_before_data_are_read(changes, reason
 
 
 def test_columns_must_be_named_somewhere():
-    with pytest.raises(ParameterError, match="which columns"):
+    with pytest.raises(ParameterError, match="columns are not known"):
         RandomizedResponse(label_flip=0.2, states=range(2), feature_flip=0.2).guarantees()
 
 
@@ -204,13 +215,16 @@ def replaced(name: str, cells) -> pa.Table:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        (replaced("ward", ["north"] * 17 + ["secret"] * 3), "'ward': 3 cells are missing or none"),
-        (replaced("ward", ["north"] * 18 + [None] * 2), "'ward': 2 cells are missing or none"),
-        (replaced("grade", [0] * 19 + [77123]), "'grade': 1 cells are missing or none"),
+        (
+            replaced("ward", ["north"] * 17 + ["secret"] * 3),
+            "'ward': 3 cells are missing or not in",
+        ),
+        (replaced("ward", ["north"] * 18 + [None] * 2), "'ward': 2 cells are missing or not in"),
+        (replaced("grade", [0] * 19 + [77123]), "'grade': 1 cells are missing or not in"),
         (replaced("grade", [0.0] * 15 + [0.77123] * 4 + [math.nan]), "'grade': 5 cells"),
-        (replaced("ward", [77123] * 20), "'ward': 20 cells are missing or none of"),
+        (replaced("ward", [77123] * 20), "'ward': 20 cells are missing or not in"),
         (replaced("size", [0.5] * 13 + [math.nan] * 7), "'size' has 7 missing cells"),
-        (replaced("size", ["secret"] * 20), "'size' must be numeric"),
+        (replaced("size", ["secret"] * 20), "'size' has a range but holds"),
         (replaced("sick", ["no"] * 19 + ["secret"]), "1 of 20 labels"),
         (table(0), "no rows"),
     ],
@@ -234,10 +248,10 @@ def test_tables_of_noise_that_no_file_can_hold_are_refused():
     P = rng.uniform(0.5, 1, (256, 256)) + 300 * np.eye(256)
     P /= P.sum(axis=0)
     many = {f"x{j}": P for j in range(8)}
-    made = RandomizedResponse(label_flip=0.2, states=range(256), feature_flip=many)
+    response = RandomizedResponse(label_flip=0.2, states=range(256), feature_flip=many)
     X = rng.integers(0, 256, (5, 8))
     with pytest.raises(ParameterError, match="too large"):
-        made.release(X, [0, 1, 0, 1, 0], ledger=None)
+        response.release(X, [0, 1, 0, 1, 0], ledger=None)
 
 
 # ------------------------------------------------------------------ what leaves
@@ -262,8 +276,8 @@ def test_a_learner_gets_the_coordinates_of_the_pipeline():
     columns = tuple(SpreadColumn.from_json(item) for item in release.details["columns"])
     codes, values = (iter(release.arrays[name].T) for name in ("codes", "values"))
     cells = tuple(next(values if column.states is None else codes) for column in columns)
-    known = clean_features(Corrupted(columns, cells), "learned")
-    assert known.mean.shape == (200, len(release.pipeline.outputs))
+    coordinates = clean_features(Corrupted(columns, cells), "learned")
+    assert coordinates.mean.shape == (200, len(release.pipeline.outputs))
 
 
 def test_a_pipeline_that_the_columns_do_not_declare_is_refused():
@@ -277,8 +291,8 @@ def test_a_table_of_one_sort_only_has_an_empty_array():
     X = np.random.default_rng(0).integers(0, 2, (50, 4))
     flips = RandomizedResponse(label_flip=0.2, states=range(2), feature_flip=0.1)
     noise = RandomizedResponse(label_flip=0.2, ranges=(0, 1), feature_noise=1.0)
-    for made, shapes in ((flips, [(50, 4), (50, 0)]), (noise, [(50, 0), (50, 4)])):
-        release = decode(encode(made.release(X, X[:, 0], ledger=None)))
+    for response, shapes in ((flips, [(50, 4), (50, 0)]), (noise, [(50, 0), (50, 4)])):
+        release = decode(encode(response.release(X, X[:, 0], ledger=None)))
         assert [release.arrays[name].shape for name in ("codes", "values")] == shapes
 
 
@@ -290,16 +304,16 @@ def test_a_poll_has_labels_only():
     assert decode(encode(release)) == release
     assert release.pipeline.outputs == ("(intercept)",)
     assert poll.release(table(), label="sick", features=[], ledger=None).rows == 200
-    with pytest.raises(ParameterError, match="'ward' has no declared states or range"):
+    with pytest.raises(ParameterError, match="'ward' has no declared possible values or range"):
         poll.release(table(), label="sick", ledger=None)
 
 
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize("given", [np.uint8, np.int64, np.float64, np.bool_])
-def test_cells_become_the_codes_of_their_states_whatever_their_type(given):
-    X = np.random.default_rng(1).integers(0, 2, (4000, 3)).astype(given)
-    made = RandomizedResponse(label_flip=0.2, states=[1, 0], feature_flip=1e-12)
-    codes = made.release(X, X[:, 0].astype(int), ledger=None).arrays["codes"]
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float64, np.bool_])
+def test_cells_become_the_codes_of_their_states_whatever_their_type(dtype):
+    X = np.random.default_rng(1).integers(0, 2, (4000, 3)).astype(dtype)
+    response = RandomizedResponse(label_flip=0.2, states=[1, 0], feature_flip=1e-12)
+    codes = response.release(X, X[:, 0].astype(int), ledger=None).arrays["codes"]
     assert np.array_equal(codes, 1 - X.astype(int))
     run = RandomizedResponse(label_flip=0.2, states=range(-3, 5), feature_flip=1e-12)
     codes = run.release(X, X[:, 0].astype(int), ledger=None).arrays["codes"]
@@ -309,13 +323,13 @@ def test_cells_become_the_codes_of_their_states_whatever_their_type(given):
 @pytest.mark.usefixtures("seeded")
 def test_answers_have_the_stated_probabilities_and_ten_percent_less_noise_is_rejected():
     rows = pa.table({"a": ["u", "v", "w"] * 60_000, "b": [0, 1, 2] * 60_000})
-    made = RandomizedResponse(
+    response = RandomizedResponse(
         classes=("u", "v", "w"),
         label_flip=ANY,
         states={"a": ["u", "v", "w"], "b": range(3)},
         feature_flip={"a": ANY, "b": 0.3},
     )
-    release = made.release(rows, rows["a"], ledger=None)
+    release = response.release(rows, rows["a"], ledger=None)
     even = np.full((3, 3), 0.15) + 0.55 * np.eye(3)
     codes = release.arrays["codes"]
     for answers, P in ((release.arrays["answers"], ANY), (codes[:, 0], ANY), (codes[:, 1], even)):
@@ -334,8 +348,8 @@ def test_answers_have_the_stated_probabilities_and_ten_percent_less_noise_is_rej
 def test_values_have_the_stated_noise_on_a_public_lattice(kernel):
     """False alarms: less than one in 10^6; noise that is 10 % off is rejected."""
     x = np.repeat([-7.0, -0.5, 0.123456789, math.inf], 5000)
-    made = RandomizedResponse(label_flip=0.2, ranges=(-1, 1), feature_noise=0.25, kernel=kernel)
-    values = made.release(x[:, None], np.arange(20_000) % 2, ledger=None).arrays["values"][:, 0]
+    response = RandomizedResponse(label_flip=0.2, ranges=(-1, 1), feature_noise=0.25, kernel=kernel)
+    values = response.release(x[:, None], np.arange(20_000) % 2, ledger=None).arrays["values"][:, 0]
     step = Lattice.of(Added(-1.0, 1.0, kernel, 0.25)).step
     assert step == 2.0**-21
     assert np.array_equal(np.rint(values / step) * step, values)
@@ -348,8 +362,8 @@ def test_values_have_the_stated_noise_on_a_public_lattice(kernel):
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
 def test_every_cell_has_noise_of_its_own(kernel):
     """Neither columns nor neighbouring records share any. False alarms: four at 6 sigma, 10^-8."""
-    made = RandomizedResponse(label_flip=0.2, ranges=(-1, 1), feature_noise=0.25, kernel=kernel)
-    release = made.release(np.zeros((3000, 2)), np.arange(3000) % 2, ledger=None)
+    response = RandomizedResponse(label_flip=0.2, ranges=(-1, 1), feature_noise=0.25, kernel=kernel)
+    release = response.release(np.zeros((3000, 2)), np.arange(3000) % 2, ledger=None)
     one, other = release.arrays["values"].T
     for first, second in ((one, other), (one[:-1], one[1:])):
         assert abs(stats.spearmanr(first, second).statistic) < 6 / math.sqrt(len(first))
@@ -369,9 +383,9 @@ def test_only_noise_drawn_number_by_number_can_be_repeated():
     with pytest.raises(ParameterError, match="single number"):
         LaplaceNoise.calibrated(Sensitivity(3, 3.0, 2), 1.0).per_cell(5)
     assert not hasattr(KNormNoise, "per_cell")
-    one = LaplaceNoise.of_scale(Sensitivity(3, 3.0, 1), 2.0)
-    assert one.per_cell(5).event == one.event
-    assert one.per_cell(5).add(np.zeros(5)).shape == (5,)
+    noise = LaplaceNoise.of_scale(Sensitivity(3, 3.0, 1), 2.0)
+    assert noise.per_cell(5).event == noise.event
+    assert noise.per_cell(5).add(np.zeros(5)).shape == (5,)
 
 
 def test_rows_are_named_by_what_leaves_and_owners_merge():

@@ -105,7 +105,7 @@ def test_noise_by_epsilon_spends_it_and_no_more(count, epsilon):
         ({"label": "nobody"}, "the label"),
         ({"texts": {"shoe": "Size?"}}, "states or a range"),
         ({"states": {}, "label": None}, "one question at least must have states"),
-        ({"ranges": {"vote": (0, 1), "age": (0, 120)}}, "states or a range"),
+        ({"ranges": {"vote": (0, 1), "age": (0, 120)}}, "both possible values and a range"),
         ({"texts": {"vote": "a\nb"}}, "printable"),
         ({"states": {**DECLARED["states"], "vote": ["no", 1]}}, "texts, or integers"),
         ({"flip": {**DECLARED["flip"], "age": 0.1}}, "no question with states is named 'age'"),

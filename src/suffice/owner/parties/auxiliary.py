@@ -31,8 +31,8 @@ from suffice.tables.table import Table
 __all__ = ["FITTED_ON_ROWS", "VOTE", "AgreedRows", "AuxiliaryRows"]
 
 FITTED_ON_ROWS = (
-    "the pipeline was fitted on the auxiliary rows, which shows them: give one that was declared or"
-    " fitted on public rows (pipeline=..., --pipeline-from FILE)."
+    "The pipeline was fitted on the auxiliary rows, so the release would show them. Use a pipeline"
+    " that was declared or fitted on public rows: --pipeline-from FILE (Python: pipeline=...)."
 )
 
 VOTE = 2**8  # what one vote weighs; shares of a vote are multiples of 1/VOTE
@@ -45,11 +45,34 @@ _CLIP = 0.95  # long rows do not set the noise here, their mean does: clip outli
 
 @dataclass(frozen=True, eq=False)
 class AuxiliaryRows:
-    """Holds public rows, mapped by a public pipeline and put on a grid; nothing here is private.
+    """Public rows on which parties vote, mapped by a public pipeline. Nothing here is private.
 
-    ``rows`` (N, d) are mapped, ``codes`` the integers rint(rows / step) as floats. ``table`` and
-    ``given`` are the rows as they came, for classifiers that have features of their own;
-    ``fitted`` says whether the pipeline was fitted on them.
+    `AuxiliaryRows.read` makes one from a table.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The public pipeline that maps rows to vectors.
+    rows : ndarray
+        The mapped rows, (N, d).
+    table : Table
+        The rows before mapping.
+    given : object
+        The rows as the caller passed them, for classifiers that have features of their own.
+    hashes : tuple of str
+        The hash of the rows in any order, and the hash of the rows in their order.
+    fitted : bool
+        Whether the pipeline was fitted on these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice import AuxiliaryRows
+    >>> auxiliary = AuxiliaryRows.read(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]))
+    >>> auxiliary.count
+    3
+    >>> auxiliary.pipeline.outputs
+    ('x0', 'x1', '(intercept)')
     """
 
     pipeline: Pipeline
@@ -63,26 +86,47 @@ class AuxiliaryRows:
     def read(
         cls, data: Any, *, features: Sequence[str] | None = None, **settings: Any
     ) -> "AuxiliaryRows":
-        """Read rows and fit their pipeline, or take the one that was agreed on.
+        """Read rows, and fit their pipeline unless all agreed on one before.
 
-        ``settings`` are those of `Preprocessing` (``pipeline``, ``map``, ``clip``, ...), but that
-        rows are clipped at the .95 quantile of their norms unless ``clip`` says otherwise. With a
-        ``pipeline`` no type is read off a cell of a CSV file: the rows may be protected.
+        Parameters
+        ----------
+        data : table
+            The rows: a file, a frame, an array or a query.
+        features : sequence of str, optional
+            The feature columns. Default: all columns.
+        **settings
+            Fields of `Preprocessing`, for example ``pipeline``, ``map`` or ``clip``. Unless
+            ``clip`` is set, rows are clipped at the 0.95 quantile of their norms.
+
+        Returns
+        -------
+        AuxiliaryRows
+            The mapped rows. With a ``pipeline``, no type is read from a cell of a CSV file, because
+            the rows may be protected.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows, or a column cannot be a feature.
         """
-        mapped = Preprocessing(**settings)
-        if mapped.clip is None and mapped.pipeline is None:
-            mapped = replace(mapped, clip=_CLIP)
-        table, named = _typed(data, mapped.pipeline, features), features is not None
-        public = mapped.read_public(table, None, features, Computing(), named=named)
+        preprocessing = Preprocessing(**settings)
+        if preprocessing.clip is None and preprocessing.pipeline is None:
+            preprocessing = replace(preprocessing, clip=_CLIP)
+        table = _open_typed(data, preprocessing.pipeline, features)
+        public = preprocessing.read_public(
+            table, None, features, Computing(), features_listed=features is not None
+        )
         names = public.roles.features
         blocks = [public.pipeline.transform(batch) for batch in public.table.batches(names)]
         digest = hash_rows(public.table, names, ordered=True)
         if not blocks:
-            raise TableError("the table of auxiliary rows has no rows.")
+            raise TableError(
+                "The table of auxiliary rows has no rows. Use a table with at least one row."
+            )
         rows = np.ascontiguousarray(np.vstack(blocks))
         hashes = (digest.unordered(), digest.result())
         return cls(
-            public.pipeline, rows, public.table, data, hashes, fitted=mapped.pipeline is None
+            public.pipeline, rows, public.table, data, hashes, fitted=preprocessing.pipeline is None
         )
 
     @property
@@ -91,16 +135,35 @@ class AuxiliaryRows:
         return len(self.rows)
 
     def fingerprint(self) -> str:
-        """Return what says whose budget protected rows have: all their cells, in any order.
+        """Return what identifies protected rows in a ledger: all their cells, in any order.
 
-        Not those of the features alone: another pipeline over other columns of the same rows is
-        paid from the same budget. Columns that are neither numbers nor categories are left out.
+        It covers more than the features. Another pipeline over other columns of the same rows is
+        therefore charged to the same budget. Columns that are neither numbers nor categories are
+        left out.
+
+        Returns
+        -------
+        str
+            The fingerprint.
         """
         names = [name for name in feature_names(self.table.schema) if _can_be_hashed(self, name)]
         return f"auxiliary rows {hash_rows(self.table, names).result()}"
 
     def row_set(self, *, ordered: bool, found_at: str | None = None) -> RowSet:
-        """Return the name of the rows, in any order or in theirs."""
+        """Return the name of the rows for a release.
+
+        Parameters
+        ----------
+        ordered : bool
+            Whether the order of the rows counts.
+        found_at : str, optional
+            Where others can find the rows.
+
+        Returns
+        -------
+        RowSet
+            The number of rows, their hash and their address.
+        """
         return RowSet(self.count, self.hashes[ordered], found_at)
 
     @property
@@ -108,7 +171,10 @@ class AuxiliaryRows:
         """What one code is worth: a power of two, the finer the fewer rows there are."""
         bits = _SUM_BITS - (VOTE - 1).bit_length() - (self.count - 1).bit_length()
         if bits < _LEAST_BITS:
-            raise ParameterError(f"at most {2**22:,} auxiliary rows fit the grid; take a sample.")
+            raise ParameterError(
+                f"There are too many auxiliary rows: at most {2**22:,} are allowed. Use a random"
+                " sample of them."
+            )
         return lattice_step(self.pipeline.norm_bound) * 2.0 ** (_MOST_BITS - min(bits, _MOST_BITS))
 
     @cached_property
@@ -129,44 +195,75 @@ class AuxiliaryRows:
         Every partial sum is an integer below 2^40 (plus N VOTE for rounding), so that the product
         of matrices is exact whatever order it takes.
         """
-        return np.rint(weights @ self.codes).astype(np.int64)
+        sums: np.ndarray = np.rint(weights @ self.codes)
+        return sums.astype(np.int64)
 
     def transform(self, data: Any) -> np.ndarray:
-        """Return other rows in the same coordinates, to train local classifiers on."""
-        table = _typed(data, self.pipeline, None)
+        """Return other rows in the same coordinates, to train local classifiers on.
+
+        Parameters
+        ----------
+        data : table
+            Rows with the columns of the pipeline. They may be private.
+
+        Returns
+        -------
+        ndarray
+            The mapped rows.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows or lacks a column.
+        """
+        table = _open_typed(data, self.pipeline, None)
         names = tuple(column.name for column in self.pipeline.columns)
         resolve_roles(table.schema, features=names)
         blocks = [self.pipeline.transform(b, unknown=Counter()) for b in table.batches(names)]
         if not blocks:
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         return np.ascontiguousarray(np.vstack(blocks))
 
-    def raw(self, named: Sequence[str] | None = None) -> Any:
+    def raw(self, column_names: Sequence[str] | None = None) -> Any:
         """Return the rows as a classifier of one's own expects them: as they were given.
 
-        Of a file or an Arrow table it is the matrix of its feature columns, which must be numbers;
-        with ``named``, a pandas table of those columns in that order, whatever they hold.
+        Parameters
+        ----------
+        column_names : sequence of str, optional
+            The columns that the classifier was trained on, in that order.
+
+        Returns
+        -------
+        object
+            The array or frame that was given. For a file or an Arrow table, the matrix of its
+            feature columns, or with ``column_names`` a pandas table of these columns.
+
+        Raises
+        ------
+        ParameterError
+            If a column is missing, or the matrix would hold categories.
         """
         names = [column.name for column in self.pipeline.columns]
         if isinstance(self.given, np.ndarray):
             return self.given
-        if named is not None:
-            lacking = sorted(set(named) - set(names))
+        if column_names is not None:
+            lacking = sorted(set(column_names) - set(names))
             if lacking:
                 raise ParameterError(
-                    f"the classifier learnt from columns that the auxiliary rows do not have:"
-                    f" {', '.join(lacking)}."
+                    "The classifier needs columns that the auxiliary rows do not have:"
+                    f" {', '.join(lacking)}. Train it on the columns of the auxiliary rows."
                 )
-            names = list(named)
+            names = list(column_names)
         if hasattr(self.given, "iloc"):  # pandas
             return self.given[names]
-        if named is not None:
+        if column_names is not None:
             batches = list(self.table.batches(names))
             return pa.Table.from_batches(batches).to_pandas()
         if any(is_categorical(self.table.schema.field(name).type) for name in names):
             raise ParameterError(
-                "these auxiliary rows hold categories: pass a classifier that learnt from named"
-                " columns, a function of the mapped rows (mapped=True), or the votes themselves."
+                "These auxiliary rows hold categories, so they are not a matrix of numbers. Pass a"
+                " classifier trained on named columns, a function of the mapped rows"
+                " (mapped=True), or the votes themselves."
             )
         columns = [
             np.concatenate([b.column(name).to_numpy(zero_copy_only=False) for b in parts])
@@ -176,7 +273,7 @@ class AuxiliaryRows:
         return np.column_stack(columns)
 
 
-def _typed(data: Any, pipeline: Pipeline | None, features: Sequence[str] | None) -> Table:
+def _open_typed(data: Any, pipeline: Pipeline | None, features: Sequence[str] | None) -> Table:
     """Return a table whose columns have the types that a pipeline declares; others are texts."""
     if pipeline is None and features is None:
         return open_table(data)
@@ -208,7 +305,14 @@ def _can_be_hashed(auxiliary: AuxiliaryRows, name: str) -> bool:
 class AgreedRows:
     """What parties and aggregator agree on beforehand: public rows, and how they are mapped.
 
-    ``auxiliary`` are rows that were read, or a table of them, mapped as ``preprocessing`` says.
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows or table
+        The rows.
+    features : sequence of str, optional
+        The feature columns. Default: all columns.
+    preprocessing : Preprocessing
+        How the rows are mapped.
     """
 
     auxiliary: Any = data_option(

@@ -55,18 +55,39 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, eq=False)
 class PartyContribution:
-    """Protects nothing: a party's exact statistic, for the aggregator that the party trusts.
+    """Protects nothing: a party's exact statistic, for an aggregator that the party trusts.
 
-    ``statistic`` says what ``array`` holds, in integers:
+    `PartyContribution.of` and `PartyContribution.of_parameters` make one. It must depend on the
+    party's own data alone. Nothing is checked here: the aggregator checks what it receives.
 
-    - "operator": the party's own mean operator on the public auxiliary rows, sum_i w_i x_i with
-      votes w_i: (1, d), w_i = VOTE (positive - negative), for two classes, else (K, d);
-    - "votes": the votes themselves (N, K), each row with sum VOTE;
-    - "parameters": a linear classifier's parameters in steps of `parameter_step`, (1, d) or (K, d).
+    Parameters
+    ----------
+    party : str
+        The name of the party.
+    statistic : {"operator", "votes", "parameters"}
+        What ``array`` holds. "operator": the party's own mean operator on the auxiliary rows, sum_i
+        w_i x_i with votes w_i, of shape (1, d) for two classes, else (K, d). "votes": the votes
+        themselves, (N, K), each row with sum VOTE. "parameters": the parameters of a linear
+        classifier in steps of `parameter_step`, (1, d) or (K, d).
+    array : ndarray
+        The statistic, in integers.
+    rows : str
+        The hash of the auxiliary rows.
+    pipeline : str
+        The digest of the public pipeline.
+    grid : str
+        The name of the integer grid.
+    classes : tuple
+        The declared classes.
 
-    ``rows``, ``pipeline`` and ``grid`` name the public rows, coordinates and integers that it was
-    computed with, ``classes`` the declared classes. It must depend on the party's own data alone.
-    Nothing is checked here: the aggregator checks what it is sent.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice import AuxiliaryRows, PartyContribution
+    >>> auxiliary = AuxiliaryRows.read(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]))
+    >>> part = PartyContribution.of("north clinic", [0, 1, 1], auxiliary, statistic="votes")
+    >>> part.array.tolist()
+    [[256, 0], [0, 256], [0, 256]]
     """
 
     party: str
@@ -91,9 +112,36 @@ class PartyContribution:
     ) -> "PartyContribution":
         """Return the contribution of a classifier, of a function or of a column of votes.
 
-        ``votes``: "hard", one class per row, or "simplex", shares that sum to one. ``mapped`` says
-        whether a classifier or function sees the auxiliary rows as mapped by the public pipeline
-        (`AuxiliaryRows.transform` maps the party's own) or as they were given.
+        Parameters
+        ----------
+        party : str
+            The name of the party.
+        voter : classifier, callable, sequence or matrix
+            What votes on the auxiliary rows: a scikit-learn classifier, a function of the rows, one
+            label for each row, or proportions of shape (N, K).
+        auxiliary : AuxiliaryRows
+            The public rows that all parties vote on.
+        classes : sequence
+            The classes that all parties agreed on.
+        statistic : {"operator", "votes"}
+            What the contribution holds.
+        votes : {"hard", "simplex"}
+            One class for each row, or proportions that add up to one.
+        mapped : bool
+            Whether a classifier or function expects the rows as mapped by the public pipeline
+            (`AuxiliaryRows.transform` maps the party's own), or as they were given.
+
+        Returns
+        -------
+        PartyContribution
+            The exact contribution. Send it only to an aggregator that the party trusts.
+
+        Raises
+        ------
+        ParameterError
+            If the votes do not fit the rows, or the classes are not valid.
+        TableError
+            If a vote is not in the class list.
         """
         declared = check_classes(classes)
         weights = votes_of(voter, auxiliary, declared, votes, mapped=mapped)
@@ -110,7 +158,10 @@ class PartyContribution:
     ) -> "PartyContribution":
         """Return the contribution of votes that are weights (N, K) already."""
         if statistic not in ("operator", "votes"):
-            raise ParameterError("votes become an operator, or stay votes.")
+            raise ParameterError(
+                f"statistic must be one of {', '.join(STATISTICS[:2])}. For parameters, use"
+                " PartyContribution.of_parameters."
+            )
         ordered = statistic == "votes"
         array = weights if ordered else auxiliary.sums(operator_weights(weights))
         return cls(
@@ -133,19 +184,48 @@ class PartyContribution:
         classes: Sequence[Any] = (0, 1),
         lam: float = 1e-4,
     ) -> "PartyContribution":
-        """Return the contribution of a linear classifier, (d,) or (d, K), to average parameters.
+        """Return the contribution of a linear classifier, for averaging parameters.
 
-        The classifier must be in the mapped coordinates (`AuxiliaryRows.transform`). Parameters
-        longer than `parameter_radius`, which no minimiser at penalty ``lam`` is, are scaled down.
+        The classifier must be in the mapped coordinates (`AuxiliaryRows.transform`). No minimiser
+        at this penalty is longer than `parameter_radius`; longer parameters are scaled down to it.
+
+        Parameters
+        ----------
+        party : str
+            The name of the party.
+        parameters : array
+            One number for each coordinate, (d,) for two classes, else (d, K).
+        auxiliary : AuxiliaryRows
+            The public rows that all parties agreed on.
+        classes : sequence
+            The classes that all parties agreed on.
+        lam : float
+            Weight of the penalty that the classifier was trained with.
+
+        Returns
+        -------
+        PartyContribution
+            The exact contribution. Send it only to an aggregator that the party trusts.
+
+        Raises
+        ------
+        ParameterError
+            If the parameters have another shape or are not finite, or the penalty is not positive.
         """
         declared = check_classes(classes)
         radius = parameter_radius(auxiliary, len(declared), lam)
         theta = np.asarray(parameters, dtype=np.float64)
         width = len(auxiliary.pipeline.outputs)
         if theta.shape != ((width,) if len(declared) == 2 else (width, len(declared))):
-            raise ParameterError(f"parameters must have one number per coordinate, {width}.")
+            raise ParameterError(
+                f"parameters must have {width} numbers for each class, one for each coordinate of"
+                " the mapped rows. Train on AuxiliaryRows.transform(records)."
+            )
         if not np.isfinite(theta).all():
-            raise ParameterError("parameters must be finite numbers.")
+            raise ParameterError(
+                "parameters must be finite numbers. Train the classifier again with a larger"
+                " penalty."
+            )
         size = max(float(np.linalg.norm(theta)), 1e-300)
         flat = theta.T.reshape(-1, width) * min(1.0, radius / size)
         step = parameter_step(radius)
@@ -160,22 +240,51 @@ class PartyContribution:
         )
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write a ``*.part`` file, readable by its owner alone: it is not private.
+        """Write a ``*.part`` file that only its owner can read. It is not private.
 
-        Without ``overwrite`` a file that exists is an error.
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        overwrite : bool
+            Whether an existing file is replaced. Otherwise it is an error.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be written.
         """
         write_whole(Path(path), encode_part(self), mode=0o600, overwrite=overwrite)
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> "PartyContribution":
-        """Return the contribution in a ``*.part`` file, or raise; its contents are not checked."""
+        """Return the contribution in a ``*.part`` file. The aggregator checks its contents later.
+
+        Parameters
+        ----------
+        source : str, Path or bytes
+            The file, or its bytes.
+
+        Returns
+        -------
+        PartyContribution
+            The contribution.
+
+        Raises
+        ------
+        ReleaseError
+            If the file is damaged, is not a contribution, or was written by another version.
+        """
         return read_part(source)
 
 
 def check_name(party: str) -> str:
     """Return a party's name if it is one that files and reports can show, or raise."""
     if not isinstance(party, str) or not 0 < len(party) <= _LONGEST_NAME or not party.isprintable():
-        raise ParameterError(f"a party's name must be printable, of 1 to {_LONGEST_NAME} letters.")
+        raise ParameterError(
+            f"A party's name must have 1 to {_LONGEST_NAME} printable characters. Choose another"
+            " name."
+        )
     return party
 
 
@@ -186,7 +295,9 @@ def parameter_radius(auxiliary: AuxiliaryRows, classes: int, lam: float) -> floa
     for the logistic loss and sqrt(2) B for softmax (Hamm et al. 2016, eq. 44).
     """
     if not (math.isfinite(lam) and lam > 0):
-        raise ParameterError("lam must be a positive number.")
+        raise ParameterError(
+            "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
+        )
     return auxiliary.pipeline.norm_bound * gradient_change(classes) / lam
 
 
@@ -200,7 +311,10 @@ def encode_part(part: PartyContribution) -> bytes:
     array = np.asarray(part.array)
     stored = array.astype(_DTYPES[part.statistic]) if array.dtype.kind in "iu" else array[:0]
     if not np.array_equal(stored, array):
-        raise ParameterError("a contribution holds integers of its grid only.")
+        raise ParameterError(
+            "A contribution can hold only integers of its grid. Make it with PartyContribution.of"
+            " or of_parameters."
+        )
     fields = {name: getattr(part, name) for name in _NAMES}
     fields |= {"classes": list(part.classes), "shape": list(array.shape)}
     manifest = strict_json.canonical({"version": _VERSION, "warning": _WARNING, **fields})
@@ -216,16 +330,24 @@ def read_part(source: str | Path | bytes) -> PartyContribution:
     fields = strict_json.parse_canonical(manifest)
     wanted = {"version", "warning", "classes", "shape", *_NAMES}
     if not isinstance(fields, dict) or fields.get("version") != _VERSION or set(fields) != wanted:
-        raise UnsupportedFileError("the contribution is of a version that is not read here.")
+        raise UnsupportedFileError(
+            "This contribution was written by another version of suffice. Ask the party to write"
+            " it again with this version."
+        )
     names = {name: strict_json.text(fields[name]) for name in _NAMES}
     hashes = strict_json.is_digest(names["rows"]) and strict_json.is_digest(names["pipeline"])
     if names["statistic"] not in STATISTICS or not hashes:
-        raise CorruptFileError("the contribution's manifest is not valid.")
+        raise CorruptFileError(
+            "The contribution is damaged: its header is not valid. Ask the party to send it again."
+        )
     try:
         check_name(names["party"])
         classes = check_classes(fields["classes"])
     except ParameterError:
-        raise CorruptFileError("the contribution's party or classes are not valid.") from None
+        raise CorruptFileError(
+            "The contribution is damaged: its party or its classes are not valid. Ask the party to"
+            " send it again."
+        ) from None
     array = _array(payload, fields["shape"], _DTYPES[names["statistic"]])
     return PartyContribution(**names, array=array.astype(np.int64), classes=classes)
 
@@ -233,20 +355,35 @@ def read_part(source: str | Path | bytes) -> PartyContribution:
 def _split(data: bytes) -> tuple[bytes, bytes]:
     head = len(PART_MAGIC) + _LENGTHS.size
     if data[: len(PART_MAGIC)] != PART_MAGIC:
-        raise CorruptFileError("this is not a party's contribution.")
+        raise CorruptFileError(
+            "This file is not a party's contribution. Use a .part file that suffice contribute"
+            " wrote."
+        )
     if len(data) < head + 32:
-        raise CorruptFileError("the contribution is cut off.")
+        raise CorruptFileError("The contribution is cut off. Ask the party to send it again.")
     manifest, payload = _LENGTHS.unpack_from(data, len(PART_MAGIC))
     if head + manifest + payload + 32 != len(data) or manifest > _MOST_MANIFEST:
-        raise CorruptFileError("the contribution is cut off, or longer than it says.")
+        raise CorruptFileError(
+            "The contribution is cut off, or longer than it states. Ask the party to send it again."
+        )
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise CorruptFileError("the checksum does not match: the file was altered or damaged.")
+        raise CorruptFileError(
+            "The contribution was altered or damaged: its checksum does not match. Ask the party"
+            " to send it again."
+        )
     return data[head : head + manifest], data[head + manifest : -32]
 
 
 def _array(payload: bytes, shape: Any, dtype: str) -> np.ndarray:
     sizes = shape if isinstance(shape, list) else []
-    whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes)
-    if not whole or len(sizes) != 2 or math.prod(sizes) * np.dtype(dtype).itemsize != len(payload):
-        raise CorruptFileError("the contribution's array has the wrong shape.")
+    are_sizes = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes)
+    if (
+        not are_sizes
+        or len(sizes) != 2
+        or math.prod(sizes) * np.dtype(dtype).itemsize != len(payload)
+    ):
+        raise CorruptFileError(
+            "The contribution is damaged: its array has the wrong shape. Ask the party to send it"
+            " again."
+        )
     return np.frombuffer(payload, dtype=dtype).reshape(sizes)

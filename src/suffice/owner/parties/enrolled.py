@@ -20,7 +20,17 @@ _MOST_BYTES = 2**26  # of a list of names
 
 @dataclass(frozen=True)
 class Rejection:
-    """Says whose contribution counted as zero, where it came from, and why."""
+    """States whose contribution counted as zero, where it came from, and why.
+
+    Parameters
+    ----------
+    party : str
+        The name of the party.
+    source : str
+        The file that it came from, or nothing.
+    reason : str
+        Why it was not counted.
+    """
 
     party: str
     source: str
@@ -35,10 +45,20 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Enrolled:
-    """The parties that were asked: their public number, and their ``names`` where those are known.
+    """The parties that take part in a round. Both fields are public and never read from records.
 
-    M is what every sum is divided by, however many of them answer. Neither is ever read off private
-    records.
+    Parameters
+    ----------
+    count : int
+        The number M of parties. Every sum is divided by it, however many of them contribute.
+    names : tuple of str, optional
+        Their names, where these are known.
+
+    Examples
+    --------
+    >>> from suffice.owner.parties.enrolled import Enrolled
+    >>> Enrolled.of(["south", "north"])
+    Enrolled(count=2, names=('north', 'south'))
     """
 
     count: int
@@ -51,22 +71,25 @@ class Enrolled:
             return enrolled
         if isinstance(enrolled, int) and not isinstance(enrolled, bool):
             if enrolled < 1:
-                raise ParameterError("the number of enrolled parties must be positive.")
+                raise ParameterError("The number of enrolled parties must be at least 1.")
             return cls(enrolled)
         names = tuple(enrolled) if isinstance(enrolled, Iterable) else ()
         if isinstance(enrolled, str) or not names or not all(isinstance(n, str) for n in names):
-            raise ParameterError("say which parties are enrolled: their number, or their names.")
+            raise ParameterError(
+                "Enrolled parties must be a number or a list of names. Use --enrolled 500, or"
+                " --enrolled FILE with a name on each line."
+            )
         if len(set(names)) < len(names):
-            raise ParameterError("a party is enrolled twice.")
+            raise ParameterError("A party is enrolled twice. List each name once.")
         return cls(len(names), tuple(sorted(map(check_name, names))))
 
     @cached_property
-    def _known(self) -> frozenset[str] | None:
+    def _known_names(self) -> frozenset[str] | None:
         return None if self.names is None else frozenset(self.names)
 
     def admits(self, party: str) -> bool:
         """Say whether what ``party`` holds may count: it is enrolled, or only numbers are known."""
-        return self._known is None or party in self._known
+        return self._known_names is None or party in self._known_names
 
     def fingerprint(self) -> bytes:
         """Return what says whose budget it is: the parties, not what they sent."""

@@ -41,11 +41,26 @@ _SHOWN = 3  # of the reasons why headers do not fit
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """Holds the exact sum over parties, which is private, and what became of each contribution.
+    """The exact sum over parties, which is private, and what happened to each contribution.
 
-    ``total`` is of the statistic's shape; ``content`` identifies the contributions behind it.
-    ``absent`` counts enrolled parties of which nothing came; ``missing`` names them where names
-    are known.
+    Parameters
+    ----------
+    statistic : str
+        What was summed: operator, votes or parameters.
+    total : ndarray
+        The sum, of the statistic's shape.
+    enrolled : Enrolled
+        The enrolled parties.
+    accepted : int
+        How many contributions were counted.
+    rejected : tuple of Rejection
+        The contributions that counted as zero.
+    missing : tuple of str
+        The names of enrolled parties without a contribution, where names are known.
+    absent : int
+        How many enrolled parties sent no contribution.
+    content : bytes
+        What identifies the contributions behind the sum.
     """
 
     statistic: str
@@ -74,14 +89,14 @@ class Gathering:
         lam: float = 1e-4,
     ) -> None:
         if statistic not in STATISTICS:
-            raise ParameterError(f"the statistic must be one of {', '.join(STATISTICS)}.")
+            raise ParameterError(f"statistic must be one of {', '.join(STATISTICS)}.")
         self._statistic, self._auxiliary, self._classes = statistic, auxiliary, classes
         self._enrolled, self._lam = enrolled, lam
         self._shapes = _shapes(auxiliary, len(classes))
         self._pipeline = auxiliary.pipeline.digest()
         self._total = np.zeros(self._shapes[statistic], dtype=np.int64)
         self._lines: list[tuple[str, bytes]] = []
-        self._seen: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
         self._rejected: list[Rejection] = []
         self._fitting = 0  # contributions whose header is of this round, whatever their array
         self._limits: _Limits | None = None
@@ -106,10 +121,10 @@ class Gathering:
         except SufficeError as error:
             self._rejected.append(Rejection(UNKNOWN, source, str(error)))
             return
-        self._name(part.party, source)
-        reason = self._foreign(part)
+        self._register_party(part.party, source)
+        reason = self._reason_by_header(part)
         self._fitting += reason is None
-        reason = reason or self._misshapen(part) or self._limit.trouble(part)
+        reason = reason or self._reason_by_shape(part) or self._limit.trouble(part)
         if reason:
             self._rejected.append(Rejection(part.party, source, reason))
         else:
@@ -117,8 +132,8 @@ class Gathering:
 
     def merge(self, other: "Gathering") -> None:
         """Take in everything that ``other`` has seen."""
-        for party, source in other._seen.items():
-            self._name(party, source)
+        for party, source in other._sources.items():
+            self._register_party(party, source)
         self._total += other._total
         self._lines += other._lines
         self._rejected += other._rejected
@@ -133,45 +148,51 @@ class Gathering:
         """Raise if no contribution's header is of this round: the release would be noise alone.
 
         Only headers decide, which are public. Where one fits and its array is at fault, noise is
-        released and paid for: a refusal would say something about the array.
+        released and charged: a refusal would say something about the array.
         """
         if self._fitting:
             return
         if not self._rejected:
-            raise ParameterError("there is no contribution; nothing is charged or released.")
+            raise ParameterError(
+                "There is no contribution. Nothing was charged or released. Name the .part files"
+                " of the parties."
+            )
         counted = Counter(rejection.reason.rstrip(".") for rejection in self._rejected)
         reasons = [f"{reason} ({count:,})" for reason, count in counted.most_common(_SHOWN)]
         raise ParameterError(
-            f"none of the {len(self._rejected):,} contributions is of this round, so nothing is"
-            f" charged or released: {'; '.join(reasons)}. Use the auxiliary rows, pipeline,"
-            " classes, method and enrolled parties that were agreed on."
+            f"None of the {len(self._rejected):,} contributions belongs to this round. Nothing was"
+            " charged or released. Use the auxiliary rows, pipeline, classes, method and enrolled"
+            f" parties that all agreed on. Reasons: {'; '.join(reasons)}."
         )
 
-    def _name(self, party: str, source: str) -> None:
+    def _register_party(self, party: str, source: str) -> None:
         """Note that a party sent something; refuse a second time."""
-        if party in self._seen:
-            both = " and ".join(s for s in (self._seen[party], source) if s)
+        if party in self._sources:
+            both = " and ".join(s for s in (self._sources[party], source) if s)
             raise ParameterError(
-                f"party {party!r} contributed twice{f' ({both})' if both else ''};"
-                " remove one of the two."
+                f"Party {party!r} contributed twice{f' ({both})' if both else ''}. Remove one of"
+                " the two contributions."
             )
-        self._seen[party] = source
-        if self._enrolled.names is None and len(self._seen) > self._enrolled.count:
+        self._sources[party] = source
+        if self._enrolled.names is None and len(self._sources) > self._enrolled.count:
             raise ParameterError(
-                f"more than the {self._enrolled.count} enrolled parties contributed; the number"
-                " of enrolled parties is public and must be right."
+                f"More than the {self._enrolled.count} enrolled parties contributed. Correct the"
+                " number of enrolled parties, which is public."
             )
 
-    def _foreign(self, part: PartyContribution) -> str | None:
+    def _reason_by_header(self, part: PartyContribution) -> str | None:
         """Return why a contribution belongs elsewhere, by its header alone, or None."""
         auxiliary, ordered = self._auxiliary, part.statistic == "votes"
         reasons = (
             (not self._enrolled.admits(part.party), STRANGER),
             (
                 part.statistic not in _ACCEPTS[self._statistic],
-                f"it holds {part.statistic}; {self._statistic} is gathered here",
+                f"it holds {part.statistic}, but this round needs {self._statistic}",
             ),
-            (part.classes != self._classes, "it declares other classes, or in another order"),
+            (
+                part.classes != self._classes,
+                "it declares other classes, or the same classes in another order",
+            ),
             (
                 part.rows != auxiliary.hashes[ordered],
                 "it was computed on other auxiliary rows" + ", or in another order" * ordered,
@@ -184,7 +205,7 @@ class Gathering:
         )
         return next((reason for wrong, reason in reasons if wrong), None)
 
-    def _misshapen(self, part: PartyContribution) -> str | None:
+    def _reason_by_shape(self, part: PartyContribution) -> str | None:
         """Return what is wrong with the array's type or shape, or None."""
         array, shape = part.array, self._shapes[part.statistic]
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
@@ -216,7 +237,7 @@ class Gathering:
         for party, digest in sorted(self._lines):
             content.update(hashlib.sha256(party.encode()).digest() + digest)
         names = self._enrolled.names or ()
-        missing = tuple(name for name in names if name not in self._seen)
+        missing = tuple(name for name in names if name not in self._sources)
         return Gathered(
             statistic=self._statistic,
             total=self._total,
@@ -224,7 +245,7 @@ class Gathering:
             accepted=len(self._lines),
             rejected=tuple(self._rejected),
             missing=missing,
-            absent=len(missing) if names else self._enrolled.count - len(self._seen),
+            absent=len(missing) if names else self._enrolled.count - len(self._sources),
             content=content.digest(),
         )
 
@@ -248,7 +269,7 @@ def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> fl
 class _Limits:
     """How large a contribution can be that comes from votes, or from a penalised minimiser.
 
-    Honest contributions keep every limit, so that the promise does not rest on them; they bound
+    Honest contributions keep every limit, so that the guarantee does not rest on them; they bound
     what a dishonest party can do to the sum. The operator's norm is taken in whitened coordinates,
     in which no direction lets votes do more than another.
     """
@@ -281,13 +302,15 @@ class _Limits:
         if part.statistic == "votes":
             valid = (array >= 0).all() and (array <= VOTE).all()
             valid = valid and (array.sum(axis=1) == VOTE).all()
-            return None if valid else "its votes are no shares of one vote per row"
+            return None if valid else "its votes are not proportions that add up to one in each row"
         if part.statistic == "parameters":
             within = float(np.linalg.norm(array)) <= self.radius
-            return None if within else "its parameters are longer than any minimiser"
+            return (
+                None if within else "its parameters are larger than those of any trained classifier"
+            )
         size = float(np.linalg.norm(array @ self.whiten.T))
         if not size <= self.norm or (np.abs(array) > self.columns).any():
-            return "it is larger than any votes can make it"
+            return "it is larger than any votes could make it"
         if self.classes > 2 and (array.sum(axis=0) != self.total).any():
-            return "its votes do not sum to one vote per row"
+            return "its votes do not add up to one vote for each row"
         return None

@@ -81,10 +81,22 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The release, and what became of every contribution that did not enter it.
+    """The release, and what happened to every contribution that is not in it.
 
-    ``missing`` names enrolled parties of which nothing came, where names are known; ``absent``
-    counts them. None of this is in the release: it is the aggregator's to know.
+    Only the release is public. Everything else is for the aggregator.
+
+    Parameters
+    ----------
+    release : Release
+        The file to publish.
+    accepted : int
+        How many contributions were counted.
+    rejected : tuple of Rejection
+        The contributions that counted as zero.
+    missing : tuple of str
+        The names of enrolled parties without a contribution, where names are known.
+    absent : int
+        How many enrolled parties sent no contribution.
     """
 
     release: Release
@@ -98,29 +110,58 @@ class Aggregation:
 class PrivateEnsemble(Mechanism[Round]):
     """Protects each party: all of its data together, whatever it holds and however it votes.
 
-    M = ``enrolled`` parties vote on N public auxiliary rows. ``method``:
+    M = ``enrolled`` parties vote on N public auxiliary rows. The methods are:
 
     - "operator": the mean operator of their soft labels, (1/N) sum_i x_i alpha_i^T, with noise that
       is even in whitened coordinates z = T x. One party moves it there by at most
 
           (2/M) min(mean ||z_i||, sqrt(lambda_max(Z^T Z / N)))
 
-      (sqrt2/M for three classes or more): neither the number of rows nor a penalty matters.
-    - "vote-table": the table of mean votes itself; one party moves the counts by at most sqrt(2 N).
+      (sqrt2/M for three classes or more). Neither the number of rows nor a penalty matters.
+    - "vote-table": the table of mean votes itself. One party moves the counts by at most sqrt(2 N).
     - "soft", "majority-model", "average": a classifier by output perturbation (Hamm et al. 2016,
       Algorithms 2 and 1, and Pathak et al. 2010), at penalty ``lam``
       (owner/parties/output_perturbation.py).
 
-    ``mechanism``: "gaussian" (needs ``delta``), "knorm" (pure), or "auto": the first of them that
-    delta allows. ``noise_shape`` of the operator: "whitened" or "even", which is never better.
-    Assumes that the auxiliary rows, their pipeline, the classes and the number of *enrolled*
-    parties are public, that a party's contribution depends on its own data alone, and that the
-    parties trust whoever runs this with their contributions. With ``private_auxiliary`` the
-    auxiliary rows are protected too, one by one, together with a party: for "soft" and
-    "majority-model" only, and with a pipeline that was not fitted on them. The release then states
-    two guarantees, per party and per record of the auxiliary rows, and both are paid for. A
-    pipeline whose numbers come from private rows, or nobody knows from where, makes the guarantees
-    data-dependent.
+    The guarantee assumes that the auxiliary rows, their pipeline, the classes and the enrolled
+    parties are public. It assumes that a party's contribution depends on its own data alone. The
+    parties must trust whoever runs this with their contributions. If the numbers of the pipeline
+    come from private rows, or their origin is unknown, the guarantee is data-dependent.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each party.
+    delta : float
+        Delta of each party. Gaussian noise needs a value above 0.
+    method : str
+        What is released: "operator", "vote-table", "soft", "majority-model" or "average".
+    classes : sequence
+        The possible labels, all texts or all integers.
+    mechanism : {"auto", "gaussian", "knorm"}
+        The noise. "knorm" has delta = 0; "auto" uses Gaussian noise if ``delta`` is above 0.
+    noise_shape : {"whitened", "even"}
+        The shape of the noise on the operator. "even" is never better.
+    lam : float
+        Weight of the penalty.
+    private_auxiliary : bool
+        Whether each auxiliary row is protected too, together with a party. Only for "soft" and
+        "majority-model", and with a pipeline that was not fitted on these rows. The release then
+        states two guarantees, per party and per record, and both are charged.
+
+    Raises
+    ------
+    ParameterError
+        If epsilon, delta, the method or the classes are not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice import AuxiliaryRows, PrivateEnsemble
+    >>> auxiliary = AuxiliaryRows.read(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]]))
+    >>> ensemble = PrivateEnsemble(epsilon=1.0, delta=1e-6)
+    >>> [(str(g.unit), g.epsilon <= 1.0) for g in ensemble.guarantees(auxiliary, enrolled=500)]
+    [('party', True)]
     """
 
     name = "parties"
@@ -129,31 +170,42 @@ class PrivateEnsemble(Mechanism[Round]):
 
     epsilon: float = option(REQUIRED, **EPSILON)
     delta: float = privacy_option(
-        0.0, "Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise."
+        0.0,
+        (
+            "Delta, for example 1e-6. Gaussian noise needs a value above 0; with 0 the noise is"
+            " K-norm noise."
+        ),
     )
     method: str = privacy_option(
         "operator",
-        "operator, vote-table, soft, majority-model or average; see docs/parties.md.",
+        "What is released: operator, vote-table, soft, majority-model or average"
+        " (docs/parties.md).",
         choices=PartyMethod,
         former=_FORMER,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     mechanism: str = privacy_option(
-        "auto", "gaussian or knorm; auto takes gaussian if delta is not 0.", choices=PartyMechanism
+        "auto",
+        "Noise: gaussian or knorm. auto uses gaussian if delta is above 0.",
+        choices=PartyMechanism,
     )
     noise_shape: str = privacy_option(
-        "whitened", "Noise of the operator: whitened or even.", choices=NoiseShape, old=("--noise",)
+        "whitened",
+        "Shape of the noise on the mean operator: whitened (less noise) or even.",
+        choices=NoiseShape,
+        old=("--noise",),
     )
     lam: float = privacy_option(
         1e-4,
-        "Weight of the penalty of the parties' own classifiers, and of soft, majority-model"
-        " and average.",
+        "Weight of the penalty, for example 1e-4: in the parties' own classifiers, and in soft,"
+        " majority-model and average.",
         name="--penalty-weight",
         old=("--lam",),
     )
     private_auxiliary: bool = privacy_option(
         False,  # noqa: FBT003  # a default
-        "Protect each auxiliary row too: soft and majority-model only, needs --pipeline-from.",
+        "Protect each auxiliary row too. Only with --method soft or majority-model, and with"
+        " --pipeline-from.",
         name="--private-aux",
     )
 
@@ -166,13 +218,14 @@ class PrivateEnsemble(Mechanism[Round]):
         return check_classes(self.classes)
 
     def check_payment(self, source: RoundSource, payment: Payment) -> None:
-        """Raise unless protected auxiliary rows, and only those, have a data set that pays."""
-        named = source.auxiliary_dataset
+        """Raise unless protected auxiliary rows, and only those, have a data set to charge."""
+        auxiliary_dataset = source.auxiliary_dataset
         if not self.private_auxiliary:
-            if named is not None:
+            if auxiliary_dataset is not None:
                 raise ParameterError(
-                    "auxiliary rows have a data set only where they are protected"
-                    " (private_auxiliary=True, --private-aux). Leave its name out."
+                    "--aux-dataset can be used only with --private-aux. Remove --aux-dataset"
+                    " (Python: auxiliary_dataset), or protect the auxiliary rows (Python:"
+                    " private_auxiliary=True)."
                 )
             return
         if source.preprocessing.pipeline is None and not isinstance(
@@ -181,19 +234,19 @@ class PrivateEnsemble(Mechanism[Round]):
             raise ParameterError(FITTED_ON_ROWS)
         if source.found_at is not None:
             raise ParameterError(
-                "the auxiliary rows are protected, so the release must not say where they are."
-                " Leave found_at (--rows-url) out."
+                "The auxiliary rows are protected, so the release must not say where they are."
+                " Remove --rows-url (Python: found_at)."
             )
-        if payment.ledger is not None and not named:
+        if payment.ledger is not None and not auxiliary_dataset:
             raise ParameterError(
-                "protected auxiliary rows need a budget of their own beside the parties'. Open one"
-                " (suffice ledger init FILE --dataset NAME --epsilon ... --unit record) and name it"
-                " (auxiliary_dataset=..., --aux-dataset NAME)."
+                "Protected auxiliary rows need a budget of their own, besides the parties' budget."
+                " Create one (suffice ledger init FILE --dataset NAME --epsilon ... --unit"
+                " record), then name it: --aux-dataset NAME (Python: auxiliary_dataset=...)."
             )
-        if payment.ledger is None and named is not None:
+        if payment.ledger is None and auxiliary_dataset is not None:
             raise ParameterError(
-                "without a ledger no data set is charged. Leave auxiliary_dataset (--aux-dataset)"
-                " out."
+                "Without a ledger no data set is charged. Remove --aux-dataset (Python:"
+                " auxiliary_dataset)."
             )
 
     def public(self, source: RoundSource) -> Round:
@@ -225,11 +278,13 @@ class PrivateEnsemble(Mechanism[Round]):
         """Return how what parties sent is read, and how its sum begins."""
         rows, classes, parties = source.rows, self.declared_classes(), source.parties
         if isinstance(source, PartySource):
-            asked = (rows, source.label or "", classes, source.party, parties)
-            records = PartyRecords(*asked)
+            record_arguments = (rows, source.label or "", classes, source.party, parties)
+            records = PartyRecords(*record_arguments)
             return (
                 lambda: records.batches(source.data),
-                lambda statistic: TableSum(PartyRecords(*asked), rows, statistic, self.lam),
+                lambda statistic: TableSum(
+                    PartyRecords(*record_arguments), rows, statistic, self.lam
+                ),
             )
         if isinstance(source.data, VoteTally | ParameterTally):
             return tuple, lambda statistic: TallySum(source.data, rows, classes, parties, statistic)
@@ -241,11 +296,13 @@ class PrivateEnsemble(Mechanism[Round]):
     def choose(self, public: Round) -> PartyProcedure:
         """Return how a release is made, calibrated before anything private is seen."""
         if public.enrolled.count * 2**40 >= LARGEST_SUM:
-            raise ParameterError("there are too many parties for one sum; aggregate in groups.")
+            raise ParameterError(
+                "There are too many parties for one sum. Aggregate them in groups."
+            )
         if self.private_auxiliary and self.method not in ("soft", "majority-model"):
             raise ParameterError(
-                f"{self.method} takes the auxiliary rows as public; soft and majority-model can"
-                " protect them."
+                f"--method {self.method} cannot protect the auxiliary rows. Use --method soft or"
+                " majority-model, or remove --private-aux."
             )
         if self.method == "operator":
             return NoisyOperator(public, self.noise_shape)
@@ -262,7 +319,20 @@ class PrivateEnsemble(Mechanism[Round]):
         return Distilled(public, self.lam, majority=majority, private=self.private_auxiliary)
 
     def plan(self, source: RoundSource, epsilons: Sequence[float] = ()) -> PartyPlan:
-        """Return what the parties could learn together, from the auxiliary rows alone."""
+        """Return what the parties could learn together, from the auxiliary rows alone.
+
+        Parameters
+        ----------
+        source : RoundSource
+            The auxiliary rows and the enrolled parties.
+        epsilons : sequence of float
+            The epsilons to compare. Default: the epsilon of this mechanism.
+
+        Returns
+        -------
+        PartyPlan
+            One line for each method and epsilon.
+        """
         return plan_parties(
             source.parties.count,
             tuple(epsilons) or self.epsilon,
@@ -286,18 +356,52 @@ class PrivateEnsemble(Mechanism[Round]):
         found_at: str | None = None,
         unprotected: bool = False,
     ) -> Aggregation:
-        """Return the release of these contributions, paid for from ``ledger`` (None for no ledger).
+        """Return the release of these contributions, charged to a ledger.
 
-        ``contributions`` are `PartyContribution` values, ``*.part`` files or their bytes, or a
-        tally of one table of all parties. If none of those sent is of this round by its header,
-        which is public, nothing is charged or released. ``enrolled`` is the public number of
-        parties, or their names. A budget belongs to the enrolled parties: another round with the
-        same is paid from the same. Those that are only counted are taken for the same wherever
-        there are as many. Protected auxiliary rows are a data set too, ``auxiliary_dataset``, with
-        a budget per record: any crowd that votes on them is paid from it as well. Both are charged
-        or neither is. ``data_changed`` says that other parties are enrolled under this name than
-        before, or that the protected rows were changed; they use the same budgets. ``unprotected``
-        says aloud that a release may leave whose pipeline makes its guarantees data-dependent.
+        A budget belongs to the enrolled parties: another round with the same parties is charged to
+        the same budget. Parties that are only counted are taken for the same wherever there are as
+        many. Protected auxiliary rows are a data set too: all rounds that vote on them are charged
+        to it. Both are charged, or neither is. If no contribution belongs to this round by its
+        header, which is public, nothing is charged or released.
+
+        Parameters
+        ----------
+        contributions : iterable of PartyContribution, str, Path or bytes; or a tally
+            The contributions, ``*.part`` files or their bytes, or a tally of one table of all
+            parties.
+        auxiliary : AuxiliaryRows
+            The rows that the parties voted on.
+        enrolled : Enrolled, int or sequence of str
+            The public number of parties, or their names.
+        ledger : Ledger or None
+            The ledger that is charged. None releases without a budget.
+        dataset : str, optional
+            The data set of the parties in the ledger.
+        auxiliary_dataset : str, optional
+            The data set of protected auxiliary rows in the ledger, with a budget per record.
+        request : str, optional
+            Name of this request. The same name returns the same file at no charge.
+        data_changed : bool
+            Whether other parties are enrolled under this name than before, or the protected rows
+            were changed. They use the same budgets.
+        found_at : str, optional
+            Where others can find the auxiliary rows.
+        unprotected : bool
+            Whether to release even if the pipeline makes the guarantee data-dependent.
+
+        Returns
+        -------
+        Aggregation
+            The release, and what happened to each contribution.
+
+        Raises
+        ------
+        ParameterError
+            If no contribution belongs to this round, or a party contributed twice.
+        BudgetError
+            If the release would exceed a budget.
+        UnprotectedError
+            If the guarantee is data-dependent and ``unprotected`` is false.
         """
         reports: list[OwnerReport] = []
         source = RoundSource(
@@ -316,13 +420,39 @@ class PrivateEnsemble(Mechanism[Round]):
     def guarantees(
         self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
     ) -> tuple[Guarantee, ...]:
-        """Return what a release would promise, first per party; it needs no contribution."""
-        return self.procedure(auxiliary, Enrolled.of(enrolled)).promises()
+        """Return the guarantees of a release, first per party. No contribution is needed.
+
+        Parameters
+        ----------
+        auxiliary : AuxiliaryRows
+            The rows that the parties vote on.
+        enrolled : Enrolled, int or sequence of str
+            The public number of parties, or their names.
+
+        Returns
+        -------
+        tuple of Guarantee
+            Per party, and per record of protected auxiliary rows.
+        """
+        return self.procedure(auxiliary, Enrolled.of(enrolled)).stated_guarantees()
 
     def covariance(
         self, auxiliary: AuxiliaryRows, *, enrolled: Enrolled | int | Sequence[str]
     ) -> Covariance:
-        """Return the covariance that the noise of a release would have, per column."""
+        """Return the covariance of the noise of a release, per column.
+
+        Parameters
+        ----------
+        auxiliary : AuxiliaryRows
+            The rows that the parties vote on.
+        enrolled : Enrolled, int or sequence of str
+            The public number of parties, or their names.
+
+        Returns
+        -------
+        Covariance
+            The covariance of the noise.
+        """
         return self.procedure(auxiliary, Enrolled.of(enrolled)).covariance()
 
     def procedure(self, auxiliary: AuxiliaryRows, enrolled: Enrolled) -> PartyProcedure:

@@ -40,7 +40,8 @@ def reach(codes: np.ndarray, shape: Shape | None) -> float:
     mean = float(np.sqrt(squares).mean()) * (1 + more)
     energy = float(squares.sum()) / count
     largest = float(np.linalg.eigvalsh(rows.T @ rows / count)[-1]) + more * energy
-    return (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)
+    bound: float = (min(mean, math.sqrt(largest)) + slack) * (1 + 64 * unit)
+    return bound
 
 
 def party_noise(mechanism: str, sensitivity: Sensitivity, epsilon: float, delta: float) -> Noise:
@@ -51,7 +52,10 @@ def party_noise(mechanism: str, sensitivity: Sensitivity, epsilon: float, delta:
         return GaussianNoise.calibrated(sensitivity, epsilon, delta)
     if mechanism == "knorm":
         if sensitivity.dimension > _MOST_KNORM:
-            raise ParameterError("there are too many numbers for K-norm noise; give a delta.")
+            raise ParameterError(
+                "This release has too many numbers for K-norm noise. Set a --delta above 0 to use"
+                " Gaussian noise."
+            )
         return KNormNoise.calibrated(sensitivity, epsilon)
     raise ParameterError("mechanism must be one of auto, gaussian, knorm.")
 

@@ -71,7 +71,9 @@ class Distilled(_ReleasedModel):
         self, public: Round, lam: float, *, majority: bool = False, private: bool = False
     ) -> None:
         if not (math.isfinite(lam) and lam > 0):
-            raise ParameterError("lam must be a positive number.")
+            raise ParameterError(
+                "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
+            )
         if private and public.auxiliary.fitted:
             raise ParameterError(FITTED_ON_ROWS)
         super().__init__(public)
@@ -93,7 +95,8 @@ class Distilled(_ReleasedModel):
             return factor * reach(auxiliary.codes, None) * auxiliary.step / parties
         count, width = auxiliary.codes.shape
         bound = auxiliary.pipeline.norm_bound + math.sqrt(width) * auxiliary.step / 2  # on the grid
-        return factor * bound * (count + 2 * parties - 1) / (count * parties)
+        change: float = factor * bound * (count + 2 * parties - 1) / (count * parties)
+        return change
 
     def covariance(self) -> Covariance:
         """Return the covariance of the noise on the parameters."""
@@ -124,8 +127,9 @@ class Distilled(_ReleasedModel):
         gradient = float(np.linalg.norm(problem.risk(theta, self._lam)[1]))
         if not gradient + _float_error(problem, theta, self._lam) <= self.certificate:
             raise OptimisationError(
-                f"the solver stopped at a gradient of {gradient:.2g}, short of its certificate"
-                f" {self.certificate:.2g}; raise lam."
+                f"The solver did not reach its certificate of {self.certificate:.2g} (gradient"
+                f" {gradient:.2g}, before rounding errors). Use a larger --penalty-weight"
+                " (Python: lam=...)."
             )
         return theta
 
@@ -156,7 +160,9 @@ def _float_error(problem: FactoredProblem, theta: np.ndarray, lam: float) -> flo
     few = 64 + theta.size // len(theta)
     summed = (len(rows) + few) * float(lengths.mean())
     scored = (rows.shape[1] + few) * float((lengths**2).mean()) * size
-    return unit * (summed + scored + few * (float(np.linalg.norm(problem.operator)) + lam * size))
+    rest = few * (float(np.linalg.norm(problem.operator)) + lam * size)
+    error: float = unit * (summed + scored + rest)
+    return error
 
 
 class Averaged(_ReleasedModel):

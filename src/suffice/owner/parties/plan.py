@@ -30,9 +30,9 @@ from suffice.privacy.calibrate import check_delta, gaussian_multiplier
 
 __all__ = ["PartyForecast", "PartyPlan", "PartyPlanner", "plan_parties", "theorem_4"]
 
-_SURE = 0.05  # how often a bound may fail
+_FAILURE_PROBABILITY = 0.05  # of each part of a bound
 _ENOUGH = 0.75  # of what could be gained over guessing: less is called out of reach
-_BETTER = 0.01  # in accuracy: what an alternative must promise to be named
+_BETTER = 0.01  # in accuracy: by which an alternative must be better to be named
 _USUAL = list(SIGNALS).index("usual")
 _MOST_PARTIES = 10**9
 
@@ -41,8 +41,20 @@ _MOST_PARTIES = 10**9
 class PartyForecast:
     """One method at one epsilon: predicted accuracy where there is a forecast, else a bound.
 
-    ``noise`` is the standard deviation that the mechanism adds to a score; ``risk_bound`` that of
-    Theorem 4, corrected.
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each unit.
+    method : str
+        What is released.
+    protects : str
+        The unit that the guarantee protects: party or label.
+    noise : float
+        Score noise: the standard deviation that the mechanism adds to a score.
+    accuracy : tuple of float, optional
+        Predicted accuracy of the hard, the usual and the easy problem.
+    risk_bound : float, optional
+        The bound on the excess risk of Theorem 4, corrected.
     """
 
     epsilon: float
@@ -57,8 +69,21 @@ class PartyForecast:
 class PartyPlan(Plan):
     """A table of what each method would give, and in words whether it is worth it.
 
-    ``needed`` is the number of parties at which the usual problem keeps three quarters of what a
-    classifier gains over guessing, for each epsilon; ``verdicts`` says it in words.
+    Parameters
+    ----------
+    parties : int
+        The number of enrolled parties.
+    rows : tuple of PartyForecast
+        One forecast for each method and epsilon.
+    without_noise : Utility
+        The forecast without noise.
+    needed : tuple of int
+        For each epsilon, the number of parties at which three quarters of the gain over guessing
+        remain for the usual problem.
+    verdicts : tuple of str
+        For each epsilon, the same in words.
+    in_reach : tuple of bool
+        For each epsilon, whether there are enough parties.
     """
 
     parties: int
@@ -69,11 +94,11 @@ class PartyPlan(Plan):
     in_reach: tuple[bool, ...]
 
     title = (
-        "Predicted noise in scores and accuracy between two equal classes, where votes explain 5 %"
-        " (hard), 20 % (usual) or 70 % (easy) of the labels' variance; the bound is that of Hamm"
-        " et al. 2016, Theorem 4, corrected"
+        "Predicted score noise and accuracy for two classes of equal size. Votes explain 5 %"
+        " (hard), 20 % (usual) or 70 % (easy) of the variance of the labels. The risk bound is"
+        " Theorem 4 of Hamm et al. (2016), corrected"
     )
-    columns = ("epsilon", "method", "protects", "noise in scores", *SIGNALS, "risk bound")
+    columns = ("epsilon", "method", "protects", "score noise", *SIGNALS, "risk bound")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table as text; a dash where there is no forecast or no bound."""
@@ -134,21 +159,25 @@ class PartyPlanner:
         many=True,
     )
     delta: float = privacy_option(
-        0.0, "Delta, for example 1e-6, of Gaussian noise. With 0 the noise is K-norm noise."
+        0.0,
+        (
+            "Delta, for example 1e-6. Gaussian noise needs a value above 0; with 0 the noise is"
+            " K-norm noise."
+        ),
     )
     auxiliary: Any = data_option(
         None,
-        "Public rows on which every party votes; or give --rows and --features.",
+        "Public rows on which every party votes, as a table; or use --rows and --features.",
         name="--aux",
         path=Path,
     )
-    rows: int | None = data_option(None, "Number of auxiliary rows.")
-    features: int | None = data_option(None, "Number of features.")
-    classes: int = data_option(2, "Number of classes.")
-    samples: int = data_option(100, "Number of records that a party has.")
+    rows: int | None = data_option(None, "Number of auxiliary rows, for example 2000.")
+    features: int | None = data_option(None, "Number of features, for example 30.")
+    classes: int = data_option(2, "Number of classes, for example 2.")
+    samples: int = data_option(100, "Number of records of each party, for example 100.")
     lam: float = privacy_option(
         1e-4,
-        "Weight of the penalty of the parties' own classifiers.",
+        "Weight of the penalty in the parties' own classifiers, for example 1e-4.",
         name="--penalty-weight",
         old=("--lam",),
     )
@@ -157,7 +186,7 @@ class PartyPlanner:
         """Return the plan."""
         for name, value in (("--rows", self.rows), ("--features", self.features)):
             if self.auxiliary is not None and value is not None:
-                raise ParameterError(f"{name} means nothing with --aux: leave it out.")
+                raise ParameterError(f"{name} cannot be used with --aux. Remove {name}.")
         auxiliary = None if self.auxiliary is None else AuxiliaryRows.read(self.auxiliary)
         return plan_parties(
             self.parties,
@@ -184,35 +213,75 @@ def plan_parties(
     samples: int = 100,
     lam: float = 1e-4,
 ) -> PartyPlan:
-    """Return what M ``parties`` would give at each epsilon; nothing private is read.
+    """Return what M parties would give at each epsilon. Nothing private is read.
 
-    The auxiliary rows are given, or their number (``rows``) and width (``features``), evenly spread
-    over all directions. ``samples`` is how many records a party has; it enters only the
-    alternative, in which every party releases the labels of its own rows, which must be public,
-    with privacy per label, and a learner merges them.
+    Parameters
+    ----------
+    parties : int
+        The number of enrolled parties.
+    epsilon : float or sequence of float
+        Epsilon of each party, or several to compare.
+    delta : float
+        Delta of each party. 0 for K-norm noise.
+    auxiliary : AuxiliaryRows, optional
+        The rows that parties vote on. Without them the plan needs ``rows`` and ``features``, and
+        assumes rows that are evenly spread over all directions.
+    rows : int, optional
+        Number of auxiliary rows.
+    features : int, optional
+        Number of features.
+    classes : int
+        Number of classes.
+    samples : int
+        Number of records of each party. Only the alternative uses it, in which every party releases
+        the labels of its own public rows with privacy per label, and a learner merges them.
+    lam : float
+        Weight of the penalty in the parties' own classifiers.
+
+    Returns
+    -------
+    PartyPlan
+        One line for each method and epsilon, and a verdict for each epsilon.
+
+    Raises
+    ------
+    ParameterError
+        If a number is missing or not positive.
+
+    Examples
+    --------
+    >>> from suffice import plan_parties
+    >>> plan_parties(20, 1.0, 1e-6, rows=500, features=10).in_reach
+    (False,)
+    >>> plan_parties(5000, 1.0, 1e-6, rows=500, features=10).in_reach
+    (True,)
     """
-    asked = asked_epsilons(epsilon, around=False)
+    epsilons = asked_epsilons(epsilon, around=False)
     counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))
     if not all(isinstance(n, int) and n > 0 for n in counts):
         raise ParameterError(
-            "a plan needs positive numbers of parties, records per party and, unless auxiliary rows"
-            " are given, rows and features; and two classes or more."
+            "A plan needs at least one party, one record per party and two classes. Without --aux"
+            " it also needs --rows and --features."
         )
     delta = check_delta(delta)
     if not lam > 0:
-        raise ParameterError("lam must be positive.")
+        raise ParameterError(
+            "The penalty weight must be above 0: set --penalty-weight (Python: lam=...)."
+        )
     situation = _Situation(_moments(auxiliary, rows, features, classes), parties, samples, lam)
     table: list[PartyForecast] = []
-    verdicts, needed, within = [], [], []
-    for e in asked:
+    verdicts, needed, in_reach = [], [], []
+    for e in epsilons:
         lines = situation.lines(e, delta)
         table += lines
         enough = situation.needed(e, delta)
         needed.append(enough)
-        within.append(situation.in_reach(lines[0]))
+        in_reach.append(situation.in_reach(lines[0]))
         verdicts.append(_verdict(situation, e, lines, enough))
     without = situation.without_noise
-    return PartyPlan(parties, tuple(table), without, tuple(needed), tuple(verdicts), tuple(within))
+    return PartyPlan(
+        parties, tuple(table), without, tuple(needed), tuple(verdicts), tuple(in_reach)
+    )
 
 
 def _moments(
@@ -255,9 +324,9 @@ class _Situation:
         return len(self.moments.values) * operator_columns(self.moments.classes)
 
     def _operator(self, epsilon: float, delta: float) -> PartyForecast:
-        found = self.utility(self.parties, epsilon, delta)
-        noise = math.sqrt(found.margin_noise)
-        return PartyForecast(epsilon, "operator", "party", noise, found.accuracy)
+        forecast = self.utility(self.parties, epsilon, delta)
+        noise = math.sqrt(forecast.margin_noise)
+        return PartyForecast(epsilon, "operator", "party", noise, forecast.accuracy)
 
     def _perturbed(self, method: str, epsilon: float, delta: float) -> PartyForecast:
         """Return noise and bound of the paper's methods, rows scaled to norm one."""
@@ -285,27 +354,27 @@ class _Situation:
         pooled = PublicMoments(
             moments.values, moments.vectors, self.samples * self.parties, moments.classes
         )
-        found = pooled.utility(np.full_like(moments.values, deviation**2))
-        noise = math.sqrt(found.margin_noise)
-        return PartyForecast(epsilon, "labels, merged", "label", noise, found.accuracy)
+        forecast = pooled.utility(np.full_like(moments.values, deviation**2))
+        noise = math.sqrt(forecast.margin_noise)
+        return PartyForecast(epsilon, "labels, merged", "label", noise, forecast.accuracy)
 
-    def kept(self, accuracy: Sequence[float]) -> float:
+    def remaining_gain(self, accuracy: Sequence[float]) -> float:
         """Return the share that noise leaves of what the usual problem gains over guessing."""
         exact = self.without_noise.accuracy[_USUAL] - 0.5
         return (accuracy[_USUAL] - 0.5) / max(exact, 1e-12)
 
     def in_reach(self, line: PartyForecast) -> bool:
         """Say whether enough is kept."""
-        return line.accuracy is not None and self.kept(line.accuracy) >= _ENOUGH
+        return line.accuracy is not None and self.remaining_gain(line.accuracy) >= _ENOUGH
 
     def needed(self, epsilon: float, delta: float) -> int:
         """Return the least number of parties with which enough is kept, to two digits."""
         low, high = 1.0, float(_MOST_PARTIES)
         while high / low > 1.01:
             middle = math.sqrt(low * high)
-            enough = self.kept(self.utility(middle, epsilon, delta).accuracy) >= _ENOUGH
+            enough = self.remaining_gain(self.utility(middle, epsilon, delta).accuracy) >= _ENOUGH
             low, high = (low, middle) if enough else (middle, high)
-        digits = 10 ** max(0, math.floor(math.log10(high)) - 1)
+        digits: int = 10 ** max(0, math.floor(math.log10(high)) - 1)
         return math.ceil(high / digits) * digits
 
 
@@ -333,12 +402,14 @@ def theorem_4(
     dimension = features * operator_columns(classes)
     sensitivity = gradient_change(classes) / (lam * parties)
     if delta > 0:
-        radius = math.sqrt(stats.chi2.isf(_SURE, dimension)) * gaussian_multiplier(epsilon, delta)
+        radius = math.sqrt(stats.chi2.isf(_FAILURE_PROBABILITY, dimension)) * gaussian_multiplier(
+            epsilon, delta
+        )
     else:
-        radius = float(stats.gamma.isf(_SURE, dimension)) / epsilon
+        radius = float(stats.gamma.isf(_FAILURE_PROBABILITY, dimension)) / epsilon
     curvature = 0.25 if classes == 2 else 0.5
     noise = (curvature + lam) * (radius * sensitivity) ** 2
-    return noise + 16 * (32 + math.log(1 / _SURE)) / (lam * rows)
+    return noise + 16 * (32 + math.log(1 / _FAILURE_PROBABILITY)) / (lam * rows)
 
 
 def _verdict(
@@ -347,19 +418,23 @@ def _verdict(
     operator, labels = lines[0], lines[-1]
     assert operator.accuracy is not None  # noqa: S101  # for the type checker: both have one
     assert labels.accuracy is not None  # noqa: S101
-    usual, kept = operator.accuracy[_USUAL], max(0.0, situation.kept(operator.accuracy))
-    left = f"of what the usual problem gains over guessing noise leaves {kept:.0%}"
-    text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is "
+    usual, remaining = (
+        operator.accuracy[_USUAL],
+        max(0.0, situation.remaining_gain(operator.accuracy)),
+    )
+    share = f"{100 * remaining:.0f} %"
+    result = f"{share} of the gain over guessing remains after noise (accuracy {usual:.2f})."
+    text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is"
     if situation.in_reach(operator):
-        return f"{text}within reach; {left} (accuracy {usual:.2f})."
-    text += f"out of reach: {left} (accuracy {usual:.2f}). "
-    none = "No number of parties would do."
-    text += none if enough >= _MOST_PARTIES else f"It would take about {enough:,} parties."
+        return f"{text} within reach. In the usual case {result}"
+    text += f" out of reach. In the usual case only {result}"
+    none = "No number of parties would be enough."
+    needed = none if enough >= _MOST_PARTIES else f"About {enough:,} parties would be needed."
     if labels.accuracy[_USUAL] < usual + _BETTER:
-        return text
+        return f"{text} {needed}"
     return (
-        f"{text} Merged label-private releases are the better way, if each party's rows may be"
-        " public and only labels are private: a mean operator from each (suffice release"
-        " mean-operator --pipeline-from FILE), one model of all (suffice fit); predicted accuracy"
-        f" {labels.accuracy[_USUAL]:.2f} with {situation.samples:,} records each."
+        f"{text} {needed} If each party's rows may be public and only labels are private, merge"
+        f" label-private releases instead: predicted accuracy {labels.accuracy[_USUAL]:.2f} with"
+        f" {situation.samples:,} records each. Each party runs suffice release mean-operator"
+        " --pipeline-from FILE, and the learner runs suffice fit on all releases."
     )

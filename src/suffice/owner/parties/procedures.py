@@ -51,7 +51,7 @@ _NOT_FITTED = Assumption(
 )
 _AUXILIARY = "the auxiliary rows"
 
-_STAYS = "What parties sent is summed on the aggregator's machine."
+_STAYS = "The contributions of parties are summed on the aggregator's machine."
 
 
 class PartyExact(Protocol):
@@ -74,11 +74,34 @@ class PartyExact(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What is public about one aggregation: rows, classes, enrolled parties, and its price.
+    """What is public about one aggregation.
 
-    ``request`` are the fields that the owner asked with. ``sent`` yields what parties sent, and
-    ``start`` returns an empty sum of it, for a statistic. ``auxiliary_dataset`` is the data set of
-    protected auxiliary rows, ``found_at`` where public ones are found.
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows
+        The rows that parties vote on.
+    classes : tuple
+        The declared classes.
+    enrolled : Enrolled
+        The enrolled parties.
+    mechanism : str
+        The noise: auto, gaussian or knorm.
+    epsilon : float
+        Epsilon of each party.
+    delta : float
+        Delta of each party.
+    private_auxiliary : bool
+        Whether the auxiliary rows are protected.
+    request : mapping, optional
+        The fields that the aggregator asked with.
+    sent : callable
+        Yields the contributions, or the records of one table.
+    start : callable, optional
+        Returns an empty sum for a statistic.
+    auxiliary_dataset : str, optional
+        The data set of protected auxiliary rows in the ledger.
+    found_at : str, optional
+        Where others can find public auxiliary rows.
     """
 
     auxiliary: AuxiliaryRows
@@ -111,7 +134,7 @@ class Round:
         return self.columns * len(self.auxiliary.pipeline.outputs)
 
     def noise(self, sensitivity: Sensitivity) -> Noise:
-        """Return the noise that keeps the price."""
+        """Return noise for this sensitivity, at the epsilon and delta of the round."""
         return party_noise(self.mechanism, sensitivity, self.epsilon, self.delta)
 
 
@@ -168,18 +191,18 @@ class PartyProcedure(Procedure[PartyExact]):
         return OwnerReport(tuple(_report_lines(gathered)), counted, facts)
 
     def guarantees(self, exact: PartyExact) -> tuple[Guarantee, ...]:
-        """Return what is promised per party, and per protected auxiliary row."""
+        """Return the guarantees per party, and per protected auxiliary row."""
         del exact
-        return self.promises()
+        return self.stated_guarantees()
 
-    def promises(self) -> tuple[Guarantee, ...]:
-        """Return what is promised; it needs no contribution."""
+    def stated_guarantees(self) -> tuple[Guarantee, ...]:
+        """Return the guarantees; no contribution is needed."""
         public, private = self.public, self.public.private_auxiliary
-        promised = [_party_guarantee(self.noise, public.delta, public.auxiliary, private=private)]
+        guarantees = [_party_guarantee(self.noise, public.delta, public.auxiliary, private=private)]
         if private:
-            promised.append(_auxiliary_guarantee(self.noise, public.delta, public.auxiliary))
+            guarantees.append(_auxiliary_guarantee(self.noise, public.delta, public.auxiliary))
         origin = public.auxiliary.pipeline.origin
-        return tuple(as_scaled(guarantee, origin) for guarantee in promised)
+        return tuple(as_scaled(guarantee, origin) for guarantee in guarantees)
 
     def parameters(self, exact: PartyExact) -> Mapping[str, Any]:
         """Return the public description of the request."""
@@ -235,13 +258,13 @@ def _report_lines(gathered: Gathered) -> Iterable[str]:
     for rejected in [*strangers[:_SHOWN], *others]:
         yield f"counted as zero: {rejected}"
     if len(strangers) > _SHOWN:
-        yield f"counted as zero: {len(strangers) - _SHOWN:,} more that are not enrolled"
+        yield f"counted as zero: {len(strangers) - _SHOWN:,} more parties that are not enrolled"
     if gathered.absent:
         names = f": {', '.join(gathered.missing[:_SHOWN])}" if gathered.missing else ""
         more = ", ..." if len(gathered.missing) > _SHOWN else ""
-        yield f"nothing came from {gathered.absent} parties{names}{more}"
+        yield f"no contribution from {gathered.absent} parties{names}{more}"
     if not gathered.accepted:  # a refusal would tell that the only party left had nothing
-        yield "nothing was counted: what left is noise, and paid for"
+        yield "no contribution was counted: the release is noise only, and it was charged"
 
 
 class NoisyOperator(PartyProcedure):
@@ -256,7 +279,9 @@ class NoisyOperator(PartyProcedure):
         self._shape = whitened_shape(codes) if form == "whitened" else None
         sensitivity = operator_sensitivity(codes, self._shape, len(public.classes))
         if public.enrolled.count * sensitivity.l2 >= LARGEST_SUM:
-            raise ParameterError("there are too many parties for one sum; aggregate in groups.")
+            raise ParameterError(
+                "There are too many parties for one sum. Aggregate them in groups."
+            )
         self.noise = public.noise(sensitivity)
         self._unit = public.auxiliary.step / (VOTE * len(codes) * public.enrolled.count)
 
@@ -320,14 +345,14 @@ class NoisyVotes(PartyProcedure):
 def _party_guarantee(
     noise: Noise, delta: float, auxiliary: AuxiliaryRows, *, private: bool
 ) -> Guarantee:
-    """Return what is promised about all data of one party; ``private``: rows are protected too."""
-    shown = f"the {auxiliary.count:,} auxiliary rows"
+    """Return the guarantee for all data of one party; ``private``: rows are protected too."""
+    auxiliary_rows = f"the {auxiliary.count:,} auxiliary rows"
     return Guarantee(
         unit=Unit.PARTY,
         event=noise.event,
         delta=0.0 if noise.event.pure else delta,
         public=(
-            _how_many(auxiliary) if private else shown,
+            _how_many(auxiliary) if private else auxiliary_rows,
             "the number of enrolled parties",
             "that some contribution was made for this round",
             "the class list",
@@ -337,7 +362,7 @@ def _party_guarantee(
 
 
 def _auxiliary_guarantee(noise: Noise, delta: float, auxiliary: AuxiliaryRows) -> Guarantee:
-    """Return what is promised about one protected auxiliary row, whatever the parties hold.
+    """Return the guarantee for one protected auxiliary row, whatever the parties hold.
 
     The noise is calibrated to a party and a row that change together (`Distilled`), so that the
     same event bounds either.

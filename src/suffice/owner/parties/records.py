@@ -29,10 +29,22 @@ _CELLS = 2**23  # scores that are held at once
 
 @dataclass(frozen=True, eq=False)
 class PartyTable:
-    """Holds private records of several parties, mapped by the public pipeline; owner's side only.
+    """Private records of several parties, mapped by the public pipeline. Owner's side only.
 
-    ``index`` says for each record which of ``names`` it belongs to. ``strangers`` are the parties
-    whose records were left out unread, because they are not enrolled.
+    Parameters
+    ----------
+    rows : ndarray
+        The mapped records.
+    codes : ndarray
+        The code of each label.
+    index : ndarray
+        For each record the position of its party in ``names``.
+    names : tuple of str
+        The names of the parties.
+    classes : tuple
+        The declared classes.
+    strangers : tuple of Rejection
+        Parties that are not enrolled. Their records were left out unread.
     """
 
     rows: np.ndarray
@@ -68,8 +80,8 @@ class PartyTable:
         if not self.names:
             per_class = () if len(self.classes) == 2 else (len(self.classes),)
             return np.zeros((0, self.rows.shape[1], *per_class))
-        found = local_classifiers(self.rows, self.codes, self.index, len(self.classes), lam)
-        return np.asarray(found)
+        models = local_classifiers(self.rows, self.codes, self.index, len(self.classes), lam)
+        return np.asarray(models)
 
     def tally(self, auxiliary: AuxiliaryRows, lam: float, enrolled: Enrolled) -> VoteTally:
         """Return the votes of the enrolled parties' classifiers on the auxiliary rows."""
@@ -97,9 +109,9 @@ class PartyTable:
 
     def present(self) -> np.ndarray:
         """Return which classes each party has, (parties, K)."""
-        found = np.zeros((len(self.names), len(self.classes)), dtype=bool)
-        found[self.index, self.codes] = True
-        return found
+        has_class = np.zeros((len(self.names), len(self.classes)), dtype=bool)
+        has_class[self.index, self.codes] = True
+        return has_class
 
     def contribution(
         self, name: str, auxiliary: AuxiliaryRows, statistic: str, lam: float
@@ -107,7 +119,7 @@ class PartyTable:
         """Return the contribution of the one party that all records belong to."""
         models = self.parameters(lam)
         if statistic == "parameters":
-            return self._averaged(name, models[0], auxiliary, lam)
+            return self._parameter_contribution(name, models[0], auxiliary, lam)
         votes = predicted(auxiliary.rows, models, self.present())[0]
         weights = from_codes(votes, len(self.classes))
         return PartyContribution.of_weights(name, weights, auxiliary, self.classes, statistic)
@@ -115,9 +127,9 @@ class PartyTable:
     def averaged(self, auxiliary: AuxiliaryRows, lam: float) -> Iterator[PartyContribution]:
         """Yield every party's parameters."""
         for name, model in zip(self.names, self.parameters(lam), strict=True):
-            yield self._averaged(name, model, auxiliary, lam)
+            yield self._parameter_contribution(name, model, auxiliary, lam)
 
-    def _averaged(
+    def _parameter_contribution(
         self, name: str, model: np.ndarray, auxiliary: AuxiliaryRows, lam: float
     ) -> PartyContribution:
         classes = self.classes
@@ -139,7 +151,7 @@ class PartyRecords:
         enrolled: Enrolled | None,
     ) -> None:
         self._auxiliary, self._label, self._classes = auxiliary, label, classes
-        self._party, self._given = party, enrolled
+        self._party, self._may_be_empty = party, enrolled is not None
         self._features = tuple(column.name for column in auxiliary.pipeline.columns)
         self.enrolled = enrolled or Enrolled(1)
         self._door = _Door(self.enrolled)
@@ -177,13 +189,13 @@ class PartyRecords:
 
     def table(self) -> PartyTable:
         """Return the records of every party, mapped by the public pipeline."""
-        if not self._batches and self._given is None:
-            raise TableError("the table has no rows.")
+        if not self._batches and not self._may_be_empty:
+            raise TableError("The table has no rows. Use a table with at least one row.")
         names, index = [""], np.zeros(sum(map(len, self._codes)), dtype=np.int64)
         if self._party is not None:
             owners, index = np.unique(self._door.owners, return_inverse=True)
             names = owners.tolist()
-        rows = _mapped(self._auxiliary.pipeline, self._batches, index)
+        rows = _map_records(self._auxiliary.pipeline, self._batches, index)
         labels = np.concatenate([np.zeros(0, dtype=np.int64), *self._codes])
         strangers = self._door.strangers()
         return PartyTable(rows, labels, index, tuple(names), self._classes, strangers)
@@ -226,7 +238,7 @@ class TableSum:
 
 
 class _Door:
-    """Lets the records of enrolled parties in, and remembers whose they are and who stayed out."""
+    """Admits the records of enrolled parties, and remembers whose they are and who was left out."""
 
     def __init__(self, enrolled: Enrolled) -> None:
         self._enrolled = enrolled
@@ -235,17 +247,23 @@ class _Door:
         self._nobody = 0
 
     def admitted(self, batch: pa.RecordBatch, party: str) -> pa.RecordBatch:
-        """Return the records whose ``party`` is enrolled; each must have one, or names be known."""
+        """Return the records of enrolled parties.
+
+        A record without a party is an error if only the number of parties is known.
+        """
         column = batch.column(party)
         if column.null_count and self._enrolled.names is None:
             raise TableError(
-                f"{column.null_count} records belong to no party: their cell is empty."
+                f"{column.null_count} records name no party. Fill in their cells, or remove these"
+                " records."
             )
         owners = [None if value is None else str(value) for value in column.to_pylist()]
-        known = {name for name in set(owners) if name is not None and self._enrolled.admits(name)}
-        self._outside |= {name for name in owners if name is not None} - known
+        admitted_names = {
+            name for name in set(owners) if name is not None and self._enrolled.admits(name)
+        }
+        self._outside |= {name for name in owners if name is not None} - admitted_names
         self._nobody += column.null_count
-        own = np.array([name in known for name in owners], dtype=bool)
+        own = np.array([name in admitted_names for name in owners], dtype=bool)
         self._owners.append(np.array(owners, dtype=object)[own].astype(str))
         return batch if own.all() else batch.filter(pa.array(own))
 
@@ -262,10 +280,10 @@ class _Door:
 
     def strangers(self) -> tuple[Rejection, ...]:
         """Return who stayed out."""
-        found = [Rejection(name, "", STRANGER) for name in sorted(self._outside)]
+        rejections = [Rejection(name, "", STRANGER) for name in sorted(self._outside)]
         if self._nobody:
-            found.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
-        return tuple(found)
+            rejections.append(Rejection(UNKNOWN, "", f"{self._nobody:,} records name no party"))
+        return tuple(rejections)
 
 
 def cast_votes(
@@ -279,7 +297,10 @@ def cast_votes(
 ) -> PartyContribution:
     """Return the contribution of a column of votes, one per auxiliary row and in their order."""
     if statistic == "parameters":
-        raise ParameterError("votes have no parameters to average; give records and --label.")
+        raise ParameterError(
+            "Votes have no parameters to average. Use records with --label instead of"
+            " --votes-column."
+        )
     table = open_declared(data)
     resolve_roles(table.schema, features=[column])
     votes = pa.chunked_array([batch.column(column) for batch in table.batches([column])])
@@ -294,12 +315,13 @@ def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.n
     one party votes does not depend on the others: a product of matrices rounds differently from
     place to place, so that scores which rounding could bring out of order are summed anew.
     """
-    alone = present.sum(axis=1) == 1
+    has_one_class = present.sum(axis=1) == 1
     slack = _slack(rows, models)
+    votes: np.ndarray
     if models.ndim == 2:
         scores = models @ rows.T
         votes = (scores > 0).astype(np.uint8)
-        party, row = np.nonzero((np.abs(scores) <= slack[:, None]) & ~alone[:, None])
+        party, row = np.nonzero((np.abs(scores) <= slack[:, None]) & ~has_one_class[:, None])
         votes[party, row] = _in_order(models, party, rows, row) > 0
     else:
         parties, width, classes = models.shape
@@ -308,10 +330,11 @@ def predicted(rows: np.ndarray, models: np.ndarray, present: np.ndarray) -> np.n
         scores[:, ~present] = -np.inf
         votes = np.ascontiguousarray(scores.argmax(axis=2).T)
         leading = scores >= scores.max(axis=2, keepdims=True) - 2 * slack[:, None]
-        row, party = np.nonzero((leading.sum(axis=2) > 1) & ~alone)
-        anew = [_in_order(models[:, :, k], party, rows, row) for k in range(classes)]
-        votes[party, row] = np.where(present[party], np.transpose(anew), -np.inf).argmax(axis=1)
-    votes[alone] = present[alone].argmax(axis=1)[:, None]
+        row, party = np.nonzero((leading.sum(axis=2) > 1) & ~has_one_class)
+        exact_scores = [_in_order(models[:, :, k], party, rows, row) for k in range(classes)]
+        allowed = np.where(present[party], np.transpose(exact_scores), -np.inf)
+        votes[party, row] = allowed.argmax(axis=1)
+    votes[has_one_class] = present[has_one_class].argmax(axis=1)[:, None]
     return votes
 
 
@@ -319,7 +342,8 @@ def _slack(rows: np.ndarray, models: np.ndarray) -> np.ndarray:
     """Return four times what a score of each party can be off by, whatever it is summed by."""
     sizes = np.sqrt((models.reshape(len(models), -1) ** 2).sum(axis=1))
     unit = np.finfo(float).eps / 2
-    return 4 * unit * rows.shape[1] * float(np.linalg.norm(rows, axis=1).max()) * sizes
+    longest = float(np.linalg.norm(rows, axis=1).max())
+    return np.asarray(4 * unit * rows.shape[1] * longest * sizes)
 
 
 def _in_order(
@@ -332,7 +356,9 @@ def _in_order(
     return total
 
 
-def _mapped(pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray) -> np.ndarray:
+def _map_records(
+    pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray
+) -> np.ndarray:
     """Return all records as vectors, none of which depends on another party's records.
 
     A feature map is a product of matrices, which rounds differently from place to place: it is
@@ -341,17 +367,17 @@ def _mapped(pipeline: Pipeline, batches: list[pa.RecordBatch], index: np.ndarray
     if not batches:
         return np.empty((0, len(pipeline.outputs)))
     if pipeline.map is None:
-        return np.ascontiguousarray(np.vstack([_vectors(pipeline, b) for b in batches]))
-    whole = pa.Table.from_batches(batches).combine_chunks()
+        return np.ascontiguousarray(np.vstack([_transform(pipeline, b) for b in batches]))
+    records = pa.Table.from_batches(batches).combine_chunks()
     mapped = np.empty((len(index), len(pipeline.outputs)))
     order = np.argsort(index, kind="stable")
     for own in np.split(order, np.flatnonzero(np.diff(index[order])) + 1):
-        (batch,) = whole.take(pa.array(own)).combine_chunks().to_batches()
-        mapped[own] = _vectors(pipeline, batch)
+        (batch,) = records.take(pa.array(own)).combine_chunks().to_batches()
+        mapped[own] = _transform(pipeline, batch)
     return mapped
 
 
-def _vectors(pipeline: Pipeline, batch: pa.RecordBatch) -> np.ndarray:
+def _transform(pipeline: Pipeline, batch: pa.RecordBatch) -> np.ndarray:
     return pipeline.transform(batch, unknown=Counter())
 
 

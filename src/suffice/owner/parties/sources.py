@@ -16,30 +16,37 @@ __all__ = ["PartySource", "RoundSource"]
 
 @dataclass(frozen=True)
 class RoundSource(AgreedRows, Source):
-    """What every aggregation needs: what parties sent, and who is enrolled.
+    """What every aggregation needs: the contributions, and who is enrolled.
 
-    ``auxiliary_dataset`` is the ledger's name for protected auxiliary rows.
+    Parameters
+    ----------
+    enrolled : Enrolled, int or sequence of str
+        The public number of parties, or their names.
+    auxiliary_dataset : str, optional
+        The data set of protected auxiliary rows in the ledger.
+    found_at : str, optional
+        Where others can find the auxiliary rows.
     """
 
     label: str | None = field(default=None, kw_only=True)
     enrolled: Enrolled | int | Sequence[str] = data_option(
         REQUIRED,
-        "Number of enrolled parties, or their names: a text file with a name on each line, or"
-        " a list with commas. Public, and never read from the records.",
+        "Number of enrolled parties, or their names: a text file with a name on each line, or a"
+        " list with commas. This is public, and never read from the records.",
         parse=enrolled_parties,
         path=lambda text: Path(text) if Path(text).is_file() else None,
         kw_only=True,
     )
     auxiliary_dataset: str | None = budget_option(
         None,
-        "With --private-aux: the ledger's data set of the auxiliary rows, with a budget per"
-        " record.",
+        "Data set of the auxiliary rows in the ledger, with a budget per record. Only with"
+        " --private-aux.",
         name="--aux-dataset",
         kw_only=True,
     )
     found_at: str | None = output_option(
         None,
-        "Address where the auxiliary rows can be found, for example a web page.",
+        "Address where others can find the auxiliary rows, for example a web page.",
         name="--rows-url",
         old=("--found-at",),
         kw_only=True,
@@ -56,7 +63,15 @@ class RoundSource(AgreedRows, Source):
 
 @dataclass(frozen=True)
 class PartySource(RoundSource):
-    """Private records of all parties in one table; ``party`` is the column that says whose."""
+    """Private records of all parties in one table.
+
+    Parameters
+    ----------
+    label : str
+        The column of labels.
+    party : str
+        The column that names the party of each record.
+    """
 
     label: str | None = data_option(
         None,
@@ -65,10 +80,16 @@ class PartySource(RoundSource):
         kw_only=True,
     )
     party: str = data_option(
-        "", "Column that says whose a record is, for example practice.", required=True, kw_only=True
+        "",
+        "Column that names the party of each record, for example practice.",
+        required=True,
+        kw_only=True,
     )
 
     def check(self) -> None:
         """Raise unless the columns of labels and of parties are named."""
         if not self.label or not self.party:
-            raise ParameterError("name the columns of labels and of parties (label, party).")
+            raise ParameterError(
+                "Name the column of labels and the column of parties: --label and --party (Python:"
+                " label=..., party=...)."
+            )

@@ -21,9 +21,21 @@ __all__ = ["ParameterTally", "TallySum", "VoteTally"]
 class VoteTally:
     """Protects nothing: counts the votes of many parties whose data one owner holds.
 
-    ``add`` takes the class codes of several parties at once. Its sums are those of the parties'
-    single contributions, in one product of matrices in the place of one per party. Parties that are
-    not ``enrolled`` by name count as zero and are listed in ``rejected``.
+    ``add`` counts the votes of several parties at once. The sums equal those of the parties' single
+    contributions.
+
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows
+        The rows that parties vote on.
+    classes : tuple
+        The declared classes.
+    enrolled : Enrolled
+        The enrolled parties. If they are known by name, other parties count as zero.
+    parties : list of str
+        The parties that were counted.
+    rejected : list of Rejection
+        The parties that were not.
     """
 
     auxiliary: AuxiliaryRows
@@ -40,12 +52,18 @@ class VoteTally:
         """Take in one hard vote per party and auxiliary row: ``codes`` (parties, N)."""
         votes = np.asarray(codes)
         if votes.shape != (len(parties), self.auxiliary.count) or votes.dtype.kind not in "iu":
-            raise ParameterError("there must be one class code per party and auxiliary row.")
+            raise ParameterError(
+                "codes must have one row for each party and one column for each auxiliary row, and"
+                " hold integers."
+            )
         if votes.size and not 0 <= votes.min() <= votes.max() < len(self.classes):
-            raise ParameterError("a vote is for none of the declared classes.")
-        places = [i for i, party in enumerate(parties) if self.enrolled.admits(party)]
-        self._count([parties[i] for i in places], votes[places])
-        strangers = sorted(set(range(len(parties))) - set(places))
+            raise ParameterError(
+                "A vote is not in the class list. Use codes from 0 to the number of classes minus"
+                " 1."
+            )
+        enrolled_positions = [i for i, party in enumerate(parties) if self.enrolled.admits(party)]
+        self._count([parties[i] for i in enrolled_positions], votes[enrolled_positions])
+        strangers = sorted(set(range(len(parties))) - set(enrolled_positions))
         self.rejected.extend(Rejection(parties[i], "", STRANGER) for i in strangers)
 
     def _count(self, parties: Sequence[str], votes: np.ndarray) -> None:
@@ -60,14 +78,17 @@ class VoteTally:
     def gathered(self, statistic: str) -> Gathered:
         """Return the sum over all parties, as if each had sent its own contribution."""
         if statistic not in ("operator", "votes"):
-            raise ParameterError("a tally holds votes; average needs each party's parameters.")
+            raise ParameterError(
+                "A tally of votes has no parameters to average. Use another method than average."
+            )
         names = set(self.parties)
         if len(names) < len(self.parties):
-            raise ParameterError("a party is counted twice.")
+            raise ParameterError("A party is counted twice. Add each party once.")
         if len(names) > self.enrolled.count:
             raise ParameterError(
-                f"there are more parties than the {self.enrolled.count:,} that are enrolled. Their"
-                " number is public and must be right; enrol them by name to leave others out."
+                f"There are more parties than the {self.enrolled.count:,} enrolled ones. Correct"
+                " their number, which is public. To leave other parties out, list the enrolled"
+                " parties by name."
             )
         total = self._counts.copy()
         if statistic == "operator":
@@ -89,7 +110,20 @@ class VoteTally:
 class ParameterTally:
     """Protects nothing: holds the parameters of many parties whose data one owner holds.
 
-    Which of the ``enrolled`` parties are among them says who has records, and is private.
+    Which of the enrolled parties are among them shows who has records, and is private.
+
+    Parameters
+    ----------
+    auxiliary : AuxiliaryRows
+        The rows that all agreed on.
+    classes : tuple
+        The declared classes.
+    enrolled : Enrolled
+        The enrolled parties.
+    lam : float
+        Weight of the penalty.
+    parts : sequence of PartyContribution
+        One contribution for each party with records.
     """
 
     auxiliary: AuxiliaryRows
@@ -101,14 +135,28 @@ class ParameterTally:
     def gathered(self, statistic: str) -> Gathered:
         """Return the sum over all parties, as if each had sent its own contribution."""
         if statistic != "parameters":
-            raise ParameterError(f"a tally of parameters cannot be summed to {statistic}.")
+            raise ParameterError(f"A tally of parameters has no {statistic}. Use --method average.")
         public = (self.auxiliary, self.classes, self.enrolled, self.lam)
         return Gathering(statistic, *public).take(self.parts).result()
 
 
 @dataclass(frozen=True, eq=False)
 class TallySum:
-    """A tally of many parties that was made before; nothing is left to take in."""
+    """A finished tally of many parties, as the sum of a round.
+
+    Parameters
+    ----------
+    tally : VoteTally or ParameterTally
+        The tally.
+    auxiliary : AuxiliaryRows
+        The rows of this round.
+    classes : tuple
+        The classes of this round.
+    enrolled : Enrolled
+        The enrolled parties of this round.
+    statistic : str
+        What is summed.
+    """
 
     tally: VoteTally | ParameterTally
     auxiliary: AuxiliaryRows
@@ -125,9 +173,15 @@ class TallySum:
         """Raise unless the tally is of this round."""
         tally = self.tally
         if tally.classes != self.classes or tally.auxiliary.grid != self.auxiliary.grid:
-            raise ParameterError("the tally is of other classes or other auxiliary rows.")
+            raise ParameterError(
+                "The tally was made with other classes or other auxiliary rows. Make it again with"
+                " those of this round."
+            )
         if tally.enrolled != self.enrolled:
-            raise ParameterError("the tally is of other enrolled parties.")
+            raise ParameterError(
+                "The tally was made for other enrolled parties. Make it again for those of this"
+                " round."
+            )
 
     def result(self) -> Gathered:
         """Return the sum."""

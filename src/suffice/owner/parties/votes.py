@@ -1,6 +1,5 @@
 """A party's votes on public rows, as integer weights: from classifiers, functions or columns."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,51 +25,52 @@ def votes_of(
     by the public pipeline; a classifier that learnt from named columns sees those, by their names.
     """
     if form not in FORMS:
-        raise ParameterError(f"votes must be one of {', '.join(FORMS)}; got {form!r}.")
+        raise ParameterError(f"votes must be one of {', '.join(FORMS)}. It is {form!r}.")
     if hasattr(voter, "predict"):
-        named = getattr(voter, "feature_names_in_", None)
-        rows = auxiliary.rows if mapped else auxiliary.raw(named)
+        column_names = getattr(voter, "feature_names_in_", None)
+        rows = auxiliary.rows if mapped else auxiliary.raw(column_names)
         if form == "hard":
             return from_codes(_codes(voter.predict(rows), auxiliary, classes), len(classes))
-        return from_shares(_aligned(voter, rows, classes))
-    if isinstance(voter, Callable):  # type: ignore[arg-type]  # an abstract class is one to mypy
+        return from_shares(_aligned_probabilities(voter, rows, classes))
+    if callable(voter):
         voter = voter(auxiliary.rows if mapped else auxiliary.raw())
-    given = np.asarray(voter) if not hasattr(voter, "combine_chunks") else voter
-    if getattr(given, "ndim", 1) == 1:
-        return from_codes(_codes(given, auxiliary, classes), len(classes))
-    if given.shape != (auxiliary.count, len(classes)):
+    votes = np.asarray(voter) if not hasattr(voter, "combine_chunks") else voter
+    if getattr(votes, "ndim", 1) == 1:
+        return from_codes(_codes(votes, auxiliary, classes), len(classes))
+    if votes.shape != (auxiliary.count, len(classes)):
         raise ParameterError(
-            f"votes must be one label per auxiliary row, or shares of shape"
-            f" ({auxiliary.count}, {len(classes)}); got {given.shape}."
+            f"Votes have the shape {votes.shape}. Give one label for each auxiliary row, or"
+            f" proportions of shape ({auxiliary.count}, {len(classes)})."
         )
     if form == "hard":
-        return from_codes(_best(given), len(classes))
-    return from_shares(given)
+        return from_codes(_most_likely_class(votes), len(classes))
+    return from_shares(votes)
 
 
 def _codes(labels: Any, auxiliary: AuxiliaryRows, classes: Classes) -> np.ndarray:
     codes = label_codes(labels, classes)
     if len(codes) != auxiliary.count:
         raise ParameterError(
-            f"there are {len(codes)} votes but {auxiliary.count} auxiliary rows; vote on each once."
+            f"There are {len(codes)} votes but {auxiliary.count} auxiliary rows. Vote once on each"
+            " row."
         )
     return codes
 
 
-def _aligned(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
+def _aligned_probabilities(classifier: Any, rows: Any, classes: Classes) -> np.ndarray:
     """Return a classifier's probabilities in the order of ``classes``; zero for those it lacks."""
     if not hasattr(classifier, "predict_proba"):
-        raise ParameterError("this classifier has no probabilities; let it cast hard votes.")
-    known = label_codes(np.asarray(classifier.classes_), classes)
+        raise ParameterError("This classifier has no predict_proba. Use votes='hard'.")
+    class_positions = label_codes(np.asarray(classifier.classes_), classes)
     shares = np.zeros((len(rows), len(classes)))
-    shares[:, known] = classifier.predict_proba(rows)
+    shares[:, class_positions] = classifier.predict_proba(rows)
     return shares
 
 
-def _best(shares: np.ndarray) -> np.ndarray:
+def _most_likely_class(shares: np.ndarray) -> np.ndarray:
     """Return the class of the largest share of each row."""
     if not np.isfinite(shares).all():
-        raise ParameterError("votes must be finite numbers.")
+        raise ParameterError("Votes must be finite numbers. Check the classifier's scores.")
     return np.asarray(shares.argmax(axis=1))
 
 
@@ -89,12 +89,15 @@ def from_shares(shares: np.ndarray) -> np.ndarray:
     shares = np.asarray(shares, dtype=np.float64)
     likely = np.isfinite(shares).all() and (shares >= 0).all()
     if not likely or np.abs(shares.sum(axis=1) - 1).max(initial=0) > _NEARLY_ONE:
-        raise ParameterError("simplex votes must be nonnegative shares that sum to one, per row.")
+        raise ParameterError(
+            "Simplex votes must be proportions: at least 0, with a sum of 1 in each row. Normalise"
+            " each row, or use votes='hard'."
+        )
     scaled = shares / shares.sum(axis=1, keepdims=True) * VOTE
-    whole = np.floor(scaled)
-    missing = VOTE - whole.sum(axis=1)
-    rank = np.argsort(np.argsort(whole - scaled, axis=1, kind="stable"), axis=1, kind="stable")
-    weights = (whole + (rank < missing[:, None])).astype(np.int64)
+    lower = np.floor(scaled)
+    missing = VOTE - lower.sum(axis=1)
+    rank = np.argsort(np.argsort(lower - scaled, axis=1, kind="stable"), axis=1, kind="stable")
+    weights: np.ndarray = (lower + (rank < missing[:, None])).astype(np.int64)
     # Floats may round a share past its neighbour; what that adds or lacks goes to the largest.
     rows = np.arange(len(weights))
     weights[rows, weights.argmax(axis=1)] += VOTE - weights.sum(axis=1)
@@ -104,5 +107,6 @@ def from_shares(shares: np.ndarray) -> np.ndarray:
 def operator_weights(weights: np.ndarray) -> np.ndarray:
     """Return what rows are multiplied with: (1, N) signed for two classes, (K, N) for more."""
     if weights.shape[1] == 2:
-        return (weights[:, 1] - weights[:, 0])[None, :].astype(np.float64)
+        signed: np.ndarray = weights[:, 1] - weights[:, 0]
+        return signed[None, :].astype(np.float64)
     return np.ascontiguousarray(weights.T, dtype=np.float64)

@@ -185,7 +185,7 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         unclipped = self.clip is None and self.pipeline is None
         mapped = replace(self, clip=1.0) if unclipped else self
         named = source.features is not None
-        rows = mapped.read_public(table, source.label, features, source, named=named)
+        rows = mapped.read_public(table, source.label, features, source, features_listed=named)
         formed = formed_by_response(source.bags) if isinstance(source.bags, Release) else _UNSEEN
         return BaggedTable(PublicTable(rows, classes, source), bags, formed)
 

@@ -19,11 +19,24 @@ _LARGEST_STEPS = 2.0**52  # a step more or less is still a float of its own
 
 @dataclass(frozen=True)
 class Lattice:
-    """Protects one number: held to its declared range, put on a public lattice, then noise.
+    """Protects one number: held to its declared range, put on a public rounding grid, then noise.
 
-    A value x becomes the integer round(min(max(x, low), high) / step), ``step`` a power of two.
-    Replacing one value moves it by at most the declared range, and noise is added to the integer.
-    What would leave ``limits``, with a probability below 2^-64, is held to them afterwards.
+    A value x becomes the integer round(min(max(x, low), high) / step). Another value moves it by at
+    most the declared range, and noise is added to the integer. A result outside ``limits``, which
+    has a probability below 2^-64, is held to them.
+
+    Parameters
+    ----------
+    step : float
+        The rounding step, a power of two.
+    low : float
+        The lower end of the declared range.
+    high : float
+        The upper end of the declared range.
+    noise : GaussianNoise or LaplaceNoise
+        The noise on the integer.
+    limits : pair of float
+        The least and the largest number that is released.
     """
 
     step: float
@@ -38,20 +51,22 @@ class Lattice:
         deviation, width = math.sqrt(added.variance), added.high - added.low
         if not 2.0**-12 <= deviation / width <= 2.0**16:
             raise ParameterError(
-                "the deviation of the noise must lie between 1/4096 of the declared range, below"
-                " which it hides nothing, and 65536 times that, above which it leaves nothing."
+                "The noise does not suit the declared range. Its standard deviation must be at"
+                " least 1/4096 of the range, to protect anything, and at most 65,536 times the"
+                " range."
             )
         step = 2.0 ** (math.floor(math.log2(deviation)) - _FINE)
         if not max(abs(added.low), abs(added.high)) / step < _LARGEST_STEPS:
             raise ParameterError(
-                "the range lies too far from zero for its noise; shift the values."
+                "The range lies too far from zero for its noise. Shift the values, for example by"
+                " subtracting the lower end."
             )
         reach = max(1, round(added.high / step) - round(added.low / step))
-        one = Sensitivity(l1=reach, l2=float(reach), dimension=1)
+        sensitivity = Sensitivity(l1=reach, l2=float(reach), dimension=1)
         noise = (
-            GaussianNoise.of_scale(one, deviation / step)
+            GaussianNoise.of_scale(sensitivity, deviation / step)
             if added.kernel == "gaussian"
-            else LaplaceNoise.of_scale(one, deviation / step / math.sqrt(2))
+            else LaplaceNoise.of_scale(sensitivity, deviation / step / math.sqrt(2))
         )
         return cls(step, added.low, added.high, noise, added.limits)
 
@@ -62,8 +77,8 @@ class Lattice:
 
     def exact(self, values: np.ndarray) -> np.ndarray:
         """Return the integers of clean values; those outside the range count as its ends."""
-        held = np.clip(values.astype(np.float64, copy=False), self.low, self.high)
-        return np.rint(held / self.step).astype(np.int64)
+        clipped = np.clip(values.astype(np.float64, copy=False), self.low, self.high)
+        return np.rint(clipped / self.step).astype(np.int64)
 
     def randomise(self, exact: np.ndarray) -> np.ndarray:
         """Return the value of each integer with fresh noise: a multiple of ``step``."""

@@ -70,7 +70,7 @@ class PrivateCells:
 
     def result(self) -> Cells:
         """Return labels, codes and lattice integers of all records: private."""
-        labels, codes, exact = map(_joined, zip(*self._parts, strict=True))
+        labels, codes, exact = map(_concatenate, zip(*self._parts, strict=True))
         self._parts = [(labels, codes, exact)]  # joined once
         return labels, codes, exact
 
@@ -111,39 +111,39 @@ class PrivateCells:
 
     def _randomised_codes(self, clean: np.ndarray) -> np.ndarray:
         """Return one randomised code per discrete cell, (records, columns)."""
-        drawn = np.empty_like(clean)
-        for noise, places in _alike(self._discrete).items():
+        codes = np.empty_like(clean)
+        for noise, positions in _columns_by_noise(self._discrete).items():
             response = self._channels[noise]
-            if len(places) == clean.shape[1]:
+            if len(positions) == clean.shape[1]:
                 return response.randomise(clean)
-            drawn[:, places] = response.randomise(clean[:, places])
-        return drawn
+            codes[:, positions] = response.randomise(clean[:, positions])
+        return codes
 
     def _randomised_numbers(self, clean: np.ndarray) -> np.ndarray:
         """Return one randomised number per continuous cell, (records, columns)."""
-        drawn = np.empty(clean.shape)
+        numbers = np.empty(clean.shape)
         for j, column in enumerate(self._continuous):
-            drawn[:, j] = self._lattice(column).randomise(clean[:, j])
-        return drawn
+            numbers[:, j] = self._lattice(column).randomise(clean[:, j])
+        return numbers
 
 
-def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+def _concatenate(parts: Sequence[np.ndarray]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _alike(columns: Sequence[SpreadColumn]) -> dict[Flips | Added, list[int]]:
+def _columns_by_noise(columns: Sequence[SpreadColumn]) -> dict[Flips | Added, list[int]]:
     """Return the positions of the columns that share their noise."""
-    found: dict[Flips | Added, list[int]] = {}
+    positions: dict[Flips | Added, list[int]] = {}
     for position, column in enumerate(columns):
-        found.setdefault(column.noise, []).append(position)
-    return found
+        positions.setdefault(column.noise, []).append(position)
+    return positions
 
 
 def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
     """Return the position of each cell among the declared states."""
     states = column.states or ()
-    plain = pa.types.is_integer(cells.type) and not cells.null_count
-    if plain and column.run is not None:
+    are_integers = pa.types.is_integer(cells.type) and not cells.null_count
+    if are_integers and column.run is not None:
         values: np.ndarray = cells.to_numpy()
         if values.min() >= column.run[0] and values.max() <= column.run[-1]:
             return values if column.run[0] == 0 else values.astype(np.int64) - column.run[0]
@@ -151,8 +151,8 @@ def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
     outside = int(np.count_nonzero(codes < 0))
     if outside:
         raise TableError(
-            f"column {column.name!r}: {outside} cells are missing or none of the declared states;"
-            " declare them all, without looking at who has which."
+            f"Column {column.name!r}: {outside} cells are missing or not in the list of possible"
+            " values. List all possible values with --states, without looking at who has which."
         )
     return codes
 
@@ -160,9 +160,15 @@ def _state_codes(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
 def _numbers(cells: pa.Array, column: SpreadColumn) -> np.ndarray:
     """Return the cells of a continuous column as floats, none missing."""
     if is_categorical(cells.type):
-        raise TableError(f"column {column.name!r} must be numeric for a range, not {cells.type}.")
+        raise TableError(
+            f"Column {column.name!r} has a range but holds {cells.type}, not numbers. Declare"
+            " possible values with --states instead."
+        )
     values = numeric_column(cells).astype(np.float64, copy=False)
     gone = int(np.isnan(values).sum())
     if gone:
-        raise TableError(f"column {column.name!r} has {gone} missing cells; fill or drop them.")
+        raise TableError(
+            f"Column {column.name!r} has {gone} missing cells. Fill them in, or remove these"
+            " records."
+        )
     return values

@@ -46,40 +46,71 @@ class NoiseType(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class RandomizedResponse(Mechanism[DeclaredTable]):
-    """Protects each cell: every label and every feature leaves randomised, once.
+    """Protects each cell: every label and every feature is randomised once before it is published.
 
-    A discrete cell in state j becomes i with probability P_ij, a continuous one is held to its
-    declared range and gains noise. One label or attribute costs
+    A cell with possible value j becomes i with probability P_ij. A number is held to its declared
+    range and gains noise. The guarantee of one label or one attribute has
 
         epsilon = max_i ln(max_j P_ij / min_j P_ij)
 
-    (symmetric flips: ln((1-p)(K-1)/p)), or what noise of that variance costs over the declared
-    range; a record costs all of its cells together. All three are stated, and many columns make the
-    last one meaningless: deniability of a cell is not privacy of a person.
+    (for even flips ln((1-p)(K-1)/p)), or the epsilon of noise of that variance over the declared
+    range. The guarantee of a record covers all of its cells together. A release states all three.
+    With many columns the epsilon per record is too large to protect anything: each value stays
+    deniable, the whole record does not. Classes, possible values, ranges and noise must be declared
+    without looking at the records.
 
-    ``label_flip``: the chance that a label becomes another one (evenly), or P, positive and
-    invertible; or ``label_epsilon``. ``states``: column -> what it can hold, texts or integers such
-    as range(256), or such a list for all other columns. ``ranges``: column -> (low, high), or one
-    pair for all other columns. ``feature_flip``: the chance that a state becomes another one, or
-    column -> chance or P. ``feature_noise``: the variance of the noise, or column -> variance, of
-    ``kernel`` "gaussian" (its epsilon is read at ``delta``) or "laplace" (pure). Assumes that
-    classes, states, ranges and noise were declared without looking at the records.
+    Parameters
+    ----------
+    classes : sequence
+        The possible labels, all texts or all integers.
+    label_flip : float or matrix, optional
+        Probability that a label is replaced by another one (each equally likely), or the matrix P
+        of probabilities, positive and invertible. Give this or ``label_epsilon``.
+    label_epsilon : float, optional
+        Epsilon of each label, instead of ``label_flip``.
+    states : mapping or sequence, optional
+        Possible values of a column by its name: texts or integers, for example ``range(256)``. A
+        sequence instead of a mapping holds for all other columns.
+    ranges : mapping or pair, optional
+        Range (low, high) of a column of numbers by its name. A pair holds for all other columns.
+    feature_flip : float or mapping, optional
+        Probability that a feature is replaced by another of its possible values, or by column a
+        probability or a matrix P.
+    feature_noise : float or mapping, optional
+        Variance of the noise added to numbers, or a variance by column.
+    kernel : {"gaussian", "laplace"}
+        Type of noise on numbers. Gaussian noise uses ``delta``; Laplace noise has delta = 0.
+    delta : float
+        Delta for which the epsilon of Gaussian noise is stated.
+
+    Raises
+    ------
+    ParameterError
+        If the noise of labels, or of a feature, is missing, declared twice or too weak.
+
+    Examples
+    --------
+    >>> from suffice import RandomizedResponse
+    >>> wards = {"ward": ["north", "south"]}
+    >>> response = RandomizedResponse(label_flip=0.25, states=wards, feature_flip=0.25)
+    >>> [f"{g.unit}: {g.epsilon:.2f}" for g in response.guarantees()]
+    ['label: 1.10', 'attribute: 1.10', 'record: 2.20']
     """
 
     name = "responses"
 
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     label_flip: Any = privacy_option(
-        None, "Probability that a label becomes another one, for example 0.25.", parse=float
+        None, "Probability that a label is replaced by another one, for example 0.25.", parse=float
     )
     label_epsilon: float | None = option(
         None,
-        **(EPSILON | {"help": "Epsilon of each label, for example 1; instead of --label-flip."}),
+        **(EPSILON | {"help": "Epsilon of each label, for example 1, instead of --label-flip."}),
         name="--epsilon",
     )
     states: Mapping[str, Sequence[Any]] | Sequence[Any] | ByColumn | None = data_option(
         None,
-        "COLUMN=A,B,C or COLUMN=0..255: possible values of a column (repeatable). A,B,C or"
+        "Possible values of a column as COLUMN=A,B,C or COLUMN=0..255 (repeatable). A,B,C or"
         " 0..255 alone: of all other columns.",
         parse=value_or_by_column(states, "--states"),
         many=True,
@@ -87,7 +118,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     )
     ranges: Mapping[str, tuple[float, float]] | tuple[float, float] | ByColumn | None = data_option(
         None,
-        "COLUMN=LO,HI: range of a column of numbers (repeatable). LO,HI alone: of all other"
+        "Range of a column of numbers as COLUMN=LO,HI (repeatable). LO,HI alone: of all other"
         " columns.",
         name="--range",
         parse=value_or_by_column(pair, "--range"),
@@ -95,14 +126,14 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     )
     feature_flip: float | Mapping[str, Any] | ByColumn | None = privacy_option(
         None,
-        "Probability that a feature takes another of its possible values, for example 0.2;"
-        " COLUMN=0.3: of one column (repeatable).",
+        "Probability that a feature is replaced by another of its possible values, for example"
+        " 0.2. COLUMN=0.3: of one column (repeatable).",
         parse=value_or_by_column(float, "--feature-flip"),
         many=True,
     )
     feature_noise: float | Mapping[str, float] | ByColumn | None = privacy_option(
         None,
-        "Variance of the noise added to numbers, for example 0.5; COLUMN=2: of one column"
+        "Variance of the noise added to numbers, for example 0.5. COLUMN=2: of one column"
         " (repeatable).",
         name="--feature-noise-variance",
         old=("--feature-noise",),
@@ -117,7 +148,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         choices=NoiseType,
     )
     delta: float = privacy_option(
-        1e-6, "Delta at which the epsilon of Gaussian noise is read, for example 1e-6."
+        1e-6, "Delta for which the epsilon of Gaussian noise is stated, for example 1e-6."
     )
 
     def __post_init__(self) -> None:
@@ -130,8 +161,8 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
 
     def public(self, source: Source) -> DeclaredTable:
         """Return the table, its columns typed as declared: no type is read off a private cell."""
-        named = open_declared(source.data)
-        roles = _roles(named.schema, source.label, source.features)
+        untyped = open_declared(source.data)
+        roles = _roles(untyped.schema, source.label, source.features)
         declared = self._declared(roles.features)
         discrete = [column.name for column in declared.columns if column.states is not None]
         continuous = [column.name for column in declared.columns if column.states is None]
@@ -143,38 +174,75 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         return RandomisedRecords(public, self.delta)
 
     def columns(self, features: Sequence[str] | None = None) -> tuple[SpreadColumn, ...]:
-        """Return the columns ``features`` with their noise; unless given, all declared by name."""
-        held, ranges = ByColumn.of(self.states), ByColumn.of(self.ranges)
+        """Return the columns with their noise.
+
+        Parameters
+        ----------
+        features : sequence of str, optional
+            The names of the columns. Default: all that were declared by name.
+
+        Returns
+        -------
+        tuple of SpreadColumn
+            Each column with its possible values or its range, and its noise.
+
+        Raises
+        ------
+        ParameterError
+            If a column has no declaration, two of them, or no noise.
+        """
+        values, ranges = ByColumn.of(self.states), ByColumn.of(self.ranges)
         if features is None:
-            features = [*held.named, *ranges.named]
-            if held.others is not None or ranges.others is not None:
-                raise ParameterError("say which columns there are (features), or declare each.")
+            features = [*values.named, *ranges.named]
+            if values.others is not None or ranges.others is not None:
+                raise ParameterError(
+                    "The columns are not known. List them (features=[...]), or declare each column"
+                    " by name."
+                )
         noises = (ByColumn.of(self.feature_flip), ByColumn.of(self.feature_noise))
-        for name in [name for given in (held, ranges, *noises) for name in given.named]:
+        for name in [
+            name for declaration in (values, ranges, *noises) for name in declaration.named
+        ]:
             if name not in features:
                 raise ParameterError(
-                    f"{name!r} is declared, but it is no feature; the label's states are the"
-                    " classes (classes=..., --classes)."
+                    f"{name!r} is declared, but it is not a feature. Remove it. The possible"
+                    " values of the label are the classes: --classes (Python: classes=...)."
                 )
-        twice = [name for name in features if name in held.named and name in ranges.named]
-        if twice or (held.others is not None and ranges.others is not None):
-            raise ParameterError("a column has states or a range; these declarations give it both.")
-        made = tuple(self._column(name) for name in features)
-        self._check_used(made)
-        return made
+        twice = [name for name in features if name in values.named and name in ranges.named]
+        if twice or (values.others is not None and ranges.others is not None):
+            raise ParameterError(
+                "A column has both possible values and a range. Declare one of the two: --states"
+                " or --range (Python: states or ranges)."
+            )
+        columns = tuple(self._column(name) for name in features)
+        self._check_used(columns)
+        return columns
 
     def _check_used(self, columns: Sequence[SpreadColumn]) -> None:
         """Raise if noise was declared for a sort of column that there is none of."""
-        sorts = {column.states is not None for column in columns}
-        for given, sort, name, what in (
-            (self.feature_flip, True, "--feature-flip", "states (--states)"),
+        has_discrete = {column.states is not None for column in columns}
+        for declared_noise, discrete, name, columns_needed in (
+            (self.feature_flip, True, "--feature-flip", "possible values (--states)"),
             (self.feature_noise, False, "--feature-noise-variance", "numbers (--range)"),
         ):
-            if ByColumn.of(given) and columns and sort not in sorts:
-                raise ParameterError(f"{name} means nothing without {what}: leave it out.")
+            if ByColumn.of(declared_noise) and columns and discrete not in has_discrete:
+                raise ParameterError(
+                    f"{name} cannot be used without {columns_needed}. Remove {name}."
+                )
 
     def guarantees(self, features: Sequence[str] | None = None) -> tuple[Guarantee, ...]:
-        """Return what is promised per label, per attribute and per record, before any data."""
+        """Return the guarantees per label, per attribute and per record. No data are read.
+
+        Parameters
+        ----------
+        features : sequence of str, optional
+            The names of the columns. Default: all that were declared by name.
+
+        Returns
+        -------
+        tuple of Guarantee
+            In this order: label, attribute (if there are features), record.
+        """
         return self._declared(features).guarantees(self.delta)
 
     def _declared(self, features: Sequence[str] | None) -> DeclaredRecords:
@@ -182,7 +250,7 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         channels: dict[Flips | Added, Channel] = {}
         for column in columns:
             if column.noise not in channels:
-                channels[column.noise] = _about(column.name, partial(channel_of, column.noise))
+                channels[column.noise] = _for_column(column.name, partial(channel_of, column.noise))
         return DeclaredRecords(columns, channels, self._label())
 
     def _label(self) -> Response:
@@ -190,33 +258,46 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         count = len(self.declared_classes())
         if (self.label_flip is None) == (self.label_epsilon is None):
             raise ParameterError(
-                "give the noise of labels once: label_flip, or label_epsilon (--epsilon)."
+                "Declare the noise of labels once: --label-flip or --epsilon (Python: label_flip"
+                " or label_epsilon)."
             )
         if self.label_epsilon is not None:
             if count > 256:
-                raise ParameterError("randomised labels have 256 classes at most.")
+                raise ParameterError(
+                    "Randomised labels can have at most 256 classes. Join rare classes."
+                )
             return Response.from_epsilon(count, self.label_epsilon)
-        return _about("label", lambda: response_of(_flips(count, self.label_flip)))
+        return _for_column("label", lambda: response_of(_flips(count, self.label_flip)))
 
     def _column(self, name: str) -> SpreadColumn:
         """Return one column as it was declared."""
-        held, limits = ByColumn.of(self.states)[name], ByColumn.of(self.ranges)[name]
+        values, limits = ByColumn.of(self.states)[name], ByColumn.of(self.ranges)[name]
         if name in ByColumn.of(self.ranges).named:
-            held = None
-        if held is None and limits is None:
+            values = None
+        if values is None and limits is None:
             raise ParameterError(
-                f"column {name!r} has no declared states or range. What it can hold is never read"
-                " off private records: declare it (states or ranges; --states, --range). If only"
-                " labels are private, see the mechanism response of the mean operator."
+                f"Column {name!r} has no declared possible values or range. suffice never reads"
+                " them from private records. Declare them with --states or --range (Python:"
+                " states or ranges). If only labels are private, use release mean-operator"
+                " --mechanism response."
             )
-        noise = ByColumn.of(self.feature_noise if held is None else self.feature_flip)[name]
+        noise = ByColumn.of(self.feature_noise if values is None else self.feature_flip)[name]
         if noise is None:
-            field = "feature_noise" if held is None else "feature_flip"
-            raise ParameterError(f"column {name!r} has no noise; give {field}.")
-        if held is None:
-            return SpreadColumn(name, None, _about(name, lambda: self._added(limits, noise)))
-        plain = tuple(held) if isinstance(held, range) else tuple(map(_plain, held))
-        return SpreadColumn(name, plain, _about(name, lambda: _flips(len(plain), noise)))
+            field = "feature_noise" if values is None else "feature_flip"
+            flag = "--feature-noise-variance" if values is None else "--feature-flip"
+            raise ParameterError(
+                f"Column {name!r} has no noise. Declare it with {flag} (Python: {field})."
+            )
+        if values is None:
+            return SpreadColumn(name, None, _for_column(name, lambda: self._added(limits, noise)))
+        possible_values = (
+            tuple(values) if isinstance(values, range) else tuple(map(_python_value, values))
+        )
+        return SpreadColumn(
+            name,
+            possible_values,
+            _for_column(name, lambda: _flips(len(possible_values), noise)),
+        )
 
     def _added(self, limits: Any, variance: Any) -> Added:
         try:
@@ -225,7 +306,9 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
         except (TypeError, ValueError) as error:
             if isinstance(error, ParameterError):
                 raise
-            raise ParameterError("a range is a pair of numbers, a variance a number.") from None
+            raise ParameterError(
+                "A range must be two numbers, and a variance one number."
+            ) from None
 
 
 def _roles(schema: pa.Schema, label: str | None, features: Sequence[str] | None) -> Roles:
@@ -246,20 +329,22 @@ def _flips(states: int, flip: Any) -> Flips:
     if table.ndim == 0:
         chance = float(table)
         if not 0 < chance < 1:
-            raise ParameterError("the chance of another state must lie strictly between 0 and 1.")
+            raise ParameterError("The probability of another value must be above 0 and below 1.")
         return Flips(states, keep=1 - chance)
     if table.ndim != 2:
-        raise ParameterError("the noise is the chance of another state, or a square matrix P.")
+        raise ParameterError(
+            "The noise must be a probability, or a square matrix of probabilities."
+        )
     return Flips(states, table=tuple(tuple(row) for row in table.tolist()))
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _about(name: str, make: Callable[[], _T]) -> _T:
+def _for_column(name: str, make: Callable[[], _T]) -> _T:
     """Return what ``make`` makes; its errors say which column they are about."""
     try:
         return make()
     except ParameterError as error:
-        raise ParameterError(f"column {name!r}: {error}") from None
+        raise ParameterError(f"Column {name!r}: {error}") from None

@@ -23,18 +23,32 @@ __all__ = ["DeclaredTable", "RandomisedRecords"]
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table all of whose columns are private, and what was declared about them."""
+    """A table all of whose columns are private, and what was declared about them.
+
+    Parameters
+    ----------
+    table : Table
+        The table, typed as declared.
+    roles : Roles
+        Its label and its features.
+    declared : DeclaredRecords
+        The declared columns.
+    classes : tuple
+        The declared classes.
+    source : Source
+        What the owner handed in.
+    """
 
     table: Table
     roles: Roles
     declared: DeclaredRecords
     classes: Classes
-    given: Source
+    source: Source
     shown = ()
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private records with their labels, in parts."""
-        return labelled_parts(self.table, self.roles, self.classes, self.given)
+        return labelled_parts(self.table, self.roles, self.classes, self.source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +57,8 @@ class RandomisedRecords(Procedure[PrivateCells]):
 
     kind = "responses"
     stays = (
-        "A release of randomised records is made from every private cell, and all of them would"
-        " have to travel to the owner's machine."
+        "A release of randomised records holds every cell, so all cells would have to travel to"
+        " the owner's machine."
     )
     public: DeclaredTable
     delta: float
@@ -57,7 +71,7 @@ class RandomisedRecords(Procedure[PrivateCells]):
         return PrivateCells(declared.columns, declared.channels, self.public.classes, cells)
 
     def guarantees(self, exact: PrivateCells) -> tuple[Guarantee, ...]:
-        """Return the promises per label, attribute and record."""
+        """Return the guarantees per label, attribute and record."""
         del exact
         return self.public.declared.guarantees(self.delta)
 

@@ -1,7 +1,7 @@
 """Records that leave cell by cell: what is declared about them, and the one place that makes them.
 
 An owner's table (`mechanism`) and a survey's answers (`survey`) become the same kind of release,
-with the same promises.
+with the same guarantees.
 """
 
 import hashlib
@@ -30,7 +30,17 @@ _MOST_DECLARED = 2**23  # bytes of declared columns: half of what a manifest may
 
 @dataclass(frozen=True)
 class DeclaredRecords:
-    """Everything about a release of records that is known before one of them is read."""
+    """Everything about a release of records that is known before one of them is read.
+
+    Parameters
+    ----------
+    columns : tuple of SpreadColumn
+        The columns with their possible values or ranges, and their noise.
+    channels : mapping
+        What randomises the cells of a column, by its noise.
+    label : Response
+        What randomises labels.
+    """
 
     columns: tuple[SpreadColumn, ...]
     channels: Mapping[Flips | Added, Channel]
@@ -40,11 +50,14 @@ class DeclaredRecords:
         """Return the public details of the release."""
         described = [column.to_json() for column in self.columns]
         if len(canonical(described)) > _MOST_DECLARED:
-            raise ParameterError("the tables of noise are too large for a file; use feature_flip.")
+            raise ParameterError(
+                "The matrices of noise are too large for a file. Use --feature-flip with one"
+                " probability (Python: feature_flip)."
+            )
         return {"classes": list(classes), "columns": described, "mechanism": "response"}
 
     def guarantees(self, delta: float) -> tuple[Guarantee, ...]:
-        """Return the promises per label, attribute and record."""
+        """Return the guarantees per label, attribute and record."""
         cost = {noise: channel.event for noise, channel in self.channels.items()}
         return cell_guarantees(self.label.event, [cost[c.noise] for c in self.columns], delta)
 
@@ -74,14 +87,17 @@ class DeclaredRecords:
 def cell_guarantees(
     label: Event, attributes: Sequence[Event], delta: float
 ) -> tuple[Guarantee, ...]:
-    """Return what is promised per label, per attribute (the dearest one) and per record.
+    """Return the guarantees per label, per attribute (the largest epsilon) and per record.
 
     The label is an attribute too: a budget per attribute is about every column. A change of one
-    cell leaves the law of all others as it was; a change of a record is paid for by all of its
+    cell leaves the law of all others as it was; a change of a record changes all of its
     cells. What is not pure is read at ``delta``.
     """
     if not delta > 0 and any(isinstance(event, Gaussian) for event in attributes):
-        raise ParameterError("Gaussian noise needs delta > 0; Laplace noise (kernel) does not.")
+        raise ParameterError(
+            "Gaussian noise needs a delta above 0. Set --delta (Python: delta=...), or use"
+            " --noise-type laplace."
+        )
     dearest = [_largest([label, *attributes], delta)] if attributes else []
     return (
         _guarantee(Unit.LABEL, label, delta),

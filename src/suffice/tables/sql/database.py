@@ -24,9 +24,18 @@ TYPED_ROWS = 1 << 16  # of which a type is inferred, as for CSV files
 
 @dataclass(frozen=True)
 class Column:
-    """A column as it is read: SQL for its cells, in one column or several, and their type.
+    """A column of a query, and how it is read.
 
-    ``decode`` makes one Arrow array of what the SQL returns. A column without SQL cannot be read.
+    Parameters
+    ----------
+    name : str
+        The name of the column.
+    kind : pyarrow.DataType
+        The type of the column.
+    cells : tuple of str
+        SQL for its cells, in one column or several. A column without SQL cannot be read.
+    decode : callable
+        Makes one Arrow array of what the SQL returns.
     """
 
     name: str
@@ -44,7 +53,7 @@ class Database(ABC):
 
     libraries: ClassVar[tuple[str, ...]]
     errors: tuple[type[Exception], ...]
-    stopped: ClassVar[str] = "run it by itself to see why"
+    stopped: ClassVar[str] = "Run it in the database to see why"
 
     @abstractmethod
     def names(self, sql: str) -> list[str]:
@@ -74,8 +83,8 @@ def identifier(name: str) -> str:
 
 def selected(cells: Sequence[str], sql: str, rest: str = "") -> str:
     """Return the query of these cells; they are named by their place."""
-    named = ", ".join(f"{cell} as c{k}" for k, cell in enumerate(cells))
-    return f"select {named or '*'} from (\n{sql}\n) as q{rest}"  # noqa: S608  # the owner's own
+    cell_list = ", ".join(f"{cell} as c{k}" for k, cell in enumerate(cells))
+    return f"select {cell_list or '*'} from (\n{sql}\n) as q{rest}"  # noqa: S608  # the owner's own
 
 
 def file_of(url: str) -> Path:
@@ -83,11 +92,11 @@ def file_of(url: str) -> Path:
     path = url.partition(":///")[2]
     if not path or path == ":memory:" or "?" in path:
         raise ParameterError(
-            "the address of a database in a file is sqlite:///PATH or duckdb:///PATH, without"
-            " parameters; an absolute path begins with a fourth /."
+            "The address of a database file must be sqlite:///PATH or duckdb:///PATH, without"
+            " parameters. An absolute path begins with a fourth /."
         )
     if not Path(path).is_file():
-        raise StorageError(f"{path} does not exist.")
+        raise StorageError(f"{path} does not exist. Check the path.")
     return Path(path).absolute()
 
 

@@ -55,10 +55,10 @@ class DuckDB(Database):
         return list(self._relation(sql).columns)
 
     def _relation(self, sql: str) -> Any:
-        whole = selected([], sql)
-        if len(self._statements(whole)) != 1:
-            raise TableError("a query must be one statement.")
-        return self._connection.sql(whole)
+        query = selected([], sql)
+        if len(self._statements(query)) != 1:
+            raise TableError("A query must be one statement. Remove the others.")
+        return self._connection.sql(query)
 
     def columns(self, sql: str, declared: Declared, order: str) -> list[Column]:
         """Return how each column is read; the types are those of the query."""

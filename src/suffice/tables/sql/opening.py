@@ -21,8 +21,10 @@ def database_at(url: str) -> Database:
     kind = _KINDS.get(scheme)
     if kind is None:
         raise ParameterError(
-            "the address of a database begins with postgresql://, sqlite:/// or duckdb:///."
+            "The address of a database must begin with postgresql://, sqlite:/// or duckdb:///."
         )
     if any(find_spec(library) is None for library in kind.libraries):
-        raise ParameterError("a database needs more packages: pip install 'suffice[database]'.")
+        raise ParameterError(
+            "Databases need more packages. Install them: pip install 'suffice[database]'."
+        )
     return kind(url)

@@ -28,8 +28,8 @@ class SQLite(AdbcDatabase):
 
     libraries = ("adbc_driver_manager", "adbc_driver_sqlite")
     stopped = (
-        f"a column must hold values of the type that its first {TYPED_ROWS:,} rows have: cast it in"
-        " the query, for example cast(x as real)"
+        f"Each column must hold values of the type that its first {TYPED_ROWS:,} rows have. Cast"
+        " it in the query, for example cast(x as real)"
     )
     options: ClassVar[dict[str, str]] = {"adbc.sqlite.query.batch_rows": str(TYPED_ROWS)}
 
