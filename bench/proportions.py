@@ -64,8 +64,12 @@ def simulated(name: str, way: CountNoise, counts: np.ndarray, price: tuple, draw
         drawn = counts + rng.normal(0, way.scale, (draws, classes))
     else:
         laplace = way if name == "laplace" else way.laplace
-        noise = rng.laplace(0, laplace.scale, (draws, 1 if laplace.once else classes))
-        drawn = counts + (np.hstack([noise, -noise]) if laplace.once else noise)
+        noise = rng.laplace(
+            0, laplace.scale, (draws, 1 if laplace.noise_on_first_count_only else classes)
+        )
+        drawn = counts + (
+            np.hstack([noise, -noise]) if laplace.noise_on_first_count_only else noise
+        )
         if name == "laplace-prior":
             prior = np.maximum(nearest_proportions(drawn / size) * size, 1e-9)
             drawn = size * np.array([rng.dirichlet(p) for p in prior])

@@ -41,8 +41,8 @@ MUTANTS = (
     Mutant(
         "l1-of-one-row",
         "owner/operator/exact.py",
-        "math.ceil(2 * one + extra * dimension),",
-        "math.ceil(one + extra * dimension),",
+        "math.ceil(2 * l1 + extra * dimension),",
+        "math.ceil(l1 + extra * dimension),",
         (
             "owner/operator/test_mean_operator.py::test_replacing_one_label_never_moves_the_sums_by_more_than_the_sensitivity",
         ),
@@ -51,8 +51,8 @@ MUTANTS = (
     Mutant(
         "shaped-sums-not-rounded",
         "owner/operator/exact.py",
-        "(one, two), extra = self._shaped.tolist(), 1.0",
-        "(one, two), extra = self._shaped.tolist(), 0.0",
+        "(l1, l2), extra = self._shaped.tolist(), 1.0",
+        "(l1, l2), extra = self._shaped.tolist(), 0.0",
         (
             "owner/operator/test_shaping.py::test_replacing_one_label_never_moves_the_shaped_integers_by_more",
         ),
@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "shape-norms-without-slack",
         "owner/operator/shaping.py",
-        "two = (float(maps.row_norms(turned).max()) + slack) * more",
-        "two = float(maps.row_norms(turned).max()) * more",
+        "l2 = (float(maps.row_norms(shaped).max()) + slack) * more",
+        "l2 = float(maps.row_norms(shaped).max()) * more",
         (
             "owner/operator/test_shaping.py::test_the_norms_bound_the_worst_codes_that_are_off_by_a_step",
         ),
@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "operator-without-noise",
         "owner/operator/exact.py",
-        "drawn = noise.add(self.result())",
-        "drawn = noise.add(self.result()) * 0 + self.result()",
+        "noisy = noise.add(self.result())",
+        "noisy = noise.add(self.result()) * 0 + self.result()",
         (
             "owner/operator/test_mean_operator.py::test_the_release_is_the_statistic_plus_noise_of_the_stated_size[2-laplace-8000]",
         ),
@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "operator-noise-in-one-column",
         "owner/operator/exact.py",
-        "drawn = noise.add(self.result())",
-        "exact = self.result()\n        drawn = exact + (noise.add(exact) - exact)[:1]",
+        "noisy = noise.add(self.result())",
+        "exact = self.result()\n        noisy = exact + (noise.add(exact) - exact)[:1]",
         (
             "owner/operator/test_mean_operator.py::test_the_release_is_the_statistic_plus_noise_of_the_stated_size[3-gaussian-4000]",
         ),
@@ -191,8 +191,8 @@ MUTANTS = (
     Mutant(
         "laplace-counts-moved-once",
         "owner/proportions/noise.py",
-        "reach = _reach(bags, (1 if once else 2) * bags.overlap, 1 if once else bags.classes)",
-        "reach = _reach(bags, bags.overlap, 1 if once else bags.classes)",
+        "l1 = (1 if first_only else 2) * bags.overlap",
+        "l1 = bags.overlap",
         (
             "owner/proportions/test_proportions.py::test_the_scale_of_laplace_noise_is_two_over_epsilon_and_half_of_it_for_two_classes",
         ),
@@ -212,8 +212,8 @@ MUTANTS = (
     Mutant(
         "second-count-exact",
         "owner/proportions/noise.py",
-        "return np.hstack([noisy, self.bags.sizes[:, None] - noisy]) if self.once else noisy",
-        "return np.hstack([noisy, counts[:, 1:]]) if self.once else noisy",
+        "return np.hstack([noisy, self.bags.sizes[:, None] - noisy]) if first_only else noisy",
+        "return np.hstack([noisy, counts[:, 1:]]) if first_only else noisy",
         ("owner/proportions/test_proportions.py::test_of_two_counts_neither_leaves_without_noise",),
         "Of two counts the second leaves exactly, and so does the first by the public size.",
     ),
@@ -240,8 +240,8 @@ MUTANTS = (
     Mutant(
         "dirichlet-delta-of-every-bag",
         "owner/proportions/dirichlet.py",
-        "sigma = bounded_sigma(kappa, self.epsilon / share, self.delta / share)",
-        "sigma = bounded_sigma(kappa, self.epsilon / share, self.delta)",
+        "sigma = bounded_sigma(kappa, self.epsilon / overlap, self.delta / overlap)",
+        "sigma = bounded_sigma(kappa, self.epsilon / overlap, self.delta)",
         (
             "owner/proportions/test_proportions.py::test_the_bounded_dirichlet_keeps_delta_for_its_worst_neighbours_and_for_overlaps",
         ),

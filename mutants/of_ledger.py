@@ -40,8 +40,8 @@ MUTANTS = (
     Mutant(
         "cells-under-two-names",
         "owner/ledger/rules.py",
-        "if any(_same_people(v, given) or _any_same_cells(v, given) for v in versions.values())",
-        "if any(_same_people(v, given) for v in versions.values())",
+        "return _same_people(stored, fingerprints) or _any_same_cells(stored, fingerprints)",
+        "return _same_people(stored, fingerprints)",
         (
             "owner/ledger/test_ledger.py::test_the_same_cells_under_a_second_name_are_refused_whatever_their_labels",
         ),
@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         "request-of-other-parameters",
         "owner/ledger/rules.py",
-        "return _without_data(asked.parameters) == _without_data(charge.parameters)",
+        "return _without_data(request.parameters) == _without_data(charge.parameters)",
         "return True",
         (
             "owner/ledger/test_ledger.py::test_one_name_for_two_requests_is_a_conflict",
@@ -97,8 +97,8 @@ MUTANTS = (
     Mutant(
         "second-data-set-not-asked",
         "owner/ledger/ledger.py",
-        "for name, stated, _ in charged:",
-        "for name, stated, _ in charged[:1]:",
+        "for name, stated, _ in debit.charges:",
+        "for name, stated, _ in debit.charges[:1]:",
         (
             "owner/parties/test_auxiliary_budget.py::test_every_crowd_pays_from_the_budget_of_the_rows",
             "owner/parties/test_auxiliary_budget.py::test_a_crowd_that_cannot_pay_costs_the_rows_nothing",
@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "changed-data-not-noticed",
         "owner/ledger/ledger.py",
-        "rules.check_unchanged(dataset, changed=changed and not data_changed)",
+        "rules.check_unchanged(dataset, changed=changed and not debit.data_changed)",
         "rules.check_unchanged(dataset, changed=False)",
         ("owner/ledger/test_ledger.py::test_other_data_under_the_same_name_are_refused",),
         "Nobody says that a person with rows in several versions has several times the epsilon.",
@@ -215,16 +215,16 @@ MUTANTS = (
     Mutant(
         "grant-beyond-the-policy",
         "owner/ledger/policy.py",
-        "epsilon = min(asked.epsilon, policy.largest_epsilon)",
-        "epsilon = asked.epsilon",
+        "epsilon = min(proposed.epsilon, policy.largest_epsilon)",
+        "epsilon = proposed.epsilon",
         ("owner/ledger/test_policy.py",),
         "A stranger gets any epsilon that the budget still has.",
     ),
     Mutant(
         "grant-at-any-delta",
         "owner/ledger/policy.py",
-        "delta = min(asked.delta, policy.largest_delta, left.delta)",
-        "delta = min(asked.delta, left.delta)",
+        "delta = min(proposed.delta, policy.largest_delta, remaining.delta)",
+        "delta = min(proposed.delta, remaining.delta)",
         ("owner/ledger/test_policy.py",),
         "A stranger gets a delta that the owner does not grant.",
     ),

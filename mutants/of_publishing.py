@@ -116,7 +116,7 @@ MUTANTS = (
     Mutant(
         "edges-drawn-while-identifying",
         "owner/mechanism.py",
-        "procedure.identifier if late else statistic",
+        "procedure.identifier if draws_while_reading else statistic",
         "statistic",
         ("owner/rados/test_rados.py::test_edges_get_their_noise_after_they_were_paid_for",),
         "Noise on records is drawn before it is paid for.",
@@ -124,8 +124,8 @@ MUTANTS = (
     Mutant(
         "other-records-after-they-were-paid-for",
         "owner/mechanism.py",
-        "        if procedure.identity(drawn, guarantees) != identity:\n",
-        "        if drawn is None:\n",
+        "        if procedure.identity(noisy, guarantees) != identity:\n",
+        "        if noisy is None:\n",
         (
             "engines/test_thread_pool.py::test_records_that_change_after_they_were_paid_for_are_not_drawn_from",
         ),

@@ -58,15 +58,42 @@ class Group(StrEnum):
 class Option:
     """How one field is set from outside.
 
-    ``name`` is the option's name (``--noise-on``), ``parse`` turns its text into the field's value
-    (None: a number, a text or a flag, as the field's type says; a ``many`` option is repeatable and
-    hands a list of texts over). ``choices`` enumerates the values. ``path`` returns the file that a
-    text names, if it names one: what a command reads must not be written over. ``others`` are
-    further options that set the same field; ``hidden`` ones are old names. Commands that plan a
-    release offer what is ``planned``. An ``argument`` has no name: it is given by its place.
-    ``former`` maps choices of an earlier version to those of this one. A ``required`` one must be
-    given on a command line, whatever the library's default is; one that ``writes`` names a file
-    that is made. ``short`` is a second name, such as ``-o``.
+    Parameters
+    ----------
+    name : str
+        Name of the option, for example ``--noise-on``.
+    help : str
+        A noun phrase with the unit and an example.
+    group : Group
+        The heading under which a command shows it.
+    parse : callable, optional
+        Turns its text into the field's value. None: a number, a text or a flag, as the field's
+        type says.
+    many : bool
+        It is repeatable, and ``parse`` gets a list of texts.
+    choices : type, optional
+        Enumerates the values.
+    path : callable, optional
+        Returns the file that a text names, if it names one: a command must not write over what it
+        reads.
+    others : tuple of Option
+        Further options that set the same field.
+    hidden : bool
+        It is an old name, which help does not show.
+    planned : bool
+        Commands that plan a release offer it.
+    released : bool
+        Commands that make a release offer it.
+    argument : bool
+        It has no name, and is read by its position.
+    former : mapping
+        Choices of an earlier version to those of this one.
+    required : bool
+        A command line must have it, whatever the library's default is.
+    writes : bool
+        It names a file that is made.
+    short : str
+        A second name, such as ``-o``.
     """
 
     name: str
@@ -79,6 +106,7 @@ class Option:
     others: tuple["Option", ...] = ()
     hidden: bool = False
     planned: bool = True
+    released: bool = True
     argument: bool = False
     former: Mapping[str, str] = field(default_factory=dict)
     required: bool = False
@@ -106,9 +134,20 @@ def option(
     kw_only: Any = MISSING,
     **more: Any,
 ) -> Any:
-    """Return a field of a dataclass that can be set from outside; ``old`` are its former names.
+    """Return a field of a dataclass that can be set from outside.
 
-    ``default`` is REQUIRED where there is none; ``more`` are further fields of `Option`.
+    Parameters
+    ----------
+    default
+        The field's default; REQUIRED where there is none.
+    help, group, name, **more
+        Fields of `Option`.
+    old : sequence of str
+        Former names of the option.
+    others : sequence of Option
+        Further options that set the same field.
+    kw_only : bool
+        As in `dataclasses.field`.
     """
     declared = Option(name, help, group, **more)
     formerly = tuple(declared.old(word) for word in old)
@@ -127,12 +166,12 @@ output_option = partial(option, group=Group.OUTPUT)
 
 def options_of(kind: type) -> dict[str, Option]:
     """Return the options of a dataclass by field; one without a name is named as its field."""
-    found = {}
+    options = {}
     for item in dataclasses.fields(kind):
         declared = item.metadata.get("option")
         if declared is not None:
-            found[item.name] = replace(declared, name=declared.name or _dashed(item.name))
-    return found
+            options[item.name] = replace(declared, name=declared.name or _dashed(item.name))
+    return options
 
 
 def _dashed(name: str) -> str:
@@ -145,29 +184,43 @@ def check_choices(value: Any) -> None:
     A choice of an earlier version becomes that of this one.
     """
     for name, declared in options_of(type(value)).items():
-        given = getattr(value, name)
-        if declared.choices is None or given is None:
+        choice = getattr(value, name)
+        if declared.choices is None or choice is None:
             continue
-        if isinstance(given, str) and given in declared.former:
-            given = declared.former[given]
-            object.__setattr__(value, name, given)
-        if not isinstance(given, str) or given not in {*declared.choices}:
+        if isinstance(choice, str) and choice in declared.former:
+            choice = declared.former[choice]
+            object.__setattr__(value, name, choice)
+        if not isinstance(choice, str) or choice not in {*declared.choices}:
             raise ParameterError(f"{name} must be one of {', '.join(declared.choices)}.")
 
 
 @dataclass(frozen=True)
 class ByColumn:
-    """A value for each named column, and one for all others (None: nothing is said of them)."""
+    """A value for each named column, and one for all others.
+
+    Parameters
+    ----------
+    named : mapping
+        Column to its value.
+    others
+        The value of every other column; None if they have none.
+
+    Examples
+    --------
+    >>> ranges = ByColumn({"age": (0, 100)}, others=(0, 1))
+    >>> ranges["age"], ranges["dose"]
+    ((0, 100), (0, 1))
+    """
 
     named: Mapping[str, Any]
     others: Any = None
 
     @classmethod
-    def of(cls, given: Any) -> "ByColumn":
-        """Return what was given: column -> value, one value for all columns, or both."""
-        if isinstance(given, ByColumn):
-            return given
-        return cls(given) if isinstance(given, Mapping) else cls({}, given)
+    def of(cls, values: Any) -> "ByColumn":
+        """Return values as one: column -> value, one value for all columns, or both."""
+        if isinstance(values, ByColumn):
+            return values
+        return cls(values) if isinstance(values, Mapping) else cls({}, values)
 
     def __getitem__(self, name: str) -> Any:
         return self.named.get(name, self.others)
@@ -176,9 +229,15 @@ class ByColumn:
         return bool(self.named) or self.others is not None
 
 
-def names(given: str | Sequence[str] | None) -> list[str] | None:
-    """Return comma-separated names, of an option that may be repeated; None if there are none."""
-    texts = [given] if isinstance(given, str) else given or []
+def names(texts: str | Sequence[str] | None) -> list[str] | None:
+    """Return comma-separated names, of an option that may be repeated; None if there are none.
+
+    Examples
+    --------
+    >>> names(["age,dose", '"weight, kg"'])
+    ['age', 'dose', 'weight, kg']
+    """
+    texts = [texts] if isinstance(texts, str) else texts or []
     return [name for text in texts if text for name in _items(text)] or None
 
 
@@ -191,13 +250,18 @@ def values(text: str) -> tuple[Any, ...]:
     """Return comma-separated values, as integers where all of them are written as such.
 
     02139 is none: it is the code of a place.
+
+    Examples
+    --------
+    >>> values("0,1"), values("no,yes"), values("02139")
+    ((0, 1), ('no', 'yes'), ('02139',))
     """
     items = _items(text)
-    whole = all(item.removeprefix("-").isascii() and _is_whole(item) for item in items)
-    return tuple(map(int, items)) if whole else tuple(items)
+    integers = all(item.removeprefix("-").isascii() and _is_integer(item) for item in items)
+    return tuple(map(int, items)) if integers else tuple(items)
 
 
-def _is_whole(item: str) -> bool:
+def _is_integer(item: str) -> bool:
     try:
         return str(int(item)) == item
     except ValueError:
@@ -205,7 +269,13 @@ def _is_whole(item: str) -> bool:
 
 
 def states(text: str) -> Sequence[Any]:
-    """Return what a column can hold: A,B,C or the integers 0..255."""
+    """Return the possible values of a column: A,B,C or the integers 0..255.
+
+    Examples
+    --------
+    >>> states("no,yes"), states("0..255")
+    (('no', 'yes'), range(0, 256))
+    """
     first, dots, last = text.partition("..")
     try:
         return range(int(first), int(last) + 1) if dots else values(text)
@@ -218,7 +288,7 @@ def pair(text: str) -> tuple[float, float]:
     try:
         low, high = (float(end) for end in text.split(","))
     except ValueError:
-        raise ParameterError(f"a range is two numbers, LO,HI; got {text!r}.") from None
+        raise ParameterError(f"A range is two numbers, for example 0,100; got {text!r}.") from None
     return low, high
 
 
@@ -228,16 +298,18 @@ def numbers(text: str | Sequence[str]) -> list[float]:
     try:
         return [float(item) for item in items]
     except ValueError:
-        raise ParameterError(f"these must be numbers, with commas; got {text!r}.") from None
+        raise ParameterError(
+            f"Expected numbers with commas, for example 0.1,1; got {text!r}."
+        ) from None
 
 
 def by_column(declared: list[str] | None, parse: Callable[[str], _T], option: str) -> dict[str, _T]:
     """Return what is declared as COLUMN=VALUE, column by column."""
     parts = [item.partition("=") for item in declared or ()]
     if any(not (name and sign and value) for name, sign, value in parts):
-        raise ParameterError(f"{option} takes COLUMN=VALUE.")
+        raise ParameterError(f"{option} takes COLUMN=VALUE, once for each column.")
     if len({name for name, _, _ in parts}) < len(parts):
-        raise ParameterError(f"{option} names a column twice.")
+        raise ParameterError(f"{option} names a column twice. Name each column once.")
     return {name: parse(value) for name, _, value in parts}
 
 
@@ -246,18 +318,21 @@ def value_or_by_column(
 ) -> Callable[[list[str] | None], ByColumn | None]:
     """Return a parser of VALUE, which holds for all other columns, and of COLUMN=VALUE."""
 
-    def parsed(given: list[str] | None) -> ByColumn | None:
-        alone = [item for item in given or () if "=" not in item]
-        if len(alone) > 1:
-            raise ParameterError(f"say once what holds for all others: {option} is given twice.")
-        named = by_column([item for item in given or () if "=" in item], parse, option)
-        return ByColumn(named, parse(alone[0]) if alone else None) or None
+    def parse_items(items: list[str] | None) -> ByColumn | None:
+        for_others = [item for item in items or () if "=" not in item]
+        if len(for_others) > 1:
+            raise ParameterError(
+                f"{option} has two values for all other columns. Use {option} without a column only"
+                " once."
+            )
+        columns = by_column([item for item in items or () if "=" in item], parse, option)
+        return ByColumn(columns, parse(for_others[0]) if for_others else None) or None
 
-    return parsed
+    return parse_items
 
 
 def lists_by_column(
     option: str,
 ) -> Callable[[list[str] | None], dict[str, tuple[Any, ...]] | None]:
     """Return a parser of COLUMN=A,B,C; nothing declared is None."""
-    return lambda given: by_column(given, values, option) or None
+    return lambda items: by_column(items, values, option) or None

@@ -144,7 +144,7 @@ def test_two_owners_releases_are_fitted_together(desk):
         ((*RELEASE, "--no-ledger", "-o", "no/x"), 6, "cannot be written"),
         ((*RELEASE, "--ledger", "gone", "--dataset", "d", "-o", "x"), 5, "does not exist"),
         ((*RELEASE, "--ledger", "l", "--dataset", "e", "-o", "x"), 5, "no data set"),
-        ((*RELEASE[:-1], 9, "--ledger", "l", "--dataset", "d", "-o", "x"), 4, "does not fit"),
+        ((*RELEASE[:-1], 9, "--ledger", "l", "--dataset", "d", "-o", "x"), 4, "would exceed"),
         (
             ("release", "mean-operator", "gone.csv", *RELEASE[3:], "--no-ledger", "-o", "x"),
             6,

@@ -225,7 +225,7 @@ def test_the_ledger_pays_per_party(suffice):
     contribute(suffice, 1)
     more = ("aggregate", "p0.part", "p1.part", *paid[2:])
     err = suffice(*more, "-o", "c.suffice", code=4)
-    assert "does not fit" in err
+    assert "would exceed the budget" in err
     assert suffice(*words, "-o", "d.suffice", code=2).startswith("suffice: Choose a ledger")
 
 

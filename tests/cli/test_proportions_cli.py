@@ -111,7 +111,7 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
     assert release.arrays["sizes"].tolist() == sizes
     (balance,) = json.loads(suffice("ledger", "show", "clinic.ledger", "--json"))
     assert balance["spent"] == pytest.approx(np.log(8) + 1, rel=1e-6)
-    assert "does not fit" in suffice(
+    assert "would exceed the budget" in suffice(
         *FORM, "--skew", "0.9", "--request", "again", *pays, "--force", code=4
     )
 
@@ -130,9 +130,9 @@ def test_skewed_sets_are_formed_paid_for_and_released(suffice):
         ),
         ((*RELEASE, "--bag", "age", "--epsilon", "1", "--no-ledger"), 2, "whole numbers"),
         ((*RELEASE, "--bag", "ward", "--epsilon", "0.001", "--no-ledger"), 2, "too small"),
-        ((*FORM, "--no-ledger"), 2, "say once how skewed"),
+        ((*FORM, "--no-ledger"), 2, "either --skew or --epsilon"),
         ((*FORM, "--skew", "0.2", "--no-ledger"), 2, "between 1/3 and 1"),
-        (("plan", "proportions", "--epsilon", "1"), 2, "give the rows once"),
+        (("plan", "proportions", "--epsilon", "1"), 2, "Give the rows once"),
         (("plan", "proportions", "rows.parquet", "--epsilon", "1"), 2, "--bag COLUMN"),
         (("plan", "proportions", "--sizes", "ten", "--epsilon", "1"), 2, "--sizes takes"),
         (

@@ -127,7 +127,7 @@ def test_a_ledger_that_runs_out_counters_with_the_rest_and_then_refuses(suffice)
         files = ("-o", f"o{number}", "--answer", f"a{number}")
         suffice("grant", f"p{number}", "clinic.parquet", *ledger, *files, code=code)
     assert Answer.load("a1").terms.epsilon == 3.0
-    assert Answer.load("a3").reasons == ("nothing is left of the data set's budget",)
+    assert Answer.load("a3").reasons == ("the data set's budget is spent",)
     assert [Path(f"o{number}").exists() for number in range(4)] == [True, False, True, False]
 
 

@@ -99,7 +99,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     first = Path("r.suffice").read_bytes()
     suffice(*words, "--force")
     assert Path("r.suffice").read_bytes() == first
-    assert "does not fit" in suffice(*words, "--request", "two", "--force", code=4)
+    assert "would exceed the budget" in suffice(*words, "--request", "two", "--force", code=4)
 
 
 @pytest.mark.usefixtures("desk")
@@ -118,7 +118,7 @@ def test_two_owners_share_a_pipeline(suffice):
     ("words", "reason"),
     [
         (("--epsilon", "1", "--unit", "label"), "'ward' has no declared categories"),
-        (("--epsilon", "1", *DECLARED), "say what epsilon protects"),
+        (("--epsilon", "1", *DECLARED), "needs to know what it protects"),
         (("--unit", "person", *DECLARED), "must be one of label, record, attribute; got 'person'"),
         (
             ("--unit", "party", "--epsilon", "1", *DECLARED),
@@ -126,10 +126,10 @@ def test_two_owners_share_a_pipeline(suffice):
         ),
         (("--range", "0,1", "--range", "0,2"), "say once"),
         (("--range", "size=1"), "two numbers, LO,HI"),
-        (("--signs", "hadamard", "--support", "5"), "uniform rados only"),
+        (("--signs", "hadamard", "--support", "5"), "Use --signs iid"),
         (
             ("--protect", "hiv", "--epsilon", "1", "--unit", "label", *DECLARED),
-            "goes with no noise",
+            "adds no noise",
         ),
     ],
 )
@@ -144,8 +144,8 @@ def test_a_wrong_call_is_one_line(suffice, words, reason):
 def test_the_plan_says_what_noise_would_drown(suffice):
     words = ("plan", "rados", "rows.parquet", "--label", "sick", "--epsilon", "1", *DECLARED)
     printed = suffice(*words)
-    assert "drowned" in printed
-    assert "grows with sqrt(rados)" in printed
+    assert "too noisy" in printed
+    assert "sums is" in printed
     told = json.loads(suffice(*words, "--count", "16", "--json"))
     assert [option["unit"] for option in told["options"][:2]] == ["label", "record"]
     assert told["options"][1]["count"] == 16

@@ -78,7 +78,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     suffice(*words, "--force")
     assert Path("r.suffice").read_bytes() == first
     refused = suffice(*words, "--request", "again", "--force", code=4)
-    assert "does not fit" in refused
+    assert "would exceed the budget" in refused
 
 
 @pytest.mark.usefixtures("desk")

@@ -69,7 +69,7 @@ class _Counts:
     def score(self, pair: Pair) -> Score:
         """Return the exact loss; of two counts the first says all."""
         way = self.way()
-        cut = 1 if way.once else self.classes
+        cut = 1 if way.noise_on_first_count_only else self.classes
         one, two = (self.counts(data)[:, :cut] for data in (pair.one, pair.two))
         steps = way.noise.scale / way.scale
         shift = shift_score(way.noise, one * steps, two * steps, 1 / steps)
@@ -308,8 +308,8 @@ class _Unpadded(BoundedCounts):
 
     @cached_property
     def _chosen(self) -> tuple[int, float]:
-        assert self.asked is not None  # noqa: S101  # for the type checker
-        return 0, bounded_sigma(self.asked, self.epsilon, self.delta) or 0.0
+        assert self.requested_kappa is not None  # noqa: S101  # for the type checker
+        return 0, bounded_sigma(self.requested_kappa, self.epsilon, self.delta) or 0.0
 
 
 class _Printed(ScaledCounts):

@@ -1,7 +1,8 @@
 """The commands ``release NAME`` and ``plan NAME``: one for every mechanism that is registered."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -61,7 +62,7 @@ def _release_command(name: str) -> TyperCommand:
         "table": _Table,
         "reading": Reading,
         "source": mechanism.source,
-        "mechanism": mechanism,
+        "mechanism": selected_fields(mechanism, partial(_released, mechanism)),
         "positive": _Positive if "classes" in options_of(mechanism) else _NoOptions,
         "payment": Payment,
         "release": ReleaseOptions,
@@ -228,3 +229,11 @@ def _planned(name: str, declared: Option) -> Option | None:
         many=True,
         required=True,
     )
+
+
+def _released(mechanism: Any, name: str, declared: Option) -> Option | None:
+    """Return the option of a field that a release has a use for; required as the field is."""
+    if not declared.released:
+        return None
+    required = mechanism.__dataclass_fields__[name].default is MISSING
+    return replace(declared, required=declared.required or required)

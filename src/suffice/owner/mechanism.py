@@ -1,16 +1,16 @@
 """How every release is made: the contract, the one walk through it, and the registry.
 
-Read this file first. A mechanism is a frozen value that says what an owner asks for; its fields are
-its options. A release of it has one life, in this order:
+Read this file first. A mechanism is a frozen value that says what an owner wants to release; its
+fields are its options. A release of it has one life, in this order:
 
     public = mechanism.public(source)        what may be seen: columns, public rows, bags, a round
     procedure = mechanism.choose(public)     which noise; nothing private was read yet
     exact = procedure.accumulator()          takes in private batches, on any engine
-    procedure.guarantees(exact)              what is promised, from public facts alone
-    procedure.draw(exact, guarantees)        the noise: called by `publish`, once it is paid for
+    procedure.guarantees(exact)              what is guaranteed, from public facts alone
+    procedure.draw(exact, guarantees)        the noise: called by `publish`, once it is charged
 
 A procedure that draws while it reads declares it: its first pass only identifies the data, and its
-statistic is made in a second one, after the debit, on the owner's own machine.
+statistic is made in a second one, after the charge, on the owner's own machine.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from suffice.notes import note
 from suffice.options import Group, check_choices, values
 from suffice.owner.classes import check_declared, check_features
 from suffice.owner.ledger import Ledger
-from suffice.owner.plans import Plan, PromisePlan
+from suffice.owner.plans import GuaranteePlan, Plan
 from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.owner.row_order import check_order_given, check_order_of, in_one_snapshot
 from suffice.owner.source import OwnerReport, Source, counted
@@ -53,7 +53,7 @@ __all__ = [
 
 # Options that many mechanisms have, declared once.
 EPSILON: dict[str, Any] = {
-    "help": "Epsilon, for example 1: how much the release may cost each unit that it protects.",
+    "help": "Epsilon, for example 1. Smaller protects more strongly and adds more noise.",
     "group": Group.PRIVACY,
 }
 DELTA: dict[str, Any] = {
@@ -61,15 +61,15 @@ DELTA: dict[str, Any] = {
     "group": Group.PRIVACY,
 }
 CLASSES: dict[str, Any] = {
-    "help": "The labels that can occur, with commas; of two, the last is positive. Default: those"
-    " of the ledger, or 0,1.",
+    "help": "Labels that can occur, with commas, for example no,yes. Of two, the last is positive."
+    " Default: those of the ledger, or 0,1.",
     "group": Group.DATA,
     "parse": values,
 }
 
 
 class Public(Protocol):
-    """What a mechanism may see of a source before it is paid for."""
+    """What a mechanism may see of a source before it is charged."""
 
     @property
     def shown(self) -> Iterable[str]:
@@ -80,7 +80,7 @@ class Public(Protocol):
 
 
 class Exact(Accumulator, Protocol):
-    """An exact statistic of private data: an accumulator that knows how much it has seen."""
+    """An exact statistic of private data: an accumulator that counts what it took in."""
 
     @property
     def count(self) -> int:
@@ -92,11 +92,16 @@ P = TypeVar("P", bound=Public)
 
 
 class Procedure(ABC, Generic[E]):
-    """One calibrated way to make a release; chosen before anything private is read.
+    """One calibrated procedure that makes a release; chosen before anything private is read.
 
-    ``kind`` is that of the release. ``draws_while_reading``: noise is drawn row by row, so that
-    rows may be taken in only after they were paid for. ``stays`` says why rows must be taken in one
-    after the other on the owner's own machine, where they must.
+    Attributes
+    ----------
+    kind : str
+        Kind of the release.
+    draws_while_reading : bool
+        Noise is drawn row by row, so that rows may be taken in only after they were charged.
+    stays : str
+        Why rows must be taken in one after the other on the owner's own machine, where they must.
     """
 
     kind: ClassVar[str]
@@ -110,7 +115,7 @@ class Procedure(ABC, Generic[E]):
 
     @abstractmethod
     def accumulator(self, *, identified: bool) -> E:
-        """Return an empty statistic; ``identified``: a ledger wants to know the data again."""
+        """Return an empty statistic; ``identified``: a ledger must recognise the data."""
 
     def parts(self, public: Public) -> Sequence[BatchPart]:
         """Return the private batches in parts; one stream, where they must stay here."""
@@ -124,7 +129,7 @@ class Procedure(ABC, Generic[E]):
     def check(self, exact: E) -> None:
         """Raise if public facts of the pass forbid the release: nothing is charged for it."""
         if exact.count == 0:
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows.")
 
     def report(self, exact: E) -> OwnerReport | None:
         """Return what the owner alone may know of the pass; no byte or exit code depends on it."""
@@ -133,11 +138,11 @@ class Procedure(ABC, Generic[E]):
 
     @abstractmethod
     def guarantees(self, exact: E) -> tuple[Guarantee, ...]:
-        """Return what is promised: a function of public facts, some of which the pass computed."""
+        """Return the guarantees: a function of public facts, some of which the pass computed."""
 
     @abstractmethod
     def parameters(self, exact: E) -> Mapping[str, Any]:
-        """Return the public description of the request, by which a ledger knows it again."""
+        """Return the public description of the request, by which a ledger recognises it."""
 
     @abstractmethod
     def identity(self, exact: E, guarantees: tuple[Guarantee, ...]) -> PrivateIdentity:
@@ -149,11 +154,20 @@ class Procedure(ABC, Generic[E]):
 
 
 class Mechanism(ABC, Generic[P]):
-    """What an owner asks for. A subclass is a frozen dataclass whose fields are its options.
+    """What an owner wants to release. A subclass is a frozen dataclass; its fields are its options.
 
-    ``name`` is its name in commands (``suffice release NAME``), ``source`` the kind of input that
-    it takes. ``planner`` is what ``suffice plan NAME`` is made from, where that is not this value
-    and its source: a dataclass with options and a method ``plan``.
+    The first lines of a subclass's docstring are the help of ``suffice release NAME``: what is
+    published; what it protects, and what is public.
+
+    Attributes
+    ----------
+    name : str
+        Name in commands (``suffice release NAME``).
+    source : type
+        The kind of input that it takes.
+    planner : type, optional
+        What ``suffice plan NAME`` is made from, where that is not this value and its source: a
+        dataclass with options and a method ``plan``.
     """
 
     name: ClassVar[str]
@@ -166,7 +180,7 @@ class Mechanism(ABC, Generic[P]):
     def release(
         self,
         data: Any,
-        *given: Any,
+        *sources: Any,
         ledger: Ledger | None,
         dataset: str | None = None,
         request: str | None = None,
@@ -175,17 +189,48 @@ class Mechanism(ABC, Generic[P]):
         progress: Callable[[int], None] | None = None,
         **inputs: Any,
     ) -> Release:
-        """Return the release of a table, paid for from ``ledger`` (None, said aloud, for none).
+        """Return the release of a table, charged to ``ledger``.
 
-        ``given`` and ``inputs`` are the fields of this mechanism's source: the labels ``y`` or the
-        column ``label``, the ``features``, and what else it needs. `Payment` explains the others.
+        Parameters
+        ----------
+        data
+            The table: an array, a data frame or a file.
+        *sources, **inputs
+            Further fields of this mechanism's source: the labels ``y`` or the column ``label``, the
+            ``features``, and what else it needs.
+        ledger : Ledger or None
+            The ledger that is charged; None releases without a budget.
+        dataset : str, optional
+            Name of the data set in the ledger.
+        request : str, optional
+            Name of the request. The same name returns the same release at no charge.
+        data_changed : bool
+            The data of this name were changed since earlier releases; they use the same budget.
+        unprotected : bool
+            Release it even if it is not differentially private.
+        progress : callable, optional
+            Called with the number of rows that were read.
+
+        Returns
+        -------
+        Release
+            What may be published.
+
+        Raises
+        ------
+        BudgetError
+            If the release would exceed the budget.
+        UnprotectedError
+            If it is not differentially private and ``unprotected`` is False.
+        TableError
+            If the table cannot be used.
         """
-        source = self.source(data, *given, progress=progress, **inputs)
+        source = self.source(data, *sources, progress=progress, **inputs)
         payment = Payment(ledger, dataset, request, data_changed, unprotected)
         return make_release(self, source, payment)
 
     def check_payment(self, source: Any, payment: Payment) -> None:
-        """Raise if what was given, apart from the table, was not paid for from this ledger."""
+        """Raise if an input besides the table was not charged to this ledger."""
 
     def declared_classes(self) -> Classes | None:
         """Return the declared classes of the label, where a table has one."""
@@ -200,20 +245,37 @@ class Mechanism(ABC, Generic[P]):
         """Return the procedure: which noise, in which shape; reads no private cell."""
 
     def finish(self, source: Any, release: Release) -> None:
-        """Write what else the owner asked for, once the release is made; public things only."""
+        """Write further files of the owner, once the release is made; public things only."""
 
     def plan(self, source: Any, epsilons: Sequence[float] = ()) -> Plan:
         """Return a forecast of the release, from what may be seen alone.
 
-        ``epsilons``: those to compare, where it is more than the mechanism's own. Unless a
-        mechanism knows better, its plan is what a release would promise at each of them.
+        Unless a mechanism predicts more, its plan is what a release would guarantee.
+
+        Parameters
+        ----------
+        source
+            The table and its columns; no private cell is read.
+        epsilons : sequence of float
+            Epsilons to compare. Default: the mechanism's own.
+
+        Returns
+        -------
+        Plan
+            A table.
         """
-        asked = [replace(self, epsilon=e) for e in epsilons] if epsilons else [self]  # type: ignore[type-var]
-        promised: list[Guarantee] = []
-        for mechanism in asked:
-            procedure = mechanism.choose(mechanism.public(source))
-            promised += procedure.guarantees(procedure.accumulator(identified=False))
-        return PromisePlan(tuple(promised))
+        requests = [_at_epsilon(self, e) for e in epsilons] if epsilons else [self]
+        guarantees: list[Guarantee] = []
+        for request in requests:
+            procedure = request.choose(request.public(source))
+            guarantees += procedure.guarantees(procedure.accumulator(identified=False))
+        return GuaranteePlan(tuple(guarantees))
+
+
+def _at_epsilon(mechanism: Mechanism[P], epsilon: float) -> Mechanism[P]:
+    """Return the same mechanism at another epsilon."""
+    changed: Mechanism[P] = replace(mechanism, epsilon=epsilon)  # type: ignore[type-var]  # subclasses are dataclasses
+    return changed
 
 
 def make_release(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Release:
@@ -235,11 +297,12 @@ def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Releas
     procedure = mechanism.choose(public)
     check_order_of(source, procedure, public.shown)
     identified = payment.ledger is not None
-    late = procedure.draws_while_reading
+    draws_while_reading = procedure.draws_while_reading
     statistic = partial(procedure.accumulator, identified=identified)
     parts = procedure.parts(public)
     try:
-        exact = source.fold(parts, procedure.identifier if late else statistic)
+        first_pass = procedure.identifier if draws_while_reading else statistic
+        exact = source.fold(parts, first_pass)
     except StrangeLabelsError:  # of one batch
         raise counted(public.parts(), source) from None
     procedure.check(exact)
@@ -247,16 +310,16 @@ def _walk(mechanism: Mechanism[Any], source: Source, payment: Payment) -> Releas
     guarantees = payment.stated(procedure.guarantees(exact))
 
     def draw() -> Release:
-        if not late:
+        if not draws_while_reading:
             return procedure.draw(exact, guarantees)
-        # Noise on every row: only after the debit.
-        drawn = source.fold(parts, partial(procedure.accumulator, identified=True))
-        if procedure.identity(drawn, guarantees) != identity:
+        # Noise on every row: only after the charge.
+        noisy = source.fold(parts, partial(procedure.accumulator, identified=True))
+        if procedure.identity(noisy, guarantees) != identity:
             raise TableError(
-                "the table changed while it was read, after it was paid for; give one that stays as"
-                " it is."
+                "The table changed while it was read, after it was charged. Use a copy that nobody"
+                " writes to."
             )
-        return procedure.draw(drawn, guarantees)
+        return procedure.draw(noisy, guarantees)
 
     identity = procedure.identity(exact, guarantees)
     further = sum(len(charge.guarantees) for charge in identity.also)
@@ -276,7 +339,7 @@ def _note_case(classes: Classes) -> None:
     names = [str(name).casefold() for name in classes]
     alike = [str(name) for name in classes if names.count(str(name).casefold()) > 1]
     if alike:
-        note(f"these classes differ in upper and lower case alone: {listed(alike)}.")
+        note(f"These classes differ only in upper and lower case: {listed(alike)}.")
 
 
 def _tell_owner(report: OwnerReport | None, source: Source, payment: Payment) -> None:
@@ -284,8 +347,9 @@ def _tell_owner(report: OwnerReport | None, source: Source, payment: Payment) ->
         return
     if source.report is not None:
         source.report(report)
-    for line in report.lines if payment.tell is not None else ():
-        payment.tell(line)  # type: ignore[misc]  # checked a line above
+    if payment.tell is not None:
+        for line in report.lines:
+            payment.tell(line)
 
 
 # Every mechanism by its name in commands, and where it lives: nothing is imported until it is used.
@@ -306,18 +370,20 @@ def mechanism_names() -> list[str]:
 
 def mechanism_of(name: str) -> type[Mechanism[Any]]:
     """Return the mechanism of this name."""
-    found = _MECHANISMS.get(name)
-    if found is None:
-        raise ParameterError(f"there is no mechanism {name!r}; there are {', '.join(_MECHANISMS)}.")
-    if isinstance(found, str):
-        module, _, attribute = found.partition(":")
-        found = _MECHANISMS[name] = getattr(import_module(module), attribute)
-    assert not isinstance(found, str)  # noqa: S101  # for the type checker
-    return found
+    registered = _MECHANISMS.get(name)
+    if registered is None:
+        raise ParameterError(
+            f"There is no mechanism {name!r}. The mechanisms are {', '.join(_MECHANISMS)}."
+        )
+    if isinstance(registered, str):
+        module, _, attribute = registered.partition(":")
+        registered = _MECHANISMS[name] = getattr(import_module(module), attribute)
+    assert not isinstance(registered, str)  # noqa: S101  # for the type checker
+    return registered
 
 
 def register_mechanism(mechanism: type[Mechanism[Any]]) -> None:
     """Add a mechanism, so that commands, planner and documentation find it by its name."""
     if mechanism.name in _MECHANISMS:
-        raise ParameterError(f"there is a mechanism {mechanism.name!r} already.")
+        raise ParameterError(f"There is already a mechanism {mechanism.name!r}. Use another name.")
     _MECHANISMS[mechanism.name] = mechanism

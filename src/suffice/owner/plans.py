@@ -7,19 +7,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from suffice.errors import ParameterError
+from suffice.owner.notebook_views import html_table, text_table
+from suffice.plain_text import escaped
 from suffice.privacy.calibrate import check_epsilon
 from suffice.privacy.guarantee import Guarantee
 
-__all__ = ["Plan", "PlanCurves", "PromisePlan", "asked_epsilons"]
+__all__ = ["GuaranteePlan", "Plan", "PlanCurves", "planned_epsilons"]
 
-_AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the one epsilon that was asked for
+_AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)  # times the one epsilon of a plan
 
 
 @dataclass(frozen=True)
 class PlanCurves:
     """What a drawing of a plan shows: a quantity against epsilon, curve by curve.
 
-    ``band`` is the range of the ``band_name`` curve; ``without_noise`` is a level to compare with.
+    Parameters
+    ----------
+    epsilons : sequence of float
+        The epsilons of the band.
+    series : mapping
+        Name of a curve to its points (epsilon, value).
+    band_name : str
+        What the band shows.
+    band : sequence of (float, float)
+        Its lower and upper end at each epsilon.
+    without_noise : float
+        A level to compare with.
+    y_label : str
+        The quantity on the vertical axis.
     """
 
     epsilons: Sequence[float]
@@ -33,8 +48,16 @@ class PlanCurves:
 class Plan(ABC):
     """A forecast of releases, as a table; nothing private was read for it.
 
-    ``title`` says what the table shows, ``columns`` are its heads, ``advice`` are sentences that
-    follow it.
+    A plan prints as a table, and is one in a notebook.
+
+    Attributes
+    ----------
+    title : str
+        What the table shows.
+    columns : sequence of str
+        The heads of its columns.
+    advice : sequence of str
+        Sentences that follow it.
     """
 
     @property
@@ -58,50 +81,62 @@ class Plan(ABC):
 
     def curves(self) -> "PlanCurves":
         """Return what a drawing of the plan shows, where it can be drawn."""
-        raise ParameterError("this plan is a table and has no drawing. Leave --plot out.")
+        raise ParameterError("This plan is a table and cannot be drawn. Remove --plot.")
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values."""
 
     def __str__(self) -> str:
-        lines = [self.columns, *self.cells()]
-        widths = [max(len(line[j]) for line in lines) for j in range(len(self.columns))]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
-        return "\n".join([*table, *self.advice])
+        return "\n".join([text_table(self.columns, self.cells()), *map(escaped, self.advice)])
+
+    def __repr__(self) -> str:
+        return f"{escaped(self.title)}\n{self}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, self.columns, self.cells(), self.advice)
 
 
-@dataclass(frozen=True)
-class PromisePlan(Plan):
-    """What a release would promise, guarantee by guarantee; of its use nothing is predicted."""
+@dataclass(frozen=True, repr=False)
+class GuaranteePlan(Plan):
+    """What a release would guarantee; how useful it would be is not predicted.
+
+    Parameters
+    ----------
+    guarantees : sequence of Guarantee
+        The guarantees that the release would state.
+    """
 
     guarantees: Sequence[Guarantee]
 
-    title = "What a release would promise; no private cell was read"
+    title = "What a release would guarantee; no private cell was read"
     columns = ("epsilon", "delta", "unit", "guarantee")
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return the promises as text."""
+        """Return the guarantees as text."""
         return [
             (f"{g.epsilon or math.inf:.4g}", f"{g.delta:g}", str(g.unit), str(g.kind))
             for g in self.guarantees
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the promises as plain JSON values."""
+        """Return the guarantees as plain JSON values."""
         return {"rows": [guarantee.to_json() for guarantee in self.guarantees]}
 
 
-def asked_epsilons(epsilon: float | Iterable[float], *, around: bool = True) -> list[float]:
-    """Return the epsilons of a plan; one alone is shown with smaller and larger ones around it."""
+def planned_epsilons(epsilon: float | Iterable[float], *, around: bool = True) -> list[float]:
+    """Return the epsilons of a plan; a single one is shown with smaller and larger ones around it.
+
+    Examples
+    --------
+    >>> planned_epsilons(1.0), planned_epsilons([0.1, 1])
+    ([0.25, 0.5, 1.0, 2.0, 4.0], [0.1, 1.0])
+    """
     if isinstance(epsilon, Iterable):
-        asked = [check_epsilon(e) for e in epsilon]
+        epsilons = [check_epsilon(e) for e in epsilon]
     else:
-        alone = check_epsilon(epsilon)
-        asked = [alone * factor for factor in _AROUND] if around else [alone]
-    if not asked:
-        raise ParameterError("a plan needs at least one epsilon.")
-    return asked
+        single = check_epsilon(epsilon)
+        epsilons = [single * factor for factor in _AROUND] if around else [single]
+    if not epsilons:
+        raise ParameterError("A plan needs at least one epsilon. Add --epsilon 1, for example.")
+    return epsilons

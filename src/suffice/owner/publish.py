@@ -28,19 +28,31 @@ _VERSIONS = Assumption(
 
 @dataclass(frozen=True)
 class Payment:
-    """Who pays for a release, and what its owner says aloud.
+    """What a release is charged to, and what its owner declares.
 
-    ``ledger`` is charged for the data set ``dataset``; None stands for no ledger. ``request`` names
-    the request: the same name gets the same bytes. ``data_changed`` says that the data under this
-    name are no longer those of earlier releases, ``unprotected`` that a release may leave that is
-    not differentially private. With ``tell`` no answer depends on the data: what would have been an
-    error is told to the owner (`Ledger.debit`).
+    Parameters
+    ----------
+    ledger : Ledger or None
+        The ledger that is charged; None releases without a budget.
+    dataset : str, optional
+        Name of the data set in the ledger.
+    request : str, optional
+        Name of the request. The same name gets the same bytes.
+    data_changed : bool
+        The data under this name are no longer those of earlier releases.
+    unprotected : bool
+        The release may be made even if it is not differentially private.
+    tell : callable, optional
+        With it no answer depends on the data: it is called with what would have been an error
+        (`Ledger.debit`).
     """
 
     ledger: Ledger | None = budget_option(
         None, "Charge this release to this ledger file.", parse=Ledger, path=Path
     )
-    dataset: str | None = budget_option(None, "Name of the data set in the ledger.")
+    dataset: str | None = budget_option(
+        None, "Name of the data set in the ledger, for example diagnosis."
+    )
     request: str | None = budget_option(
         None,
         "Name of this request. The same name returns the same file at no charge. A new name"
@@ -52,8 +64,8 @@ class Payment:
     )
     unprotected: bool = privacy_option(
         False,  # noqa: FBT003  # a default
-        "Publish it even if it is not differentially private, or protects a column only when"
-        " that is read alone.",
+        "Publish even if the release is not differentially private, or protects a column only"
+        " when it is read alone.",
     )
     tell: Callable[[str], None] | None = None
 
@@ -68,10 +80,15 @@ class Payment:
 class PrivateIdentity:
     """What identifies private data; it is stored under the ledger's own key only.
 
-    ``fingerprint`` by algorithm says whose budget it is; the request is bound to the first.
-    ``content`` identifies private cells beyond that: the request is bound to them, the budget is
-    not, since other cells of the same people share it. ``also`` are further data sets that the same
-    release is about, charged with the same debit.
+    Parameters
+    ----------
+    fingerprint : mapping
+        By algorithm: whose budget it is. The request is bound to the first.
+    content : bytes
+        What identifies private cells beyond that. The request is bound to them; the budget is not,
+        since other cells of the same people share it.
+    also : sequence of DatasetCharge
+        Further data sets that the same release is about, charged together.
     """
 
     fingerprint: Mapping[str, bytes] = field(default_factory=dict)
@@ -87,12 +104,26 @@ def publish(
     parameters: Mapping[str, Any],
     identity: PrivateIdentity,
 ) -> Release:
-    """Let a release leave, paid for first.
+    """Return a release that may be published, charged before its noise is drawn.
 
-    ``draw`` adds the noise and is called at most once, after the debit is durable. ``parameters``
-    are public and describe the request; without a request name they name it themselves, so asking
-    twice for the same thing gives the same bytes and costs once. The release must state
-    ``guarantees``, and then those of further data sets.
+    Parameters
+    ----------
+    draw : callable
+        Adds the noise. It is called at most once, after the charge is durable.
+    guarantees : sequence of Guarantee
+        What the release must state, before the guarantees of further data sets.
+    payment : Payment
+        The ledger, the data set and the name of the request.
+    parameters : mapping
+        The public description of the request. Without a request name they name it, so that the
+        same request twice gives the same bytes and is charged once.
+    identity : PrivateIdentity
+        What identifies the private data.
+
+    Returns
+    -------
+    Release
+        The new release, or the stored one of the same request.
     """
     stated = [*guarantees, *(g for charge in identity.also for g in charge.guarantees)]
     _check_stated(guarantees, stated, payment)
@@ -100,7 +131,9 @@ def publish(
     if ledger is None:
         return _as_promised(draw(), stated)
     if not dataset:
-        raise ParameterError("a ledger needs the name of the data set (dataset=..., --dataset).")
+        raise ParameterError(
+            "A ledger needs the name of the data set (--dataset; Python: dataset=...)."
+        )
     others = [_hidden(ledger.secret(), charge) for charge in identity.also]
     request = _request(ledger.secret(), payment, parameters, identity, others)
     stored = ledger.debit(
@@ -125,10 +158,10 @@ def publish(
 def _check_stated(
     guarantees: Sequence[Guarantee], stated: Sequence[Guarantee], payment: Payment
 ) -> None:
-    """Raise if nothing is promised, or too little and nobody said so aloud."""
+    """Raise if no guarantee is stated, or too weak a one that the owner did not accept."""
     if not guarantees:
         raise ParameterError(
-            "a release must state at least one guarantee, if only that it has none."
+            "A release must state at least one guarantee, even if it is that there is none."
         )
     if not payment.unprotected and not all(guarantee.protected for guarantee in stated):
         raise UnprotectedError(
@@ -154,12 +187,12 @@ def _request(
 
 
 def _as_promised(release: Release, guarantees: Sequence[Guarantee]) -> Release:
-    """Return the release if it states exactly what was paid for, and its scaling allows that."""
+    """Return the release if it states exactly what was charged, and its scaling allows that."""
     if release.guarantees != tuple(guarantees):
-        raise PrivacyError("the release does not state the guarantees that were paid for.")
+        raise PrivacyError("The release does not state the guarantees that were charged.")
     origin = release.pipeline.origin
     if any(as_scaled(guarantee, origin).kind is not guarantee.kind for guarantee in guarantees):
-        raise PrivacyError("the release shows scales of private rows, and does not say so.")
+        raise PrivacyError("The release shows scales of private rows, and does not state it.")
     return release
 
 

@@ -134,7 +134,7 @@ def test_a_slow_draw_is_not_taken_for_a_lost_one(tmp_path, monkeypatch):
     monkeypatch.setattr("suffice.owner.ledger.ledger._PENDING_SECONDS", 0.1)
     ledger, request = Ledger(tmp_path / "ledger", {"d": Budget(1.0)}), Request("a", "h", "data", {})
     assert ledger.debit("d", [GUARANTEE], request) is None
-    with pytest.raises(PendingRequestError, match="ask again later, under the same name"):
+    with pytest.raises(PendingRequestError, match="Try again later, under the same name"):
         ledger.debit("d", [GUARANTEE], request)
     ledger.finish("d", "a", b"drawn")
     assert ledger.debit("d", [GUARANTEE], request) == b"drawn"

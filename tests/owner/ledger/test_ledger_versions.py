@@ -260,7 +260,7 @@ def test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_r
     assert ledger.classes("d", "other") is None
     Ledger(path, classes={"d": {"sick": ("no", "yes")}})  # the same again is no change
     for other in (("yes", "no"), ("no", "yes", "maybe")):
-        with pytest.raises(LedgerError, match="they are final"):
+        with pytest.raises(LedgerError, match="Classes are final"):
             Ledger(path, classes={"d": {"sick": other}})
     with pytest.raises(LedgerError, match="no data set 'e'"):
         Ledger(path, classes={"e": (0, 1)})

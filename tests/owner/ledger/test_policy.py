@@ -48,9 +48,15 @@ def test_what_is_within_all_limits_is_granted_as_asked():
     ("asked", "policy", "left", "nearest", "says"),
     [
         (wanted(3), POLICY, PLENTY, Terms(1.0), "at most 1.0, per request"),
-        (wanted(3), POLICY, Budget(0.4), Terms(0.4), "0.4, which is what the budget has left"),
+        (wanted(3), POLICY, Budget(0.4), Terms(0.4), "0.4, which is what remains of the budget"),
         (wanted(0.5, 1e-3), POLICY, PLENTY, Terms(0.5, 1e-6), "delta: at most 1e-06, per"),
-        (wanted(0.5, 1e-3), POLICY, Budget(9.0, 1e-9), Terms(0.5, 1e-9), "budget is counted"),
+        (
+            wanted(0.5, 1e-3),
+            POLICY,
+            Budget(9.0, 1e-9),
+            Terms(0.5, 1e-9),
+            "which is the delta of the budget",
+        ),
         (wanted(0.5, 0, "gaussian"), POLICY, PLENTY, Terms(0.5), "mechanism: auto"),
         (
             wanted(0.5, 1e-6, "gaussian"),
@@ -78,9 +84,9 @@ def test_too_much_is_countered_with_the_nearest_terms(asked, policy, left, neare
         (wanted(rows=49), POLICY, PLENTY, "fewer than 50 rows"),
         (wanted(mapped=True), POLICY, PLENTY, "maps"),
         (wanted(), Policy(1.0, features=("age",)), PLENTY, "not granted: 'dose'"),
-        (wanted(), POLICY, None, "nothing is left"),
-        (wanted(), POLICY, Budget(9e-7), "nothing is left"),
-        (wanted(), Policy(1.0, 0.01, ("gaussian",)), PLENTY, "without delta"),
+        (wanted(), POLICY, None, "budget is spent"),
+        (wanted(), POLICY, Budget(9e-7), "budget is spent"),
+        (wanted(), Policy(1.0, 0.01, ("gaussian",)), PLENTY, "need a delta above 0"),
     ],
 )
 def test_what_no_terms_can_mend_is_refused_with_the_reason(asked, policy, left, says):
@@ -118,7 +124,7 @@ def test_a_counter_never_exceeds_anything_and_is_granted_next_time(e, d, mechani
 
 
 def test_a_decision_has_no_way_to_see_a_table():
-    assert list(inspect.signature(decide).parameters) == ["wanted", "policy", "left"]
+    assert list(inspect.signature(decide).parameters) == ["wanted", "policy", "remaining"]
     assert not {"tables", "engines"} & {line.split(".")[1] for line in _imports()}
 
 

@@ -351,7 +351,7 @@ def test_plain_rados_protect_nothing_and_say_so():
 
 
 def test_unscaled_rows_need_a_declared_bound_for_a_promise():
-    with pytest.raises(ParameterError, match="norm bound"):
+    with pytest.raises(ParameterError, match="bound on the length of rows"):
         of_table(ranges=None, standardize="none", **RECORD)
     release = of_table(ranges=None, standardize="none", bound=3.0, **RECORD)
     assert release.pipeline.mean.tolist() == [0.0] * 4
@@ -363,7 +363,7 @@ def test_an_earlier_pipeline_can_be_used_again():
     again = of_table(table(2), ranges=None, categories=None, pipeline=first.pipeline, **RECORD)
     assert merge([first, again]).rows == 600
     plain = of_table(ranges=None, categories=None, standardize="rows", unprotected=True)
-    with pytest.raises(ParameterError, match="clips nothing"):
+    with pytest.raises(ParameterError, match="clips no rows"):
         of_table(ranges=None, categories=None, pipeline=plain.pipeline, **RECORD)
     with pytest.raises(ParameterError, match="-1 and"):
         of_table(pipeline=first.pipeline, protect=["hiv"], delta=1e-6)
@@ -375,36 +375,36 @@ def test_an_earlier_pipeline_can_be_used_again():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"signs": "hadamard", "support": 5}, "uniform rados only"),
-        ({"signs": "hadamard", "protect": ["hiv"], "delta": 0.01}, "uniform rados only"),
+        ({"signs": "hadamard", "support": 5}, "Use --signs iid"),
+        ({"signs": "hadamard", "protect": ["hiv"], "delta": 0.01}, "Use --signs iid"),
         ({"signs": "random"}, "signs must be one of"),
-        ({"signs": "hadamard", "count": 1}, "signs='iid'"),
+        ({"signs": "hadamard", "count": 1}, "needs --signs iid"),
         ({"count": 0}, "between 1 and"),
         ({"support": 300}, "between 1 and 299"),
         ({"support": 0}, "between 1 and 299"),
-        ({"protect": ["hiv"], **RECORD}, "goes with no noise"),
-        ({"protect": ["hiv"], "delta": 0.01, "noise_on": "records"}, "goes with no noise"),
-        ({"protect": ["hiv"], "delta": 0.01, "support": 9}, "exclude each other"),
-        ({"protect": ["hiv"]}, "delta > 0"),
-        ({"protect": ["ward"], "delta": 0.01}, "no feature of numbers"),
+        ({"protect": ["hiv"], **RECORD}, "adds no noise"),
+        ({"protect": ["hiv"], "delta": 0.01, "noise_on": "records"}, "adds no noise"),
+        ({"protect": ["hiv"], "delta": 0.01, "support": 9}, "cannot be used with --support"),
+        ({"protect": ["hiv"]}, "--delta above 0"),
+        ({"protect": ["ward"], "delta": 0.01}, "no feature column of numbers"),
         ({"protect": ["age", "hiv"], "delta": 0.01, "truncate": 1.0}, "one protected column"),
-        ({"epsilon": 1.0}, "say what epsilon protects"),
-        ({"unit": "label"}, "needs an epsilon"),
-        ({"noise_on": "records"}, "needs an epsilon"),
+        ({"epsilon": 1.0}, "needs to know what it protects"),
+        ({"unit": "label"}, "need an --epsilon"),
+        ({"noise_on": "records"}, "need an --epsilon"),
         ({"noise_on": "local"}, "sums, records"),
-        ({**LABEL, "noise_on": "records"}, "must be 'record'"),
+        ({**LABEL, "noise_on": "records"}, "with --unit record"),
         ({**LABEL, "support": 5}, "does not protect labels"),
-        ({"epsilon": 1.0, "unit": "record"}, "delta > 0"),
+        ({"epsilon": 1.0, "unit": "record"}, "--delta above 0"),
         ({"epsilon": 1.0, "unit": "party"}, "label, record, attribute"),
         ({"epsilon": 1.0, "unit": "person"}, "label, record, attribute"),
-        ({**RECORD, "unit": "attribute"}, "name the protected columns"),
-        ({**RECORD, "attributes": ["age"]}, "name the protected columns"),
+        ({**RECORD, "unit": "attribute"}, "needs the protected columns"),
+        ({**RECORD, "attributes": ["age"]}, "needs the protected columns"),
         ({**RECORD, "unit": "attribute", "attributes": ["nose"]}, "no column 'nose'"),
         ({**RECORD, "unit": "attribute", "attributes": ["age"], "bound": 1.0}, "not clipped"),
         ({**RECORD, "ranges": {"hiv": (0, 1)}}, "'age' has no declared range"),
         ({**RECORD, "categories": None}, "'ward' has no declared categories"),
-        ({**RECORD, "clip": 0.5}, "declare a bound"),
-        ({**RECORD, "clip": 0.5, "bound": 1.0}, "say once where"),
+        ({**RECORD, "clip": 0.5}, "declare a --bound"),
+        ({**RECORD, "clip": 0.5, "bound": 1.0}, "not both"),
         ({"missing": "guess"}, "missing must be one of"),
         ({"ranges": {"age": (1, 1)}}, "two finite numbers"),
         ({"ranges": {"age": "x"}}, "two numbers"),
@@ -419,7 +419,7 @@ def test_what_does_not_go_together_is_refused_with_a_reason(options, reason):
 
 
 def test_a_protected_column_holds_two_values():
-    with pytest.raises(TableError, match=r"column 'age': \d+ cells are neither 0 nor 100"):
+    with pytest.raises(TableError, match=r"Column 'age': \d+ cells are neither 0 nor 100"):
         of_table(protect=["age"], delta=0.01)
     odd = {"age": (0, 100), "hiv": (0.1, 0.7)}
     with pytest.raises(ParameterError, match="as 0 and 1"):
@@ -477,7 +477,7 @@ def test_the_plan_says_when_noise_drowns_rados_and_what_to_do():
     assert [o.verdict for o in plan.options] == ["fine", "mean only", "noisy", "drowned"]
     assert label.noise < fewer.noise < record.noise < edges.noise
     assert record.mean_noise == pytest.approx(fewer.mean_noise, rel=0.02)  # whatever the count
-    assert "Only the mean is left" in plan.advice[0]
+    assert "Only the mean is useful" in plan.advice[0]
     assert len(str(plan).splitlines()) == 5 + len(plan.advice)
     assert plan.to_json()["options"][1]["verdict"] == "mean only"
 
@@ -502,9 +502,9 @@ def test_the_plan_reads_a_public_table_and_no_private_row():
     settings = {**_scaling(), "ranges": None, "standardize": table(1)}
     plan = plan_rados(many, 8.0, 1e-5, label="sick", count=4, **settings)
     assert plan.rows == 20_000
-    assert plan.advice == ("The noise stays within what the rados' own signs make of them.",)
+    assert plan.advice == ("The noise is within the spread that the sums have anyway.",)
     drowned = plan_rados(many, 1e-4, 1e-5, label="sick", count=4, **settings)
-    assert "Nothing is left" in drowned.advice[0]
+    assert "Nothing is useful" in drowned.advice[0]
     assert "wait for more rows" in drowned.advice[1]
 
 

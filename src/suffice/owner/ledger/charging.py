@@ -15,8 +15,14 @@ __all__ = ["DatasetCharge", "check_budget", "check_chargeable", "closest_events"
 class DatasetCharge:
     """What one release costs one data set: the ledger writes all charges of a release, or none.
 
-    ``guarantees`` are what the release states about this data set, and no others. ``fingerprint``
-    identifies the data set's contents; the ledger stores it only under its own key.
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set.
+    guarantees : sequence of Guarantee
+        What the release states about this data set, and no others.
+    fingerprint : str
+        What identifies the data set's contents; the ledger stores it only under its own key.
     """
 
     dataset: str
@@ -35,14 +41,15 @@ def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
         joint = guarantee.scope is Scope.JOINT and guarantee.neighbours == "replace-one"
         if not (guarantee.protected and joint):
             raise PrivacyError(
-                "only a global guarantee about the whole release, for neighbours that replace one"
-                " unit, can be charged to a budget; use no ledger for this one."
+                "This release has no guarantee that can be charged to a budget: it is not"
+                " differentially private as a whole. Release it without a ledger (--no-ledger;"
+                " Python: ledger=None)."
             )
         if guarantee.unit is Unit.ATTRIBUTE and guarantee.of:
             raise PrivacyError(
-                f"this release protects {', '.join(guarantee.of)} alone, and a budget per attribute"
-                " is about every column: the others would be lost without limit; use no ledger for"
-                " this one."
+                f"This release protects only {', '.join(guarantee.of)}, and a budget per attribute"
+                " is about every column. Nothing would limit what it reveals about the others."
+                " Release it without a ledger (--no-ledger; Python: ledger=None)."
             )
 
 
@@ -50,13 +57,13 @@ def check_budget(budget: Budget) -> None:
     """Raise if a budget limits nothing: older ledgers may hold one with a delta of .1 or more."""
     if budget.delta >= NO_PROTECTION_DELTA:
         raise BudgetError(
-            f"this data set's budget has delta {budget.delta:g}, at which an epsilon limits"
-            " nothing. Nothing more is charged to it; keep the ledger for its history."
+            f"This data set's budget has delta {budget.delta:g}, at which epsilon limits nothing."
+            " Nothing more can be charged to it. Keep the ledger for its history."
         )
 
 
 def closest_events(unit: Unit, lines: Sequence[tuple[Unit, Event]]) -> list[Event]:
-    """Return what one debit costs a unit: of the statements that cover it, those closest to it.
+    """Return what one charge costs a unit: of the statements that cover it, those closest to it.
 
     A release that states a guarantee per label, per attribute and per record says the same thing
     three times; a budget per label is charged with the statement about labels. Several statements

@@ -7,19 +7,21 @@ The order is what makes it safe (see docs/promise.md):
 2. only then may noise be drawn;
 3. store the release's bytes; only then hand them out.
 
-The same request always gets the same bytes. Whoever pays holds a lock from before the charge until
-its bytes are stored. A charge without bytes whose lock nobody holds is burnt: the first who finds
-that out writes it down, it stays spent, and a payer who comes back late cannot finish it. A charge
-counts for every unit that its unit contains (record: also attribute and label; party: all), and is
-refused where a wider unit has a budget, because it says nothing there.
+The same request always gets the same bytes. Whoever charges holds a lock from before the charge
+until its bytes are stored. A charge without bytes whose lock nobody holds is burnt: the first who
+finds that out writes it down, it stays spent, and a process that comes back late cannot finish it.
+A charge counts for every unit that its unit contains (record: also attribute and label; party:
+all), and is refused where a wider unit has a budget, because it says nothing there.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from suffice.errors import (
+    BudgetError,
     BurntRequestError,
     LedgerError,
     ParameterError,
@@ -28,17 +30,13 @@ from suffice.errors import (
 )
 from suffice.owner.ledger import rules
 from suffice.owner.ledger.charging import DatasetCharge
-from suffice.owner.ledger.rows import (
-    Balance,
-    Charge,
-    Entry,
-    Request,
-    charges_from_text,
-    texts_by_dataset,
-)
+from suffice.owner.ledger.room import event_for_delta, largest_epsilon
+from suffice.owner.ledger.rows import Balance, Charge, Entry, Request
 from suffice.owner.ledger.sqlite import SqliteStore
+from suffice.owner.ledger.statements import balances_in, entry_of, sentence_of_what_fits
 from suffice.owner.ledger.store import Claim, Records, Store
-from suffice.privacy.accounting import composed_epsilon
+from suffice.owner.notebook_views import html_table, text_table
+from suffice.privacy.calibrate import check_delta
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.tables.labels import Classes, canonical_class, check_classes
 
@@ -51,12 +49,52 @@ Declared = Mapping[str, Sequence[Any] | Mapping[str, Sequence[Any]]]
 """Classes by data set, or by data set and label column."""
 
 
-class Ledger:
-    """Guards the privacy budgets of an owner's data sets.
+@dataclass(frozen=True)
+class _Debit:
+    """One request, and what it charges to each data set; ``tell`` is that of `Ledger.debit`."""
 
-    ``budgets`` maps a data set's name to its budget, or to budgets per unit; a budget without a
-    unit is per label. ``classes`` maps it to its classes, or to those of each label column. Both
-    are final: what the file already has must be the same there.
+    request: Request
+    charges: Sequence[tuple[str, Sequence[Guarantee], Mapping[str, str]]]
+    data_changed: bool
+    tell: Callable[[str], None] | None
+
+
+class Ledger:
+    """Refuses releases that exceed the privacy budgets of an owner's data sets.
+
+    A ledger is one file. It records each charge before noise is drawn, and returns the stored
+    bytes for a request that was charged before.
+
+    Parameters
+    ----------
+    path : str or Path
+        The ledger's file. It is made if it is missing and ``budgets`` are given.
+    budgets : mapping, optional
+        Data set name to `Budget`, or to a mapping from unit to `Budget`. A budget without a unit
+        is per label. Budgets are final: those of an existing file must be the same.
+    classes : mapping, optional
+        Data set name to its list of classes, or to a mapping from label column to such a list.
+        Classes are final as well.
+
+    Raises
+    ------
+    LedgerError
+        If the file is missing and no budgets are given, or if it holds other budgets or classes.
+    StorageError
+        If the file cannot be read or written.
+
+    Examples
+    --------
+    >>> import tempfile, suffice
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = folder.name + "/clinic.ledger"
+    >>> ledger = suffice.Ledger(path, {"diagnosis": suffice.Budget(2.0, delta=1e-5)})
+    >>> print(ledger)
+    data set   unit   epsilon  delta  spent  left  charges
+    diagnosis  label  2        1e-05  0      2     0
+    >>> ledger.largest_epsilon("diagnosis")
+    2.0
+    >>> folder.cleanup()
     """
 
     def __init__(
@@ -69,61 +107,108 @@ class Ledger:
         self._store: Store = SqliteStore(self.path)
         self._claims: dict[tuple[str, str], Claim] = {}
         if not budgets and not self.path.exists():
-            raise LedgerError(f"{self.path} does not exist; make it with suffice ledger init.")
+            raise LedgerError(
+                f"The ledger {self.path} does not exist. Make it with `suffice ledger init`."
+            )
         per_unit = {name: _by_unit(budget) for name, budget in (budgets or {}).items()}
         per_label = {name: _by_label(declared) for name, declared in (classes or {}).items()}
         self._store.prepare()
         if not per_unit and not per_label:
             return
         with self._store.writing() as records:
-            for name, given in per_unit.items():
-                self._register(records, name, given)
+            for name, by_unit in per_unit.items():
+                self._register(records, name, by_unit)
             for name, declared in per_label.items():
                 self._declare(records, name, declared)
 
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Ledger {self.path}", *self._table())
+
+    def _table(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """Return every budget as a row of text."""
+        rows = [
+            (
+                balance.dataset,
+                str(balance.unit),
+                f"{balance.budget.epsilon:g}",
+                f"{balance.budget.delta:g}",
+                f"{balance.spent:.6g}",
+                f"{balance.left:.6g}",
+                str(balance.debits),
+            )
+            for balance in self.balances()
+        ]
+        return ("data set", "unit", "epsilon", "delta", "spent", "left", "charges"), rows
+
     def _register(self, records: Records, name: str, budgets: Mapping[Unit, Budget]) -> None:
         if not name or not budgets:
-            raise ParameterError("a data set needs a name and at least one budget.")
-        known = records.budgets(name)
-        if known and known != budgets:
+            raise ParameterError("A data set needs a name and at least one budget.")
+        stored_budgets = records.budgets(name)
+        if stored_budgets and stored_budgets != budgets:
             raise LedgerError(
-                f"data set {name!r} has other budgets in {self.path}; they are final."
+                f"Data set {name!r} has other budgets in {self.path}. Budgets are final."
             )
-        if not known:
+        if not stored_budgets:
             records.add_dataset(name, budgets)
 
     def _declare(self, records: Records, name: str, declared: Mapping[str, Classes]) -> None:
-        self._check_known(records, name)
-        known = records.classes(name)
+        self._check_exists(records, name)
+        stored_classes = records.classes(name)
         for label, classes in declared.items():
-            if label not in known:
+            stored = stored_classes.get(label)
+            if stored is None:
                 records.add_classes(name, label, classes)
-            elif list(map(canonical_class, known[label])) != list(map(canonical_class, classes)):
+            elif list(map(canonical_class, stored)) != list(map(canonical_class, classes)):
                 raise LedgerError(
-                    f"data set {name!r} has other classes in {self.path}"
-                    f" ({', '.join(map(str, known[label]))}); they are final."
+                    f"Data set {name!r} has other classes in {self.path}"
+                    f" ({', '.join(map(str, stored))}). Classes are final."
                 )
 
-    def _check_known(self, records: Records, dataset: str) -> None:
+    def _check_exists(self, records: Records, dataset: str) -> None:
         if dataset not in records.datasets():
-            known = ", ".join(map(repr, records.datasets())) or "none yet"
+            names = ", ".join(map(repr, records.datasets())) or "none yet"
             raise LedgerError(
-                f"{self.path} has no data set {dataset!r}, but {known}; see suffice ledger init."
+                f"{self.path} has no data set {dataset!r}; it has {names}. Add one with `suffice"
+                " ledger init`."
             )
 
     def classes(self, dataset: str, label: str | None = None) -> Classes | None:
-        """Return the classes that were declared for a label column of a data set, or None."""
+        """Return the classes that were declared for a label column of a data set.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set.
+        label : str, optional
+            Name of the label column. Without it: the classes of every label column.
+
+        Returns
+        -------
+        tuple or None
+            The classes in their declared order; None if none were declared.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger has no such data set.
+        """
         with self._store.reading() as records:
-            self._check_known(records, dataset)
+            self._check_exists(records, dataset)
             declared = records.classes(dataset)
         return declared.get(label or _ANY_COLUMN, declared.get(_ANY_COLUMN))
 
     def label_columns(self, dataset: str | None = None) -> set[str]:
-        """Return the columns that were declared as labels, of one data set or of any."""
+        """Return the columns that were declared as labels, of one data set or of all."""
         with self._store.reading() as records:
-            asked = records.datasets() if dataset is None else [dataset]
-            names = {name for one in asked for name in records.classes(one)}
-        return names - {_ANY_COLUMN}
+            datasets = records.datasets() if dataset is None else [dataset]
+            columns = {label for name in datasets for label in records.classes(name)}
+        return columns - {_ANY_COLUMN}
 
     def secret(self) -> bytes:
         """Return the ledger's own key, with which data fingerprints and requests are hashed."""
@@ -142,108 +227,169 @@ class Ledger:
     ) -> bytes | None:
         """Charge for a request, durably; return the stored bytes instead if that was done before.
 
-        ``also`` is what the same release costs other data sets: all are charged, or none is. After
-        None, and only then, draw noise; then call `finish` or `abandon` on this ledger.
-        ``data_changed`` says that the data under this name were changed: a new version of them is
-        charged to the same budget. With ``tell`` no answer depends on the data: whatever their
-        fingerprint is, they are charged, and what would have been an error is told.
+        After None, and only then, draw noise; then call `finish` or `abandon` on this ledger.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set that is charged.
+        guarantees : sequence of Guarantee
+            What the release states about this data set.
+        request : Request
+            The request, bound to its parameters and to the data.
+        also : sequence of DatasetCharge
+            What the same release costs other data sets: all are charged, or none is.
+        data_changed : bool
+            The data under this name were changed. The new version uses the same budget.
+        tell : callable, optional
+            With it no answer depends on the data: whatever their fingerprint is, they are charged,
+            and this is called with what would have been an error.
+
+        Returns
+        -------
+        bytes or None
+            None if the request was charged now; else the bytes that are stored for it.
+
+        Raises
+        ------
+        BudgetError
+            If the release would exceed a budget. The message says what would fit.
+        UnitError
+            If a budget is about a unit that the release does not protect.
+        DataChangedError
+            If the data are not those of earlier releases, or have a budget under another name.
+        RequestConflictError
+            If the name was used for another request.
+        BurntRequestError
+            If the request was charged, and its output was lost.
+        PendingRequestError
+            If another process is still at work on the request.
         """
         rules.check_apart(dataset, also)
-        charged = [(dataset, guarantees, request.fingerprints)]
-        charged += [(c.dataset, c.guarantees, c.fingerprints) for c in also]
+        charges = [(dataset, guarantees, request.fingerprints)]
+        charges += [(c.dataset, c.guarantees, c.fingerprints) for c in also]
+        debit = _Debit(request, charges, data_changed, tell)
         claim = self._store.claim()
         try:
             with self._store.writing() as records:
-                found = records.charge(dataset, request.name)
-                versions = []
-                for name, _, prints in charged:
-                    self._check_known(records, name)
-                    versions.append(
-                        self._version(records, name, prints, tell, data_changed=data_changed)
-                    )
-                if found is None:
-                    for name, stated, _ in charged:
-                        budgets, spent = records.budgets(name), records.spent(name)
-                        rules.check_affordable(name, stated, budgets, spent)
-                numbers = [
-                    self._recorded(records, name, prints, number)
-                    for (name, _, prints), number in zip(charged, versions, strict=True)
-                    if found is None or number is not None
-                ]
-                if found is None:
+                earlier = records.charge(dataset, request.name)
+                versions = self._versions(records, debit)
+                if earlier is None:
+                    self._check_affordable(records, debit)
+                numbers = self._record_fingerprints(records, debit, versions, earlier)
+                if earlier is None:
                     records.add_charge(
                         dataset, guarantees, request, numbers[0], claim.token, also=also
                     )
-                version = versions[0]
+        except BudgetError as refusal:
+            claim.release()
+            raise BudgetError(f"{refusal} {self._what_fits(debit)}".rstrip()) from None
         except BaseException:
             claim.release()
             raise
-        if found is None:
+        if earlier is None:
             self._claims[dataset, request.name] = claim
             return None
         claim.release()
         # Where no answer may depend on the data, what follows from them is not compared.
-        if not rules.same_request(request, found, None if tell is not None else version):
+        if not rules.same_request(request, earlier, None if tell is not None else versions[0]):
             raise RequestConflictError(
-                f"request {request.name!r} was used for other parameters of data set {dataset!r}."
+                f"Request {request.name!r} of data set {dataset!r} was used with other parameters."
+                " Use a new request name (--request; Python: request=...)."
             )
-        return self._bytes_of(found)
+        return self._bytes_of(earlier)
 
+    @staticmethod
+    def _check_affordable(records: Records, debit: _Debit) -> None:
+        for name, stated, _ in debit.charges:
+            budgets, spent = records.budgets(name), records.spent(name)
+            rules.check_affordable(name, stated, budgets, spent)
+
+    def _what_fits(self, debit: _Debit) -> str:
+        """Return a sentence about the largest epsilon that fits; reads public charges alone."""
+        if len(debit.charges) > 1:
+            return sentence_of_what_fits((), {}, [])
+        ((name, guarantees, _),) = debit.charges
+        with self._store.reading() as records:
+            budgets, spent = records.budgets(name), records.spent(name)
+        return sentence_of_what_fits(guarantees, budgets, spent)
+
+    def _versions(self, records: Records, debit: _Debit) -> list[int | None]:
+        """Return the version of each data set that the request is about, or raise."""
+        versions = []
+        for name, _, fingerprints in debit.charges:
+            self._check_exists(records, name)
+            versions.append(self._version(records, name, fingerprints, debit))
+        return versions
+
+    @staticmethod
     def _version(
-        self,
-        records: Records,
-        dataset: str,
-        prints: Mapping[str, str],
-        tell: Callable[[str], None] | None,
-        *,
-        data_changed: bool,
+        records: Records, dataset: str, fingerprints: Mapping[str, str], debit: _Debit
     ) -> int | None:
         """Return the version of the data that a request is about, None for a new one, or raise."""
-        known = records.versions()
-        own = known.pop(dataset)
-        version = rules.known_version(own, prints)
-        elsewhere = rules.names_of_same_data(known, prints)
+        others = records.versions()
+        own = others.pop(dataset)
+        version = rules.known_version(own, fingerprints)
+        elsewhere = rules.names_of_same_data(others, fingerprints)
         changed = version is None and bool(own)
-        if tell is None:
+        if debit.tell is None:
             rules.check_elsewhere(elsewhere)
-            rules.check_unchanged(dataset, changed=changed and not data_changed)
+            rules.check_unchanged(dataset, changed=changed and not debit.data_changed)
             return version
         if elsewhere:
-            tell(
-                f"these data have a budget under the name {elsewhere[0]!r} as well: together they"
-                " can lose what both allow. Use one name only."
+            debit.tell(
+                f"These data also have a budget under the name {elsewhere[0]!r}. Together they can"
+                " use both budgets. Use one name only."
             )
         if changed:
-            tell(
-                f"the private data under the name {dataset!r}, or their order, are not those of"
-                " earlier releases; this one is charged to the same budget."
+            debit.tell(
+                f"The private data under the name {dataset!r}, or their order, are not those of"
+                " earlier releases. This release is charged to the same budget."
             )
         return version
 
     @staticmethod
-    def _recorded(
-        records: Records, dataset: str, prints: Mapping[str, str], version: int | None
-    ) -> int:
-        """Write down the fingerprints that are new of this version; return its number."""
-        known = records.versions()[dataset]
-        number = version or max(known, default=0) + 1
-        kept = rules.recorded(prints)
-        new = {k: v for k, v in kept.items() if k not in known.get(number, {})}
-        records.add_fingerprints(dataset, number, new)
-        return number
+    def _record_fingerprints(
+        records: Records,
+        debit: _Debit,
+        versions: Sequence[int | None],
+        earlier: Charge | None,
+    ) -> list[int]:
+        """Write down the fingerprints that are new of each version; return the version numbers."""
+        numbers = []
+        for (name, _, fingerprints), version in zip(debit.charges, versions, strict=True):
+            if earlier is not None and version is None:
+                continue
+            stored_versions = records.versions()[name]
+            number = version or max(stored_versions, default=0) + 1
+            stored = stored_versions.get(number, {})
+            recorded = rules.recorded(fingerprints)
+            new = {algorithm: v for algorithm, v in recorded.items() if algorithm not in stored}
+            records.add_fingerprints(name, number, new)
+            numbers.append(number)
+        return numbers
 
     def finish(self, dataset: str, request: str, data: bytes) -> None:
-        """Store the bytes of a charge that this ledger made, once; only then hand them out."""
+        """Store the bytes of a charge that this ledger made, once; only then hand them out.
+
+        Raises
+        ------
+        LedgerError
+            If this ledger has no open charge of this name.
+        BurntRequestError
+            If somebody declared the output lost before it was stored.
+        """
         claim = self._claims.get((dataset, request))
         if claim is None:
-            raise LedgerError("the request is not open; its bytes are not stored twice.")
+            raise LedgerError("The request is not open; its bytes are not stored twice.")
         with self._store.writing() as records:
             if not records.finish(dataset, request, claim.token, data):
                 raise BurntRequestError(
-                    f"request {request!r} was declared burnt before its output was stored; the"
-                    " output must not be used. Ask under a new name (request=..., --request)."
+                    f"The output of request {request!r} was declared lost before it was stored. Do"
+                    " not use this output. To release again, use a new request name (--request;"
+                    " Python: request=...); it will be charged too."
                 )
-        self._released(dataset, request)
+        self._release_claim(dataset, request)
 
     def abandon(self, dataset: str, request: str) -> None:
         """Say that a charge of this ledger will never have an output: it is burnt from now on."""
@@ -254,15 +400,15 @@ class Ledger:
             with self._store.writing() as records:
                 records.burn(dataset, request, claim.token)
         finally:
-            self._released(dataset, request)
+            self._release_claim(dataset, request)
 
-    def _released(self, dataset: str, request: str) -> None:
+    def _release_claim(self, dataset: str, request: str) -> None:
         claim = self._claims.pop((dataset, request), None)
         if claim is not None:
             claim.release()
 
     def released(self, dataset: str, data: bytes) -> bool:
-        """Say whether these very bytes were paid for from this data set's budget."""
+        """Say whether these very bytes were charged to this data set's budget."""
         with self._store.reading() as records:
             return records.released(dataset, data)
 
@@ -272,13 +418,14 @@ class Ledger:
         while charge.data is None:
             if charge.state == "burnt":
                 raise BurntRequestError(
-                    f"request {charge.request!r} was paid for but its output was lost; it stays"
-                    " spent. Ask under a new name (request=..., --request) to pay and draw again."
+                    f"Request {charge.request!r} was charged, but its output was lost. The charge"
+                    " stays. To release again, use a new --request name (Python: request=...); it"
+                    " will be charged too."
                 )
             if time.monotonic() > deadline:
                 raise PendingRequestError(
-                    f"request {charge.request!r} is paid for and still being drawn, by another"
-                    " process; ask again later, under the same name."
+                    f"Request {charge.request!r} was charged, and another process is still drawing"
+                    " its noise. Try again later, under the same name."
                 )
             if self._store.held(charge.token):
                 time.sleep(0.05)
@@ -292,47 +439,91 @@ class Ledger:
         with self._store.writing() if burn else self._store.reading() as records:
             if burn:
                 records.burn(charge.dataset, charge.request, charge.token)
-            found = records.charge(charge.dataset, charge.request)
-        if found is None:
-            raise LedgerError(f"{self.path} was put back from a copy while it was used.")
-        return found
+            current = records.charge(charge.dataset, charge.request)
+        if current is None:
+            raise LedgerError(
+                f"The ledger {self.path} was restored from a copy while it was in use."
+            )
+        return current
+
+    def largest_epsilon(
+        self, dataset: str, delta: float = 0.0, unit: Unit | str | None = None
+    ) -> float:
+        """Return the largest epsilon of a further release that the budget allows.
+
+        The composition rule is that of charges: a release of this epsilon is accepted, and one
+        that is 1 % larger is refused. The result has three digits and is rounded down. Nothing is
+        charged or written.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the data set.
+        delta : float
+            Delta of the release. 0 stands for noise that needs no delta (laplace, knorm,
+            response); above 0 stands for Gaussian noise, which composes better.
+        unit : Unit or str, optional
+            What the release protects. Default: the unit of the data set's budget; of several
+            budgets, the narrowest unit that covers them all.
+
+        Returns
+        -------
+        float
+            The largest epsilon that fits; 0.0 if none does.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger has no such data set.
+        UnitError
+            If a release about ``unit`` says nothing about a unit that has a budget.
+        BudgetError
+            If the budget limits nothing (a delta of 0.1 or more, from an old ledger).
+
+        Examples
+        --------
+        >>> import tempfile, suffice
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = suffice.Ledger(folder.name + "/l", {"d": suffice.Budget(2.0, delta=1e-5)})
+        >>> ledger.largest_epsilon("d"), ledger.largest_epsilon("d", delta=1e-5)
+        (2.0, 2.0)
+        >>> folder.cleanup()
+        """
+        delta = check_delta(delta)
+        with self._store.reading() as records:
+            self._check_exists(records, dataset)
+            budgets, spent = records.budgets(dataset), records.spent(dataset)
+        protected = rules.unit_covering(dataset, budgets, unit)
+        rooms = rules.rooms_for(protected, budgets, spent)
+        return largest_epsilon(rooms, event_for_delta(delta))
 
     def balances(self) -> list[Balance]:
-        """Return every budget with what is spent of it, recomposed from the stored events."""
+        """Return every budget with what is spent of it, recomposed from the stored events.
+
+        Returns
+        -------
+        list of Balance
+            One for each data set and unit that has a budget.
+        """
         with self._store.reading() as records:
-            names = records.datasets()
-            known = [(name, records.budgets(name), records.spent(name)) for name in names]
-        result = []
-        for name, budgets, spent in known:
-            for unit, budget in budgets.items():
-                charges = rules.spent_by_charge(spent, unit)
-                events = [event for charge in charges for event in charge]
-                used = composed_epsilon(events, budget.delta) if events else 0.0
-                result.append(Balance(name, unit, budget, used, sum(map(bool, charges))))
-        return result
+            return balances_in(records)
 
     def history(self) -> list[Entry]:
-        """Return every charge, oldest first; those without output are pending or burnt."""
+        """Return every charge, oldest first; those without output are pending or burnt.
+
+        `Entry.epsilons` are what each charge cost by itself. The `Balance` of a data set holds
+        their sum (``summed``) and what they cost together (``spent``).
+
+        Returns
+        -------
+        list of Entry
+            One for each request that was ever charged.
+        """
         with self._store.reading() as records:
             charges = records.charges()
-        return [self._entry(charge) for charge in charges]
+        return [entry_of(charge, self._state_shown(charge)) for charge in charges]
 
-    def _entry(self, charge: Charge) -> Entry:
-        texts = texts_by_dataset(charge.spent, charge.dataset)
-        costs = {name: charges_from_text(text) for name, text in texts.items()}
-        return Entry(
-            number=charge.number,
-            dataset=charge.dataset,
-            request=charge.request,
-            charges=costs.pop(charge.dataset, ()),
-            parameters=charge.parameters,
-            state=self._shown(charge),
-            time=charge.time,
-            version=charge.version,
-            also=costs,
-        )
-
-    def _shown(self, charge: Charge) -> str:
+    def _state_shown(self, charge: Charge) -> str:
         """Return the state of a charge in the words that people are shown."""
         if charge.state == "debited":
             if self._store.held(charge.token):
@@ -344,7 +535,7 @@ class Ledger:
 def _by_unit(budget: Budget | Mapping[Unit | str, Budget]) -> dict[Unit, Budget]:
     if isinstance(budget, Budget):
         return {Unit.LABEL: budget}
-    return {Unit(unit): one for unit, one in budget.items()}
+    return {Unit(unit): unit_budget for unit, unit_budget in budget.items()}
 
 
 def _by_label(declared: Sequence[Any] | Mapping[str, Sequence[Any]]) -> dict[str, Classes]:
@@ -353,6 +544,7 @@ def _by_label(declared: Sequence[Any] | Mapping[str, Sequence[Any]]) -> dict[str
     for classes in declared.values():
         if len({canonical_class(c) for c in check_classes(classes)}) < len(classes):
             raise ParameterError(
-                "two of the declared classes are the same: 1, True and their text."
+                "Two of the declared classes are the same. For example, 1, True and '1' are one"
+                " class."
             )
     return {label or _ANY_COLUMN: check_classes(classes) for label, classes in declared.items()}

@@ -99,7 +99,9 @@ def _locked(path: Path, deadline: float) -> Iterator[None]:
 
 
 def _busy(path: Path) -> StorageError:
-    return StorageError(f"the ledger {path} cannot be used: another process does not let go of it.")
+    return StorageError(
+        f"The ledger {path} cannot be used: another process holds it. Try again later."
+    )
 
 
 def _try(held: _Held, kind: int) -> bool:
@@ -113,30 +115,30 @@ def _try(held: _Held, kind: int) -> bool:
 
 def _check_one_name(path: Path, held: _Held) -> None:
     assert held.number is not None  # noqa: S101  # for the type checker
-    about, named = os.fstat(held.number), path.stat()
-    if (about.st_dev, about.st_ino) != (named.st_dev, named.st_ino):
-        raise StorageError(f"the ledger {path} was replaced while it was opened; try again.")
+    about, at_path = os.fstat(held.number), path.stat()
+    if (about.st_dev, about.st_ino) != (at_path.st_dev, at_path.st_ino):
+        raise StorageError(f"The ledger {path} was replaced while it was opened. Try again.")
     if about.st_nlink > 1:
         raise LedgerError(
-            f"{path} is one of {about.st_nlink} names (hard links) of one file; through two names a"
-            " budget could be spent twice. Keep one name, and mount the folder, not the file, where"
-            " others need it."
+            f"{path} is one of {about.st_nlink} names (hard links) of one file. Through two names a"
+            " budget could be spent twice. Keep one name. Where others need the ledger, mount its"
+            " folder, not the file."
         )
     if os.path.realpath(path) in _mount_points():
         raise LedgerError(
-            f"{path} is a file that is mounted by itself, so it has another name elsewhere; through"
-            " two names a budget could be spent twice. Mount its folder, not the file."
+            f"{path} is mounted as a single file, so it has another name elsewhere. Through two"
+            " names a budget could be spent twice. Mount its folder, not the file."
         )
 
 
 def _mount_points() -> set[str]:
-    """Return the places where something is mounted, as far as this system tells."""
+    """Return the paths where something is mounted, as far as this system tells."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()
     except OSError:
         return set()
-    places = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
-    return {os.fsdecode(place.decode("unicode_escape").encode("latin-1")) for place in places}
+    paths = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
+    return {os.fsdecode(path.decode("unicode_escape").encode("latin-1")) for path in paths}
 
 
 class FileClaim:
@@ -166,13 +168,13 @@ class FileClaim:
 def is_held(ledger: Path, token: str) -> bool:
     """Say whether somebody holds the claim of this name."""
     try:
-        seen = _Held(os.open(_claim_path(ledger, token), os.O_RDWR | os.O_CLOEXEC))
+        claim_file = _Held(os.open(_claim_path(ledger, token), os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
         return False
     try:
-        return not _try(seen, fcntl.LOCK_SH)  # shared: two who ask are not in each other's way
+        return not _try(claim_file, fcntl.LOCK_SH)  # shared: two who ask do not exclude each other
     finally:
-        seen.close()
+        claim_file.close()
 
 
 def sweep_claims(ledger: Path) -> None:
@@ -181,13 +183,13 @@ def sweep_claims(ledger: Path) -> None:
     for entry in os.scandir(first.parent):
         if entry.name.startswith(first.name):
             with suppress(FileNotFoundError):
-                seen = _Held(os.open(entry.path, os.O_RDWR | os.O_CLOEXEC))
-                if _try(seen, fcntl.LOCK_SH):
+                claim_file = _Held(os.open(entry.path, os.O_RDWR | os.O_CLOEXEC))
+                if _try(claim_file, fcntl.LOCK_SH):
                     Path(entry.path).unlink()
-                seen.close()
+                claim_file.close()
 
 
 def _claim_path(ledger: Path, token: str) -> Path:
-    """Return the place of a claim, beside the file itself where the ledger's name is a link."""
-    whole = Path(os.path.realpath(ledger))
-    return whole.with_name(f"{whole.name}-claim-{token}")
+    """Return the path of a claim, beside the file itself where the ledger's name is a link."""
+    resolved = Path(os.path.realpath(ledger))
+    return resolved.with_name(f"{resolved.name}-claim-{token}")

@@ -1,6 +1,6 @@
-"""What an owner grants to those who ask: a policy, as data, and the decision under it.
+"""What an owner grants to those who propose: a policy, as data, and the decision under it.
 
-A decision is a function of what was asked, of the policy and of what the ledger has left. It never
+A decision is a function of the proposal, of the policy and of what remains of the budget. It never
 sees the owner's table, so no answer can tell anything about a label.
 """
 
@@ -46,9 +46,16 @@ def grantable_mechanisms() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Terms:
-    """The price that two agents negotiate: alpha of Patrini et al. 2016, Algorithm 3.
+    """The terms that two agents negotiate: alpha of Patrini et al. 2016, Algorithm 3.
 
-    There it is one number; here ``epsilon``, ``delta`` and the ``mechanism`` that keeps them.
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each label.
+    delta : float
+        Delta; Gaussian noise needs a value above 0.
+    mechanism : str
+        The mechanism that keeps them; auto leaves the choice open.
     """
 
     epsilon: float
@@ -59,15 +66,29 @@ class Terms:
         check_epsilon(self.epsilon)
         check_delta(self.delta)
         if not self.mechanism:
-            raise ParameterError("the mechanism must have a name; auto leaves the choice open.")
+            raise ParameterError("The mechanism must have a name; auto leaves the choice open.")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What somebody asks for, as far as a policy has a say in it: all of it public.
+    """What somebody proposes, as far as a policy has a say in it: all of it public.
 
-    ``classes`` are in their canonical spelling; ``coordinates`` are those that rows would have at
-    least, by arithmetic.
+    Parameters
+    ----------
+    kind : str
+        The kind of release.
+    terms : Terms
+        Epsilon, delta and mechanism.
+    rows : int
+        Number of rows.
+    features : tuple of str
+        The feature columns.
+    mapped : bool
+        Whether rows would go through a feature map.
+    coordinates : int
+        How many coordinates rows would have at least, by arithmetic.
+    classes : tuple of str
+        The classes in their canonical spelling.
     """
 
     kind: str
@@ -81,13 +102,41 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Policy:
-    """Limits what is granted, request by request; the ledger limits the sum.
+    """Limits what is granted, request by request; the ledger limits the total.
 
-    ``mechanisms`` are those accepted; "auto" among them accepts every one. ``features`` are the
-    columns that may be asked for (None: all but the label); name them whenever the table has
-    columns that are not public. ``maps`` says whether rows may be mapped; ``most_coordinates`` how
-    many coordinates rows may have, mapped or not: work and memory grow with their square.
-    ``classes`` are those of the label column, where the ledger does not declare them.
+    Parameters
+    ----------
+    largest_epsilon : float
+        The largest epsilon of one request.
+    largest_delta : float
+        The largest delta of one request.
+    mechanisms : tuple of str
+        The accepted mechanisms; "auto" among them accepts every one.
+    kinds : tuple of str
+        The kinds of release that are granted.
+    features : tuple of str, optional
+        The columns that may be proposed. Default: all but the label. Name them whenever the table
+        has columns that are not public.
+    least_rows : int
+        The least number of rows that something is granted about.
+    maps : bool
+        Whether rows may go through a feature map.
+    most_coordinates : int
+        How many coordinates rows may have, mapped or not: work and memory grow with their square.
+    classes : tuple, optional
+        The classes of the label column, where the ledger does not declare them.
+
+    Raises
+    ------
+    ParameterError
+        If a field is outside its domain.
+
+    Examples
+    --------
+    >>> from suffice.owner.ledger.policy import Policy
+    >>> policy = Policy.from_json({"largest_epsilon": 1, "features": ["age"]})
+    >>> policy.largest_epsilon, policy.features, policy.maps
+    (1.0, ('age',), False)
     """
 
     largest_epsilon: float
@@ -110,9 +159,9 @@ class Policy:
         for field in ("least_rows", "most_coordinates"):
             number = getattr(self, field)
             if type(number) is not int or number < 1:
-                raise ParameterError(f"the policy's {field} must be a positive integer.")
+                raise ParameterError(f"The policy's {field} must be a positive integer.")
         if not isinstance(self.maps, bool):
-            raise ParameterError("the policy's maps must be true or false.")
+            raise ParameterError("The policy's maps must be true or false.")
         if self.classes is not None:
             _check_classes(self.classes)
 
@@ -123,20 +172,24 @@ class Policy:
 
     @classmethod
     def from_json(cls, data: object) -> "Policy":
-        """Return the policy of plain JSON values; a field that is left out has its default.
+        """Return the policy of plain JSON values; a field that is missing has its default.
 
-        An unknown field is an error: misspelt, it would otherwise loosen the policy in silence.
+        Raises
+        ------
+        ParameterError
+            If a field is unknown (misspelt, it would otherwise loosen the policy in silence), or
+            is not what it must be.
         """
         if not isinstance(data, dict):
-            raise ParameterError("a policy must be a JSON object.")
-        known = [field.name for field in fields(cls)]
-        strange = sorted(set(data) - set(known))
-        if strange:
+            raise ParameterError("A policy must be a JSON object.")
+        field_names = [field.name for field in fields(cls)]
+        unknown = sorted(set(data) - set(field_names))
+        if unknown:
             raise ParameterError(
-                f"a policy has no field {strange[0]!r}; it has {', '.join(known)}."
+                f"A policy has no field {unknown[0]!r}. Its fields are {', '.join(field_names)}."
             )
         if "largest_epsilon" not in data:
-            raise ParameterError("a policy must say its largest_epsilon.")
+            raise ParameterError("A policy needs the field largest_epsilon, for example 1.")
         return cls(**{name: _value(name, value) for name, value in data.items()})
 
     def to_json(self) -> dict[str, Any]:
@@ -151,7 +204,7 @@ def _value(name: str, value: Any) -> Any:
         if name in {"largest_epsilon", "largest_delta"}:
             return strict_json.number(value)
     except CorruptFileError:
-        raise ParameterError(f"the policy's {name} must be a number.") from None
+        raise ParameterError(f"The policy's {name} must be a number.") from None
     if name in {"features", "classes"} and value is None:
         return None
     if name in {"mechanisms", "kinds", "features", "classes"}:
@@ -159,17 +212,17 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-def _check_names(field: str, names: Any, known: Sequence[str]) -> None:
+def _check_names(field: str, names: Any, allowed: Sequence[str]) -> None:
     good = isinstance(names, tuple) and names and all(isinstance(n, str) and n for n in names)
-    if not good or len(set(names)) < len(names) or not set(names) <= set(known):
-        choice = f", of {', '.join(known)}" if field != "features" else ""
-        raise ParameterError(f"the policy's {field} must be a list of different names{choice}.")
+    if not good or len(set(names)) < len(names) or not set(names) <= set(allowed):
+        choice = f", of {', '.join(allowed)}" if field != "features" else ""
+        raise ParameterError(f"The policy's {field} must be a list of different names{choice}.")
 
 
 def _check_classes(classes: Any) -> None:
-    plain = isinstance(classes, tuple) and len(set(map(str, classes))) == len(classes) > 1
-    if not plain or not all(isinstance(c, str | int) for c in classes):
-        raise ParameterError("the policy's classes must be a list of two or more different labels.")
+    different = isinstance(classes, tuple) and len(set(map(str, classes))) == len(classes) > 1
+    if not different or not all(isinstance(c, str | int) for c in classes):
+        raise ParameterError("The policy's classes must be a list of two or more different labels.")
 
 
 class Verdict(StrEnum):
@@ -182,29 +235,52 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """A verdict with the ``terms`` that would be granted (None if none) and its ``reasons``."""
+    """The answer to a proposal.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        granted, countered or refused.
+    terms : Terms or None
+        The terms that would be granted; None if none would.
+    reasons : tuple of str
+        Why, and what to change.
+    """
 
     verdict: Verdict
     terms: Terms | None
     reasons: tuple[str, ...] = ()
 
 
-def decide(wanted: Wanted, policy: Policy, left: Budget | None) -> Decision:
+def decide(wanted: Wanted, policy: Policy, remaining: Budget | None) -> Decision:
     """Return what an owner answers: reads public things only, never a label or a row.
 
-    ``left`` is what the ledger still allows per label, None for nothing. Epsilon, delta and
-    mechanism are negotiable: too much of them is countered with the nearest terms that would be
-    granted. Everything else (kind, features, classes, maps, too few rows) is refused, with what to
-    change. Classes are compared as they are spelt here, in any order.
+    Epsilon, delta and mechanism are negotiable: too much of them is countered with the nearest
+    terms that would be granted. Everything else (kind, features, classes, maps, too few rows) is
+    refused, with what to change. Classes are compared as they are spelt here, in any order.
+
+    Parameters
+    ----------
+    wanted : Wanted
+        The proposal.
+    policy : Policy
+        What the owner grants.
+    remaining : Budget or None
+        What remains of the budget per label; None for nothing.
+
+    Returns
+    -------
+    Decision
+        The verdict, the terms that would be granted, and the reasons.
     """
     refusals = _refusals(wanted, policy)
-    if left is None or _rounded_down(left.epsilon) == 0:
-        refusals.append("nothing is left of the data set's budget")
-    if refusals or left is None:
+    if remaining is None or _rounded_down(remaining.epsilon) == 0:
+        refusals.append("the data set's budget is spent")
+    if refusals or remaining is None:
         return Decision(Verdict.REFUSED, None, tuple(refusals))
-    terms = _nearest(wanted.terms, policy, left)
+    terms = _nearest(wanted.terms, policy, remaining)
     if terms is None:
-        reason = f"no mechanism of {', '.join(policy.mechanisms)} works without delta"
+        reason = f"all of {', '.join(policy.mechanisms)} need a delta above 0"
         return Decision(Verdict.REFUSED, None, (reason,))
     if terms == wanted.terms:
         return Decision(Verdict.GRANTED, terms)
@@ -235,39 +311,39 @@ def too_wide(policy: Policy) -> str:
     return f"rows may have at most {policy.most_coordinates} coordinates, mapped or not"
 
 
-def _nearest(asked: Terms, policy: Policy, left: Budget) -> Terms | None:
-    """Return the terms nearest to those asked that policy and ledger allow, or None."""
-    epsilon = min(asked.epsilon, policy.largest_epsilon)
-    if epsilon > left.epsilon:
-        epsilon = _rounded_down(left.epsilon)
-    delta = min(asked.delta, policy.largest_delta, left.delta)
+def _nearest(proposed: Terms, policy: Policy, remaining: Budget) -> Terms | None:
+    """Return the terms nearest to those proposed that policy and ledger allow, or None."""
+    epsilon = min(proposed.epsilon, policy.largest_epsilon)
+    if epsilon > remaining.epsilon:
+        epsilon = _rounded_down(remaining.epsilon)
+    delta = min(proposed.delta, policy.largest_delta, remaining.delta)
     accepted = grantable_mechanisms() if "auto" in policy.mechanisms else policy.mechanisms
     usable = [name for name in accepted if delta > 0 or not needs_delta(name)]
     if not usable:
         return None
-    return Terms(epsilon, delta, asked.mechanism if asked.mechanism in usable else usable[0])
+    return Terms(epsilon, delta, proposed.mechanism if proposed.mechanism in usable else usable[0])
 
 
-def _differences(asked: Terms, nearest: Terms, policy: Policy) -> list[str]:
+def _differences(proposed: Terms, nearest: Terms, policy: Policy) -> list[str]:
     """Return a reason for each term that was moved."""
     reasons = []
-    if nearest.epsilon != asked.epsilon:
-        own = nearest.epsilon == policy.largest_epsilon
-        why = "per request" if own else "which is what the budget has left"
+    if nearest.epsilon != proposed.epsilon:
+        limited_by_policy = nearest.epsilon == policy.largest_epsilon
+        why = "per request" if limited_by_policy else "which is what remains of the budget"
         reasons.append(f"epsilon: at most {nearest.epsilon}, {why}")
-    if nearest.delta != asked.delta:
-        own = nearest.delta == policy.largest_delta
-        why = "per request" if own else "at which the budget is counted"
+    if nearest.delta != proposed.delta:
+        limited_by_policy = nearest.delta == policy.largest_delta
+        why = "per request" if limited_by_policy else "which is the delta of the budget"
         reasons.append(f"delta: at most {nearest.delta}, {why}")
-    if nearest.mechanism != asked.mechanism:
-        reasons.append(f"mechanism: {nearest.mechanism} is granted, the one asked for is not")
+    if nearest.mechanism != proposed.mechanism:
+        reasons.append(f"mechanism: {nearest.mechanism} is granted, the proposed one is not")
     return reasons
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:
-    """Return a few names, as short and as plain as an answer can hold them."""
-    shown = ", ".join(ascii(name)[:60] for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+    """Return a few names, short and in ASCII, as an answer can hold them."""
+    text = ", ".join(ascii(name)[:60] for name in names[:most])
+    return text + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _rounded_down(epsilon: float) -> float:

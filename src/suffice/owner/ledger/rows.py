@@ -19,6 +19,7 @@ __all__ = [
     "Versions",
     "charges_from_text",
     "charges_to_text",
+    "stated_epsilon",
     "texts_by_dataset",
 ]
 
@@ -30,10 +31,18 @@ Versions = Mapping[int, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for: ``hash`` binds the ``name`` to parameters and data.
+    """A request for one release, bound to its parameters and data.
 
-    ``fingerprint`` identifies the data set's contents, by algorithm where there are several;
-    ``parameters`` are kept for the history.
+    Parameters
+    ----------
+    name : str
+        Name of the request. The same name gets the same bytes.
+    hash : str
+        Keyed hash of the parameters and the data.
+    fingerprint : str or mapping
+        What identifies the data set's contents, by algorithm where there are several.
+    parameters : mapping
+        The public parameters, kept for the history.
     """
 
     name: str
@@ -44,16 +53,37 @@ class Request:
     @property
     def fingerprints(self) -> Mapping[str, str]:
         """The fingerprints by the names of their algorithms."""
-        alone = isinstance(self.fingerprint, str)
-        return {"contents-1": self.fingerprint} if alone else self.fingerprint  # type: ignore[dict-item, return-value]
+        if isinstance(self.fingerprint, str):
+            return {"contents-1": self.fingerprint}
+        return self.fingerprint
 
 
 @dataclass(frozen=True)
 class Charge:
-    """One charge as it is stored; ``state`` is debited, finished or burnt.
+    """One charge as it is stored.
 
-    ``version`` is the version of the data that it was made for. ``token`` names the one process
-    that may finish it, as long as nobody has declared it burnt.
+    Parameters
+    ----------
+    number : int
+        Number of the charge, counted from 1.
+    dataset, request : str
+        Names of the data set and of the request.
+    hash : str
+        Keyed hash that binds the request to its parameters and data.
+    version : int
+        Version of the data that it was made for.
+    spent : str
+        What it costs, as `charges_to_text` wrote it.
+    parameters : mapping
+        The public parameters of the request.
+    time : float
+        When it was charged, in seconds since 1970.
+    token : str
+        Names the one process that may finish it, as long as nobody has declared it burnt.
+    state : str
+        debited, finished or burnt.
+    data : bytes, optional
+        The stored release.
     """
 
     number: int
@@ -68,16 +98,39 @@ class Charge:
     state: str
     data: bytes | None = field(repr=False, default=None)
 
+    @property
+    def stated_delta(self) -> float:
+        """The delta at which the release states its epsilon; 0 where its request has none."""
+        return _stated_delta(self.parameters)
+
 
 @dataclass(frozen=True)
 class Balance:
-    """What one budget allowed and what of it is spent, at the budget's delta."""
+    """One budget, and what is spent of it at the budget's delta.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set.
+    unit : Unit
+        What the budget is about: a label, an attribute, a record or a party.
+    budget : Budget
+        The epsilon and delta that all releases may use together.
+    spent : float
+        The epsilon that all charges cost together, at the budget's delta.
+    debits : int
+        How many charges count against this budget.
+    summed : float
+        The sum of the epsilons of all charges, each at the delta that its release states. It is
+        usually larger than ``spent``, because charges compose to less than their sum.
+    """
 
     dataset: str
     unit: Unit
     budget: Budget
     spent: float
     debits: int
+    summed: float = 0.0
 
     @property
     def left(self) -> float:
@@ -87,11 +140,26 @@ class Balance:
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge of the history; ``state`` is released, burnt or pending.
+    """One charge of the history.
 
-    ``charges`` are what it cost: an event for each unit that the release promises something about.
-    ``version`` says for which version of the data it was, counted from 1. ``also`` are what the
-    same release cost other data sets, by their names.
+    Parameters
+    ----------
+    number : int
+        Number of the charge, counted from 1.
+    dataset, request : str
+        Names of the data set and of the request.
+    charges : tuple of (Unit, Event)
+        What it cost: an event for each unit that the release states a guarantee about.
+    parameters : mapping
+        The public parameters of the request.
+    state : str
+        released, pending, or burnt (charged, output lost).
+    time : float
+        When it was charged, in seconds since 1970.
+    version : int
+        The version of the data that it was for, counted from 1.
+    also : mapping
+        What the same release cost other data sets, by their names.
     """
 
     number: int
@@ -103,6 +171,25 @@ class Entry:
     time: float
     version: int
     also: Mapping[str, tuple[tuple[Unit, Event], ...]]
+
+    @property
+    def epsilons(self) -> tuple[tuple[Unit, float], ...]:
+        """What it cost by itself: (unit, epsilon) for each of ``charges``, at `stated_delta`."""
+        return tuple((unit, stated_epsilon(e, self.stated_delta)) for unit, e in self.charges)
+
+    @property
+    def stated_delta(self) -> float:
+        """The delta at which the release states its epsilon; 0 where its request has none."""
+        return _stated_delta(self.parameters)
+
+
+def _stated_delta(parameters: Mapping[str, Any]) -> float:
+    return float(parameters.get("delta") or 0.0)
+
+
+def stated_epsilon(event: Event, delta: float) -> float:
+    """Return the epsilon of one event as a release states it: at delta 0 where that is finite."""
+    return event.epsilon(0.0 if event.pure else delta)
 
 
 def charges_to_text(guarantees: Sequence[Guarantee], also: Sequence[DatasetCharge] = ()) -> str:
@@ -122,10 +209,10 @@ def _lines(guarantees: Sequence[Guarantee]) -> list[dict[str, Any]]:
 
 def texts_by_dataset(spent: str, dataset: str) -> dict[str, str]:
     """Return what a charge of ``dataset`` cost each data set, as text."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    lines_of: dict[str, list[dict[str, Any]]] = {}
     for line in json.loads(spent):
-        found.setdefault(line.pop(OTHER, dataset), []).append(line)
-    return {name: json.dumps(lines) for name, lines in found.items()}
+        lines_of.setdefault(line.pop(OTHER, dataset), []).append(line)
+    return {name: json.dumps(lines) for name, lines in lines_of.items()}
 
 
 def charges_from_text(spent: str) -> tuple[tuple[Unit, Event], ...]:

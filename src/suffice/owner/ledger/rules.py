@@ -10,6 +10,7 @@ from suffice.owner.ledger.charging import (
     check_chargeable,
     closest_events,
 )
+from suffice.owner.ledger.room import Room
 from suffice.owner.ledger.rows import Charge, Request, Versions, charges_from_text
 from suffice.privacy.accounting import composed_epsilon, fits
 from suffice.privacy.events import Event
@@ -24,8 +25,10 @@ __all__ = [
     "known_version",
     "names_of_same_data",
     "recorded",
+    "rooms_for",
     "same_request",
     "spent_by_charge",
+    "unit_covering",
 ]
 
 SPELT_AS = " as "  # in the name of an algorithm: classes were not spelt so, but could have been
@@ -50,24 +53,61 @@ def check_affordable(
     check_chargeable(guarantees)
     if not any(g.unit.covers(unit) for g in guarantees for unit in budgets):
         raise UnitError(
-            f"data set {dataset!r} has no budget for what this release protects"
+            f"Data set {dataset!r} has no budget for what this release protects"
             f" ({', '.join(sorted({str(g.unit) for g in guarantees}))})."
         )
     for unit, budget in budgets.items():
         if not any(g.unit.covers(unit) for g in guarantees):
-            raise UnitError(
-                f"data set {dataset!r} has a budget per {unit}, and this release promises"
-                f" nothing about a {unit}; it would be lost without limit."
-            )
+            raise _says_nothing(dataset, unit)
         check_budget(budget)
         new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
         before = [event for events in spent_by_charge(spent, unit) for event in events]
         if not fits([*before, *new], budget.epsilon, budget.delta):
             used = composed_epsilon(before, budget.delta) if before else 0.0
             raise BudgetError(
-                f"data set {dataset!r} has epsilon {budget.epsilon:g} per {unit} (delta"
-                f" {budget.delta:g}), of which {used:.6g} is spent; this release does not fit."
+                f"This release would exceed the budget of {dataset!r}: epsilon"
+                f" {budget.epsilon:g} per {unit} at delta {_short(budget.delta)}, of which"
+                f" {used:.4g} is spent."
             )
+
+
+def _says_nothing(dataset: str, unit: Unit) -> UnitError:
+    return UnitError(
+        f"Data set {dataset!r} has a budget per {unit}, and this release states no guarantee per"
+        f" {unit}. Nothing would limit what it reveals about one. Release about a {unit}, or about"
+        " something that contains it."
+    )
+
+
+def _short(number: float) -> str:
+    """Return a number as people write it: 1e-5, not 1e-05."""
+    return f"{number:g}".replace("e-0", "e-")
+
+
+def unit_covering(dataset: str, budgets: Mapping[Unit, Budget], unit: Unit | str | None) -> Unit:
+    """Return what a release must protect to be charged here: ``unit``, or the narrowest that does.
+
+    Raise if a release about ``unit`` says nothing about a unit that has a budget.
+    """
+    if unit is None:
+        covering = [wide for wide in Unit if all(wide.covers(narrow) for narrow in budgets)]
+        return min(covering, key=lambda wide: len(wide.contained))
+    protected = Unit(unit)
+    for narrow in budgets:
+        if not protected.covers(narrow):
+            raise _says_nothing(dataset, narrow)
+    return protected
+
+
+def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Sequence[str]) -> list[Room]:
+    """Return the budgets that a release about one ``unit`` is charged to, and what was charged."""
+    rooms = []
+    for narrow, budget in budgets.items():
+        if unit.covers(narrow):
+            check_budget(budget)
+            charged = [event for events in spent_by_charge(spent, narrow) for event in events]
+            rooms.append(Room(budget, charged))
+    return rooms
 
 
 def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:
@@ -75,44 +115,47 @@ def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:
     names = [dataset, *(charge.dataset for charge in also)]
     if len(set(names)) < len(names):
         raise ParameterError(
-            f"one release cannot charge data set {dataset!r} twice. Give each set of secrets a data"
-            " set of its own."
+            f"One release cannot charge data set {dataset!r} twice. Give each table a data set of"
+            " its own."
         )
 
 
-def known_version(versions: Versions, given: Mapping[str, str]) -> int | None:
+def known_version(versions: Versions, fingerprints: Mapping[str, str]) -> int | None:
     """Return which version of a data set these fingerprints are of, the newest first; or None.
 
     Labels decide, by the newest algorithm that both sides have. Cells count where the same columns
     were seen before: other columns of the same people are no change.
     """
     for number in sorted(versions, reverse=True):
-        if _same_people(versions[number], given) and _same_cells(versions[number], given):
+        stored = versions[number]
+        if _same_people(stored, fingerprints) and _same_cells(stored, fingerprints):
             return number
     return None
 
 
-def recorded(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the fingerprints that are kept: not those of spellings that were not used."""
-    return {name: value for name, value in given.items() if SPELT_AS not in name}
+def recorded(fingerprints: Mapping[str, str]) -> dict[str, str]:
+    """Return the fingerprints that are stored: not those of spellings that were not used."""
+    return {name: value for name, value in fingerprints.items() if SPELT_AS not in name}
 
 
-def names_of_same_data(known: Mapping[str, Versions], given: Mapping[str, str]) -> list[str]:
+def names_of_same_data(
+    others: Mapping[str, Versions], fingerprints: Mapping[str, str]
+) -> list[str]:
     """Return the data sets that hold these very labels, or these very cells, in any version."""
-    return [
-        name
-        for name, versions in known.items()
-        if any(_same_people(v, given) or _any_same_cells(v, given) for v in versions.values())
-    ]
+
+    def same(stored: Mapping[str, str]) -> bool:
+        return _same_people(stored, fingerprints) or _any_same_cells(stored, fingerprints)
+
+    return [name for name, versions in others.items() if any(map(same, versions.values()))]
 
 
 def check_elsewhere(names: Sequence[str]) -> None:
     """Raise if the data have a budget under another name."""
     if names:
         raise DataChangedError(
-            f"these data already have a budget, under the name {names[0]!r}; the same secrets"
-            " cannot have two. (As many parties are taken for the same, unless they are"
-            " enrolled by name.)"
+            f"These data already have a budget under the name {names[0]!r}, and cannot have two."
+            " Use that name (--dataset). (The same number of parties counts as the same data,"
+            " unless parties are enrolled by name.)"
         )
 
 
@@ -120,49 +163,53 @@ def check_unchanged(dataset: str, *, changed: bool) -> None:
     """Raise if the data are no version of those that this name is known for."""
     if changed:
         raise DataChangedError(
-            f"the private data under the name {dataset!r}, or their order, are not those of earlier"
-            " releases. Restore them, or say that they were changed (data_changed=True,"
-            " --data-changed), which charges the same budget. Give data about other people a budget"
-            " of their own; the same people must never have two."
+            f"The private data under the name {dataset!r}, or their order, are not those of earlier"
+            " releases. Restore them, or use --data-changed (Python: data_changed=True), which"
+            " charges the same budget. Data about other people need a data set of their own; the"
+            " same people must never have two."
         )
 
 
-def same_request(asked: Request, charge: Charge, version: int | None) -> bool:
+def same_request(request: Request, charge: Charge, version: int | None) -> bool:
     """Say whether a name is used for what it was used for before.
 
     On the data that it was charged for, everything must be equal. On another version of them, what
     follows from the data themselves is not compared.
     """
-    if asked.hash == charge.hash:
+    if request.hash == charge.hash:
         return True
     if version == charge.version:
         return False
-    return _without_data(asked.parameters) == _without_data(charge.parameters)
+    return _without_data(request.parameters) == _without_data(charge.parameters)
 
 
 def _without_data(parameters: Mapping[str, object]) -> dict[str, object]:
-    plain = json.loads(json.dumps(dict(parameters)))  # as it is stored: lists, not tuples
-    return {name: value for name, value in plain.items() if name not in _OF_THE_DATA}
+    stored = json.loads(json.dumps(dict(parameters)))  # lists, not tuples
+    return {name: value for name, value in stored.items() if name not in _OF_THE_DATA}
 
 
-def _same_people(stored: Mapping[str, str], given: Mapping[str, str]) -> bool:
+def _same_people(stored: Mapping[str, str], fingerprints: Mapping[str, str]) -> bool:
     for algorithm in ("labels-2", "labels-1", "contents-1"):
         spelled = [
-            value for name, value in given.items() if name.partition(SPELT_AS)[0] == algorithm
+            value
+            for name, value in fingerprints.items()
+            if name.partition(SPELT_AS)[0] == algorithm
         ]
         if algorithm in stored and spelled:
             return stored[algorithm] in spelled
     return False
 
 
-def _cells(stored: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
+def _shared_cells(stored: Mapping[str, str], fingerprints: Mapping[str, str]) -> list[str]:
     """Return the algorithms for cells (one for each list of columns) that both sides have."""
-    return [name for name in given if name.startswith("cells-") and name in stored]
+    return [name for name in fingerprints if name.startswith("cells-") and name in stored]
 
 
-def _same_cells(stored: Mapping[str, str], given: Mapping[str, str]) -> bool:
-    return all(stored[name] == given[name] for name in _cells(stored, given))
+def _same_cells(stored: Mapping[str, str], fingerprints: Mapping[str, str]) -> bool:
+    names = _shared_cells(stored, fingerprints)
+    return all(stored[name] == fingerprints[name] for name in names)
 
 
-def _any_same_cells(stored: Mapping[str, str], given: Mapping[str, str]) -> bool:
-    return any(stored[name] == given[name] for name in _cells(stored, given))
+def _any_same_cells(stored: Mapping[str, str], fingerprints: Mapping[str, str]) -> bool:
+    names = _shared_cells(stored, fingerprints)
+    return any(stored[name] == fingerprints[name] for name in names)

@@ -36,7 +36,8 @@ class SqliteStore:
                 migrate(db)
             elif version != VERSION:
                 raise LedgerError(
-                    f"{self.path} has ledger version {version}, this library uses {VERSION}."
+                    f"{self.path} is a ledger of version {version}, and this library reads version"
+                    f" {VERSION}. Use the suffice version that wrote it, or a newer one."
                 )
         sweep_claims(self.path)
 
@@ -57,7 +58,7 @@ class SqliteStore:
         try:
             return FileClaim(self.path)
         except OSError as error:
-            raise StorageError(f"the ledger {self.path} cannot be used: {error}.") from None
+            raise StorageError(f"The ledger {self.path} cannot be used: {error}.") from None
 
     def held(self, token: str) -> bool:
         """Say whether the lock of this name is held by anybody."""
@@ -80,7 +81,7 @@ class SqliteStore:
                     if db is not None:
                         db.close()
         except (sqlite3.OperationalError, OSError) as error:
-            raise StorageError(f"the ledger {self.path} cannot be used: {error}.") from None
+            raise StorageError(f"The ledger {self.path} cannot be used: {error}.") from None
         except sqlite3.DatabaseError:
             raise LedgerError(f"{self.path} is not a suffice ledger, or it is damaged.") from None
 

@@ -15,7 +15,7 @@ __all__ = ["Claim", "Records", "Store"]
 
 
 class Claim(Protocol):
-    """A lock that a paying process holds from before its charge until it has finished or given up.
+    """A lock that a process holds from before its charge until it has finished or given up.
 
     It is released with the process, however that ends. ``token`` is its name, written into the
     charge, so that others can ask whether it is still held.

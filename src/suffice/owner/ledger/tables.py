@@ -65,11 +65,11 @@ class Tables:
 
     def versions(self) -> dict[str, Versions]:
         """Return the fingerprints of every data set, version by version."""
-        found: dict[str, dict[int, dict[str, str]]] = {name: {} for name in self.datasets()}
+        versions: dict[str, dict[int, dict[str, str]]] = {name: {} for name in self.datasets()}
         query = "SELECT dataset, version, algorithm, value FROM fingerprints"
         for dataset, version, algorithm, value in self.db.execute(query):
-            found[dataset].setdefault(version, {})[algorithm] = value
-        return dict(found)
+            versions[dataset].setdefault(version, {})[algorithm] = value
+        return dict(versions)
 
     def add_fingerprints(self, dataset: str, version: int, prints: Mapping[str, str]) -> None:
         """Write down further fingerprints of one version of a data set."""
@@ -81,8 +81,8 @@ class Tables:
         """Return what every charge cost this data set, as text."""
         query = "SELECT dataset, spent FROM debits WHERE dataset = ? OR spent LIKE ?"
         rows = self.db.execute(query, (dataset, f'%"{OTHER}"%'))
-        found = (texts_by_dataset(spent, owner) for owner, spent in rows)
-        return [texts[dataset] for texts in found if dataset in texts]
+        by_charge = (texts_by_dataset(spent, owner) for owner, spent in rows)
+        return [texts[dataset] for texts in by_charge if dataset in texts]
 
     def charge(self, dataset: str, request: str) -> Charge | None:
         """Return the charge of this name, with its bytes, or None."""

@@ -1,18 +1,18 @@
-"""The ways to release a mean operator, compared by what they would do to a classifier.
+"""The mechanisms of a mean operator, compared by what they would do to a classifier.
 
 Everything here is computed from public rows: choosing costs no privacy.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError
-from suffice.owner.operator.forecast import PublicMoments, Utility
+from suffice.owner.operator.forecast import EQUAL, PublicMoments, Utility
 from suffice.owner.operator.form import label_change, operator_columns
 from suffice.owner.operator.shaping import MOST_SHAPED, Shape, whitening
 from suffice.owner.public_rows import PublicRows
@@ -50,15 +50,27 @@ GROUPS: Mapping[str, tuple[str, ...]] = {"auto": MECHANISMS, "sums": tuple(NOISE
 MOST_STATES = 256  # classes of randomised labels: an answer is one byte
 _PENALTIES = (1.0, 0.1)  # at which whitened noise is tried
 _MOST_UNEVEN = 2.0**20  # largest over least variance: beyond, an integer matrix is too coarse
-_CLEARLY = 1.01  # a shape or randomised labels must be that much better than plain noise
+_CLEARLY = 1.01  # a shape or randomised labels must be that much better than even noise
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One way to release at one epsilon, and what public rows predict of it.
+    """One mechanism at one epsilon, and what public rows predict of it.
 
-    ``whitened`` is the penalty at which the noise is whitened, None for even noise; ``deviation``
-    the root mean square of the noise per coordinate of the mean operator.
+    Parameters
+    ----------
+    mechanism : str
+        laplace, gaussian, knorm or response.
+    epsilon : float
+        The epsilon that it is calibrated for.
+    whitened : float or None
+        The penalty at which the noise is whitened; None for even noise.
+    deviation : float
+        Root mean square of the noise per coordinate of the mean operator.
+    utility : Utility
+        Predicted accuracy and score noise.
+    shape : Shape, optional
+        The shape of whitened noise.
     """
 
     mechanism: str
@@ -69,45 +81,50 @@ class Candidate:
     shape: Shape | None = None
 
 
-def choose(found: Sequence[Candidate]) -> Candidate:
+def choose(offered: Sequence[Candidate]) -> Candidate:
     """Return the candidate of the largest predicted correlation of scores with labels.
 
     Even noise is preferred to randomised labels and to whitened noise unless they are clearly
     better: its release is small, and says nothing about single rows.
     """
-    if not found:
+    if not offered:
         raise ParameterError(
-            f"response takes at most {MOST_STATES} classes; use another mechanism."
+            f"Mechanism response takes at most {MOST_STATES} classes. Use another mechanism."
         )
-    plain = [c for c in found if c.whitened is None and c.mechanism in NOISES] or found
-    best = max(plain, key=lambda c: c.utility.correlation)
-    other = max(found, key=lambda c: c.utility.correlation)
-    return other if other.utility.correlation > _CLEARLY * best.utility.correlation else best
+    even = [c for c in offered if c.whitened is None and c.mechanism in NOISES] or offered
+    best_even = max(even, key=lambda c: c.utility.correlation)
+    best = max(offered, key=lambda c: c.utility.correlation)
+    clearly_better = best.utility.correlation > _CLEARLY * best_even.utility.correlation
+    return best if clearly_better else best_even
 
 
 def candidates(
     public: PublicRows,
     classes: int,
     mechanism: str,
-    asked: Sequence[tuple[float, float]],
+    epsilons_deltas: Sequence[tuple[float, float]],
 ) -> list[Candidate]:
-    """Return every way to release by ``mechanism`` ("auto": any) at each (epsilon, delta)."""
+    """Return every candidate of ``mechanism`` ("auto": of any) at each (epsilon, delta)."""
     every = Candidates(public, classes)
     return [
         candidate
-        for epsilon, delta in asked
+        for epsilon, delta in epsilons_deltas
         for name in mechanisms_at(mechanism, delta)
         for candidate in every.of(name, epsilon, delta)
     ]
 
 
 class Candidates:
-    """The ways to release something about these public rows and labels of this many classes."""
+    """What could be released about these public rows and labels of this many classes.
 
-    def __init__(self, public: PublicRows, classes: int) -> None:
+    ``balance`` is the proportion of the positive class for which accuracy is predicted. A release
+    chooses its mechanism for equal classes.
+    """
+
+    def __init__(self, public: PublicRows, classes: int, balance: float = EQUAL) -> None:
         rows, count = public.sample()
         step = lattice_step(public.pipeline.norm_bound)
-        moments = PublicMoments.of(rows, count, classes)
+        moments = replace(PublicMoments.of(rows, count, classes), balance=balance)
         self._moments, self._unit = moments, step / moments.count
         codes = rows / step
         # By penalty: the largest norms of a row, the variance along each eigenvector, the shape.
@@ -134,11 +151,16 @@ class Candidates:
                 yield self._candidate(name, epsilon, None, variances)
             return
         columns, factor = operator_columns(moments.classes), label_change(moments.classes)
-        for penalty, (one, two, spread, _) in self._shapes.items():
-            reach = Sensitivity(math.ceil(2 * one), factor * two, len(spread) * columns)
+        for penalty, (l1, l2, spread, _) in self._shapes.items():
+            reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(spread) * columns)
             noise = calibrated_noise(name, reach, epsilon, delta)
             variances = noise.variance * self._unit**2 * spread
             yield self._candidate(name, epsilon, penalty, variances)
+
+    def like(self, other: Candidate, delta: float) -> Candidate:
+        """Return the candidate of the same mechanism and shape, as these labels have it."""
+        offered = self.of(other.mechanism, other.epsilon, delta)
+        return next(candidate for candidate in offered if candidate.whitened == other.whitened)
 
     def _candidate(
         self, name: str, epsilon: float, penalty: float | None, variances: np.ndarray
@@ -156,7 +178,8 @@ def _norms(rows: np.ndarray) -> tuple[float, float]:
 def mechanisms_at(mechanism: str, delta: float) -> list[str]:
     """Return the mechanisms that ``mechanism`` stands for at this delta."""
     if mechanism not in {*GROUPS, *MECHANISMS}:
-        raise ParameterError(f"mechanism must be one of {', '.join((*GROUPS, *MECHANISMS))}.")
+        names = ", ".join((*GROUPS, *MECHANISMS))
+        raise ParameterError(f"The mechanism must be one of {names}; got {mechanism!r}.")
     if mechanism not in GROUPS:
         return [mechanism]
     return [name for name in GROUPS[mechanism] if delta > 0 or not needs_delta(name)]

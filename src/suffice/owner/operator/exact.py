@@ -60,21 +60,21 @@ class ExactSums(LabelledPass):
         reach, dimension = self._sums.reach, width * self._columns
         # A changed label moves mu by 2x/m, or two columns of M by x/m each (docs/errata.md).
         factor = label_change(len(self.classes))
-        one, two = float(reach.l1), reach.l2
+        l1, l2 = float(reach.l1), reach.l2
         extra = 0.0
         if self.shape is not None:
-            (one, two), extra = self._shaped.tolist(), 1.0  # rounding: one step per coordinate
-        if self.count * max(two, reach.l2, 1.0) >= LARGEST_SUM:  # what is summed, and shaped
-            raise ParameterError("there are too many rows for one lattice; release in parts.")
+            (l1, l2), extra = self._shaped.tolist(), 1.0  # rounding: one step per coordinate
+        if self.count * max(l2, reach.l2, 1.0) >= LARGEST_SUM:  # what is summed, and shaped
+            raise ParameterError("There are too many rows for exact sums. Release them in parts.")
         return Sensitivity(
-            math.ceil(2 * one + extra * dimension),
-            factor * two + extra * math.sqrt(dimension),
+            math.ceil(2 * l1 + extra * dimension),
+            factor * l2 + extra * math.sqrt(dimension),
             dimension,
         )
 
     @property
     def unit(self) -> float:
-        """What one lattice step is worth in the mean."""
+        """What one rounding step is worth in the mean."""
         return self.step / self.count
 
     def result(self) -> np.ndarray:
@@ -84,9 +84,9 @@ class ExactSums(LabelledPass):
 
     def noisy(self, noise: Noise) -> np.ndarray:
         """Return the statistic per row with noise: (width,) or (width, classes)."""
-        drawn = noise.add(self.result())
-        back = drawn if self.shape is None else drawn @ self.shape.back().T
-        return np.ascontiguousarray(_squeezed(back) * self.unit)
+        noisy = noise.add(self.result())
+        sums = noisy if self.shape is None else noisy @ self.shape.back().T
+        return np.ascontiguousarray(_squeezed(sums) * self.unit)
 
 
 def _squeezed(sums: np.ndarray) -> np.ndarray:

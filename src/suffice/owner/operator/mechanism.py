@@ -5,15 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from suffice.engines.engine import fold
-from suffice.options import REQUIRED, option, privacy_option
+from suffice.options import REQUIRED, data_option, option, privacy_option
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, make_release
-from suffice.owner.operator.candidates import OperatorMechanism, candidates, choose
-from suffice.owner.operator.forecast import Utility
+from suffice.owner.operator.candidates import (
+    Candidates,
+    OperatorMechanism,
+    candidates,
+    choose,
+)
+from suffice.owner.operator.forecast import Utility, check_balance
 from suffice.owner.operator.form import operator_columns
 from suffice.owner.operator.plan import OperatorPlan, plan_operator
 from suffice.owner.operator.procedures import NoisySums, RandomisedLabels, operator_procedure
-from suffice.owner.plans import asked_epsilons
+from suffice.owner.plans import planned_epsilons
 from suffice.owner.public_rows import Preprocessing, PublicRows, PublicTable
 from suffice.owner.publish import Payment
 from suffice.owner.source import PublicSource, unlabelled_batches
@@ -27,10 +32,22 @@ __all__ = ["Forecast", "MeanOperator", "plan_mean_operator"]
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a release would promise and how good it would be; no label was read for it.
+    """What a release would guarantee and how good it would be; no label was read for it.
 
-    ``noise_deviation`` is the root mean square of the noise per coordinate; ``whitened`` says at
-    which penalty the noise is whitened, None for even noise.
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism that the release would use.
+    guarantee : Guarantee
+        What the release would protect, and how strongly.
+    noise_deviation : float
+        Root mean square of the noise per coordinate.
+    coordinates : int
+        How many numbers the mean operator has.
+    whitened : float or None
+        The penalty at which the noise is whitened; None for even noise.
+    utility : Utility
+        Predicted accuracy and score noise.
     """
 
     mechanism: str
@@ -43,7 +60,11 @@ class Forecast:
 
 @dataclass(frozen=True)
 class MeanOperator(Preprocessing, Mechanism[PublicTable]):
-    """Protects each label: the mean operator leaves with noise, the labels stay.
+    """Publish the mean operator with noise: one number per feature and class.
+
+    Protects each label. The feature columns of every row, the number of rows and the class list
+    are public. The mean operator is the average of each feature, counted plus for one class and
+    minus for the other; a learner who has the rows trains a classifier on it.
 
     The statistic is mu = (1/m) sum_i y_i x_i for two classes (y = -1 for the first declared class,
     +1 for the second) and M = (1/m) sum_i x_i e_(y_i)^T for more. Replacing one label moves it by
@@ -52,13 +73,42 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         D1 = (2/m) max ||x_i||_1, D2 = (2/m) max ||x_i||_2 (sqrt2/m for three classes or more),
 
     computed exactly from the public rows (Patrini et al. 2016, Theorem 9, takes the 1-norm for the
-    2-norm; see docs/errata.md). ``mechanism``: "laplace" (pure, D1), "knorm" (pure, D2),
-    "gaussian" (needs ``delta``, D2), "response" (pure: the labels leave, each randomised, and the
-    learner derives the statistic), "auto": the one that public rows predict to be best for a
-    classifier (owner/operator/forecast.py), or "sums": the best of all but "response". Noise is
-    even over the coordinates, or whitened where that is clearly better (owner/operator/shaping.py).
-    Assumes that rows, their number and ``classes`` are public and were not chosen by looking at the
-    labels. `Preprocessing` explains the other fields.
+    2-norm; see docs/errata.md). Noise is even over the coordinates, or whitened where that is
+    clearly better (owner/operator/shaping.py). Assumes that rows, their number and ``classes`` are
+    public and were not chosen by looking at the labels.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each label, for example 1. Smaller protects more strongly.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    mechanism : str
+        "laplace" (delta = 0, D1), "knorm" (delta = 0, D2), "gaussian" (needs ``delta``, D2) or
+        "response" (delta = 0: each label is randomised and published, and the learner derives the
+        statistic). "auto" takes the one that public rows predict to be best for a classifier
+        (owner/operator/forecast.py), "sums" the best of all but "response".
+    classes : sequence
+        The labels that can occur. Of two, the last is positive.
+    balance : float, optional
+        Proportion of the positive class that the owner expects, for forecasts alone. Default: equal
+        classes. It is never read from labels, and no release depends on it.
+    standardize, clip, intercept, missing, categories, map, pipeline, ...
+        How rows become vectors; see `Preprocessing`.
+
+    Raises
+    ------
+    ParameterError
+        If a field is outside its domain.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X, y = np.eye(4).repeat(25, axis=0), np.repeat([0, 1], 50)
+    >>> operator = suffice.MeanOperator(epsilon=1.0)
+    >>> release = operator.release(X, y, ledger=None)
+    >>> release.kind, release.guarantee.epsilon
+    ('mean-operator', 1.0)
     """
 
     name = "mean-operator"
@@ -68,15 +118,23 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
     delta: float = option(0.0, **DELTA)
     mechanism: str = privacy_option(
         "auto",
-        "laplace, gaussian, knorm or response; auto picks the best predicted accuracy, sums"
-        " does the same without response.",
+        "laplace, gaussian, knorm or response. auto picks the best predicted accuracy; sums does"
+        " the same without response.",
         choices=OperatorMechanism,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
+    balance: float | None = data_option(
+        None,
+        "Proportion of the positive class that you expect, for example 0.12. It is never read from"
+        " the labels. Default: equal classes.",
+        released=False,
+        kw_only=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_promise(self)
+        check_balance(self.balance, len(self.declared_classes()))
 
     def declared_classes(self) -> Classes:
         """Return the declared classes."""
@@ -87,9 +145,9 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         return self.public_table(source, self.declared_classes())
 
     def choose(self, public: PublicTable) -> NoisySums | RandomisedLabels:
-        """Return the way to release that public rows predict to be best."""
-        asked = [(self.epsilon, self.delta)]
-        every = candidates(public.rows, len(public.classes), self.mechanism, asked)
+        """Return the procedure that public rows predict to be best."""
+        epsilon_delta = (self.epsilon, self.delta)
+        every = candidates(public.rows, len(public.classes), self.mechanism, [epsilon_delta])
         request = {
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
@@ -98,10 +156,30 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         return operator_procedure(public, request, choose(every))
 
     def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> OperatorPlan:
-        """Return what each mechanism would do at each epsilon, from public rows alone."""
+        """Return what each mechanism would do at each epsilon, from public rows alone.
+
+        Parameters
+        ----------
+        source : PublicSource
+            The table. Its label column is never read.
+        epsilons : sequence of float
+            Epsilons to compare. Default: this one, with smaller and larger ones around it.
+
+        Returns
+        -------
+        OperatorPlan
+            A table of noise and predicted accuracy, for the class balance that was declared.
+        """
         public = self.public(source)
-        asked = asked_epsilons(epsilons or self.epsilon)
-        return plan_operator(public.rows, len(public.classes), self.mechanism, asked, self.delta)
+        classes = len(public.classes)
+        return plan_operator(
+            public.rows,
+            classes,
+            self.mechanism,
+            planned_epsilons(epsilons or self.epsilon),
+            self.delta,
+            balance=check_balance(self.balance, classes),
+        )
 
     def release_whatever_labels(
         self,
@@ -114,10 +192,30 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
         request: str | None = None,
         **inputs: Any,
     ) -> Release:
-        """Return the same for somebody else: no label, whatever it is, is an error or is seen.
+        """Return the same release for somebody else: no answer depends on a label.
 
-        A label that is missing or outside the classes counts as none and weighs nothing, and
-        changed labels are paid for from the same budget. The owner alone is told, by ``tell``.
+        A label that is missing or outside the classes counts as none and weighs nothing. Changed
+        labels are charged to the same budget.
+
+        Parameters
+        ----------
+        data, y
+            The table and its labels, or the column ``label`` among ``inputs``.
+        tell : callable
+            Called with warnings for the owner alone.
+        ledger : Ledger
+            The ledger that is charged.
+        dataset : str
+            Name of the data set in the ledger.
+        request : str, optional
+            Name of the request.
+        **inputs
+            Further fields of `PublicSource`.
+
+        Returns
+        -------
+        Release
+            The mean operator with noise.
         """
         source = PublicSource(data, y, outside="none", **inputs)
         payment = Payment(ledger, dataset, request, data_changed=True, tell=tell)
@@ -126,19 +224,37 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
     def forecast(
         self, data: Any, *, label: str | None = None, features: Sequence[str] | None = None
     ) -> Forecast:
-        """Return the promise and the noise of a release, from public rows alone."""
+        """Return the guarantee and the noise of a release, from public rows alone.
+
+        Parameters
+        ----------
+        data
+            The table.
+        label : str, optional
+            The label column; it is never read.
+        features : sequence of str, optional
+            The feature columns. Default: all but the label.
+
+        Returns
+        -------
+        Forecast
+            The mechanism, the guarantee, the noise and the predicted accuracy.
+        """
         public = self.public(PublicSource(data, label=label, features=features))
         procedure: Any = self.choose(public)
-        rows = public.rows
+        rows, classes = public.rows, len(public.classes)
         exact = procedure.accumulator(identified=False)
         fold(unlabelled_batches(rows.table, rows.roles.features), exact)
         (guarantee,) = procedure.guarantees(exact)
         best = procedure.best
+        if self.balance is not None:
+            expected = Candidates(rows, classes, check_balance(self.balance, classes))
+            best = expected.like(best, self.delta)
         return Forecast(
             best.mechanism,
             guarantee,
             procedure.deviation(exact),
-            len(rows.pipeline.outputs) * operator_columns(len(public.classes)),
+            len(rows.pipeline.outputs) * operator_columns(classes),
             best.whitened,
             best.utility,
         )
@@ -161,11 +277,38 @@ def plan_mean_operator(
 ) -> OperatorPlan:
     """Return what each mechanism would do at each epsilon, from public rows alone.
 
-    One ``epsilon`` is shown with a quarter, a half, the double and four times of it. The column
-    ``label`` is left out and never read; ``settings`` are those of `MeanOperator` (``mechanism``,
-    ``classes``, ``map``, ``clip``, ...).
+    Parameters
+    ----------
+    X
+        The table: an array, a data frame or a file.
+    epsilon : float or sequence of float
+        One epsilon is shown with a quarter, a half, the double and four times of it.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    label : str, optional
+        The label column. It is left out and never read.
+    features : sequence of str, optional
+        The feature columns. Default: all but the label.
+    **settings
+        Further fields of `MeanOperator`: ``mechanism``, ``classes``, ``balance``, ``clip``, ...
+
+    Returns
+    -------
+    OperatorPlan
+        A table of noise and predicted accuracy.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> rows = np.eye(4).repeat(250, axis=0)
+    >>> plan = suffice.plan_mean_operator(rows, epsilon=[1.0], mechanism="knorm", balance=0.12)
+    >>> print(plan)  # doctest: +NORMALIZE_WHITESPACE
+    epsilon  mechanism                noise  score noise  hard   usual  easy
+    1        knorm *                  0.01   0.048        0.880  0.898  0.994
+             without noise            0      0            0.880  0.898  0.994
+             always the larger class                      0.880  0.880  0.880
     """
     several = tuple(epsilon) if isinstance(epsilon, Sequence) else ()
-    first = asked_epsilons(epsilon)[0] if several else epsilon
+    first = planned_epsilons(epsilon)[0] if several else epsilon
     operator = MeanOperator(first, delta, **settings)  # type: ignore[arg-type]  # one number
     return operator.plan(PublicSource(X, label=label, features=features), several)

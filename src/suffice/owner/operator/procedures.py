@@ -1,4 +1,4 @@
-"""How a mean operator leaves: as sums with noise, or as labels that are randomised one by one."""
+"""How a mean operator is released: as sums with noise, or as labels randomised one by one."""
 
 import math
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ class NoisySums(LabelProcedure[ExactSums]):
 
     def noise(self, exact: ExactSums) -> Noise:
         """Return the noise, fitted to the reach of the rows that were read: a public number."""
-        price = (self.request["epsilon"], self.request["delta"])
-        return calibrated_noise(self.best.mechanism, exact.sensitivity, *price)
+        epsilon, delta = self.request["epsilon"], self.request["delta"]
+        return calibrated_noise(self.best.mechanism, exact.sensitivity, epsilon, delta)
 
     def event(self, exact: ExactSums) -> Event:
         """Return what one label costs."""

@@ -17,7 +17,7 @@ def whitening(values: np.ndarray, vectors: np.ndarray, lam: float, curvature: fl
     """Return T = (lam I + curvature S)^(-1/2), S given by its eigenvalues and eigenvectors.
 
     Of all T that share the eigenvectors of S it has the least margin noise at this ``lam`` for a
-    given mean ||T x||^2: minimise (sum_j s_j g_j)(sum_j s_j / (h_j^2 g_j)) over g = T^T T, with
+    fixed mean ||T x||^2: minimise (sum_j s_j g_j)(sum_j s_j / (h_j^2 g_j)) over g = T^T T, with
     h = lam + curvature s; by Cauchy and Schwarz g = 1/h.
     """
     return (vectors / np.sqrt(lam + curvature * values)) @ vectors.T
@@ -53,16 +53,16 @@ class Shape:
         ``codes`` (width, rows) may be off by one step in each coordinate, and floats round: both
         are added. The bounds do not depend on how rows are cut into batches.
         """
-        turned = np.empty_like(codes)
-        maps.linear(self.matrix.astype(np.float64), codes, turned)
+        shaped = np.empty_like(codes)
+        maps.linear(self.matrix.astype(np.float64), codes, shaped)
         width = len(self.matrix)
         more = 1 + (width + 4) ** 2 * 2.0**-52  # than any sum of width^2 floats can lose
         size = float(np.linalg.norm(self.matrix)) * more
         row = float(maps.row_norms(codes).max())
         slack = size * (math.sqrt(width) + (width + 4) * 2.0**-52 * row) * more
-        one = (float(maps.row_sums(turned).max()) + math.sqrt(width) * slack) * more
-        two = (float(maps.row_norms(turned).max()) + slack) * more
-        return one / 2**self.bits, two / 2**self.bits
+        l1 = (float(maps.row_sums(shaped).max()) + math.sqrt(width) * slack) * more
+        l2 = (float(maps.row_norms(shaped).max()) + slack) * more
+        return l1 / 2**self.bits, l2 / 2**self.bits
 
     def back(self) -> np.ndarray:
         """Return B = 2^bits A^-1, which takes noisy u to the coordinates of s."""

@@ -25,7 +25,7 @@ from suffice.options import REQUIRED, data_option, numbers, privacy_option
 from suffice.owner.operator.forecast import SIGNALS, PublicMoments, Utility
 from suffice.owner.operator.form import gradient_change, label_change, operator_columns
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.owner.plans import Plan, asked_epsilons
+from suffice.owner.plans import Plan, planned_epsilons
 from suffice.privacy.calibrate import check_delta, gaussian_multiplier
 
 __all__ = ["PartyForecast", "PartyPlan", "PartyPlanner", "plan_parties", "theorem_4"]
@@ -65,7 +65,7 @@ class PartyForecast:
     risk_bound: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PartyPlan(Plan):
     """A table of what each method would give, and in words whether it is worth it.
 
@@ -256,7 +256,7 @@ def plan_parties(
     >>> plan_parties(5000, 1.0, 1e-6, rows=500, features=10).in_reach
     (True,)
     """
-    epsilons = asked_epsilons(epsilon, around=False)
+    epsilons = planned_epsilons(epsilon, around=False)
     counts = (parties, classes - 1, samples, *(() if auxiliary else (rows or 0, features or 0)))
     if not all(isinstance(n, int) and n > 0 for n in counts):
         raise ParameterError(

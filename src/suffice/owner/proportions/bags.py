@@ -53,11 +53,17 @@ _COLUMN = "bag"  # of the rows that are written beside
 
 @dataclass(frozen=True)
 class SkewedSource(PublicSource):
-    """A table to form bags of; ``write_rows`` is where its public rows go, with their bags."""
+    """A table to form bags of.
+
+    Parameters
+    ----------
+    write_rows : Path, optional
+        File to which its public rows are written, with their bags.
+    """
 
     write_rows: Path | None = output_option(
         None,
-        "Also write the public rows with their bags (column bag) to this file.",
+        "File to which the public rows are written, with their bags in column bag.",
         path=Path,
         parse=Path,
         writes=True,
@@ -65,24 +71,38 @@ class SkewedSource(PublicSource):
     )
 
     def check(self) -> None:
-        """Raise before anything is paid if the rows could not be written."""
+        """Raise before anything is charged if the rows could not be written."""
         super().check()
         if self.write_rows is None:
             return
         check_ending(self.write_rows)
         others = [n for n in column_names(self.data) if n != self.label and n not in self.drop]
         if _COLUMN in (self.features or others):
-            raise ParameterError("the table has a feature named bag already; rename it first.")
+            raise ParameterError("The table has a feature column named bag. Rename it first.")
 
 
 @dataclass(frozen=True)
 class SkewedBags(Mechanism[PublicTable]):
-    """Protects each label: every row gets a bag at random, that of its own class most often.
+    """Publish a random bag for every row: most often the bag of its own class.
 
-    Give ``skew``, the chance of a row's own class, or the ``epsilon`` that membership may cost. The
-    release holds one bag per row, named by its class, in the order of the rows (kind
-    label-responses); give it to `LabelProportions.release` as ``bags``. Its cost is its own; noisy
-    proportions of the bags are paid for on top.
+    Protects each label. The feature columns of every row, the number of rows and the class list
+    are public. The release holds one bag per row, named by its class, in the order of the rows
+    (kind label-responses); give it to `LabelProportions.release` as ``bags``. It has a charge of
+    its own; noisy proportions of the bags are charged on top.
+
+    Parameters
+    ----------
+    skew : float, optional
+        Probability that a row goes to the bag of its own class, for example 0.9.
+    epsilon : float, optional
+        Epsilon of each label, instead of ``skew``.
+    classes : sequence
+        The labels that can occur.
+
+    Raises
+    ------
+    ParameterError
+        Unless exactly one of ``skew`` and ``epsilon`` is given.
     """
 
     name = "bags"
@@ -101,9 +121,7 @@ class SkewedBags(Mechanism[PublicTable]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.skew is None) == (self.epsilon is None):
-            raise ParameterError(
-                "say once how skewed the bags are: skew, or the epsilon they cost."
-            )
+            raise ParameterError("Give the skew of the bags once: use either --skew or --epsilon.")
 
     def declared_classes(self) -> Classes:
         """Return the declared classes."""
@@ -139,8 +157,8 @@ class SkewedBags(Mechanism[PublicTable]):
 
     def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> Plan:
         """Return how skew trades against the noise of proportions at a total epsilon."""
-        asked = tuple(epsilons) or (self._labels.epsilon,)
-        return SkewPlanner(source.data, asked, classes=self.declared_classes()).plan()
+        totals = tuple(epsilons) or (self._labels.epsilon,)
+        return SkewPlanner(source.data, totals, classes=self.declared_classes()).plan()
 
 
 def assign_bags(
@@ -153,9 +171,35 @@ def assign_bags(
     ledger: Ledger | None,
     **inputs: Any,
 ) -> Release:
-    """Protects each label: every row gets a bag at random, that of its own class most often.
+    """Publish a random bag for every row: most often the bag of its own class. Protects each label.
 
-    `SkewedBags` explains ``skew`` and ``epsilon``; ``inputs`` are those of its release.
+    Parameters
+    ----------
+    X, y
+        The table and its labels; or name the column ``label`` among ``inputs``.
+    skew : float, optional
+        Probability that a row goes to the bag of its own class, for example 0.9.
+    epsilon : float, optional
+        Epsilon of each label, instead of ``skew``.
+    classes : sequence
+        The labels that can occur.
+    ledger : Ledger or None
+        The ledger that is charged; None releases without a budget.
+    **inputs
+        Further inputs of `SkewedBags.release`, such as ``dataset``.
+
+    Returns
+    -------
+    Release
+        One bag per row, of kind label-responses.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X, y = np.eye(2).repeat(50, axis=0), np.repeat([0, 1], 50)
+    >>> release = suffice.assign_bags(X, y, skew=0.75, ledger=None)
+    >>> release.kind, round(release.guarantee.epsilon, 2), release.arrays["answers"].shape
+    ('label-responses', 1.1, (100,))
     """
     return SkewedBags(skew, epsilon, classes).release(X, y, ledger=ledger, **inputs)
 
@@ -163,24 +207,29 @@ def assign_bags(
 def assigned_bags(release: Release, table: Table, classes: Classes) -> Bags:
     """Return the bags that `assign_bags` put the rows of ``table`` in; they must be its rows."""
     if release.kind != RandomisedLabels.kind or len(release.parts) != 1:
-        raise ParameterError("bags must be what assign_bags (suffice release bags) released.")
+        raise ParameterError(
+            "--bags-file must be a file of `suffice release bags` (Python: assign_bags)."
+        )
     if release.classes != classes:
-        raise ParameterError("the bags were formed for other classes; use the same, in one order.")
+        raise ParameterError(
+            "The bags were formed for other classes. Use the same classes in the same order."
+        )
     features = [column.name for column in release.pipeline.columns]
     if hash_rows(table, features, ordered=True).result() != release.parts[0].rows.hash:
         raise ForeignRowsError(
-            "the bags were formed for other rows, or for these in another order."
+            "The bags were formed for other rows, or for these rows in another order. Use the"
+            " table that the bags were formed from."
         )
     return read_bags(table, np.array(classes)[release.arrays["answers"]])
 
 
 def check_bags_paid(release: Release, payment: Payment) -> None:
-    """Raise unless bags that say something about labels were paid for from this ledger."""
+    """Raise unless bags that say something about labels were charged to this ledger."""
     ledger, dataset = payment.ledger, payment.dataset or ""
     if ledger is not None and not ledger.released(dataset, encode(release.unsigned())):
         raise PrivacyError(
-            "these bags say something about labels and were not paid for from this ledger; form"
-            " them again with it (assign_bags(..., ledger=...), suffice release bags --ledger)."
+            "These bags were formed from labels and were not charged to this ledger. Form them"
+            " again with `suffice release bags --ledger` (Python: assign_bags(..., ledger=...))."
         )
 
 

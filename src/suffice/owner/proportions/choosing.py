@@ -30,7 +30,15 @@ FARTHEST = 2.0  # the largest L1 distance of two proportions
 
 @dataclass(frozen=True)
 class DirichletSettings:
-    """Settings of the Dirichlet mechanisms: kappa, and how sigma follows from private counts."""
+    """Settings of the Dirichlet mechanisms.
+
+    Parameters
+    ----------
+    kappa : int, optional
+        Number that scaled-dirichlet-bounded adds to every count; public.
+    sigma_rule : str
+        How sigma of scaled-dirichlet follows from private counts: exact, tail or chebyshev.
+    """
 
     kappa: int | None = None
     sigma_rule: str = "exact"
@@ -75,7 +83,7 @@ def count_noise(
 ) -> CountNoise:
     """Return one mechanism, calibrated for these bags."""
     if name not in MECHANISMS:
-        raise ParameterError(f"mechanism must be one of auto, {', '.join(MECHANISMS)}.")
+        raise ParameterError(f"The mechanism must be one of auto, {', '.join(MECHANISMS)}.")
     epsilon = check_epsilon(epsilon)
     delta = check_delta(delta, positive=name not in _PURE)
     return MECHANISMS[name](bags, epsilon, delta, settings or DirichletSettings())
@@ -99,41 +107,43 @@ def every_count_noise(
     bags: BagSizes, epsilon: float, delta: float, settings: DirichletSettings | None = None
 ) -> dict[str, CountNoise]:
     """Return every mechanism that exists at this epsilon and delta, by its name."""
-    found = {}
+    noises = {}
     for name in MECHANISMS:
         if not delta > 0 and name not in _PURE:
             continue
         try:
-            found[name] = count_noise(name, bags, epsilon, delta, settings)
+            noises[name] = count_noise(name, bags, epsilon, delta, settings)
         except ParameterError:
             if name not in ("scaled-dirichlet-bounded", *_UNSOUND):
                 raise
-    return found
+    return noises
 
 
 def check_settings(mechanism: str, delta: float, kappa: int | None, sigma_rule: str | None) -> None:
-    """Raise if a mechanism is told what it has no use for; auto knows kappa, if it has a delta."""
+    """Raise if a setting does not belong to the mechanism; auto takes kappa, if it has a delta."""
     if kappa is not None and mechanism == "auto" and not delta:
-        raise ParameterError(
-            "--kappa means nothing without --delta (Python: kappa, delta): leave it out."
-        )
+        raise ParameterError("--kappa cannot be used without --delta. Remove --kappa.")
     unused = []
     if kappa is not None and mechanism not in {"auto", "scaled-dirichlet-bounded"}:
         unused.append("--kappa")
     if sigma_rule is not None and mechanism != "scaled-dirichlet":
         unused.append("--sigma-rule")
     if unused:
-        raise ParameterError(f"{unused[0]} means nothing to mechanism {mechanism}: leave it out.")
+        raise ParameterError(
+            f"{unused[0]} cannot be used with --mechanism {mechanism}. Remove {unused[0]}."
+        )
 
 
 def bag_sizes(sizes: Sequence[int], classes: int | Sequence[Any], overlap: int = 1) -> BagSizes:
     """Return the public facts about some bags, checked."""
-    many = np.asarray(sizes)
-    if many.ndim != 1 or many.size == 0 or many.dtype.kind not in "iu" or many.min() < 1:
-        raise ParameterError("sizes must list the positive number of rows of every bag.")
+    rows = np.asarray(sizes)
+    if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu" or rows.min() < 1:
+        raise ParameterError("sizes must list the number of rows of every bag, each at least 1.")
     number = classes if isinstance(classes, int) else len(check_classes(classes))
     if number < 2:
-        raise ParameterError("there must be two classes or more.")
-    if not 1 <= overlap <= len(many):
-        raise ParameterError("overlap is the largest number of bags that one row is in.")
-    return BagSizes(many, number, int(overlap))
+        raise ParameterError("There must be two classes or more.")
+    if not 1 <= overlap <= len(rows):
+        raise ParameterError(
+            f"overlap is the largest number of bags that one row is in: from 1 to {len(rows)}."
+        )
+    return BagSizes(rows, number, int(overlap))

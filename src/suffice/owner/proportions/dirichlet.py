@@ -1,4 +1,4 @@
-"""Class counts that leave as draws of a Dirichlet: Laplace prior, scaled, and scaled with kappa.
+"""Class counts released as draws of a Dirichlet: Laplace prior, scaled, and scaled with kappa.
 
 All three draw in integers (privacy/urn.py). None of them is better than Gaussian noise where that
 is allowed (bench/proportions.py); they are here to be compared with, and the last one to show what
@@ -40,6 +40,13 @@ class PriorCounts:
 
     (Machanavajjhala et al. 2008, as Iyer et al. 2016 compare with it.) The draw is
     post-processing, and adds noise that protects nothing.
+
+    Parameters
+    ----------
+    laplace : AdditiveCounts
+        The counts with Laplace noise that proportions are drawn from.
+    kind : Protection
+        Whether the guarantee is global; it is.
     """
 
     laplace: AdditiveCounts
@@ -58,7 +65,7 @@ class PriorCounts:
         return np.asarray(sizes[:, None] * np.array([_shares(w) for w in weights]))
 
     def covariance(self) -> Covariance:
-        """Return none: the draw's share of the noise depends on the counts."""
+        """Return none: the noise of the draw depends on the counts."""
         return Covariance("none")
 
     def distortion(self) -> np.ndarray:
@@ -67,8 +74,9 @@ class PriorCounts:
 
         def of(size: int) -> float:
             spread = size * math.sqrt(_even_variance(classes, size))
-            size_of = mean_size(classes, spread / scale, once=self.laplace.once)
-            return classes * scale * size_of / size
+            first_only = self.laplace.noise_on_first_count_only
+            mean = mean_size(classes, spread / scale, first_only=first_only)
+            return classes * scale * mean / size
 
         return _by_size(self.laplace.bags.sizes, of)
 
@@ -78,8 +86,18 @@ class ScaledCounts:
     """Not differentially private: theta ~ Dir(sigma eta), sigma computed from the counts eta.
 
     (Iyer et al. 2016, Section 3.) For these counts and their neighbours at the same sigma the loss
-    is (epsilon, delta); but a neighbour has another sigma, or none, and then nothing leaves.
-    ``rule`` is how sigma is found: "exact", "tail" (eq. 9) or "chebyshev" (eq. 10).
+    is (epsilon, delta); but a neighbour has another sigma, or none, and then nothing is released.
+
+    Parameters
+    ----------
+    bags : BagSizes
+        What is public about the bags.
+    epsilon, delta : float
+        The loss at a fixed sigma.
+    rule : str
+        How sigma is computed: "exact", "tail" (eq. 9) or "chebyshev" (eq. 10).
+    kind : Protection
+        Whether the guarantee is global; it is not.
     """
 
     bags: BagSizes
@@ -90,7 +108,7 @@ class ScaledCounts:
 
     def __post_init__(self) -> None:
         if self.rule not in DELTA_RULES:
-            raise ParameterError(f"the rule for sigma must be one of {', '.join(DELTA_RULES)}.")
+            raise ParameterError(f"--sigma-rule must be one of {', '.join(DELTA_RULES)}.")
 
     @property
     def event(self) -> Event:
@@ -102,8 +120,9 @@ class ScaledCounts:
         sigma = largest_sigma(counts, self.epsilon / overlap, self.delta / overlap, self.rule)
         if sigma is None:
             raise ParameterError(
-                "some bag has no sigma at this epsilon and delta: a class is too rare in it. (That"
-                " you read this depends on labels.) Raise them, or use another mechanism."
+                "A class is too rare in some bag for this epsilon and delta. (This message depends"
+                " on labels; do not publish it.) Raise --epsilon or --delta, or use another"
+                " --mechanism."
             )
         return sigma
 
@@ -135,23 +154,34 @@ class BoundedCounts:
     """Protects each label: theta ~ Dir(sigma (eta + kappa)), sigma and kappa public.
 
     The worst neighbours have counts (kappa + 1, kappa) and (kappa, kappa + 1), whatever the labels
-    are, and decide sigma (proofs/proportions.md). What leaves is (n + K kappa) theta - kappa, whose
-    mean are the counts. Where no sigma exists it is refused: nothing depends on labels.
+    are, and decide sigma (proofs/proportions.md). What is released is (n + K kappa) theta - kappa,
+    whose mean are the counts. Where no sigma exists it is refused: nothing depends on labels.
+
+    Parameters
+    ----------
+    bags : BagSizes
+        What is public about the bags.
+    epsilon, delta : float
+        What one label costs.
+    requested_kappa : int, optional
+        The public addition to every count. Default: the power of two of least distortion.
+    kind : Protection
+        Whether the guarantee is global; it is.
     """
 
     bags: BagSizes
     epsilon: float
     delta: float
-    asked: int | None = None
+    requested_kappa: int | None = None
     kind: Protection = Protection.GLOBAL
 
     def __post_init__(self) -> None:
         if not self.sigma:
-            share = self.bags.overlap
-            least = least_kappa(self.epsilon / share, self.delta / share)
+            overlap = self.bags.overlap
+            least = least_kappa(self.epsilon / overlap, self.delta / overlap)
             raise ParameterError(
-                f"no sigma keeps this epsilon and delta below kappa = {least}; give that or more"
-                " (kappa=..., --kappa), or use gaussian."
+                f"This epsilon and delta need a kappa of at least {least}. Use --kappa {least} or"
+                " more (Python: kappa=...), or --mechanism gaussian."
             )
 
     @property
@@ -171,19 +201,19 @@ class BoundedCounts:
 
     @cached_property
     def _chosen(self) -> tuple[int, float]:
-        """Return kappa and sigma: the kappa asked for, or a power of two of least distortion."""
-        share = self.bags.overlap
+        """Return kappa and sigma: the requested kappa, or a power of two of least distortion."""
+        overlap, requested = self.bags.overlap, self.requested_kappa
         largest = max(1, int(self.bags.sizes.max()))
         tried = [2**k for k in range(largest.bit_length() + 1)]
-        best, found = math.inf, (self.asked or 1, 0.0)
-        for kappa in [self.asked] if self.asked is not None else tried:
-            sigma = bounded_sigma(kappa, self.epsilon / share, self.delta / share)
+        least, chosen = math.inf, (requested or 1, 0.0)
+        for kappa in [requested] if requested is not None else tried:
+            sigma = bounded_sigma(kappa, self.epsilon / overlap, self.delta / overlap)
             if sigma is None:
                 continue
-            size = float(self._distortion(kappa, sigma).mean())
-            if size < best:
-                best, found = size, (kappa, sigma)
-        return found
+            distortion = float(self._distortion(kappa, sigma).mean())
+            if distortion < least:
+                least, chosen = distortion, (kappa, sigma)
+        return chosen
 
     def draw(self, counts: np.ndarray) -> np.ndarray:
         """Return noisy counts; those of a bag sum to its size."""
@@ -221,8 +251,8 @@ def _by_size(sizes: np.ndarray, of: Callable[[int], float]) -> np.ndarray:
     different = np.unique(sizes)
     if len(different) > _COMPUTED:
         different = different[np.linspace(0, len(different) - 1, _COMPUTED).astype(int)]
-    known = np.array([of(int(size)) for size in different])
-    between = np.interp(np.log(sizes), np.log(different), np.log(known))
+    computed = np.array([of(int(size)) for size in different])
+    between = np.interp(np.log(sizes), np.log(different), np.log(computed))
     return np.exp(np.where(np.isnan(between), math.inf, between))  # next to a size that has none
 
 

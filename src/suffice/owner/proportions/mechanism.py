@@ -58,10 +58,13 @@ class SigmaRule(StrEnum):
 
 @dataclass(frozen=True)
 class BagSource(PublicSource):
-    """A table whose rows are in public ``bags``.
+    """A table whose rows are in public bags.
 
-    They are the column of bags, a tuple of such columns, one bag per row, index sets, or what
-    `assign_bags` released.
+    Parameters
+    ----------
+    bags
+        The column of bags, a tuple of such columns, one bag per row, sets of row numbers, or what
+        `assign_bags` released.
     """
 
     bags: Any = option(
@@ -91,16 +94,26 @@ class BagSource(PublicSource):
         super().check()
         if self.bags is None:
             raise ParameterError(
-                "say which bag each row is in: --bag COLUMN, or --bags-file FILE (Python:"
-                " bags=...)."
+                "Choose the bags: --bag COLUMN, or --bags-file FILE (Python: bags=...)."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class ProportionForecast:
-    """What a release would promise and how good it would be; no label was read for it.
+    """What a release would guarantee and how good it would be; no label was read for it.
 
-    ``distortion`` holds, bag by bag, the predicted mean L1 distance of the proportions.
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism that the release would use.
+    guarantee : Guarantee
+        What the release would protect, and how strongly.
+    bags : tuple
+        Names of the bags.
+    sizes : array of int
+        Number of rows of each bag.
+    distortion : array of float
+        Predicted error of each bag's proportions: the sum over classes of how far off they are.
     """
 
     mechanism: str
@@ -112,28 +125,63 @@ class ProportionForecast:
 
 @dataclass(frozen=True)
 class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
-    """Protects each label: the class counts of public bags leave with noise, the labels stay.
+    """Publish noisy class proportions of bags, that is of groups of rows such as a ward or a year.
 
-    A bag of n rows has counts eta; what leaves is near eta / n and lies in the simplex. Replacing
-    one label moves one unit between two counts of every bag that its row is in, of which there
-    are at most r: D1 = 2r, D2 = sqrt(2r). Disjoint bags (r = 1) cost what one of them costs, and
-    rows in several bags are found and paid for. ``mechanism``:
+    Protects each label. The feature columns of every row, which bags a row is in and the class
+    list are public.
 
-    - "laplace" (pure), "gaussian" (needs ``delta``): noise on integers, then least squares onto
-      the simplex;
-    - "laplace-prior" (pure): proportions drawn from a Dirichlet of counts with Laplace noise;
+    A bag of n rows has counts eta; what is released is near eta / n and lies in the simplex.
+    Replacing one label moves one unit between two counts of every bag that its row is in, of which
+    there are at most r: D1 = 2r, D2 = sqrt(2r). Disjoint bags (r = 1) cost what one of them costs.
+    The more bags a row is in, the more noise is added. ``mechanism``:
+
+    - "laplace" (delta = 0), "gaussian" (needs ``delta``): noise on integers, then least squares
+      onto the simplex;
+    - "laplace-prior" (delta = 0): proportions drawn from a Dirichlet of counts with Laplace noise;
     - "scaled-dirichlet-bounded" (needs ``delta``): Dir(sigma (eta + kappa)) with public ``kappa``,
       chosen from the sizes unless given;
     - "scaled-dirichlet": Dir(sigma eta), sigma from the private counts by ``sigma_rule`` ("exact",
       "tail" for eq. 9, "chebyshev" for eq. 10 of the paper). Not differentially private, whatever
-      the paper says (docs/errata.md): leaves only as ``unprotected``;
+      the paper says (docs/errata.md): released only as ``unprotected``;
     - "auto": that of least predicted distortion among those with a global guarantee.
 
     Assumes that the rows, which bags they are in and ``classes`` are public, and that nobody looked
-    at the labels when the bags were formed, unless that was paid for (`assign_bags`).
+    at the labels when the bags were formed, unless that was charged (`assign_bags`). Rows are
+    encoded for the learner as `MeanOperator` does it, but not clipped: no noise depends on their
+    length.
 
-    ``names`` declares the bags and their order. Rows are encoded for the learner as `MeanOperator`
-    does it (`Preprocessing`), but not clipped: no noise depends on their size.
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of each label, for example 1. Smaller protects more strongly.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    mechanism : str
+        One of the above.
+    classes : sequence
+        The labels that can occur. Of two, the last is positive.
+    names : sequence, optional
+        Names of the bags in their order. Default: all that occur, sorted.
+    kappa : int, optional
+        Number that scaled-dirichlet-bounded adds to every count; public.
+    sigma_rule : str, optional
+        Rule of scaled-dirichlet: exact, tail or chebyshev.
+    standardize, clip, intercept, missing, categories, map, pipeline, ...
+        How rows become vectors; see `Preprocessing`.
+
+    Raises
+    ------
+    ParameterError
+        If a field is outside its domain, or does not belong to the mechanism.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X, y = np.eye(2).repeat(500, axis=0), np.repeat([0, 1, 0, 1], 250)
+    >>> bags = np.repeat(["north", "south"], 500)
+    >>> release = suffice.LabelProportions(epsilon=1.0).release(X, y, bags=bags, ledger=None)
+    >>> release.details["bags"], release.arrays["proportions"].shape
+    (['north', 'south'], (2, 2))
     """
 
     name = "proportions"
@@ -145,13 +193,14 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
     mechanism: str = privacy_option(
         "auto",
         "laplace, gaussian, laplace-prior, scaled-dirichlet-bounded, or scaled-dirichlet (only"
-        " with --unprotected); auto takes the least predicted distortion.",
+        " with --unprotected). auto takes the least predicted error.",
         choices=CountMechanism,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
     names: Sequence[Any] | None = data_option(
         None,
-        "Names of the bags, with commas, in this order. Default: all that occur, sorted.",
+        "Names of the bags in their order, with commas, for example 2022,2023. Default: all that"
+        " occur, sorted.",
         name="--bag-names",
         old=("--names",),
         parse=values,
@@ -173,7 +222,7 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         return check_classes(self.classes)
 
     def public(self, source: BagSource) -> BaggedTable:
-        """Return the rows and their bags; of bags that were released, that they were paid for."""
+        """Return the rows and their bags."""
         table = open_public(source, self.pipeline, bag_columns(source.bags))
         classes = self.declared_classes()
         bags = self._bags(table, source.bags, classes)
@@ -184,13 +233,15 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
             resolve_roles(table.schema, label=source.label, features=features, bag=column)
         unclipped = self.clip is None and self.pipeline is None
         mapped = replace(self, clip=1.0) if unclipped else self
-        named = source.features is not None
-        rows = mapped.read_public(table, source.label, features, source, features_listed=named)
+        features_named = source.features is not None
+        rows = mapped.read_public(
+            table, source.label, features, source, features_listed=features_named
+        )
         formed = formed_by_response(source.bags) if isinstance(source.bags, Release) else _UNSEEN
         return BaggedTable(PublicTable(rows, classes, source), bags, formed)
 
     def check_payment(self, source: BagSource, payment: Payment) -> None:
-        """Raise unless bags that were formed by the labels were paid for from this ledger."""
+        """Raise unless bags that were formed by the labels were charged to this ledger."""
         if isinstance(source.bags, Release):
             check_bags_paid(source.bags, payment)
 
@@ -206,7 +257,7 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         return NoisyProportions(public.table, request, public.bags, public.formed, name, noise)
 
     def plan(self, source: BagSource, epsilons: Sequence[float] = ()) -> Plan:
-        """Return the predicted distortion of each mechanism, from the bags of a table."""
+        """Return the predicted error of each mechanism, from the bags of a table."""
         classes = self.declared_classes()
         columns = bag_columns(source.bags)
         bags = self._bags(open_public(source, self.pipeline, columns), source.bags, classes)
@@ -220,19 +271,33 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         )
 
     def forecast(self, data: Any, bags: Any) -> ProportionForecast:
-        """Return the promise and the predicted distortion of a release, from public rows alone."""
+        """Return the guarantee and the predicted error of a release, from public rows alone.
+
+        Parameters
+        ----------
+        data
+            The table.
+        bags
+            Its bags, as in `BagSource`.
+
+        Returns
+        -------
+        ProportionForecast
+            The mechanism, the guarantee and the predicted error of each bag.
+        """
         public = self.public(BagSource(data, None, bags))
         procedure = self.choose(public)
         sizes, names = public.bags.sizes, public.bags.names
         distortion = procedure.noise.distortion()
-        (promise,) = procedure.guarantees(procedure.accumulator(identified=False))
-        return ProportionForecast(procedure.mechanism, promise, names, sizes, distortion)
+        (guarantee,) = procedure.guarantees(procedure.accumulator(identified=False))
+        return ProportionForecast(procedure.mechanism, guarantee, names, sizes, distortion)
 
     def _bags(self, table: Table, bags: Any, classes: Classes) -> Bags:
         if isinstance(bags, Release):
             if self.names is not None:
                 raise ParameterError(
-                    "--bag-names means nothing with --bags-file: its bags have names. Leave it out."
+                    "--bag-names cannot be used with --bags-file, whose bags have names. Remove"
+                    " --bag-names."
                 )
             return assigned_bags(bags, table, classes)
         return read_bags(table, bags, self.names)
@@ -241,16 +306,18 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
         """Return the mechanism, calibrated for these bags, or say which of them are too small."""
         facts = BagSizes(bags.sizes, classes, bags.overlap)
         settings = DirichletSettings(self.kappa, self.sigma_rule or "exact")
-        asked = (facts, self.epsilon, self.delta, settings)
+        calibration = (facts, self.epsilon, self.delta, settings)
         if self.mechanism == "auto":
-            name, noise = best_count_noise(*asked)
+            name, noise = best_count_noise(*calibration)
         else:
-            name, noise = self.mechanism, count_noise(self.mechanism, *asked)
-        lost = np.flatnonzero(noise.distortion() >= FARTHEST)
-        if len(lost):
+            name, noise = self.mechanism, count_noise(self.mechanism, *calibration)
+        too_small = np.flatnonzero(noise.distortion() >= FARTHEST)
+        if len(too_small):
+            first = too_small[0]
             raise ParameterError(
-                f"{len(lost)} of {len(bags.names)} bags are too small: the noise on the proportions"
-                f" of {bags.names[lost[0]]!r} ({bags.sizes[lost[0]]} rows) would be larger than the"
-                " distance of any two proportions. Join bags, or raise epsilon or delta."
+                f"{len(too_small)} of {len(bags.names)} bags are too small. The noise on the"
+                f" proportions of {bags.names[first]!r} ({bags.sizes[first]} rows) would be larger"
+                " than the distance of any two proportions. Join bags, or raise --epsilon or"
+                " --delta."
             )
         return str(name), noise

@@ -9,7 +9,7 @@ from typing import Any
 from suffice.errors import ParameterError
 from suffice.options import Group, data_option, numbers, option, privacy_option, values
 from suffice.owner.mechanism import DELTA
-from suffice.owner.plans import Plan, asked_epsilons
+from suffice.owner.plans import Plan, planned_epsilons
 from suffice.owner.proportions.choosing import (
     FARTHEST,
     DirichletSettings,
@@ -18,7 +18,7 @@ from suffice.owner.proportions.choosing import (
     check_settings,
     every_count_noise,
 )
-from suffice.owner.proportions.noise import CountNoise
+from suffice.owner.proportions.noise import BagSizes, CountNoise
 from suffice.privacy.calibrate import check_delta, check_epsilon
 from suffice.privacy.guarantee import Protection
 from suffice.tables.bags import bag_columns, read_bags
@@ -42,24 +42,34 @@ __all__ = [
 _SKEWS = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 BAG_COLUMNS: dict[str, Any] = {
     "name": "--bag",
-    "help": "Public column that says which bag a row is in, for example year; repeat it for"
-    " several.",
+    "help": "Public column that says which bag a row is in, for example year (repeatable).",
     "group": Group.DATA,
     "parse": lambda columns: columns[0] if len(columns) == 1 else tuple(columns),
     "many": True,
 }
 KAPPA: dict[str, Any] = {
-    "help": "Number added to every count by scaled-dirichlet-bounded; public.",
+    "help": "Number that scaled-dirichlet-bounded adds to every count, for example 8; public.",
     "group": Group.PRIVACY,
 }
 
 
 @dataclass(frozen=True)
 class PlannedProportions:
-    """One mechanism at one epsilon: ``distortion`` is the mean over bags of the predicted E L1.
+    """One mechanism at one epsilon, and the error that is predicted for it.
 
-    ``worst`` is that of the bag for which it is largest, ``protected`` whether the guarantee is
-    global.
+    Parameters
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    epsilon : float
+        The epsilon that it is calibrated for.
+    distortion : float
+        Predicted error of the proportions: the expected sum over classes of how far off they are,
+        averaged over bags.
+    worst : float
+        The same for the bag in which it is largest.
+    protected : bool
+        Whether the guarantee is global.
     """
 
     mechanism: str
@@ -69,12 +79,24 @@ class PlannedProportions:
     protected: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProportionPlan(Plan):
-    """A table of predicted distortions; no label was read for it.
+    """A table of predicted errors of proportions; no label was read for it.
 
-    ``rows`` has one entry per mechanism and epsilon, ``chosen`` what ``auto`` takes at each.
-    Predictions for Dirichlet mechanisms are those for even classes.
+    Parameters
+    ----------
+    rows : tuple of PlannedProportions
+        One for each mechanism and epsilon. Dirichlet mechanisms are predicted for equal classes.
+    chosen : tuple of PlannedProportions
+        What ``auto`` takes at each epsilon.
+    delta : float
+        The delta of all rows.
+    sizes : tuple of int
+        Number of rows of each bag.
+    classes : int
+        Number of classes.
+    overlap : int
+        The largest number of bags that one row is in.
     """
 
     rows: tuple[PlannedProportions, ...]
@@ -85,10 +107,11 @@ class ProportionPlan(Plan):
     overlap: int
 
     title = (
-        "Predicted mean L1 distance of released proportions, over all bags and in the worst;"
-        " Dirichlet mechanisms for even classes; * is what auto takes"
+        "Predicted error of the proportions of a bag, summed over classes: on average, and in the"
+        " worst bag. Dirichlet mechanisms are predicted for equal classes. * marks what auto"
+        " chooses."
     )
-    columns = ("epsilon", "mechanism", "distortion", "worst bag", "guarantee")
+    columns = ("epsilon", "mechanism", "error", "worst bag", "guarantee")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table as text; a star marks what ``auto`` takes."""
@@ -125,7 +148,7 @@ class ProportionPlan(Plan):
 
 
 def _shown(distortion: float) -> str:
-    return f"{distortion:.3g}" if distortion < FARTHEST else "nothing left"
+    return f"{distortion:.3g}" if distortion < FARTHEST else "useless"
 
 
 def plan_proportions(
@@ -137,26 +160,49 @@ def plan_proportions(
     overlap: int = 1,
     kappa: int | None = None,
 ) -> ProportionPlan:
-    """Return the predicted L1 distortion of proportions, mechanism by mechanism; reads no label.
+    """Return the predicted error of proportions, mechanism by mechanism; reads no label.
 
-    ``sizes`` of the bags and the ``classes`` (or their number) are all that is needed; ``overlap``
-    is the largest number of bags that one row is in. One ``epsilon`` is shown with a quarter, a
-    half, the double and four times of it.
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of rows of each bag.
+    classes : int or sequence
+        The classes, or their number.
+    epsilon : float or sequence of float
+        One epsilon is shown with a quarter, a half, the double and four times of it.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    overlap : int
+        The largest number of bags that one row is in.
+    kappa : int, optional
+        Number that scaled-dirichlet-bounded adds to every count.
+
+    Returns
+    -------
+    ProportionPlan
+        A table of predicted errors.
+
+    Examples
+    --------
+    >>> import suffice
+    >>> print(suffice.plan_proportions([500, 700], 2, epsilon=[0.1]))
+    epsilon  mechanism      error   worst bag  guarantee
+    0.1      laplace *      0.0343  0.04       global
+    0.1      laplace-prior  0.0492  0.0554     global
     """
-    asked = asked_epsilons(epsilon)
     bags = bag_sizes(sizes, classes, overlap)
     delta, settings = check_delta(delta), DirichletSettings(kappa)
     rows: list[PlannedProportions] = []
     chosen: list[PlannedProportions] = []
-    for e in asked:
-        found = [
+    for e in planned_epsilons(epsilon):
+        planned = [
             _planned(name, e, noise)
             for name, noise in every_count_noise(bags, e, delta, settings).items()
         ]
-        rows += found
-        chosen.append(min((row for row in found if row.protected), key=lambda r: r.distortion))
-    shown = tuple(int(n) for n in bags.sizes)
-    return ProportionPlan(tuple(rows), tuple(chosen), delta, shown, bags.classes, bags.overlap)
+        rows += planned
+        chosen.append(min((row for row in planned if row.protected), key=lambda r: r.distortion))
+    bag_rows = tuple(int(n) for n in bags.sizes)
+    return ProportionPlan(tuple(rows), tuple(chosen), delta, bag_rows, bags.classes, bags.overlap)
 
 
 def _planned(name: str, epsilon: float, noise: CountNoise) -> PlannedProportions:
@@ -168,18 +214,32 @@ def _planned(name: str, epsilon: float, noise: CountNoise) -> PlannedProportions
 def skew_epsilon(skew: float, classes: int) -> float:
     """Return what bags of this skew cost each label: ln(skew (K - 1) / (1 - skew))."""
     if not 1 / classes < skew < 1:
-        raise ParameterError(f"skew must lie strictly between 1/{classes} and 1; got {skew!r}.")
+        raise ParameterError(f"--skew must lie strictly between 1/{classes} and 1; got {skew!r}.")
     return math.log(skew * (classes - 1) / (1 - skew))
 
 
 @dataclass(frozen=True)
 class PlannedSkew:
-    """One way to share epsilon between the skew of bags and the noise on their proportions.
+    """One division of epsilon between the skew of bags and the noise on their proportions.
 
-    ``separation`` is the smallest singular value of the matrix of proportions, for even classes:
-    skew - (1 - skew)/(K - 1). ``error`` = (distortion + sampling) / separation, the L1 error of a
-    bag's proportions (noise, and what a bag of its size has anyway) as it grows when bags that are
-    alike have to be told apart.
+    Parameters
+    ----------
+    skew : float
+        Probability that a row goes to the bag of its own class.
+    sets_epsilon : float
+        What the bags cost each label.
+    counts_epsilon : float
+        What remains for the noise on proportions.
+    mechanism : str
+        The mechanism of the proportions.
+    distortion : float
+        Predicted error of the proportions.
+    separation : float
+        How different the bags are: the smallest singular value of the matrix of proportions, for
+        equal classes, skew - (1 - skew)/(K - 1).
+    error : float
+        Predicted error of what is learnt, (distortion + sampling) / separation: the error of a
+        bag's proportions, with what a bag of its size has anyway, grows when bags are alike.
     """
 
     skew: float
@@ -191,9 +251,23 @@ class PlannedSkew:
     error: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SkewPlan(Plan):
-    """A table of skews at one total epsilon; ``chosen`` has the least predicted error."""
+    """A table of skews at one total epsilon.
+
+    Parameters
+    ----------
+    rows : tuple of PlannedSkew
+        One for each skew that the epsilon allows.
+    chosen : PlannedSkew
+        The one of least predicted error.
+    epsilon, delta : float
+        What bags and proportions may cost together.
+    rows_in_all : int
+        Number of rows of the table.
+    classes : int
+        Number of classes, and of bags.
+    """
 
     rows: tuple[PlannedSkew, ...]
     chosen: PlannedSkew
@@ -203,15 +277,22 @@ class SkewPlan(Plan):
     rows_in_all: int
     classes: int
 
-    columns = ("skew", "epsilon of bags", "of counts", "mechanism", "distortion", "error")
+    columns = (
+        "skew",
+        "epsilon of bags",
+        "epsilon of proportions",
+        "mechanism",
+        "error of proportions",
+        "error of learning",
+    )
 
     @property
     def title(self) -> str:
         """What the table shows."""
         return (
-            f"{self.rows_in_all:,} rows in {self.classes} bags, formed by the labels, at epsilon"
-            f" {self.epsilon:g} in all: more skew is easier to learn from and leaves noisier"
-            " proportions; * has the least error"
+            f"{self.rows_in_all:,} rows in {self.classes} bags, formed from the labels, at epsilon"
+            f" {self.epsilon:g} in total. A larger skew is easier to learn from, and makes the"
+            " proportions noisier. * marks the least error."
         )
 
     def cells(self) -> list[tuple[str, ...]]:
@@ -244,87 +325,146 @@ def plan_skew(
 ) -> SkewPlan:
     """Return how skew trades against the noise of proportions at a total ``epsilon`` per label.
 
-    From the number of rows and classes alone. What membership costs is missing from the counts:
-    more skew is easier to learn from and leaves noisier proportions.
+    What the bags cost is missing from the proportions: a larger skew is easier to learn from, and
+    makes the proportions noisier.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows.
+    classes : int or sequence
+        The classes, or their number.
+    epsilon, delta : float
+        What bags and proportions may cost together.
+    skews : sequence of float
+        The skews to compare.
+
+    Returns
+    -------
+    SkewPlan
+        A table of skews and predicted errors.
+
+    Raises
+    ------
+    ParameterError
+        If no skew leaves enough epsilon for the proportions.
+
+    Examples
+    --------
+    >>> import suffice
+    >>> suffice.plan_skew(3000, 2, epsilon=2.0).chosen.skew
+    0.85
     """
     check_epsilon(epsilon)
     number = classes if isinstance(classes, int) else len(check_classes(classes))
     if rows < number:
-        raise ParameterError("there must be a row for every bag, and a bag for every class.")
+        raise ParameterError("There must be a row for every bag, and a bag for every class.")
     bags = bag_sizes([rows // number] * number, number)
-    found = []
-    for skew in skews:
-        if skew <= 1 / number:
-            continue
-        cost = skew_epsilon(skew, number)
-        if cost >= epsilon:
-            continue
-        name, noise = best_count_noise(bags, epsilon - cost, delta)
-        distortion = float(noise.distortion().mean())
-        if distortion >= FARTHEST:
-            continue
-        other = (1 - skew) / (number - 1)
-        spread = math.sqrt(skew * (1 - skew)) + (number - 1) * math.sqrt(other * (1 - other))
-        sampling = spread * math.sqrt(2 / math.pi / bags.sizes[0])
-        error = (distortion + sampling) / (skew - other)
-        found.append(PlannedSkew(skew, cost, epsilon - cost, name, distortion, skew - other, error))
-    if not found:
+    planned = [_planned_skew(skew, bags, epsilon, delta) for skew in skews]
+    useful = [row for row in planned if row is not None]
+    if not useful:
         raise ParameterError(
-            "no skew leaves enough epsilon for the proportions: raise epsilon, take more rows, or"
+            "No skew leaves enough epsilon for the proportions. Raise --epsilon, use more rows, or"
             " form bags without looking at labels."
         )
-    best = min(found, key=lambda row: row.error)
-    return SkewPlan(tuple(found), best, epsilon, delta, rows, number)
+    best = min(useful, key=lambda row: row.error)
+    return SkewPlan(tuple(useful), best, epsilon, delta, rows, number)
+
+
+def _planned_skew(skew: float, bags: BagSizes, epsilon: float, delta: float) -> PlannedSkew | None:
+    """Return the forecast for one skew; None where nothing useful remains of epsilon."""
+    number = bags.classes
+    if skew <= 1 / number:
+        return None
+    cost = skew_epsilon(skew, number)
+    if cost >= epsilon:
+        return None
+    name, noise = best_count_noise(bags, epsilon - cost, delta)
+    distortion = float(noise.distortion().mean())
+    if distortion >= FARTHEST:
+        return None
+    other = (1 - skew) / (number - 1)
+    spread = math.sqrt(skew * (1 - skew)) + (number - 1) * math.sqrt(other * (1 - other))
+    sampling = spread * math.sqrt(2 / math.pi / bags.sizes[0])
+    error = (distortion + sampling) / (skew - other)
+    return PlannedSkew(skew, cost, epsilon - cost, name, distortion, skew - other, error)
 
 
 @dataclass(frozen=True)
 class SkewPlanner:
-    """What a plan of skewed bags is made from: the numbers of rows and of classes."""
+    """What a plan of skewed bags is made from: the numbers of rows and of classes.
+
+    Parameters
+    ----------
+    table : optional
+        The table, of which only the number of rows is used.
+    epsilon : sequence of float
+        What bags and proportions may cost together: exactly one.
+    sizes : sequence of int, optional
+        Number of rows of each bag, instead of a table.
+    delta : float
+        Delta, for example 1e-6.
+    classes : int or sequence
+        The classes, or their number.
+    """
 
     table: Any = data_option(
         None,
-        "The rows: Parquet, CSV, Feather, Excel or SPSS. Instead: --sizes.",
+        "Table of the rows: Parquet, CSV, Feather, Excel or SPSS. Or use --sizes.",
         path=Path,
         argument=True,
     )
     epsilon: Sequence[float] = privacy_option(
         (),
-        "Epsilon, for example 1; of bags, that of bags and proportions together.",
+        "Epsilon, for example 1. For bags: what bags and proportions may cost together.",
         parse=numbers,
         many=True,
     )
     sizes: Sequence[int] | None = data_option(
-        None, "Number of rows of each bag, with commas, instead of a table.", parse=values
+        None,
+        "Number of rows of each bag, with commas, for example 500,700; instead of a table.",
+        parse=values,
     )
     delta: float = option(0.0, **DELTA)
     classes: Any = data_option(
         2,
-        "The labels that can occur, with commas, or how many there are. Default: 2.",
+        "Labels that can occur, with commas, for example no,yes; or how many there are. Default:"
+        " 2.",
         parse=values,
     )
 
     def plan(self) -> Plan:
         """Return how skew trades against noise."""
         if len(self.epsilon) != 1:
-            raise ParameterError("bags and proportions share one epsilon; give --epsilon once.")
+            raise ParameterError("Bags and proportions share one epsilon. Use --epsilon once.")
         total = row_count(open_declared(self.table)) if self._has_table() else sum(self._sizes())
         return plan_skew(total, _class_count(self.classes), self.epsilon[0], self.delta)
 
     def _has_table(self) -> bool:
         if (self.table is None) == (self.sizes is None):
-            raise ParameterError("give the rows once: a table, or --sizes.")
+            raise ParameterError("Give the rows once: use either a table or --sizes.")
         return self.table is not None
 
     def _sizes(self) -> list[int]:
         sizes = list(self.sizes or ())
         if not all(isinstance(n, int) for n in sizes):
-            raise ParameterError("--sizes takes numbers of rows, with commas.")
+            raise ParameterError("--sizes takes numbers of rows with commas, for example 500,700.")
         return sizes
 
 
 @dataclass(frozen=True)
 class ProportionPlanner(SkewPlanner):
-    """What a plan of proportions is made from: sizes of bags and classes, and no label."""
+    """What a plan of proportions is made from: sizes of bags and classes, and no label.
+
+    Parameters
+    ----------
+    bags : optional
+        The column of bags, or a tuple of such columns.
+    kappa : int, optional
+        Number that scaled-dirichlet-bounded adds to every count.
+    skew : bool
+        Former name of `suffice plan bags`.
+    """
 
     bags: Any = option(None, **BAG_COLUMNS)
     kappa: int | None = option(None, **KAPPA)
@@ -335,27 +475,31 @@ class ProportionPlanner(SkewPlanner):
     )
 
     def plan(self) -> Plan:
-        """Return the distortion of every mechanism."""
+        """Return the predicted error of every mechanism."""
         if self.skew:
             for name, value in (("--bag", self.bags), ("--kappa", self.kappa)):
                 if value is not None:
-                    raise ParameterError(f"{name} means nothing with --skew: leave it out.")
+                    raise ParameterError(f"{name} cannot be used with --skew. Remove {name}.")
             return super().plan()
         check_settings("auto", self.delta, self.kappa, None)
         sizes, overlap = self._bags()
-        asked = self.epsilon[0] if len(self.epsilon) == 1 else self.epsilon
         return plan_proportions(
-            sizes, _class_count(self.classes), asked, self.delta, overlap=overlap, kappa=self.kappa
+            sizes,
+            _class_count(self.classes),
+            self.epsilon[0] if len(self.epsilon) == 1 else self.epsilon,
+            self.delta,
+            overlap=overlap,
+            kappa=self.kappa,
         )
 
     def _bags(self) -> tuple[list[int], int]:
         """Return the sizes of the bags and how much they overlap."""
         if not self._has_table():
             if self.bags is not None:
-                raise ParameterError("--bag means nothing with --sizes: leave it out.")
+                raise ParameterError("--bag cannot be used with --sizes. Remove --bag.")
             return self._sizes(), 1
         if not self.bags:
-            raise ParameterError("say which column holds the bags: --bag COLUMN.")
+            raise ParameterError("Choose the column of bags: --bag COLUMN.")
         bags = read_bags(open_columns(self.table, bag_columns(self.bags), label=None), self.bags)
         return bags.sizes.tolist(), bags.overlap
 
@@ -364,6 +508,8 @@ def _class_count(classes: Any) -> int:
     """Return how many classes were declared: a list of them, or a number alone."""
     declared = (classes,) if isinstance(classes, int) else tuple(classes)
     if not declared:
-        raise ParameterError("--classes takes labels with commas, or how many there are.")
-    alone = declared[0]
-    return alone if len(declared) == 1 and isinstance(alone, int) else len(declared)
+        raise ParameterError(
+            "--classes takes labels with commas, or how many there are, for example 3."
+        )
+    first = declared[0]
+    return first if len(declared) == 1 and isinstance(first, int) else len(declared)

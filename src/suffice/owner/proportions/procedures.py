@@ -1,4 +1,4 @@
-"""How label proportions leave: counts with noise, and the nearest proportions to them."""
+"""How label proportions are released: counts with noise, and the nearest proportions to them."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,17 @@ _ONE_DIRECTION = Assumption(
 
 @dataclass(frozen=True)
 class BaggedTable:
-    """Public rows, the public bags that they are in, and how those came about."""
+    """Public rows and the public bags that they are in.
+
+    Parameters
+    ----------
+    table : PublicTable
+        The public rows and their private labels.
+    bags : Bags
+        Which bags each row is in.
+    formed : Assumption
+        How the bags came about.
+    """
 
     table: PublicTable
     bags: Bags
@@ -95,9 +105,9 @@ class NoisyProportions(LabelProcedure[ExactCounts]):
         """Return noisy counts and proportions."""
         sizes = self.bags.sizes
         noisy = self.noise.draw(exact.result())
-        shares = nearest_proportions(noisy / sizes[:, None])
+        proportions = nearest_proportions(noisy / sizes[:, None])
         arrays = {
-            "proportions": shares / shares.sum(axis=1, keepdims=True),
+            "proportions": proportions / proportions.sum(axis=1, keepdims=True),
             "counts": np.ascontiguousarray(noisy),
             "sizes": sizes.astype(np.int64),
         }

@@ -54,7 +54,7 @@ class RadoPass:
         """Refuse: the signs of all rows are drawn in one place."""
         del other
         raise ParameterError(
-            "rados are summed on the owner's own machine: their secret signs are drawn there."
+            "Rados are summed on the owner's machine, because their secret signs are drawn there."
         )
 
     def result(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What rados promise: the reach of one unit, and the statements of each way to protect them.
+"""What rados guarantee: the reach of one unit, and the statements of each mechanism.
 
 The arguments are in ``privacy/proofs/rados.md``.
 """
@@ -81,7 +81,7 @@ _SECRET = Assumption("the random signs are known to nobody", "drawn from the sys
 
 
 def no_guarantee() -> Guarantee:
-    """Return the statement of plain rados: they protect nothing."""
+    """Return the statement of rados without noise: they protect nothing."""
     return Guarantee(
         unit=Unit.RECORD,
         event=Unbounded(),
@@ -139,19 +139,20 @@ def feature_guarantees(
     edges = -math.expm1(count * math.log1p(-edge)) if edge < 1 else 1.0
     if edges >= delta:
         raise ParameterError(
-            f"the edges of the truncation would show one value with probability {edges:.2g}, more"
-            f" than delta = {delta:g}; leave truncate out, raise it, or release fewer rados."
+            f"The edges of the truncation would show one value with probability {edges:.2g}, more"
+            f" than delta {delta:g}. Remove or raise --truncate, or use a smaller --count."
             if truncate is not None
-            else f"{rows} rows are too few for delta = {delta:g}: an extreme sum tells them all."
+            else f"{rows} rows are too few for delta {delta:g}: an extreme sum shows all of their"
+            " values. Use more rows or a larger --delta."
         )
     cost = shift_epsilon(rows, count, delta, low)
     if epsilon is not None and not cost <= epsilon:
         fits = most_draws(rows, epsilon, delta, low)
         raise ParameterError(
-            f"{count} rados of {rows} rows cost epsilon = {cost:.4g} at delta = {delta:g};"
-            f" {fits or 'none'} fit into epsilon = {epsilon:g}."
+            f"{count} rados of {rows} rows need epsilon {cost:.4g} at delta {delta:g}. Epsilon"
+            f" {epsilon:g} allows {fits or 'none'}. Use a smaller --count or a larger --epsilon."
         )
-    alone = Guarantee(
+    of_first = Guarantee(
         unit=Unit.ATTRIBUTE,
         event=Approximate(cost, delta),
         delta=delta,
@@ -160,4 +161,4 @@ def feature_guarantees(
         assumptions=(*_unseen(origin), _SECRET),
         of=tuple(columns[:1]),
     )
-    return tuple(as_scaled(replace(alone, of=(column,)), origin) for column in columns)
+    return tuple(as_scaled(replace(of_first, of=(column,)), origin) for column in columns)

@@ -31,26 +31,27 @@ class _PrivateTable:
     rows: PrivateRows
     size: int
     classes: Classes
-    given: Source
+    source: Source
     shown = ()
 
     def parts(self) -> Sequence[LabelledPart]:
         """Return the private rows with their labels, in parts."""
-        return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.given)
+        return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.source)
 
 
 @dataclass(frozen=True)
 class Rados(PrivateScaling, Mechanism[_PrivateTable]):
-    """Protects what its parameters say, and nothing without them: sums over random subsets leave.
+    """Publish subset sums (rados): sums of private records over secret random subsets.
+
+    Protects what ``unit`` names: each label, each record or the values of some columns. Without
+    ``epsilon`` it protects nothing. The number of rows, the class list and how columns are scaled
+    are public; with unit label the feature columns are not protected.
 
     A rado is pi_s = (1/2) sum_i (sigma_si + y_i) x_i (Nock, Patrini & Friedman 2015, Definition 1):
-    the sum of the edges y_i x_i over the examples with sigma_si = y_i. ``count`` of them leave,
-    and neither the rows nor their signs sigma do. y = -1 for the first of the two ``classes``.
-
-    ``signs``: "hadamard" (structured, uniform one by one, far faster; owner/rados/signs.py), "iid",
-    or "auto". ``support`` fixes how many examples each rado sums (eq. 18). Promises, R the largest
-    norm of a row and k how many rados one example is in at most (count/2 if that is a power of two
-    and signs are structured, else up to count):
+    the sum of the edges y_i x_i over the records with sigma_si = y_i. ``count`` of them are
+    published, and neither the rows nor their signs sigma are. y = -1 for the first of the two
+    ``classes``. Guarantees, R the largest norm of a row and k how many rados one record is in at
+    most (count/2 if that is a power of two and signs are structured, else up to count):
 
     - none of the below: no guarantee at all; needs ``unprotected``;
     - ``protect``, columns of two values (DP-Feat, Section 5.1): only what each such column *alone*
@@ -64,33 +65,78 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
 
     Rows are private; `PrivateScaling` says how they become vectors. The release's noise is that on
     one rado: with mechanism "shared" all rados carry the same draw of it, with "matrix" each its
-    own; with "edges" it is the expected one, and rados that share examples share their noise.
+    own; with "edges" it is the expected one, and rados that share records share their noise.
+
+    Parameters
+    ----------
+    count : int, optional
+        Number of rados. Default: half the rows, at most 1000.
+    signs : str
+        "hadamard" (structured, uniform one by one, far faster; owner/rados/signs.py), "iid", or
+        "auto".
+    support : int, optional
+        How many records each rado sums (eq. 18). Default: about half of them.
+    protect : sequence of str, optional
+        Two-valued columns that are protected when read alone.
+    truncate : float, optional
+        The paper's epsilon per rado, at which ``protect`` truncates.
+    epsilon : float, optional
+        Epsilon of each unit. Default: no noise, and no protection.
+    delta : float
+        Delta, for example 1e-6. Gaussian noise needs a value above 0.
+    unit : Unit or str, optional
+        What epsilon protects: label, record or attribute.
+    attributes : sequence of str, optional
+        The columns that unit attribute protects.
+    noise_on : str
+        "sums", or "records" before they are summed.
+    classes : sequence
+        The two labels that can occur; the last is positive.
+    standardize, ranges, bound, clip, intercept, missing, categories, pipeline
+        How rows become vectors; see `PrivateScaling`.
+
+    Raises
+    ------
+    ParameterError
+        If a field is outside its domain, or if fields cannot be combined.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X, y = np.eye(4).repeat(25, axis=0), np.repeat([0, 1], 50)
+    >>> rados = suffice.Rados(epsilon=1.0, unit="label", count=8, ranges=(0, 1))
+    >>> release = rados.release(X, y, ledger=None)
+    >>> release.kind, release.arrays["rados"].shape, str(release.guarantee.unit)
+    ('rados', (8, 5), 'label')
     """
 
     name = "rados"
 
     count: int | None = data_option(
-        None, "Number of rados, for example 256. Default: half the rows, at most 1000."
+        None, "Number of sums (rados), for example 256. Default: half the rows, at most 1000."
     )
     signs: str = privacy_option(
         "auto",
-        "Random signs: hadamard (structured, fast) or iid; auto takes hadamard where it can.",
+        "Random signs: hadamard (structured, fast) or iid (independent). auto takes hadamard where"
+        " it can.",
         choices=Signs,
         planned=False,
     )
     support: int | None = privacy_option(
-        None, "Number of records in each rado; default: about half of them.", planned=False
+        None,
+        "Number of records in each sum, for example 500. Default: about half of them.",
+        planned=False,
     )
     protect: Sequence[str] | None = privacy_option(
         None,
-        "Limit what this two-valued column shows when read alone (repeatable). Readers who"
-        " combine columns may still recover it, so it needs --unprotected.",
+        "Limit what this two-valued column shows when read alone (repeatable). Readers who combine"
+        " columns may still recover it, so this needs --unprotected.",
         parse=names,
         many=True,
         planned=False,
     )
     truncate: float | None = privacy_option(
-        None, "Epsilon per rado at which --protect truncates, as in the paper.", planned=False
+        None, "Epsilon per sum at which --protect truncates, for example 0.9.", planned=False
     )
     epsilon: float | None = option(None, **EPSILON)
     delta: float = option(0.0, **DELTA)
@@ -99,7 +145,7 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
     )
     attributes: Sequence[str] | None = privacy_option(
         None,
-        "Column that --unit attribute protects (repeatable).",
+        "Column that --unit attribute protects, for example hiv (repeatable).",
         name="--attribute",
         parse=names,
         many=True,
@@ -107,7 +153,7 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
     )
     noise_on: str = privacy_option(
         "sums",
-        "Where noise is added: to the sums, or to the records before they are summed.",
+        "Where noise is added: to the sums, or to every record before it is summed.",
         choices=NoisePlace,
         planned=False,
         old=("--noise",),
@@ -126,7 +172,7 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
         """Return the two declared classes."""
         classes = check_classes(self.classes)
         if len(classes) != 2:
-            raise ParameterError("rados are for two classes; merge or drop the others.")
+            raise ParameterError("Rados are for two classes. Merge or drop the others.")
         return classes
 
     def public(self, source: Source) -> _PrivateTable:
@@ -137,17 +183,24 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
         return _PrivateTable(rows, size, self.declared_classes(), source)
 
     def choose(self, public: _PrivateTable) -> RadoProcedure:
-        """Return the noise that was asked for, calibrated by what was declared."""
+        """Return the procedure with its noise, calibrated by what was declared."""
         return procedure_for(self.request(public.rows, public.size))
 
     def plan(self, source: Source, epsilons: Sequence[float] = ()) -> RadoPlan:
-        """Return whether noise would drown rados, from the number of rows and public tables."""
+        """Return whether rados stay useful after noise, from the number of rows and public tables.
+
+        Raises
+        ------
+        ParameterError
+            If scales would come from private rows, or if there is not exactly one epsilon.
+        """
         if isinstance(self.standardize, str) and self.standardize == "rows":
             raise ParameterError(
-                "a plan reads no private row: declare ranges or a bound, or name a public table."
+                "A plan reads no private row. Declare --range or --bound, or give a public table"
+                " with --standardize FILE."
             )
         if len(epsilons) > 1 or self.epsilon is None:
-            raise ParameterError("a plan of rados is made for one epsilon; give --epsilon once.")
+            raise ParameterError("A plan of rados is for one epsilon. Use --epsilon once.")
         rows = self.read_private(source, promised=True, protect=(), boxed=False)
         size = _row_count(rows)
         count = default_count(size) if self.count is None else self.count
@@ -171,10 +224,10 @@ class Rados(PrivateScaling, Mechanism[_PrivateTable]):
         )
 
     def request(self, rows: PrivateRows, size: int) -> RadoRequest:
-        """Return what is asked for, about ``size`` rows."""
+        """Return the request, about ``size`` rows."""
         count = default_count(size) if self.count is None else _whole("count", self.count)
         if not 1 <= count <= _MOST_RADOS:
-            raise ParameterError(f"count must lie between 1 and {_MOST_RADOS}; got {count}.")
+            raise ParameterError(f"--count must lie between 1 and {_MOST_RADOS}; got {count}.")
         free = self.support is None and not self.protect and count > 1
         signs = ("hadamard" if free else "iid") if self.signs == "auto" else self.signs
         return RadoRequest(
@@ -203,12 +256,36 @@ def plan_rados(
     features: Sequence[str] | None = None,
     **settings: Any,
 ) -> RadoPlan:
-    """Return whether noise would drown rados of the table ``X``, from its number of rows alone.
+    """Return whether rados of the table ``X`` stay useful after noise; reads no private row.
 
-    ``settings`` are those of `Rados` that say how rows are scaled (``ranges``, ``standardize``,
-    ``bound``, ``clip``, ``intercept``, ``pipeline``, ``categories``) and the ``count``. Where
-    ``standardize`` is a public table its rows say how long rows are, otherwise they are taken to be
-    as long as allowed.
+    Where ``standardize`` is a public table its rows say how long rows are; otherwise rows are taken
+    to be as long as allowed.
+
+    Parameters
+    ----------
+    X
+        The private table. Only its number of rows is used.
+    epsilon, delta : float
+        What the noise may cost.
+    label : str, optional
+        The label column.
+    features : sequence of str, optional
+        The feature columns. Default: all but the label.
+    **settings
+        Fields of `Rados` that say how rows are scaled (``ranges``, ``standardize``, ``bound``,
+        ``clip``, ``intercept``, ``pipeline``, ``categories``), and the ``count``.
+
+    Returns
+    -------
+    RadoPlan
+        A table of noise and spread, and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> plan = suffice.plan_rados(np.zeros((1000, 4)), 8.0, 1e-5, ranges=(0, 1), count=4)
+    >>> [option.verdict for option in plan.options]
+    ['fine', 'fine', 'drowned']
     """
     mechanism = Rados(epsilon=epsilon, delta=delta, **settings)
     return mechanism.plan(Source(X, label=label, features=features))
@@ -223,4 +300,4 @@ def _whole(name: str, value: Any) -> int:
     try:
         return index(value)
     except TypeError:
-        raise ParameterError(f"{name} must be an integer; got {value!r}.") from None
+        raise ParameterError(f"--{name} must be an integer; got {value!r}.") from None

@@ -48,9 +48,22 @@ Range = tuple[float, float]
 class PrivateRows:
     """A private table, its columns by role, and the pipeline that its rows go through.
 
-    ``ranges`` are the declared ranges by column; a number outside counts as the end of its range.
-    ``coded`` columns hold their two declared values only, and become -1 and +1. ``public`` is the
-    table that scales come from, where they come from one.
+    Parameters
+    ----------
+    table : Table
+        The private table.
+    roles : Roles
+        Its label and feature columns.
+    pipeline : Pipeline
+        How rows become vectors.
+    source : str
+        Where the pipeline came from: given, public, rows or declared.
+    ranges : mapping
+        Declared range (low, high) by column. A number outside counts as the end of its range.
+    coded : tuple of str
+        Columns that hold their two declared values only, and become -1 and +1.
+    public : Table, optional
+        The table that scales come from, where they come from one.
     """
 
     table: Table
@@ -87,8 +100,9 @@ class PrivateRows:
                 strange = int(np.count_nonzero((columns[j] != low) & (columns[j] != high)))
                 if strange:
                     raise TableError(
-                        f"column {column!r}: {strange} cells are neither {low:g} nor {high:g}; a"
-                        " protected column holds two values (declare them as its range)."
+                        f"Column {column!r}: {strange} cells are neither {low:g} nor {high:g}. A"
+                        " protected column holds two values. Declare them as its range (--range;"
+                        " Python: ranges)."
                     )
             np.clip(columns[j], low, high, out=columns[j])
         return columns
@@ -100,7 +114,7 @@ class PrivateRows:
             if column.name == name:
                 return range(start, start + len(column.outputs))
             start += len(column.outputs)
-        raise ParameterError(f"the pipeline has no column {name!r}.")
+        raise ParameterError(f"The pipeline has no column {name!r}.")
 
     def reach(self, name: str) -> float:
         """Return how far one changed value of a column moves a row, at most."""
@@ -126,8 +140,8 @@ def _corners(
     if column.categories is None:
         if column.name not in ranges:
             raise ParameterError(
-                f"column {column.name!r} has no declared range (ranges=..., --range); protecting an"
-                " attribute needs one for every column of numbers."
+                f"Column {column.name!r} has no declared range. --unit attribute needs one for"
+                " every column of numbers (--range; Python: ranges)."
             )
         cells = [np.array([end]) for end in ranges[column.name]]
     else:
@@ -139,40 +153,56 @@ def _corners(
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateScaling:
-    """How private rows become vectors, without anything about them standing in the clear.
+    """How private rows become vectors, without showing anything about them.
 
-    Numbers are scaled by declared ``ranges`` (column -> (low, high), or one pair for all) to
-    [-1, 1], or by ``standardize``, a public table or "none"; rows are clipped at ``bound``, or at
-    the ``clip`` quantile of the public table's norms. "rows" takes all that from the private rows,
-    which makes a guarantee data-dependent. A ``pipeline`` of another release brings its own origin
-    along, and is data-dependent where that is private rows or unknown. ``intercept`` is the weight
-    of the constant coordinate, zero for none.
+    Parameters
+    ----------
+    standardize : table, "none" or "rows", optional
+        A public table that numbers are scaled by, or no scaling. "rows" scales by the private rows
+        themselves, which makes a guarantee data-dependent.
+    ranges : mapping or pair, optional
+        Column to (low, high), or one pair for all columns: known beforehand, scaled to [-1, 1].
+    bound : float, optional
+        Length at which longer rows are shortened, known beforehand.
+    clip : float, optional
+        Quantile of the public table's row lengths at which longer rows are shortened.
+    intercept : float, optional
+        Weight of the constant coordinate; 0 for none.
+    missing : str
+        What a missing value becomes: an error, the mean of its column, or zero.
+    categories : mapping, optional
+        Column to the list of its categories.
+    pipeline : Pipeline, optional
+        The scaling of another release. A guarantee is data-dependent where that scaling came from
+        private rows, or where its origin is unknown.
     """
 
     standardize: Any = preprocessing_option(
         None,
-        "Public table to scale numbers by (a file), none for no scaling, or rows for the"
-        " private rows themselves, which protects less. Default: --range; rows without --epsilon.",
+        "Public table (a file) that numbers are scaled by; none for no scaling; rows for the"
+        " private rows themselves, which is not differentially private. Default: --range, or rows"
+        " without --epsilon.",
         path=lambda text: None if text in ("rows", "none") else Path(text),
     )
     ranges: Mapping[str, Range] | Range | ByColumn | None = preprocessing_option(
         None,
-        "COLUMN=LO,HI: range of a column of numbers, known beforehand (repeatable). LO,HI"
-        " alone: of all other columns.",
+        "Range of a column of numbers as COLUMN=LO,HI, for example age=0,100 (repeatable). LO,HI"
+        " holds for all other columns. Ranges must be known beforehand.",
         name="--range",
         parse=value_or_by_column(pair, "--range"),
         many=True,
     )
     bound: float | None = preprocessing_option(
-        None, "Length at which longer rows are shortened, known beforehand."
+        None, "Length at which longer rows are shortened, for example 2; known beforehand."
     )
     clip: float | None = preprocessing_option(
         None,
-        "Quantile of the public table's row lengths at which longer rows are shortened.",
+        "Quantile of the public table's row lengths at which longer rows are shortened, for example"
+        " 0.95.",
         planned=False,
     )
     intercept: float | None = preprocessing_option(
-        None, "Weight of the intercept; 0 for none.", planned=False
+        None, "Weight of the intercept, for example 1; 0 for none.", planned=False
     )
     missing: Missing = option("error", **MISSING, planned=False)
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
@@ -188,7 +218,7 @@ class PrivateScaling:
         move all coordinates; the norm bound is that of the declared ranges.
         """
         if self.clip is not None and self.bound is not None:
-            raise ParameterError("say once where rows are clipped: bound, or clip.")
+            raise ParameterError("Rows are clipped twice. Use --bound or --clip, not both.")
         label, features = source.label, source.features
         if self.pipeline is not None:
             features = given_features(self.pipeline, features)
@@ -199,19 +229,19 @@ class PrivateScaling:
             table, roles, ranges, promised=promised, computing=source
         )
         public = self._public_table() if scaled_by == "public" else None
-        made = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
+        rows = PrivateRows(table, roles, pipeline, scaled_by, ranges, tuple(protect), public)
         if protect:
-            coded = _with_codes(made, self.intercept)
+            coded = _with_codes(rows, self.intercept)
             if self.pipeline is not None and coded != self.pipeline:
-                raise ParameterError("the given pipeline does not code these columns as -1 and +1.")
-            return replace(made, pipeline=coded)
-        bound = self._bound(made, promised=promised, boxed=boxed)
+                raise ParameterError("The given pipeline does not code these columns as -1 and +1.")
+            return replace(rows, pipeline=coded)
+        bound = self._bound(rows, promised=promised, boxed=boxed)
         if self.pipeline is not None:
-            return made
+            return rows
         intercept = self.intercept
         if intercept is None:
             intercept = 1.0 if bound == UNCLIPPED else bound / 4
-        return replace(made, pipeline=replace(pipeline, bound=bound, intercept=intercept))
+        return replace(rows, pipeline=replace(pipeline, bound=bound, intercept=intercept))
 
     def _wanted(self, *, promised: bool) -> Any:
         """Return where scales come from: a public table, "rows", "none" or "declared"."""
@@ -239,8 +269,8 @@ class PrivateScaling:
         elif isinstance(wanted, str) and wanted == "rows":
             if features is None:
                 return open_table(data, text=[label, *coded])
-            shown = [name for name in features if name not in coded]
-            return open_table(open_columns(data, shown, label=label), text=coded)
+            uncoded = [name for name in features if name not in coded]
+            return open_table(open_columns(data, uncoded, label=label), text=coded)
         elif not isinstance(wanted, str) or wanted not in {"none", "declared"}:
             schema = self._public_table().schema
             coded += [n for n in schema.names if is_categorical(schema.field(n).type)]
@@ -254,7 +284,9 @@ class PrivateScaling:
         declared = ByColumn.of(self.ranges)
         strange = sorted({*declared.named, *protect} - set(numbers))
         if strange:
-            raise ParameterError(f"{strange[0]!r} is declared, but it is no feature of numbers.")
+            raise ParameterError(
+                f"{strange[0]!r} is declared, but it is no feature column of numbers."
+            )
         coded = ByColumn(dict.fromkeys(protect, _CODED) | dict(declared.named), declared.others)
         limits = {name: coded[name] for name in numbers}
         return {n: _checked_range(n, ends) for n, ends in limits.items() if ends is not None}
@@ -306,22 +338,17 @@ class PrivateScaling:
                 values = tuple((self.categories or {}).get(name, ()))
                 if not values:
                     raise ParameterError(
-                        f"column {name!r} has no declared categories. They are never read off"
-                        " private rows: declare them (categories=..., --categories)."
+                        f"Column {name!r} has no declared categories. They are never read from"
+                        " private rows. Declare them (--categories; Python: categories=...)."
                     )
-                share = 1 / len(values)
+                proportion = 1 / len(values)
                 columns.append(Column(name, values))
-                mean += [share] * len(values)
-                scale += [max(math.sqrt(share * (1 - share)), 0.1)] * len(values)
+                mean += [proportion] * len(values)
+                scale += [max(math.sqrt(proportion * (1 - proportion)), 0.1)] * len(values)
                 continue
             columns.append(Column(name))
             if scaled and name not in ranges:
-                raise ParameterError(
-                    f"column {name!r} has no declared range. What private rows hold is never read"
-                    " off them: declare it (ranges=..., --range), or give a public table"
-                    " (standardize=..., --standardize FILE). --standardize none leaves numbers as"
-                    " they are, --standardize rows makes the guarantee data-dependent."
-                )
+                raise _no_range(name)
             low, high = ranges[name] if scaled else (-1.0, 1.0)
             mean.append((low + high) / 2)
             scale.append((high - low) / 2)
@@ -342,33 +369,39 @@ class PrivateScaling:
 
     def _bound(self, rows: PrivateRows, *, promised: bool, boxed: bool) -> float:
         """Return the norm that rows are clipped at."""
-        given = rows.pipeline.bound
+        of_pipeline = rows.pipeline.bound
         if boxed:
             box = rows.box_norm() * _ROOM
-            if (self.pipeline is not None and given < box) or self.bound is not None:
+            if (self.pipeline is not None and of_pipeline < box) or self.bound is not None:
                 raise ParameterError(
-                    "protecting an attribute needs rows that are not clipped: leave the norm bound"
-                    " out, it follows from the ranges."
+                    "--unit attribute works only if rows are not clipped. Remove --bound; it is"
+                    " computed from --range."
                 )
             return box
         if self.pipeline is not None:
-            if promised and given >= UNCLIPPED:
-                raise ParameterError("the given pipeline clips nothing; a guarantee needs a bound.")
-            return given
+            if promised and of_pipeline >= UNCLIPPED:
+                raise ParameterError(
+                    "The given pipeline clips no rows, and a guarantee needs a bound on their"
+                    " length. Use the pipeline of a release that clips."
+                )
+            return of_pipeline
         if self.bound is not None:
             return float(self.bound)
         if not promised:
-            return UNCLIPPED if self.clip is None else given
+            return UNCLIPPED if self.clip is None else of_pipeline
         if rows.source != "declared":
-            return given
+            return of_pipeline
         if self.clip is not None:
-            raise ParameterError("clip is a quantile of a public table's norms; declare a bound.")
+            raise ParameterError(
+                "--clip needs a public table (--standardize FILE). Without one, declare a --bound."
+            )
         numbers = [c.name for c in rows.pipeline.columns if c.categories is None]
         if set(numbers) <= set(rows.ranges):
             return rows.box_norm() * _ROOM
         raise ParameterError(
-            "rows need a norm bound that was declared, not seen: give bound=... (--bound), ranges,"
-            " or a public table."
+            "A guarantee needs a bound on the length of rows, known beforehand. Declare --bound or"
+            " --range, or give a public table with --standardize FILE (Python: bound, ranges,"
+            " standardize)."
         )
 
 
@@ -376,26 +409,34 @@ def _checked_range(name: str, limits: Any) -> Range:
     try:
         low, high = (float(end) for end in limits)
     except (TypeError, ValueError):
-        raise ParameterError(f"column {name!r}: a range is two numbers.") from None
+        raise ParameterError(f"Column {name!r}: a range is two numbers, for example 0,1.") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ParameterError(f"column {name!r}: a range is two finite numbers, the lesser first.")
+        raise ParameterError(f"Column {name!r}: a range is two finite numbers, the lesser first.")
     return low, high
+
+
+def _no_range(name: str) -> ParameterError:
+    return ParameterError(
+        f"Column {name!r} has no declared range, and it is never read from private rows. Declare it"
+        " (--range; Python: ranges), or give a public table (--standardize FILE). --standardize"
+        " none leaves numbers as they are; --standardize rows is not differentially private."
+    )
 
 
 def _with_codes(rows: PrivateRows, intercept: float | None) -> Pipeline:
     """Return the pipeline with coded columns at -1 and +1, and rows as long as they are."""
-    plain = rows.pipeline
-    mean, scale = plain.mean.copy(), plain.scale.copy()
-    fill = None if plain.fill is None else plain.fill.copy()
+    uncoded = rows.pipeline
+    mean, scale = uncoded.mean.copy(), uncoded.scale.copy()
+    fill = None if uncoded.fill is None else uncoded.fill.copy()
     for name in rows.coded:
         (j,) = rows.positions(name)
         low, high = rows.ranges[name]
         mean[j], scale[j] = (low + high) / 2, (high - low) / 2
         # As the kernel computes it. Unequal sizes would tell the two values' counts apart.
         if [(end - mean[j]) * (1.0 / scale[j]) for end in (low, high)] != [-1.0, 1.0]:
-            raise ParameterError(f"column {name!r}: code its two values as 0 and 1.")
+            raise ParameterError(f"Column {name!r}: code its two values as 0 and 1.")
         if fill is not None:  # a missing value counts as the lesser one
             fill[j] = low
-    weight = plain.intercept if rows.source == "given" else intercept
+    weight = uncoded.intercept if rows.source == "given" else intercept
     weight = 1.0 if weight is None else weight
-    return replace(plain, mean=mean, scale=scale, fill=fill, bound=UNCLIPPED, intercept=weight)
+    return replace(uncoded, mean=mean, scale=scale, fill=fill, bound=UNCLIPPED, intercept=weight)

@@ -1,4 +1,4 @@
-"""Whether noise would drown rados, and what of them survives: decided before a row is read.
+"""Whether subset sums (rados) stay useful after noise: predicted before a row is read.
 
 A coordinate of a rado varies over its random signs by sqrt(m q) / 2, q the mean square of that
 coordinate over the rows; so does the mean of all rados, the mean operator, over the sampling of the
@@ -30,14 +30,43 @@ from suffice.privacy.noise import GaussianNoise
 __all__ = ["RadoOption", "RadoPlan", "plan_private_rows"]
 
 _FINE, _DROWNED = 0.5, 2.0  # noise over spread: below, it hardly shows; above, nothing else does
+# How a table shows what JSON has codes for.
+_SHARED, _ON_SUMS, _ON_RECORDS = (
+    "rados, shared noise",
+    "rados, noise on the matrix",
+    "rados, noise on edges",
+)
+_WHERE = {
+    _SHARED: "once, to all sums",
+    _ON_SUMS: "to every sum",
+    _ON_RECORDS: "to every record",
+}
+_VERDICTS = {
+    "fine": "useful",
+    "noisy": "noisy",
+    "mean only": "mean useful",
+    "drowned": "too noisy",
+}
 
 
 @dataclass(frozen=True)
 class RadoOption:
-    """One thing that could be released, per coordinate.
+    """One release that could be made, and its noise per coordinate, as standard deviations.
 
-    ``noise`` is the deviation of the noise on a rado, ``mean_noise`` on the mean of all, ``spread``
-    what random signs make of one.
+    Parameters
+    ----------
+    release : str
+        What is released, and where its noise is added.
+    unit : str
+        What it protects: label or record.
+    count : int
+        Number of rados.
+    noise : float
+        Noise on one rado.
+    mean_noise : float
+        Noise on the mean of all rados.
+    spread : float
+        How much a rado varies with its random subset.
     """
 
     release: str
@@ -59,7 +88,7 @@ class RadoOption:
 
     @property
     def verdict(self) -> str:
-        """fine, noisy, mean only or drowned."""
+        """A code: fine, noisy, mean only (only their mean is useful) or drowned (too noisy)."""
         if self.ratio <= _FINE:
             return "fine"
         if self.ratio <= _DROWNED:
@@ -67,21 +96,32 @@ class RadoOption:
         return "mean only" if self.mean_ratio <= _DROWNED else "drowned"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RadoPlan(Plan):
-    """What noise would do to rados of each unit, and what to do about it; no row was read."""
+    """What noise would do to subset sums (rados) for each unit; no row was read.
+
+    Parameters
+    ----------
+    options : tuple of RadoOption
+        The releases that are compared.
+    verdicts : tuple of str
+        What to do, in sentences.
+    rows : int
+        Number of rows.
+    """
 
     options: tuple[RadoOption, ...]
     verdicts: tuple[str, ...]
     rows: int
 
-    columns = ("release", "unit", "rados", "spread", "noise", "on their mean", "")
+    columns = ("noise is added", "protects", "sums", "spread", "noise", "noise on mean", "verdict")
 
     @property
     def title(self) -> str:
         """What the table shows."""
         return (
-            f"Noise on a coordinate of a rado, and what random signs make of it: {self.rows} rows"
+            f"Subset sums of {self.rows:,} rows: their spread over random subsets, and their noise"
+            " (standard deviations per coordinate)"
         )
 
     @property
@@ -93,13 +133,13 @@ class RadoPlan(Plan):
         """Return the table as text."""
         return [
             (
-                option.release,
+                _WHERE[option.release],
                 option.unit,
                 str(option.count),
                 f"{option.spread:.3g}",
                 f"{option.noise:.3g}",
                 f"{option.mean_noise:.3g}",
-                option.verdict,
+                _VERDICTS[option.verdict],
             )
             for option in self.options
         ]
@@ -127,13 +167,16 @@ class RadoPlan(Plan):
 def plan_private_rows(
     rows: PrivateRows, size: int, count: int, epsilon: float, delta: float
 ) -> RadoPlan:
-    """Return whether noise would drown ``count`` rados of ``size`` such rows; reads none of them.
+    """Return whether ``count`` rados of ``size`` such rows stay useful; reads none of them.
 
     A public table that scales come from says how long rows are, otherwise they are taken to be as
     long as allowed.
     """
     if rows.pipeline.bound >= UNCLIPPED:
-        raise ParameterError("a plan needs a norm bound: ranges, bound=... or a public table.")
+        raise ParameterError(
+            "A plan needs a bound on the length of rows. Declare --range or --bound, or give a"
+            " public table with --standardize FILE (Python: ranges, bound, standardize)."
+        )
     return _Forecast(rows, size, epsilon, delta, _mean_square(rows)).plan(count)
 
 
@@ -148,7 +191,7 @@ def _mean_square(rows: PrivateRows) -> float:
 
 @dataclass(frozen=True)
 class _Forecast:
-    """The noise of each way to release, from numbers that are public."""
+    """The noise of each release, from numbers that are public."""
 
     rows: PrivateRows
     size: int
@@ -159,7 +202,7 @@ class _Forecast:
     def plan(self, count: int) -> RadoPlan:
         """Return the table for ``count`` rados, and what to do."""
         shared, edges = self._shared(), self._edges()
-        label = self._option("rados, shared noise", "label", count, (shared, shared))
+        label = self._option(_SHARED, "label", count, (shared, shared))
         record = self._matrix(count)
         survive = [o for n in _powers_below(count) if (o := self._matrix(n)).ratio <= _DROWNED]
         fewer = survive[:1] if record.ratio > _DROWNED else []
@@ -168,7 +211,7 @@ class _Forecast:
             label,
             record,
             *fewer,
-            self._option("rados, noise on edges", "record", count, local),
+            self._option(_ON_RECORDS, "record", count, local),
         )
         return RadoPlan(options, tuple(_advice(label, record, fewer)), self.size)
 
@@ -181,7 +224,7 @@ class _Forecast:
         most = most_memberships(count, "hadamard" if count > 1 else "iid")
         noise = self._gaussian(most, count)
         both = (noise, noise / math.sqrt(count))
-        return self._option("rados, noise on the matrix", "record", count, both)
+        return self._option(_ON_SUMS, "record", count, both)
 
     @property
     def _step(self) -> float:
@@ -208,18 +251,18 @@ def _powers_below(count: int) -> list[int]:
 def _advice(label: RadoOption, record: RadoOption, fewer: Sequence[RadoOption]) -> list[str]:
     """Return what to do, in sentences."""
     if record.ratio <= _DROWNED:
-        return ["The noise stays within what the rados' own signs make of them."]
-    left = "Only the mean" if record.verdict == "mean only" else "Nothing"
-    return [
-        f"Per record, the noise on each of {record.count} rados is {record.ratio:.2g} times what"
-        " its signs make of it, and grows with sqrt(rados); on their mean, the mean operator, it is"
-        f" {record.mean_ratio:.2g} times. {left} is left to learn from."
-        + "".join(f" On {o.count} rados it would be {o.ratio:.2g} times." for o in fewer),
-        f"Per label, the shared noise is {label.ratio:.2g} times that"
-        + (
-            ". Raise epsilon, or wait for more rows."
-            if label.ratio > _DROWNED
-            else ": if only labels are private, release rados at unit label, or the mean operator"
-            " if rows may be seen too."
-        ),
-    ]
+        return ["The noise is within the spread that the sums have anyway."]
+    useful = "Only the mean" if record.verdict == "mean only" else "Nothing"
+    raise_epsilon = "Raise --epsilon, or wait for more rows."
+    label_only = (
+        "If only labels are private, use --unit label. If rows may be seen too, release the mean"
+        " operator."
+    )
+    with_fewer = "".join(f" With --count {o.count} it would be {o.ratio:.2g} times." for o in fewer)
+    of_records = (
+        f"Protecting records: the noise on each of {record.count} sums is {record.ratio:.2g} times"
+        f" their spread.{with_fewer} On their mean it is {record.mean_ratio:.2g} times. {useful} is"
+        " useful for learning."
+    )
+    of_labels = f"Protecting labels: the noise is {label.ratio:.2g} times the spread."
+    return [of_records, f"{of_labels} {raise_epsilon if label.ratio > _DROWNED else label_only}"]

@@ -1,7 +1,7 @@
-"""How rados leave: plain, DP-Feat, noise on records, on a shared vector, or on the matrix.
+"""How rados are released: without noise, DP-Feat, noise on records, on one vector, on all sums.
 
 Each procedure knows its guarantees before it sees a row. Its secret subsets are drawn while rows
-are added, on the owner's own machine; what comes out of them leaves after the debit only.
+are added, on the owner's machine; what comes out of them is released after the charge only.
 """
 
 import hashlib
@@ -51,9 +51,9 @@ State = tuple[Any, ...]  # the sums that rows are added to
 
 
 class RadoProcedure(Procedure[RadoPass]):
-    """One way to craft and protect rados of a request.
+    """One mechanism that sums and protects the rados of a request.
 
-    ``step`` is the lattice that rows are put on, zero for none.
+    ``step`` is the rounding step that rows are put on, zero for none.
     """
 
     kind = "rados"
@@ -225,7 +225,7 @@ class _OnLattice(RadoProcedure):
         bound = request.rows.pipeline.norm_bound
         self.step = lattice_step(bound)
         if request.size * bound / self.step >= LARGEST_SUM / 4:
-            raise ParameterError("there are too many rows for one lattice; release in parts.")
+            raise ParameterError("There are too many rows for exact sums. Release them in parts.")
 
     def _promise(self, noise: Noise, unit: Unit, of: tuple[str, ...] = ()) -> Guarantee:
         return noise_guarantee(
@@ -368,7 +368,7 @@ def label_noise(reach: Sensitivity, epsilon: float, delta: float) -> Noise:
 
 
 def procedure_for(request: RadoRequest) -> RadoProcedure:
-    """Return what a request asks for; raise where its parts do not go together."""
+    """Return the procedure of a request; raise where its parts cannot be combined."""
     check_request(request)
     if request.protect:
         return _Feature(request)

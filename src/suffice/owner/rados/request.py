@@ -1,4 +1,4 @@
-"""What is asked of rados, and what of it goes together."""
+"""A request for rados, and which of its parts can be combined."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -39,7 +39,35 @@ class RadoUnit(StrEnum):
 
 @dataclass(frozen=True)
 class RadoRequest:
-    """What is asked for, with everything about the rows that is known before they are read."""
+    """A request, with everything about the rows that is known before they are read.
+
+    Parameters
+    ----------
+    rows : PrivateRows
+        The private table and its pipeline.
+    size : int
+        Number of rows; public.
+    count : int
+        Number of rados.
+    signs : str
+        hadamard or iid.
+    classes : tuple
+        The two classes; the last is positive.
+    support : int, optional
+        Number of records in each rado.
+    protect : tuple of str
+        Two-valued columns that are protected when read alone.
+    truncate : float, optional
+        Epsilon per rado at which ``protect`` truncates.
+    attributes : tuple of str
+        Columns that unit attribute protects.
+    epsilon, delta : float
+        What the noise may cost; no noise without epsilon.
+    unit : Unit, optional
+        What epsilon protects.
+    noise_on : str
+        sums or records.
+    """
 
     rows: PrivateRows
     size: int
@@ -71,42 +99,42 @@ class RadoRequest:
         if self.support is not None:
             sizes = np.full(self.count, self.support)
             return ChosenSubsets(self.coordinates, sizes, step, self.size)
-        drawn = HadamardSubsets if self.signs == "hadamard" else FreeSubsets
-        return drawn(self.coordinates, self.count, step)
+        subsets = HadamardSubsets if self.signs == "hadamard" else FreeSubsets
+        return subsets(self.coordinates, self.count, step)
 
 
 def check_request(request: RadoRequest) -> None:
-    """Raise where the parts of a request do not go together, with what to change."""
+    """Raise where the parts of a request cannot be combined, with what to change."""
     uniform = request.support is None and not request.protect
     rules = [
-        (request.count >= 1, "count must be a positive integer."),
+        (request.count >= 1, "--count must be a positive integer."),
         (
             request.signs == "iid" or request.count >= 2,
-            "one rado alone needs signs='iid': structured signs are balanced over several.",
+            "A single rado needs --signs iid: structured signs are balanced over several.",
         ),
         (
             request.signs == "iid" or uniform,
-            "hadamard signs are for uniform rados only; use 'iid'.",
+            "--signs hadamard cannot be used with --support or --protect. Use --signs iid.",
         ),
         (
             request.support is None or 1 <= request.support < request.size,
-            f"support must lie between 1 and {request.size - 1}: some rows in, some out.",
+            f"--support must lie between 1 and {request.size - 1}: some rows in, some out.",
         ),
         (
             not request.protect or (request.unit is None and request.noise_on == "sums"),
-            (
-                "protect (DP-Feat) changes which rados are drawn and goes with no noise: leave unit"
-                " and noise_on out, or protect out."
-            ),
+            "--protect cannot be used with --unit or --noise-on: it adds no noise. Remove one.",
         ),
-        (not request.protect or request.support is None, "protect and support exclude each other."),
+        (
+            not request.protect or request.support is None,
+            "--protect cannot be used with --support. Remove one.",
+        ),
         (
             not request.protect or request.delta > 0,
-            "protect needs delta > 0, where its cost is read.",
+            "--protect needs a --delta above 0, for example 1e-6.",
         ),
         (
             request.truncate is None or len(request.protect) == 1,
-            "truncate holds one protected column.",
+            "--truncate works with exactly one protected column (--protect).",
         ),
     ]
     broken = [message for holds, message in [*rules, *_noise_rules(request)] if not holds]
@@ -122,37 +150,37 @@ def _noise_rules(request: RadoRequest) -> list[tuple[bool, str]]:
     return [
         (
             noisy or (unit is None and request.noise_on == "sums"),
-            "a unit or noise on records needs an epsilon.",
+            "--unit and --noise-on need an --epsilon, for example 1.",
         ),
         (
             not noisy or unit is not None,
-            "say what epsilon protects: unit 'label', 'record' or 'attribute' (--unit).",
+            "--epsilon needs to know what it protects. Add --unit label, record or attribute.",
         ),
-        (unit is not Unit.PARTY, "the unit must be label, record or attribute."),
+        (unit is not Unit.PARTY, "--unit must be label, record or attribute."),
         (
             request.noise_on == "sums" or unit is Unit.RECORD,
-            "noise on records protects records: unit must be 'record'.",
+            "--noise-on records protects records. Use it with --unit record.",
         ),
         (
             unit is not Unit.LABEL or request.support is None,
             (
-                "with a fixed support, noise that all rados share does not protect labels: their"
-                " differences carry none of it (docs/errata.md). Use unit 'record'."
+                "--unit label does not protect labels with --support: differences of rados would"
+                " carry no noise (docs/errata.md). Use --unit record, or remove --support."
             ),
         ),
         (
             unit in {None, Unit.LABEL} or request.delta > 0,
-            "noise on many numbers is Gaussian and needs delta > 0.",
+            "Noise for this unit is Gaussian. It needs a --delta above 0, for example 1e-6.",
         ),
         (
             (unit is Unit.ATTRIBUTE) == bool(request.attributes),
             (
-                "name the protected columns (attributes=..., --attribute) with unit 'attribute',"
-                " and only with it."
+                "--unit attribute needs the protected columns (--attribute COLUMN; Python:"
+                " attributes=...), and --attribute needs --unit attribute."
             ),
         ),
         (
             unit is not Unit.ATTRIBUTE or request.rows.pipeline.map is None,
-            "an attribute cannot be protected through a feature map, which spreads it.",
+            "--unit attribute cannot be used with a feature map, which mixes columns.",
         ),
     ]

@@ -57,8 +57,8 @@ class HadamardSubsets:
             self._close()
         blocks = (rows.shape[1] - first) // self._block
         if blocks > 0:
-            drawn = _signs(rows.shape[1]), self._orders(blocks)
-            self._sums.update((rows, first, weights, *drawn))
+            signs_orders = _signs(rows.shape[1]), self._orders(blocks)
+            self._sums.update((rows, first, weights, *signs_orders))
         first += blocks * self._block
         if first < rows.shape[1]:
             self._hold(rows, weights, first)
@@ -66,17 +66,17 @@ class HadamardSubsets:
     def _hold(self, rows: np.ndarray, weights: np.ndarray, first: int) -> int:
         """Keep rows for a block that is not whole yet; return the first that is not kept."""
         last = min(first + self._block - self._held, rows.shape[1])
-        here = slice(self._held, self._held + last - first)
-        self._waiting[:, here], self._weights[here] = rows[:, first:last], weights[first:last]
-        self._held = here.stop
+        free = slice(self._held, self._held + last - first)
+        self._waiting[:, free], self._weights[free] = rows[:, first:last], weights[first:last]
+        self._held = free.stop
         return last
 
     def _close(self) -> None:
         """Add the rows that were held, as one block; it may be shorter than the others."""
         if self._held:
-            here = np.ascontiguousarray(self._waiting[:, : self._held])
-            drawn = _signs(self._held), self._orders(1)
-            self._sums.update((here, 0, self._weights[: self._held], *drawn))
+            block = np.ascontiguousarray(self._waiting[:, : self._held])
+            signs_orders = _signs(self._held), self._orders(1)
+            self._sums.update((block, 0, self._weights[: self._held], *signs_orders))
         self._held = 0
 
     def _orders(self, blocks: int) -> np.ndarray:
@@ -109,11 +109,11 @@ class FreeSubsets:
         Rows that are ``flipped`` are in exactly the subsets that they would else be out of.
         """
         for part in self._parts(rows.shape[1]):
-            here = np.ascontiguousarray(rows[:, part])
-            bits = self._bits(here.shape[1])
+            part_rows = np.ascontiguousarray(rows[:, part])
+            bits = self._bits(part_rows.shape[1])
             if flipped is not None:
                 bits ^= _packed(flipped[part], len(bits))
-            self._sums.update((here, weights[part], bits))
+            self._sums.update((part_rows, weights[part], bits))
 
     def _parts(self, rows: int) -> list[slice]:
         """Return slices of rows, each short enough for its membership bits."""
@@ -141,29 +141,29 @@ class ChosenSubsets(FreeSubsets):
 
     def __init__(self, coordinates: int, sizes: np.ndarray, step: float, rows: int) -> None:
         super().__init__(coordinates, len(sizes), step)
-        self._left, self._rows = sizes.astype(np.int64), rows
+        self._remaining, self._rows = sizes.astype(np.int64), rows
 
     def _bits(self, rows: int) -> np.ndarray:
         bits = np.empty((2 * -(-rows // 16), self._count), dtype=np.uint8)
         while True:
-            left = self._left.copy()
+            remaining = self._remaining.copy()
             words = _halves(rows * self._count + _SPARE)
-            if kernel.choose(words, left, self._rows, rows, bits):
+            if kernel.choose(words, remaining, self._rows, rows, bits):
                 break
-        self._left, self._rows = left, self._rows - rows
+        self._remaining, self._rows = remaining, self._rows - rows
         return bits
 
 
 def binomials(trials: int, count: int, low: int) -> np.ndarray:
     """Return ``count`` exact draws of Bin(trials, 1/2), each one held to low..trials - low."""
     words = -(-trials // 64)
-    drawn = np.full(count, -1)
-    while (pending := np.flatnonzero((drawn < low) | (drawn > trials - low))).size:
-        here = pending[: max(1, _WORDS // words)]
-        bits = private_words(words * len(here)).reshape(len(here), words)
+    draws = np.full(count, -1)
+    while (pending := np.flatnonzero((draws < low) | (draws > trials - low))).size:
+        batch = pending[: max(1, _WORDS // words)]
+        bits = private_words(words * len(batch)).reshape(len(batch), words)
         bits[:, -1] >>= np.uint64(-trials % 64)
-        drawn[here] = np.bitwise_count(bits).sum(axis=1)
-    return drawn
+        draws[batch] = np.bitwise_count(bits).sum(axis=1)
+    return draws
 
 
 def _halves(count: int) -> np.ndarray:
