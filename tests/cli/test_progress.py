@@ -88,18 +88,18 @@ def test_a_terminal_sees_the_pass_on_stderr_and_stdout_stays_clean(tmp_path):
         check=True,
     )
     os.close(terminal)
-    seen = b""
+    printed = b""
     while True:
         try:
             part = os.read(master, 2**16)
         except OSError:
             break
-        seen += part
+        printed += part
         if not part:
             break
     os.close(master)
-    assert b"reading" in seen
-    assert b"pass 2" in seen
-    assert b"300 rows" in seen
+    assert b"reading" in printed
+    assert b"pass 2" in printed
+    assert b"300 rows" in printed
     assert done.stdout.startswith(b"{")
     assert Path(tmp_path / "r").exists()

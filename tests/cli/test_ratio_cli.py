@@ -45,11 +45,11 @@ def test_ratios_come_from_a_release_and_public_rows_alone(desk, tmp_path):
         "--epsilon", "1", "--no-ledger", "-o", "bags.suffice",
     )  # fmt: skip
     words = ("ratio", "bags.suffice", "new.parquet", "--rows", "rows.parquet", "--bag", "clinic")
-    found = json.loads(call(*words, "--json", "--plot", "ratio.svg"))
-    assert found["classes"] == [0, 1]
-    assert sum(found["ratios"]) == pytest.approx(1)
-    assert found["ratios"][1] == pytest.approx(desk, abs=0.12)
-    assert found["low"][1] <= found["ratios"][1] <= found["high"][1]
+    estimate = json.loads(call(*words, "--json", "--plot", "ratio.svg"))
+    assert estimate["classes"] == [0, 1]
+    assert sum(estimate["ratios"]) == pytest.approx(1)
+    assert estimate["ratios"][1] == pytest.approx(desk, abs=0.12)
+    assert estimate["low"][1] <= estimate["ratios"][1] <= estimate["high"][1]
     assert (tmp_path / "ratio.svg").read_text().startswith("<?xml")
     assert "Proportion of each class" in call(*words)
 

@@ -90,35 +90,18 @@ def history_table(title: str, entries: Sequence[Any]) -> None:
     show_table(title, [*columns, "state", "request"], rows)
 
 
-def composition_lines(balances: Sequence[Any], entries: Sequence[Any]) -> list[str]:
+def composition_lines(balances: Sequence[Any]) -> list[str]:
     """Return, budget by budget, what the charges cost in sum, and what they cost together.
 
     Composition of several releases costs at most their sum, and often less.
     """
-    lines = []
-    for balance in balances:
-        epsilons = [_epsilon(entry, balance) for entry in entries]
-        charged = [epsilon for epsilon in epsilons if epsilon > 0]
-        if len(charged) > 1:
-            lines.append(
-                f"{balance.dataset}, per {balance.unit}: {len(charged)} charges cost epsilon"
-                f" {sum(charged):.4g} in sum, {balance.spent:.4g} together at delta"
-                f" {balance.budget.delta:g}, of {balance.budget.epsilon:g} allowed."
-            )
-    return lines
-
-
-def _epsilon(entry: Any, balance: Any) -> float:
-    """Return what a charge costs a budget, read at the delta of its request; 0 for nothing."""
-    charges = entry.charges if entry.dataset == balance.dataset else ()
-    charges = entry.also.get(balance.dataset, charges)
-    delta = entry.parameters.get("delta") or balance.budget.delta
-    epsilons = [
-        event.epsilon(0.0 if event.pure else delta)
-        for unit, event in charges
-        if unit.covers(balance.unit)
+    return [
+        f"{balance.dataset}, per {balance.unit}: {balance.debits} charges cost epsilon"
+        f" {balance.summed:.4g} in sum, {balance.spent:.4g} together at delta"
+        f" {balance.budget.delta:g}, of {balance.budget.epsilon:g} allowed."
+        for balance in balances
+        if balance.debits > 1
     ]
-    return min(epsilons, default=0.0)
 
 
 def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
@@ -126,12 +109,13 @@ def _events(charges: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]]:
 
 
 def _charged(entry: Any) -> str:
-    """Return what a charge cost, unit by unit, read at the delta of its request."""
-    delta = entry.parameters.get("delta") or 0.0
+    """Return what a charge cost, unit by unit, at the delta that its release states."""
+    from suffice.owner.ledger.rows import stated_epsilon
 
-    def costs(charges: Sequence[tuple[Any, Any]], dataset: str = "") -> list[str]:
-        epsilons = [(unit, event.epsilon(0.0 if event.pure else delta)) for unit, event in charges]
-        return [f"{epsilon:.4g} per {unit}{dataset}" for unit, epsilon in epsilons]
-
-    others = [line for name, lines in entry.also.items() for line in costs(lines, f" of {name}")]
-    return ", ".join([*costs(entry.charges), *others])
+    own = [f"{epsilon:.4g} per {unit}" for unit, epsilon in entry.epsilons]
+    others = [
+        f"{stated_epsilon(event, entry.stated_delta):.4g} per {unit} of {name}"
+        for name, charges in entry.also.items()
+        for unit, event in charges
+    ]
+    return ", ".join([*own, *others])

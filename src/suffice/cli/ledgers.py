@@ -97,7 +97,7 @@ def history(path: options.LedgerPath, json: options.Json = False) -> None:
         show_json(history_json(entries))
         return
     history_table(str(path), entries)
-    say(*composition_lines(ledger.balances(), entries))
+    say(*composition_lines(ledger.balances()))
 
 
 @ledger_app.command("what-if", cls=HelpfulCommand)

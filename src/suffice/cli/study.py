@@ -1,7 +1,8 @@
 """Commands that show what suffice can do, on public data."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -98,17 +99,21 @@ def reproduce(
     wanted = parsing.names(sets)
     with steps("reproducing") as show_step:
         results = study.reproduce(names, folder=data, sets=wanted, seeds=seeds, progress=show_step)
-    beside = study.write_report(results, output, overwrite=force)
+    values = study.write_report(results, output, overwrite=force)
     if json:
         show_json(study.document(results))
         return
+    _show_results(results)
+    say("", f"The page with figures: {output}; its values: {values}")
+
+
+def _show_results(results: Mapping[str, Any]) -> None:
     for name, result in results.items():
         say(f"{name}, {result.seconds:.0f} s")
         for table in result.shown:
             show_table(table.title, table.columns, table.rows)
         for note in result.notes:
             say(note)
-    say("", f"The page with figures: {output}; its values: {beside}")
 
 
 def _list(*, json: bool) -> None:
