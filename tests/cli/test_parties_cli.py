@@ -152,7 +152,7 @@ def test_protected_auxiliary_rows_pay_for_themselves(suffice):
     assert 'Protects each record of "the auxiliary rows"' in printed
     second = (*words, "--enrolled", "5", "--ledger", "l", "--dataset", "b", "-o", "b.suffice")
     err = suffice(*second, "--aux-dataset", "rows", code=4)
-    assert "'rows' has epsilon 5 per record" in err
+    assert "exceed the budget of 'rows': epsilon 5 per record" in err
     balances = json.loads(suffice("ledger", "show", "l", "--json"))
     assert {b["dataset"]: b["debits"] for b in balances} == {"a": 1, "b": 0, "rows": 1}
     assert "5 per party, 5 per record of rows" in suffice("ledger", "history", "l")

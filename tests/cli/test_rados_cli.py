@@ -124,8 +124,8 @@ def test_two_owners_share_a_pipeline(suffice):
             ("--unit", "party", "--epsilon", "1", *DECLARED),
             "must be one of label, record, attribute; got 'party'",
         ),
-        (("--range", "0,1", "--range", "0,2"), "say once"),
-        (("--range", "size=1"), "two numbers, LO,HI"),
+        (("--range", "0,1", "--range", "0,2"), "--range has two values"),
+        (("--range", "size=1"), "two numbers, for example 0,100"),
         (("--signs", "hadamard", "--support", "5"), "Use --signs iid"),
         (
             ("--protect", "hiv", "--epsilon", "1", "--unit", "label", *DECLARED),

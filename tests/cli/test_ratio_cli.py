@@ -75,5 +75,5 @@ def test_the_new_table_may_be_a_query_of_a_database_and_the_bags_a_file():
     stored = json.loads(call(*words, *query))
     in_file = json.loads(call(*words, "new.csv"))
     assert stored["ratios"] == pytest.approx(in_file["ratios"], abs=1e-6)
-    with pytest.raises(ParameterError, match="begins with postgresql://"):
+    with pytest.raises(ParameterError, match="must begin with postgresql://"):
         call(*words, "new.csv", "--query", "select * from patients")

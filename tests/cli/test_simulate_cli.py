@@ -57,7 +57,7 @@ def test_a_wrong_seed_and_a_missing_folder_are_told_at_once(records, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--parties", 5, "--epsilons", "1,x"], "numbers, with commas"),
+        (["--parties", 5, "--epsilons", "1,x"], "Expected numbers with commas"),
         (["--parties", 5, "--methods", "magic"], "some of"),
         ([], "column, or"),
         (["--parties", 5, "--aux-share", 0.9, "--test-share", 0.2], "leave private ones"),

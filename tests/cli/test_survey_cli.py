@@ -102,7 +102,7 @@ def test_a_release_can_be_signed_and_read_by_programs(suffice):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--flip", "0.2"), "--flip is given twice"),
+        (("--flip", "0.2"), "--flip has two values"),
         (("--flip", "x=y"), "--flip must be a number"),
         (("--flip", "grade=0.1"), "Use one of --flip, --epsilon and --matrix."),
         (("--flip", "shoe=0.1"), "'shoe'"),
