@@ -23,6 +23,16 @@ def seeded():
         yield
 
 
+@pytest.fixture(scope="session")
+def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder with the tables of the demo, three times smaller."""
+    from suffice.study.demo.network import clinic_network, write_tables
+
+    folder = tmp_path_factory.mktemp("small")
+    write_tables(clinic_network(smaller=3), folder)
+    return folder
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)

@@ -20,13 +20,6 @@ DOCS = ROOT / "docs"
 FOLLOWED = ("owner", "learner", "participant", "parties")
 
 
-@pytest.fixture(scope="module")
-def small_tables(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("small")
-    write_tables(clinic_network(smaller=3), folder)
-    return folder
-
-
 @pytest.fixture
 def clinic(small_tables, tmp_path, monkeypatch) -> Path:
     """Return a folder with the demo's tables and nothing else, and go there."""

@@ -1,19 +1,24 @@
-"""Release just enough to learn.
+"""Publish statistics from private data with a guarantee, and train classifiers from them.
 
-For owners: `plan_mean_operator` says what a release would be good for, `MeanOperator` makes it,
-`RandomizedResponse` lets records leave randomised, `Rados` sums over random subsets of them,
-`LabelProportions` class counts of sets, `Ledger` and `Budget` guard how much is ever lost, `grant`
-answers a learner under a `Policy`; `new_survey` asks people, `collect` gathers.
-For parties: `PartyContribution` votes on `AuxiliaryRows`, `PrivateEnsemble` releases the sum.
-For participants: `respond` answers a survey, `Randomizer` a question, randomised, once.
-For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
-also from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from randomised records,
-`RadoRidge` and `RadoBoost` from rados, `ClassRatio` from proportions, `VoteClassifier` from votes;
-`propose` asks an owner, `check_answer` checks.
-For everybody: `TableFile` says how a file is written, `Query` is a table in a database, `Guarantee`
-says what is protected; `errors` holds everything that is raised.
+Owners: `plan_mean_operator` predicts how useful a release would be, and `MeanOperator` makes it.
+`RandomizedResponse` publishes records that are changed at random, `Rados` sums over random subsets,
+`LabelProportions` class proportions of bags. `Ledger` and `Budget` limit all releases together.
+`grant` answers a learner's proposal under a `Policy`. `new_survey` and `collect` run a survey.
 
-Importing this package loads none of the heavy libraries; a name loads what it needs on first use.
+Parties: `PartyContribution` votes on `AuxiliaryRows`, and `PrivateEnsemble` publishes the sum.
+
+Participants: `respond` answers a survey, and `Randomizer` a single question; both change the answer
+at random first.
+
+Learners: `load` reads a release, and `verify` checks who signed it. `FactoredClassifier` learns
+from mean operators and from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from
+randomised records, `RadoRidge` and `RadoBoost` from subset sums, `ClassRatio` from proportions, and
+`VoteClassifier` from votes. `propose` asks an owner, and `check_answer` checks the answer.
+
+Everybody: `TableFile` describes a file, `Query` a table in a database, `Guarantee` what is
+protected. `errors` holds all errors.
+
+Importing this package loads no heavy library. A name loads what it needs on first use.
 """
 
 from importlib import import_module
@@ -46,7 +51,7 @@ _HOMES = {
     # participant
     "Randomizer": "suffice.participant",
     "respond": "suffice.participant",
-    # what travels
+    # releases
     "Release": "suffice.release.artifact",
     "generate_keys": "suffice.release.signing",
     "merge": "suffice.release.merge",
@@ -74,7 +79,7 @@ _HOMES = {
     "propose": "suffice.transport.protocol",
     # tables
     "Query": "suffice.tables.databases",
-    # promises
+    # guarantees
     "Budget": "suffice.privacy.guarantee",
     "Guarantee": "suffice.privacy.guarantee",
     "Unit": "suffice.privacy.guarantee",
@@ -90,7 +95,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'suffice' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value  # found once, found fast from now on
+    globals()[name] = value  # the next use finds it at once
     return value
 
 

@@ -48,8 +48,8 @@ class Group(StrEnum):
 
     DATA = "Data"
     PRIVACY = "Privacy"
-    PREPROCESSING = "Preprocessing"
     BUDGET = "Budget"
+    PREPROCESSING = "Preprocessing"
     COMPUTING = "Computing"
     OUTPUT = "Output"
 

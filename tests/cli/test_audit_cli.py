@@ -57,8 +57,8 @@ def test_a_mechanism_that_breaks_its_promise_and_a_twin_that_hides_fail_the_run(
         monkeypatch.setattr(registry, "all_cases", lambda case=case: {case.name: case})
         code, out, err = call("label-responses")
         assert code == 1
-        assert "no proof of the claim" in out
-        assert "Not as it should be" in err
+        assert "does not prove the statement" in out
+        assert "Not as expected" in err
 
 
 @pytest.mark.usefixtures("few")
@@ -71,9 +71,10 @@ def test_what_to_audit_has_to_be_said():
 
 
 def test_a_seed_is_a_natural_number():
-    code, _, err = call("label-responses", "--seed", "-1")
-    assert code == 2
-    assert "--seed" in err
+    with pytest.raises(ParameterError, match=r"^--seed must be 0 or more\.$"):
+        call("label-responses", "--seed", "-1")
+    with pytest.raises(ParameterError, match=r"^--pairs must be 1 or more\.$"):
+        call("rados", "--public-part", "--pairs", "0")
 
 
 def test_an_epsilon_of_ones_own_is_audited_without_twins(monkeypatch):
@@ -82,8 +83,8 @@ def test_an_epsilon_of_ones_own_is_audited_without_twins(monkeypatch):
     done = CliRunner().invoke(app, ["audit", "proportions", "--epsilon", "0.7", "--json"])
     assert done.exit_code == 0, done.output
     results = json.loads(done.stdout)["results"]
-    assert {one["kind"] for one in results} == {"proportions"}
-    assert all(one["claimed"] <= 0.7 * (1 + 1e-9) and not one["broken"] for one in results)
+    assert {result["kind"] for result in results} == {"proportions"}
+    assert all(result["claimed"] <= 0.7 * (1 + 1e-9) and not result["broken"] for result in results)
     with pytest.raises(ParameterError, match="not for 'rados'"):
         CliRunner().invoke(app, ["audit", "rados", "--epsilon", "1"], catch_exceptions=False)
 
@@ -120,11 +121,11 @@ def registered(monkeypatch):
 def test_cases_registered_in_process_are_audited_like_all_others():
     code, out, err = call("coin-toss", "--json")
     assert code == 0, err
-    results = {one["name"]: one["violated"] for one in json.loads(out)["results"]}
+    results = {result["name"]: result["violated"] for result in json.loads(out)["results"]}
     assert results == {"coin": False, "coin / shown": True}
     code, out, _ = call("coin-toss", "--epsilon", "0.5", "--json")
     assert code == 0, out
-    assert [one["claimed"] for one in json.loads(out)["results"]] == [0.5]
+    assert [result["claimed"] for result in json.loads(out)["results"]] == [0.5]
 
 
 @pytest.mark.usefixtures("registered")

@@ -62,8 +62,8 @@ def test_the_whole_way_from_release_to_score(desk):
     truth = pq.read_table(desk / "clinic.parquet")["sick"].to_numpy()
     assert scores["accuracy"] == np.mean(predicted["prediction"].to_numpy() == truth)
     assert scores["accuracy"] > 0.8
-    plain = suffice("score", "m.suffice", "clinic.parquet", "--label", "sick", cwd=desk).stdout
-    assert plain.startswith("accuracy 0.")
+    printed = suffice("score", "m.suffice", "clinic.parquet", "--label", "sick", cwd=desk).stdout
+    assert printed.startswith("accuracy 0.")
 
 
 def test_inspect_speaks_english_and_json(desk):
@@ -78,8 +78,8 @@ def test_inspect_speaks_english_and_json(desk):
 
 
 def test_the_ledger_shows_what_is_left_and_what_happened(desk):
-    shown = json.loads(suffice("ledger", "show", "l", "--json", cwd=desk).stdout)
-    assert shown[0] | {"spent": 5, "left": 5, "debits": 1} == shown[0]
+    balances = json.loads(suffice("ledger", "show", "l", "--json", cwd=desk).stdout)
+    assert balances[0] | {"spent": 5, "left": 5, "debits": 1} == balances[0]
     history = json.loads(suffice("ledger", "history", "l", "--json", cwd=desk).stdout)
     assert history[0]["state"] == "released"
     assert [charge["unit"] for charge in history[0]["charges"]] == ["label"]
@@ -101,14 +101,14 @@ def test_a_file_that_exists_is_written_over_only_with_force(desk):
     suffice(*words, cwd=desk)
     first = (desk / "kept.suffice").read_bytes()
     done = suffice(*words, "--request", "new", cwd=desk, code=6)  # before it would be paid
-    line = "suffice: kept.suffice exists: write to another file, or use --force.\n"
+    line = "suffice: kept.suffice exists. Write to another file, or use --force.\n"
     assert done.stderr == line
     assert json.loads(suffice("ledger", "show", "l", "--json", cwd=desk).stdout)[0]["debits"] == 1
     suffice(*words, "--force", cwd=desk)
     assert (desk / "kept.suffice").read_bytes() == first
     before = (desk / "l").read_bytes()
     fit = ("fit", "kept.suffice", "--rows", "public.parquet", "-o", "l", "--force")
-    assert "never written over" in suffice(*fit, cwd=desk, code=6).stderr
+    assert "never overwritten" in suffice(*fit, cwd=desk, code=6).stderr
     assert (desk / "l").read_bytes() == before
 
 

@@ -18,9 +18,9 @@ def test_a_model_that_may_know_nothing_says_so(suffice, tmp_path, monkeypatch, e
     suffice(*words, "--epsilon", epsilon, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice")
     assert ("a guess without the release" in suffice(*fit)) == doubtful
-    told = json.loads(suffice(*fit, "--force", "--json"))
-    assert (told["risk_interval"][1] >= told["risk_of_knowing_nothing"]) == doubtful
-    assert told["risk"] >= 0
+    report = json.loads(suffice(*fit, "--force", "--json"))
+    assert (report["risk_interval"][1] >= report["risk_of_knowing_nothing"]) == doubtful
+    assert report["risk"] >= 0
 
 
 def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkeypatch):
@@ -29,11 +29,11 @@ def test_workers_of_a_fit_are_for_kinds_that_need_rows(suffice, tmp_path, monkey
     words = ("clinic.parquet", "--label", "sick", "--epsilon", "3", "--no-ledger")
     suffice("release", "mean-operator", *words, "-o", "r.suffice")
     fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "-o", "m.suffice", "--force")
-    plain = json.loads(suffice(*fit, "--json"))
+    in_memory = json.loads(suffice(*fit, "--json"))
     monkeypatch.setattr(streaming, "_MOST_HELD", 0)
     streamed = json.loads(suffice(*fit, "--json", "--engine", "threads", "--workers", "2"))
-    assert streamed["lam"] == plain["lam"]
-    assert streamed["risk"] == pytest.approx(plain["risk"], abs=1e-8)
+    assert streamed["lam"] == in_memory["lam"]
+    assert streamed["risk"] == pytest.approx(in_memory["risk"], abs=1e-8)
     assert "only with --engine dask or --engine spark" in suffice(
         *fit, "--scheduler", "tcp://127.0.0.1:1", code=2
     )

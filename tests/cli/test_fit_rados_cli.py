@@ -34,16 +34,16 @@ def program(tmp_path, monkeypatch, suffice):
 
 
 @pytest.mark.parametrize(
-    ("words", "kept", "lines"),
+    ("words", "keys", "lines"),
     [
         ((), {"loss", "lam", "risk", "intercept_only"}, ("penalty", "square loss")),
         (("--loss", "logistic"), {"loss", "rounds", "rado_risk"}, ("rounds", "rado-risk")),
     ],
 )
-def test_rados_need_no_rows(program, words, kept, lines):
+def test_rados_need_no_rows(program, words, keys, lines):
     for files in (("0.suffice",), ("0.suffice", "1.suffice")):
         result = json.loads(program("fit", *files, *words, "-o", "m.suffice", "--force", "--json"))
-        assert set(result) == {"written", "classes"} | kept
+        assert set(result) == {"written", "classes"} | keys
         assert result["classes"] == [0, 1]
         score = program("score", "m.suffice", "test.parquet", "--label", "sick", "--json")
         assert json.loads(score)["accuracy"] > 0.82

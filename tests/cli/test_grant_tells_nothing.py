@@ -108,7 +108,7 @@ def test_a_grant_looks_the_same_for_all_labels(tmp_path):
     assert public.startswith("suffice: table.csv is read as: commas, decimal points, utf-8.\n")
     assert all(note.startswith(public) for note in notes.values())
     for name in ("one missing", "one outside", "one no number"):
-        assert "for you alone: 1 of 60 labels are missing or not in" in notes[name]
+        assert "for you only: 1 of 60 labels are missing or not in" in notes[name]
     assert "60 of 60" in notes["all outside"]
 
 
@@ -139,7 +139,9 @@ def test_an_earlier_grant_makes_no_difference_that_is_seen(tmp_path, dataset):
         before = spend_earlier(name, dataset)
         seen[name], notes[name] = seen_by_a_learner(tmp_path / name, LABELS, before)
     assert all(one == seen["as they are"] for one in seen.values()), seen
-    told = {"d": "are not those of earlier releases", "e": "under the name 'e' as well"}[dataset]
+    told = {"d": "are not those of earlier releases", "e": "also have a budget under the name 'e'"}[
+        dataset
+    ]
     assert {name: told in note for name, note in notes.items()} == {
         "as they are": dataset == "e",
         "one flipped": dataset == "d",

@@ -71,7 +71,7 @@ def test_each_refusal_says_what_to_change_until_it_works():
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"a,b;sick\n1;2,5;0\n2;3;1\n", "Set the one that separates columns with --delimiter"),
         (b"a,a,sick\n1,2,0\n", "has 'a' more than once"),
@@ -81,21 +81,21 @@ def test_each_refusal_says_what_to_change_until_it_works():
         (b"a,sick\n1,0\n1,2,3\n", "more or fewer cells"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_what_to_mend(tmp_path, content, said):
+def test_a_file_that_cannot_be_read_says_what_to_mend(tmp_path, content, message):
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
     words = ["release", "mean-operator", str(path), "--label", "sick", "--epsilon", "1"]
-    assert said in refused(*words, "--no-ledger", "-o", str(tmp_path / "r"))
+    assert message in refused(*words, "--no-ledger", "-o", str(tmp_path / "r"))
 
 
 @pytest.mark.usefixtures("desk")
 def test_what_a_command_does_not_use_is_refused_and_not_ignored():
     patients = ["patients.csv", "--label", "Outcome", "--classes", "healthy,ill", "--no-ledger"]
     answered = ["--features", "city", "--states", "city=Bern,Genève,Zürich", "--feature-flip", ".2"]
-    kept = ["--features", "Age", "--range", "0,100"]
+    age = ["--features", "Age", "--range", "0,100"]
     for words in (
         ["release", "responses", *patients, *answered, "--label-flip", ".2", "-o", "r.suffice"],
-        ["release", "rados", *patients, *kept, "--unprotected", "-o", "s.suffice"],
+        ["release", "rados", *patients, *age, "--unprotected", "-o", "s.suffice"],
     ):
         assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
     for words in (
@@ -104,7 +104,8 @@ def test_what_a_command_does_not_use_is_refused_and_not_ignored():
         ["s.suffice", "--rows", "patients.csv"],
         ["s.suffice", "--loss", "logistic", "--lam", "1"],
     ):
-        assert "means nothing" in refused("fit", *words, "-o", "m.suffice")
+        message = refused("fit", *words, "-o", "m.suffice")
+        assert "cannot be used to learn from a release of kind" in message
 
 
 PROPORTIONS = (
@@ -119,12 +120,12 @@ SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        (f"{PROPORTIONS} --dataset d", "--dataset means nothing with --no-ledger"),
-        (f"{PROPORTIONS} --request r", "--request means nothing with --no-ledger"),
+        (f"{PROPORTIONS} --dataset d", "--dataset cannot be used with --no-ledger"),
+        (f"{PROPORTIONS} --request r", "--request cannot be used with --no-ledger"),
         (f"{PROPORTIONS} --kappa 0", "--kappa cannot be used without --delta"),
         (f"{PROPORTIONS} --mechanism laplace --kappa 3", "--kappa cannot be used with --mechanism"),
         (f"{PROPORTIONS} --sigma-rule exact", "--sigma-rule cannot be used with --mechanism auto"),
-        (PROPORTIONS.replace("--bag city", "--bag city --bags-file f"), "say it once: --bag"),
+        (f"{PROPORTIONS} --bags-file f", "--bag and --bags-file set the same value"),
         ("plan proportions --sizes 99 --bag city --epsilon 1", "--bag cannot be used with --sizes"),
         ("plan proportions --sizes 99 --epsilon 1 --kappa 3", "--kappa cannot be used without"),
         ("plan proportions --sizes 99 --epsilon 1 --skew --kappa 3", "--kappa cannot be used with"),
@@ -134,15 +135,15 @@ SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
         ),
         (f"{PARTIES} --rows 5", "--rows cannot be used with --aux"),
         (f"{PARTIES} --features 5", "--features cannot be used with --aux"),
-        (f"{SURVEY} --noise 3", "--noise-variance means nothing without a question for a number"),
-        (f"{SURVEY} --delta 5", "--delta means nothing without a question for a number"),
+        (f"{SURVEY} --noise 3", "--noise-variance cannot be used without a question for a number"),
+        (f"{SURVEY} --delta 5", "--delta cannot be used without a question for a number"),
         (
             f"{SURVEY} --kernel laplace",
-            "--noise-type means nothing without a question for a number",
+            "--noise-type cannot be used without a question for a number",
         ),
         (
             f"{SURVEY} --range a=0,9 --noise 99 --delta 0.1",
-            "--delta means nothing without --noise-type",
+            "--delta cannot be used without --noise-type",
         ),
         ("reproduce voting factorisation --seeds 5", "mean nothing to voting, factorisation"),
     ],
@@ -170,7 +171,7 @@ def test_sets_that_could_not_be_written_are_refused_before_they_are_paid():
     Ledger("l", {"d": Budget(2.0)})
     words = ["release", "bags", "bagged.csv", "--label", "Outcome", "--classes", "healthy,ill"]
     words += ["--skew", "0.8", "--ledger", "l", "--dataset", "d", "-o", "s.suffice"]
-    assert "named bag already" in refused(*words, "--write-rows", "public.csv")
+    assert "has a feature column named bag" in refused(*words, "--write-rows", "public.csv")
     assert "must end in" in refused(*words, "--write-rows", "public.txt")
     assert "would be overwritten" in refused(*words, "--write-rows", "bagged.csv")
     assert "written twice" in refused(*words, "--write-rows", "s.suffice")

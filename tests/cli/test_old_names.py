@@ -1,11 +1,11 @@
 """Options of the version before work under their old names, which help no longer shows."""
 
 import pytest
+import typer
 
-from suffice.cli import parties, protocol, simulate, survey
-from suffice.cli.mechanisms import PlanGroup, ReleaseGroup
+from suffice.cli.main import app
+from suffice.cli.reference import commands
 from suffice.options import check_choices, options_of
-from suffice.owner.mechanism import mechanism_names
 from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.rados.mechanism import Rados
 
@@ -15,15 +15,11 @@ OLD = {
 }  # fmt: skip
 
 
-def made():
-    yield from ((f"release {name}", ReleaseGroup.make(name)) for name in mechanism_names())
-    yield from ((f"plan {name}", PlanGroup.make(name)) for name in mechanism_names())
-    yield from ((name, make()) for name, make in (parties.COMMANDS | protocol.COMMANDS).items())
-    yield "simulate parties", simulate._parties_command()
-    yield "survey new", survey._new_command()
-
-
-COMMANDS = dict(made())
+COMMANDS = {
+    path: command
+    for path, command in commands(typer.main.get_command(app))
+    if hasattr(command, "slots")
+}
 
 
 def test_every_old_name_is_still_known_somewhere():
@@ -61,4 +57,4 @@ def test_an_old_name_does_what_the_new_one_does(suffice, tmp_path, monkeypatch):
         suffice(*common, *price, *words)
         assert "edges" in suffice("inspect", "r")
     both = suffice(*common, *price, "--noise", "edges", "--noise-on", "records", code=2)
-    assert "say it once: --noise-on, or --noise" in both
+    assert "--noise-on and --noise set the same value. Use only one of them." in both

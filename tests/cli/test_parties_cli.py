@@ -51,7 +51,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
     more = ("--method", method, "--lam", "0.1")
     for party in range(3):
         printed = contribute(suffice, party, *more)
-        assert "not private: for the aggregator only" in printed
+        assert "not private. Send it to the aggregator only" in printed
     words = ("aggregate", "p0.part", "p1.part", "p2.part", *AUX, *CLASSES, *PAID, *more)
     printed, err = streams(*words, "--enrolled", "4", "--no-ledger", "-o", "r.suffice")
     assert "Weakly protects each party's data as a whole" in printed
@@ -72,9 +72,9 @@ def test_one_table_of_all_parties(suffice, method):
     words = (*words, "--enrolled", "40")
     more = (*CLASSES, "--epsilon", "50", "--delta", "1e-5", "--method", method, "--lam", "0.1")
     out = suffice(*words, *more, "--no-ledger", "-o", "r.suffice", "--json")
-    told = json.loads(out)
-    assert (told["accepted"], told["absent"], told["rejected"]) == (40, 0, [])
-    assert told["guarantees"][0]["unit"] == "party"
+    content = json.loads(out)
+    assert (content["accepted"], content["absent"], content["rejected"]) == (40, 0, [])
+    assert content["guarantees"][0]["unit"] == "party"
     model = "r.suffice"
     if method == "operator":
         model = "m.suffice"
@@ -96,11 +96,15 @@ def test_enrolled_parties_are_named_or_counted_never_read_off_the_table(desk, su
     assert err.count("this party is not enrolled") == 8
     assert "counted as zero: 29 more parties that are not enrolled" in err
     assert "no contribution from 1 parties: nobody" in err
-    told = json.loads(suffice(*with_names, "--force", "--json"))
-    assert (told["accepted"], told["missing"], len(told["rejected"])) == (3, ["nobody"], 37)
+    content = json.loads(suffice(*with_names, "--force", "--json"))
+    assert (content["accepted"], content["missing"], len(content["rejected"])) == (
+        3,
+        ["nobody"],
+        37,
+    )
     (desk / "names.txt").write_text("0\n1\n2\nnobody\n")
-    told = json.loads(suffice(*words, "--enrolled", "names.txt", "-o", "n.suffice", "--json"))
-    assert (told["accepted"], told["missing"]) == (3, ["nobody"])
+    content = json.loads(suffice(*words, "--enrolled", "names.txt", "-o", "n.suffice", "--json"))
+    assert (content["accepted"], content["missing"]) == (3, ["nobody"])
     assert "more parties than the 39" in suffice(
         *words, "--enrolled", "39", "-o", "few.suffice", code=2
     )
@@ -143,12 +147,12 @@ def test_protected_auxiliary_rows_pay_for_themselves(suffice):
     printed = suffice(*first, "--aux-dataset", "rows")
     assert "Weakly protects each party's data as a whole" in printed
     assert "Weakly protects each record of the auxiliary rows" in printed
-    shown = suffice("inspect", "a.suffice")
-    assert "per party" in shown
-    assert 'Weakly protects each record of "the auxiliary rows"' in shown
+    printed = suffice("inspect", "a.suffice")
+    assert "per party" in printed
+    assert 'Weakly protects each record of "the auxiliary rows"' in printed
     second = (*words, "--enrolled", "5", "--ledger", "l", "--dataset", "b", "-o", "b.suffice")
     err = suffice(*second, "--aux-dataset", "rows", code=4)
-    assert "'rows' has epsilon 5 per record" in err
+    assert "exceed the budget of 'rows': epsilon 5 per record" in err
     balances = json.loads(suffice("ledger", "show", "l", "--json"))
     assert {b["dataset"]: b["debits"] for b in balances} == {"a": 1, "b": 0, "rows": 1}
     assert "5 per party, 5 per record of rows" in suffice("ledger", "history", "l")
@@ -188,9 +192,9 @@ def test_a_bad_file_is_named_and_the_rest_is_released(desk, suffice, streams):
     assert 'counted as zero: "p2" (p2.part): it was computed with another pipeline' in err
     assert "counted as zero: unknown party (junk.part)" in err
     assert "no contribution from 1 parties: p3" in err
-    told = json.loads(suffice(*words, "-o", "again.suffice", "--json"))
-    assert [r["source"] for r in told["rejected"]] == ["junk.part", "p2.part"]
-    assert told["missing"] == ["p3"]
+    content = json.loads(suffice(*words, "-o", "again.suffice", "--json"))
+    assert [r["source"] for r in content["rejected"]] == ["junk.part", "p2.part"]
+    assert content["missing"] == ["p3"]
     err = suffice("aggregate", "junk.part", *words[2:], "-o", "junk.suffice", code=2)
     assert "None of the 1 contributions belongs to this round" in err
     assert not (desk / "junk.suffice").exists()
@@ -220,8 +224,8 @@ def test_the_ledger_pays_per_party(suffice):
     suffice(*paid, "-o", "a.suffice")
     suffice(*paid, "-o", "b.suffice")
     assert Path("a.suffice").read_bytes() == Path("b.suffice").read_bytes()
-    shown = json.loads(suffice("ledger", "show", "l", "--json"))
-    assert [(b["unit"], b["debits"]) for b in shown] == [("party", 1)]
+    balances = json.loads(suffice("ledger", "show", "l", "--json"))
+    assert [(b["unit"], b["debits"]) for b in balances] == [("party", 1)]
     contribute(suffice, 1)
     more = ("aggregate", "p0.part", "p1.part", *paid[2:])
     err = suffice(*more, "-o", "c.suffice", code=4)
@@ -232,9 +236,9 @@ def test_the_ledger_pays_per_party(suffice):
 @pytest.mark.usefixtures("desk")
 def test_a_contribution_is_no_release(suffice):
     contribute(suffice, 0)
-    for command in (("inspect", "p0.part"), ("fit", "p0.part", "--rows", "aux.parquet", "-o", "m")):
-        err = suffice(*command, code=3)
-        assert "not private, for the aggregator only" in err
+    err = suffice("fit", "p0.part", "--rows", "aux.parquet", "-o", "m", code=3)
+    assert "not private, for the aggregator only" in err
+    assert "a party's contribution, for the aggregator" in suffice("inspect", "p0.part")
 
 
 # --- the plan
@@ -250,17 +254,17 @@ def test_twenty_clinics_are_told_plainly(suffice):
     printed = suffice("plan", "parties", *words, "--delta", "1e-5")
     assert "20 parties at epsilon = 1: privacy of whole parties is out of reach" in printed
     assert "merge label-private releases instead" in printed
-    told = planned(suffice, *words)
-    assert told["in_reach"] == [False]
-    assert 20 < told["parties_needed"][0] < 200
+    content = planned(suffice, *words)
+    assert content["in_reach"] == [False]
+    assert 20 < content["parties_needed"][0] < 200
 
 
 def test_many_parties_are_within_reach_and_bounds_are_void(suffice):
     words = ("--parties", "20000", "--rows", "43000", "--features", "119", "--epsilon", "0.1")
-    told = planned(suffice, *words)
-    assert told["in_reach"] == [True]
-    rows = {row["method"]: row for row in told["rows"]}
-    assert rows["operator"]["accuracy"]["usual"] > told["without_noise"]["usual"] - 0.01
+    content = planned(suffice, *words)
+    assert content["in_reach"] == [True]
+    rows = {row["method"]: row for row in content["rows"]}
+    assert rows["operator"]["accuracy"]["usual"] > content["without_noise"]["usual"] - 0.01
     assert rows["majority-model"]["risk_bound"] > 1e6 * rows["soft"]["risk_bound"] > 1
 
 
@@ -274,7 +278,7 @@ def test_the_parties_that_are_needed_are_enough(suffice):
 
 @pytest.mark.usefixtures("desk")
 def test_a_plan_reads_auxiliary_rows_or_numbers(suffice):
-    told = planned(suffice, "--parties", "100", "--epsilon", "1", *AUX)
-    assert len(told["rows"]) == 4
+    content = planned(suffice, "--parties", "100", "--epsilon", "1", *AUX)
+    assert len(content["rows"]) == 4
     words = ("plan", "parties", "--parties", "100", "--epsilon", "1")
     suffice(*words, code=2)

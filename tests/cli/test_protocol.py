@@ -84,8 +84,8 @@ def test_the_whole_story_from_proposal_to_model(suffice):
     score = suffice("score", "m.suffice", "clinic.parquet", "--label", "sick", "--json")
     assert json.loads(score)["accuracy"] > 0.8
     assert "out.suffice" not in suffice("inspect", "out.answer.json")
-    shown = json.loads(suffice("inspect", "out.answer.json", "--json"))
-    assert Message.from_json(shown) == answer
+    content = json.loads(suffice("inspect", "out.answer.json", "--json"))
+    assert Message.from_json(content) == answer
 
 
 def test_a_status_reaches_the_shell(suffice, desk):
@@ -230,8 +230,8 @@ def test_maps_of_too_many_coordinates_are_refused_before_they_are_made(suffice, 
 
 
 def test_categories_count_as_coordinates_once_the_public_rows_are_read(suffice):
-    told = ("--epsilon", 4, "--features", "ward", "--map", "polynomial:2", "-o", "p")
-    suffice("propose", "public.parquet", *told)
+    options = ("--epsilon", 4, "--features", "ward", "--map", "polynomial:2", "-o", "p")
+    suffice("propose", "public.parquet", *options)
     policy = {**POLICY, "maps": True, "most_coordinates": 8}
     Path("policy.json").write_text(json.dumps(policy))
     out = suffice("grant", "p", "clinic.parquet", *GRANT, "-o", "o", code=9)

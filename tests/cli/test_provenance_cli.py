@@ -86,20 +86,20 @@ def test_inspect_says_where_the_scaling_comes_from(suffice):
     suffice(*RADOS, "--range", "-5,5", "-o", "a.suffice")
     assert "scaling from   declared" in suffice("inspect", "a.suffice")
     suffice(*RADOS, "--standardize", "public.parquet", "-o", "b.suffice")
-    (named,) = load("b.suffice").pipeline.origin.rows
-    shown = suffice("inspect", "b.suffice")
-    assert "scaling from   public rows" in shown
-    assert named in "".join(shown.split())
+    (rows_hash,) = load("b.suffice").pipeline.origin.rows
+    printed = suffice("inspect", "b.suffice")
+    assert "scaling from   public rows" in printed
+    assert rows_hash in "".join(printed.split())
     suffice(*RADOS, "--like", "b.suffice", "-o", "c.suffice")
     assert load("c.suffice").guarantee.kind is Protection.GLOBAL
 
 
 @pytest.mark.parametrize("table", ["part.parquet", "public.parquet"])
 def test_shared_rows_are_told_on_stderr_and_decide_nothing(streams, table):
-    printed, said = streams(*RADOS, "--standardize", table, "--json", "-o", "a.suffice")
-    told = (
+    printed, notes = streams(*RADOS, "--standardize", table, "--json", "-o", "a.suffice")
+    warning = (
         "suffice: warning: 100 of the 100 rows that were used for scaling are also in the private"
     )
-    assert (told in said) == (table == "part.parquet")
+    assert (warning in notes) == (table == "part.parquet")
     assert "warning" not in printed
     assert load("a.suffice").guarantee.kind is Protection.GLOBAL

@@ -41,8 +41,8 @@ def test_plain_rados_leave_only_if_that_is_said_aloud(suffice):
     assert release.kind == "rados"
     assert release.details["count"] == 150
     assert release.details["signs"] == "hadamard"
-    shown = suffice("inspect", "r.suffice")
-    assert "Rademacher observations" in shown
+    printed = suffice("inspect", "r.suffice")
+    assert "Rademacher observations" in printed
 
 
 @pytest.mark.usefixtures("desk")
@@ -67,12 +67,12 @@ def test_plain_rados_leave_only_if_that_is_said_aloud(suffice):
     ],
 )
 def test_each_way_states_its_promise(suffice, words, promised):
-    asked = (*DECLARED, "--count", "8", *words.split(), "--json")
+    options = (*DECLARED, "--count", "8", *words.split(), "--json")
     if promised[1] == "marginal":
-        assert "column hiv shows when read alone" in suffice(*FREE, *asked, code=4)
+        assert "column hiv shows when read alone" in suffice(*FREE, *options, code=4)
         assert not Path("r.suffice").exists()
-        asked = (*asked, "--unprotected")
-    (promise,) = json.loads(suffice(*FREE, *asked))["guarantees"]
+        options = (*options, "--unprotected")
+    (promise,) = json.loads(suffice(*FREE, *options))["guarantees"]
     mechanism = load("r.suffice").details["mechanism"]
     assert (promise["unit"], promise["scope"], mechanism) == promised
     assert promise["kind"] == "global"
@@ -125,7 +125,7 @@ def test_two_owners_share_a_pipeline(suffice):
             "must be one of label, record, attribute; got 'party'",
         ),
         (("--range", "0,1", "--range", "0,2"), "--range has two values"),
-        (("--range", "size=1"), "two numbers, LO,HI"),
+        (("--range", "size=1"), "two numbers, for example 0,100"),
         (("--signs", "hadamard", "--support", "5"), "Use --signs iid"),
         (
             ("--protect", "hiv", "--epsilon", "1", "--unit", "label", *DECLARED),
@@ -146,6 +146,6 @@ def test_the_plan_says_what_noise_would_drown(suffice):
     printed = suffice(*words)
     assert "too noisy" in printed
     assert "sums is" in printed
-    told = json.loads(suffice(*words, "--count", "16", "--json"))
-    assert [option["unit"] for option in told["options"][:2]] == ["label", "record"]
-    assert told["options"][1]["count"] == 16
+    plan = json.loads(suffice(*words, "--count", "16", "--json"))
+    assert [option["unit"] for option in plan["options"][:2]] == ["label", "record"]
+    assert plan["options"][1]["count"] == 16

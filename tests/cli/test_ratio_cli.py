@@ -1,6 +1,8 @@
 """From labels of public bags to class ratios of a new table, by two commands."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -43,16 +45,35 @@ def test_ratios_come_from_a_release_and_public_rows_alone(desk, tmp_path):
         "--epsilon", "1", "--no-ledger", "-o", "bags.suffice",
     )  # fmt: skip
     words = ("ratio", "bags.suffice", "new.parquet", "--rows", "rows.parquet", "--bag", "clinic")
-    found = json.loads(call(*words, "--json", "--plot", "ratio.svg"))
-    assert found["classes"] == [0, 1]
-    assert sum(found["ratios"]) == pytest.approx(1)
-    assert found["ratios"][1] == pytest.approx(desk, abs=0.12)
-    assert found["low"][1] <= found["ratios"][1] <= found["high"][1]
+    estimate = json.loads(call(*words, "--json", "--plot", "ratio.svg"))
+    assert estimate["classes"] == [0, 1]
+    assert sum(estimate["ratios"]) == pytest.approx(1)
+    assert estimate["ratios"][1] == pytest.approx(desk, abs=0.12)
+    assert estimate["low"][1] <= estimate["ratios"][1] <= estimate["high"][1]
     assert (tmp_path / "ratio.svg").read_text().startswith("<?xml")
-    assert "proportion of each class" in call(*words)
+    assert "Proportion of each class" in call(*words)
 
 
 @pytest.mark.usefixtures("desk")
 def test_a_release_is_needed():
     with pytest.raises(ParameterError, match="one release or more"):
         call("ratio", "new.parquet", "--rows", "rows.parquet", "--bag", "clinic")
+
+
+@pytest.mark.usefixtures("desk")
+def test_the_new_table_may_be_a_query_of_a_database_and_the_bags_a_file():
+    call(
+        "release", "proportions", "labelled.parquet", "--label", "sick", "--bag", "clinic",
+        "--epsilon", "1", "--no-ledger", "-o", "bags.suffice",
+    )  # fmt: skip
+    new = pd.read_parquet("new.parquet")
+    with closing(sqlite3.connect("new.db")) as database:
+        new.to_sql("patients", database, index=False)
+    new.to_csv("new.csv", index=False)
+    words = ("ratio", "bags.suffice", "--rows", "rows.parquet", "--bag", "clinic", "--json")
+    query = ("sqlite:///new.db", "--query", "select * from patients", "--order-by", "a")
+    stored = json.loads(call(*words, *query))
+    in_file = json.loads(call(*words, "new.csv"))
+    assert stored["ratios"] == pytest.approx(in_file["ratios"], abs=1e-6)
+    with pytest.raises(ParameterError, match="must begin with postgresql://"):
+        call(*words, "new.csv", "--query", "select * from patients")

@@ -103,15 +103,15 @@ def test_a_release_can_be_signed_and_read_by_programs(suffice):
     ("words", "reason"),
     [
         (("--flip", "0.2"), "--flip has two values"),
-        (("--flip", "x=y"), "--flip takes a number"),
-        (("--flip", "grade=0.1"), "once: --flip, --epsilon or --matrix"),
+        (("--flip", "x=y"), "--flip must be a number"),
+        (("--flip", "grade=0.1"), "Use one of --flip, --epsilon and --matrix."),
         (("--flip", "shoe=0.1"), "'shoe'"),
         (("--noise", "shoe=0.1"), "'shoe'"),
         (("--states", "sick"), "--states takes COLUMN=VALUE"),
         (("--range", "shoe=3,4", "--noise", "shoe=-1"), "positive"),
         (("--label", "age"), "the label must be"),
         (("--text", "shoe=Which size?"), "No question is named 'shoe'"),
-        (("--flip", "grade=0.9"), "once: --flip, --epsilon or --matrix"),
+        (("--flip", "grade=0.9"), "Use one of --flip, --epsilon and --matrix."),
         (("--states", "q=a,b,c", "--flip", "q=0.9"), "'q': flip must lie above 0 and below 0.6667"),
         (("--states", "q=a,b,c", "--flip", "q=0"), "'q': flip must lie above 0 and below 0.6667"),
     ],
@@ -138,3 +138,24 @@ def test_a_wrong_answer_is_one_line(suffice, desk):
         "survey", "collect", "s.json", "x", "-o", "r", code=3
     )
     assert not list(desk.glob("a.json*"))
+
+
+def test_a_folder_of_answers_is_collected_in_the_order_of_names(suffice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    suffice("survey", "new", "--states", "ill=no,yes", "--flip", "0.25", "-o", "survey.json")
+    Path("sent").mkdir()
+    Path("sent/survey.json").write_bytes(Path("survey.json").read_bytes())
+    names = [f"sent/{letter}.json" for letter in "cab"]
+    for name in names:
+        suffice("survey", "respond", "survey.json", "--truth", "ill=no", "-o", name)
+    suffice("survey", "collect", "survey.json", "sent", "-o", "folder.suffice")
+    suffice("survey", "collect", "survey.json", *names, "-o", "files.suffice")
+    assert Path("folder.suffice").read_bytes() == Path("files.suffice").read_bytes()
+    again = ("survey", "collect", "survey.json", "sent", names[0], "-o", "x.suffice")
+    assert "it is given twice" in suffice(*again, code=3)
+    Path("empty").mkdir()
+    empty = suffice("survey", "collect", "survey.json", "empty", "-o", "x.suffice", code=2)
+    assert "The folder empty holds no answer files (*.json)." in empty
+    Path("sent/a.json").write_text("{}")
+    broken = suffice("survey", "collect", "survey.json", "sent", "-o", "x.suffice", code=3)
+    assert "1 of 3 answer files cannot be used" in broken

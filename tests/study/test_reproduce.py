@@ -84,7 +84,7 @@ def test_what_does_not_repeat_does_not_ask_how_often(name):
 
 def test_where_the_page_goes_is_checked_before_anything_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("suffice.study.reproduce.reproduce", lambda *_, **__: pytest.fail("it ran"))
-    for output, says in (("r.json", "name the page .html"), ("no/r.html", "make the folder")):
+    for output, says in (("r.json", "name the page .html"), ("no/r.html", "Make the folder")):
         words = ["suffice", "reproduce", "voting", "-o", str(tmp_path / output)]
         monkeypatch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit):

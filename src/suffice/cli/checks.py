@@ -1,4 +1,4 @@
-"""What is checked before a command does any work: where it writes, and what it has no use for."""
+"""Checks before a command does any work: where it writes, and which options have no effect."""
 
 import os
 import re
@@ -38,24 +38,24 @@ def check_outputs(
     A file that exists is not written over without ``force``; a ledger, a survey, the memory of
     answers or a private key never is, whatever its name. ``force`` is None for a command that has
     no such option. Files in ``appends`` may exist: they only grow. Of a folder that is read every
-    file is taken to be read. None stands for what was not given.
+    file is taken to be read. None stands for an option that is not set.
     """
-    made = [path for path in outputs if path is not None]
-    written = [*made, *appends]
+    new_files = [path for path in outputs if path is not None]
+    written = [*new_files, *appends]
     if force and not written:
-        raise ParameterError("--force means nothing without a file to write: leave it out.")
+        raise ParameterError("--force cannot be used without a file to write. Remove --force.")
     sources = [Path(source) for source in reads if source is not None]
     for path in written:
-        _check_place(path)
+        _check_folder(path)
         if any(_holds(source, path) for source in sources):
             raise ParameterError(
-                f"{path} is read by this command and would be overwritten: write to another file."
+                f"{path} is read by this command and would be overwritten. Write to another file."
             )
-    places = [path.resolve() for path in written]
-    for path, place in zip(written, places, strict=True):
-        if places.count(place) > 1:
-            raise ParameterError(f"{path} is to be written twice: give each output its own file.")
-    for path in made:
+    resolved = [path.resolve() for path in written]
+    for path, target in zip(written, resolved, strict=True):
+        if resolved.count(target) > 1:
+            raise ParameterError(f"{path} would be written twice. Give each output its own file.")
+    for path in new_files:
         _check_free(path, force=force)
 
 
@@ -65,12 +65,12 @@ def _check_free(path: Path, *, force: bool | None) -> None:
         return
     if path.exists():
         if not path.is_file():
-            raise StorageError(f"{path} is no file that can be written over: name another one.")
+            raise StorageError(f"{path} is not a file that can be overwritten. Name another file.")
         if (kind := _precious(path)) is not None:
-            raise StorageError(f"{path} is {kind}, and never written over: write to another file.")
+            raise StorageError(f"{path} is {kind}, and never overwritten. Write to another file.")
     if not force:
         hint = "" if force is None else ", or use --force"
-        raise StorageError(f"{path} exists: write to another file{hint}.")
+        raise StorageError(f"{path} exists. Write to another file{hint}.")
 
 
 def _precious(path: Path) -> str | None:
@@ -80,19 +80,21 @@ def _precious(path: Path) -> str | None:
             head = file.read(MOST_BYTES)
     except OSError:
         raise StorageError(
-            f"{path} exists and cannot be read, so that it may be a ledger: write to another file."
+            f"{path} exists and cannot be read, so it may be a ledger. Write to another file."
         ) from None
     return next((kind for kind, begins in _PRECIOUS.items() if begins.match(head)), None)
 
 
-def _check_place(path: Path) -> None:
+def _check_folder(path: Path) -> None:
     folder = path.parent
     if not folder.is_dir():
-        raise StorageError(f"{path} cannot be written: make the folder {folder} first.")
+        raise StorageError(f"{path} cannot be written. Make the folder {folder} first.")
     if path.is_dir():
-        raise StorageError(f"{path} cannot be written: it is a folder; name a file in it.")
+        raise StorageError(f"{path} cannot be written, because it is a folder. Name a file in it.")
     if not os.access(folder, os.W_OK):
-        raise StorageError(f"{path} cannot be written: its folder is protected; choose another.")
+        raise StorageError(
+            f"{path} cannot be written, because its folder is protected. Choose another."
+        )
 
 
 def _holds(source: Path, path: Path) -> bool:
@@ -107,11 +109,11 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"the folder {path} cannot be made: {error.strerror}.") from None
+        raise StorageError(f"The folder {path} cannot be made: {error.strerror}.") from None
 
 
-def refuse_unused(where: str, given: Mapping[str, Any]) -> None:
-    """Raise if an option was given (is not None) that means nothing ``where``: none is ignored."""
-    for option, value in given.items():
+def refuse_unused(where: str, options: Mapping[str, Any]) -> None:
+    """Raise if an option is set (is not None) that has no effect ``where``: none is ignored."""
+    for option, value in options.items():
         if value is not None:
-            raise ParameterError(f"{option} means nothing {where}: leave it out.")
+            raise ParameterError(f"{option} cannot be used {where}. Remove {option}.")

@@ -1,100 +1,34 @@
 """Commands of the learner: fit, predict, score, frequencies."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Literal
 
-import typer
+from typer.core import TyperCommand
 
-from suffice.cli import options
-from suffice.cli.checks import check_outputs, refuse_unused
+from suffice.cli.building import Inputs, make_command
+from suffice.cli.checks import refuse_unused
+from suffice.cli.options import JsonOutput, OutputFile, Overwriting
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
-from suffice.cli.reading import Decimal, Delimiter, Encoding, OrderBy, Reading, SqlQuery
+from suffice.cli.reading import TABLE_HELP, Reading, count_rows_of
+from suffice.engines.opening import Computing
 from suffice.errors import MissingValuesError, ParameterError, TableError
-from suffice.options import names
+from suffice.options import (
+    REQUIRED,
+    data_option,
+    names,
+    output_option,
+    preprocessing_option,
+)
 from suffice.plain_text import listed, name
 from suffice.tables.missing_rule import MissingRule
 
-__all__ = ["register"]
+__all__ = ["COMMANDS"]
 
 
-_OPTIONS = {"lam": "--penalty-weight"}  # where the library's word is another one
-
-
-def register(app: typer.Typer) -> None:
-    """Add the learner's commands."""
-    app.command()(fit)
-    app.command()(predict)
-    app.command()(score)
-    app.command()(frequencies)
-
-
-def fit(
-    releases: Annotated[list[Path], typer.Argument(help="One release, or several owners'.")],
-    output: options.Output,
-    force: options.Force = False,
-    rows: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The public rows; repeat it, in the order of the releases. Randomised records"
-            " and rados need none."
-        ),
-    ] = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    query: SqlQuery = None,
-    order_by: OrderBy = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="logistic (softmax), square, matsushita or linear; default: logistic. Of rados:"
-            " square (RadoRidge, the default) or logistic (RadoBoost)."
-        ),
-    ] = None,
-    penalty: Annotated[str, typer.Option(help="l2, l1, elastic-net or none.")] = "l2",
-    penalty_weight: Annotated[
-        str, typer.Option(help="Weight of the penalty, for example 0.01; auto: from the release.")
-    ] = "auto",
-    lam: Annotated[str | None, typer.Option(hidden=True)] = None,  # its former name
-    engine: options.Engine = None,
-    workers: options.Workers = None,
-    scheduler: options.Scheduler = None,
-    json: options.Json = False,
-) -> None:
-    """Learn a classifier from releases and the public rows that they belong to."""
-    from suffice.learner import fit as learners
-    from suffice.release.codec import load
-
-    check_outputs(output, reads=[*releases, *(rows or ())], force=force)
-    reading = Reading(
-        delimiter=delimiter, decimal=decimal, encoding=encoding, query=query, order_by=order_by
-    )
-    loaded = [load(path) for path in releases]
-    given = {
-        "penalty": None if penalty == "l2" else penalty,
-        "loss": loss,
-        "lam": _weight(lam or penalty_weight),
-        "engine": None if engine is None else engine.value,
-        "workers": workers,
-        "scheduler": scheduler,
-    }
-    learning = learners.learning_from(loaded[0].kind)
-    unused = {
-        _OPTIONS.get(option, f"--{option}"): option
-        for option in learning.unused(rows or None, given)
-    }
-    refuse_unused(f"to what is learnt from {loaded[0].kind}", unused)
-    with progress("reading") as tell:
-        told = {"progress": tell} if "progress" in learning.options(given) else {}
-        model = learning.fit(loaded, _rows(rows, reading), given | told)
-        learners.release_of(model).save(output, overwrite=force)
-        report = learning.report(model)
-    if json:
-        show_json({"written": str(output), **report.values})
-    else:
-        show_pairs([("written", str(output)), *report.lines])
+_OPTION_NAMES = {"lam": "--penalty-weight"}  # where the library's word is another one
 
 
 def _weight(text: str) -> float | None:
@@ -104,8 +38,75 @@ def _weight(text: str) -> float | None:
         raise ParameterError(f"--penalty-weight must be a number or auto; got {text!r}.") from None
 
 
-def _rows(places: list[str] | None, reading: Reading) -> Any:
-    tables = [reading.table(place) for place in places or ()]
+@dataclass(frozen=True, kw_only=True)
+class _Fit(OutputFile):
+    """What is learnt from, and how."""
+
+    releases: list[Path] = data_option(
+        REQUIRED, "Release files, of one owner or of several.", argument=True, many=True, path=Path
+    )
+    rows: list[str] | None = data_option(
+        None,
+        "The public rows of a release; repeat it in the order of the releases. Randomised records"
+        " and subset sums need none.",
+        many=True,
+        path=Path,
+    )
+    loss: str | None = preprocessing_option(
+        None,
+        "Loss: logistic, square, matsushita or linear. Default: logistic; for subset sums square,"
+        " or logistic (by boosting).",
+    )
+    penalty: str | None = preprocessing_option(
+        None, "Penalty: l2, l1, elastic-net or none. Default: l2."
+    )
+    lam: float | None = preprocessing_option(
+        None,
+        "Weight of the penalty, for example 0.01. Default: auto, computed from the release.",
+        name="--penalty-weight",
+        old=("--lam",),
+        parse=_weight,
+    )
+
+    def settings(self, computing: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a learner is made with; None where it was not set."""
+        penalty = None if self.penalty == "l2" else self.penalty
+        return {"penalty": penalty, "loss": self.loss, "lam": self.lam, **computing}
+
+
+def _fit_command() -> TyperCommand:
+    """Return ``suffice fit``."""
+
+    def run(inputs: Inputs) -> None:
+        from suffice.learner import fit as learners
+        from suffice.release.codec import load
+
+        options, reading = inputs.make("fit", _Fit), inputs.make("reading", Reading)
+        loaded = [load(path) for path in options.releases]
+        settings = options.settings(inputs.values["computing"])
+        learning = learners.learning_from(loaded[0].kind)
+        unused = {
+            _OPTION_NAMES.get(option, f"--{option}"): option
+            for option in learning.unused(options.rows, settings)
+        }
+        refuse_unused(f"to learn from a release of kind {loaded[0].kind}", unused)
+        with progress("fitting") as count_rows:
+            if "progress" in learning.options(settings):
+                settings["progress"] = count_rows
+            model = learning.fit(loaded, _rows(options.rows, reading), settings)
+            learners.release_of(model).save(options.output, overwrite=options.force)
+            report = learning.report(model)
+        if options.json:
+            show_json({"written": str(options.output), **report.values})
+        else:
+            show_pairs([("written", str(options.output)), *report.lines])
+
+    parts = {"fit": _Fit, "reading": Reading, "computing": Computing}
+    return make_command("fit", parts, run, help="Train a classifier from releases.")
+
+
+def _rows(paths: list[str] | None, reading: Reading) -> Any:
+    tables = [reading.table(path) for path in paths or ()]
     if len(tables) <= 1:
         return tables[0] if tables else None
     from suffice.tables.sources import concatenated, open_table
@@ -113,53 +114,78 @@ def _rows(places: list[str] | None, reading: Reading) -> Any:
     return concatenated([open_table(table) for table in tables])
 
 
-def predict(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
-    table: Annotated[str, typer.Argument(help=f"New rows: {options.TABLE_HELP}")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet, CSV or Feather.")],
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns to write beside the predictions, with commas (repeatable)."),
-    ] = None,
-    missing: options.MissingValues = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    query: SqlQuery = None,
-    order_by: OrderBy = None,
-    force: options.Force = False,
-) -> None:
-    """Predict the class of new rows; writes predictions and probabilities."""
-    import pyarrow as pa
+@dataclass(frozen=True, kw_only=True)
+class _ModelAndTable:
+    """A model, and the rows that it is used on."""
 
-    from suffice.tables.writing import check_ending, write_table
+    model: Path = data_option(REQUIRED, "A model file.", argument=True, path=Path)
+    table: str = data_option(REQUIRED, f"The rows: {TABLE_HELP}", argument=True, path=Path)
+    missing: Literal["error", "mean", "zero"] | None = preprocessing_option(
+        None,
+        "What a missing value becomes: an error, the mean of its column, or zero. Default: as the"
+        " release has it.",
+        choices=MissingRule,
+    )
 
-    check_outputs(output, reads=(model, table), force=force)
-    check_ending(output)
-    classifier = _loaded(model, missing)
-    rows = Reading(
-        delimiter=delimiter, decimal=decimal, encoding=encoding, query=query, order_by=order_by
-    ).table(table)
-    columns = _kept(rows, names(keep) or [])
-    with _missing_advice():
-        columns["prediction"] = pa.array(classifier.predict(rows))
-        if classifier.gives_probabilities:
-            probability = classifier.predict_proba(rows)
-            for position, class_name in enumerate(classifier.classes_):
-                columns[f"probability of {class_name}"] = pa.array(probability[:, position])
-    write_table(pa.table(columns), output, for_sheets=True, overwrite=force)
-    say(f"{output}: {len(columns['prediction']):,} predictions.")
+    def classifier(self) -> Any:
+        """Return the classifier, with its own rule for missing values or the one that is set."""
+        from suffice.learner.fit import model_of
+        from suffice.release.codec import load
+
+        classifier = model_of(load(self.model))
+        if self.missing is not None:
+            classifier.pipeline_ = classifier.pipeline_.with_missing(self.missing)
+        return classifier
 
 
-def _loaded(model: Path, missing: MissingRule | None) -> Any:
-    """Return the classifier of a model file, with its own rule for missing values or another."""
-    from suffice.learner.fit import model_of
-    from suffice.release.codec import load
+@dataclass(frozen=True, kw_only=True)
+class _Predictions(Overwriting):
+    """Where predictions go, and what is written beside them."""
 
-    classifier = model_of(load(model))
-    if missing is not None:
-        classifier.pipeline_ = classifier.pipeline_.with_missing(missing.value)
-    return classifier
+    output: Path = output_option(
+        REQUIRED,
+        "The file to write: Parquet, CSV or Feather.",
+        name="--output",
+        short="-o",
+        parse=Path,
+        path=Path,
+        writes=True,
+    )
+    keep: list[str] | None = output_option(
+        None,
+        "Columns to write beside the predictions, with commas (repeatable).",
+        parse=names,
+        many=True,
+    )
+
+
+def _predict_command() -> TyperCommand:
+    """Return ``suffice predict``."""
+
+    def run(inputs: Inputs) -> None:
+        import pyarrow as pa
+
+        from suffice.tables.writing import check_ending, write_table
+
+        options = inputs.make("predictions", _Predictions)
+        check_ending(options.output)
+        model = inputs.make("model", _ModelAndTable)
+        classifier = model.classifier()
+        table = inputs.make("reading", Reading).table(model.table)
+        columns = _selected_columns(table, options.keep or [])
+        with _missing_advice(), progress("predicting") as count_rows:
+            rows = count_rows_of(table, count_rows)
+            columns["prediction"] = pa.array(classifier.predict(rows))
+            if classifier.gives_probabilities:
+                probability = classifier.predict_proba(rows)
+                for position, class_name in enumerate(classifier.classes_):
+                    columns[f"probability of {class_name}"] = pa.array(probability[:, position])
+        write_table(pa.table(columns), options.output, for_sheets=True, overwrite=options.force)
+        say(f"{options.output}: {len(columns['prediction']):,} predictions.")
+
+    parts = {"model": _ModelAndTable, "reading": Reading, "predictions": _Predictions}
+    summary = "Predict the class of new rows, with probabilities."
+    return make_command("predict", parts, run, help=summary)
 
 
 @contextmanager
@@ -171,7 +197,7 @@ def _missing_advice() -> Iterator[None]:
         raise MissingValuesError(f"{error} Choose one: --missing mean, or zero.") from None
 
 
-def _kept(rows: Any, wanted: list[str]) -> dict[str, Any]:
+def _selected_columns(rows: Any, wanted: list[str]) -> dict[str, Any]:
     """Return columns of new rows as they are written there."""
     import pyarrow as pa
 
@@ -182,80 +208,117 @@ def _kept(rows: Any, wanted: list[str]) -> dict[str, Any]:
         return {}
     table = open_table(rows, text=wanted)
     resolve_roles(pa.schema([(name, pa.string()) for name in table.schema.names]), features=wanted)
-    kept = pa.Table.from_batches(table.batches(wanted))
-    return {name: kept[name] for name in wanted}
+    columns = pa.Table.from_batches(table.batches(wanted))
+    return {name: columns[name] for name in wanted}
 
 
-def score(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
-    table: Annotated[
-        str, typer.Argument(help=f"Rows with labels that you may see: {options.TABLE_HELP}")
-    ],
-    label: Annotated[str, typer.Option(help="The column of true labels.")],
-    missing: options.MissingValues = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    query: SqlQuery = None,
-    order_by: OrderBy = None,
-    json: options.Json = False,
-) -> None:
-    """Compare predictions with labels that the caller may see."""
+@dataclass(frozen=True, kw_only=True)
+class _Score(JsonOutput):
+    """The labels that predictions are compared with."""
+
+    label: str = data_option(REQUIRED, "Column that holds the true labels, for example diagnosis.")
+
+
+def _score_command() -> TyperCommand:
+    """Return ``suffice score``."""
+
+    def run(inputs: Inputs) -> None:
+        import numpy as np
+
+        from suffice.tables.sources import open_table
+
+        options = inputs.make("score", _Score)
+        model = inputs.make("model", _ModelAndTable)
+        classifier = model.classifier()
+        table = inputs.make("reading", Reading).table(model.table)
+        source = open_table(table, text=[options.label])
+        truth = _true_codes(classifier, source, options.label)
+        with _missing_advice(), progress("predicting") as count_rows:
+            predictions = classifier.predict(count_rows_of(source, count_rows))
+        accuracy = float((predictions == classifier.classes_[truth]).mean())
+        larger = float(np.bincount(truth).max() / len(truth))
+        if options.json:
+            show_json({"accuracy": accuracy, "rows": len(truth), "larger_class": larger})
+            return
+        say(
+            f"accuracy {accuracy:.4f} on {len(truth):,} rows"
+            f" (always the larger class: {larger:.4f})"
+        )
+
+    parts = {"model": _ModelAndTable, "reading": Reading, "score": _Score}
+    summary = "Measure the accuracy of a model on labels that you may see."
+    return make_command("score", parts, run, help=summary)
+
+
+def _true_codes(classifier: Any, source: Any, label: str) -> Any:
+    """Return the true class of each row, as a position in the model's classes."""
     import numpy as np
 
     from suffice.tables.columns import resolve_roles
     from suffice.tables.labels import label_codes
-    from suffice.tables.sources import open_table
 
-    classifier = _loaded(model, missing)
-    reading = Reading(
-        delimiter=delimiter, decimal=decimal, encoding=encoding, query=query, order_by=order_by
-    )
-    source = open_table(reading.table(table), text=[label])
-    used = [column.name for column in classifier.pipeline_.columns]
-    resolve_roles(source.schema, label=label, features=used)
+    columns = [column.name for column in classifier.pipeline_.columns]
+    resolve_roles(source.schema, label=label, features=columns)
     classes = tuple(classifier.classes_.tolist())
     batches = source.batches([label])
     codes = [label_codes(batch.column(label), classes, outside="none") for batch in batches]
     truth = np.concatenate(codes) if codes else np.empty(0, dtype=int)
+    if not len(truth):
+        raise TableError("The table has no rows.")
     strange = int((truth < 0).sum())
     if strange:
         raise TableError(
-            f"{strange} of {len(truth)} labels are missing, or none of the model's classes"
-            f" ({listed(classes)}); leave their rows out."
+            f"{strange:,} of {len(truth):,} labels are missing or not among the model's classes"
+            f" ({listed(classes)}). Remove their rows."
         )
-    if not len(truth):
-        raise TableError("the table has no rows.")
-    with _missing_advice():
-        right = classifier.predict(source) == classifier.classes_[truth]
-    larger = float(np.bincount(truth).max() / len(truth))
-    result = {"accuracy": float(right.mean()), "rows": len(right), "larger_class": larger}
-    if json:
-        show_json(result)
-    else:
-        alone = f"always the larger class: {larger:.4f}"
-        say(f"accuracy {result['accuracy']:.4f} on {result['rows']:,} rows ({alone})")
+    return truth
 
 
-def frequencies(
-    path: Annotated[Path, typer.Argument(help="A release of randomised answers.")],
-    method: Annotated[str, typer.Option(help="likelihood or inverse.")] = "likelihood",
-    level: Annotated[float, typer.Option(help="How surely each interval covers.")] = 0.95,
-    json: options.Json = False,
-) -> None:
-    """Estimate how often each state occurs, with intervals, from randomised answers."""
-    from suffice.learner.spread.frequencies import release_frequencies
-    from suffice.release.codec import load
+@dataclass(frozen=True, kw_only=True)
+class _Frequencies(JsonOutput):
+    """Which release is estimated from, and how."""
 
-    found = release_frequencies(load(path), method=method, level=level)
-    if json:
-        show_json({"columns": [column.to_json() for column in found]})
-        return
-    cells = [
-        (name(column.name), name(state), f"{share:.4f}", f"{low:.4f} to {high:.4f}")
-        for column in found
-        for state, share, low, high in zip(
-            column.states, column.shares, column.low, column.high, strict=True
+    release: Path = data_option(
+        REQUIRED, "A release of randomised answers.", argument=True, path=Path
+    )
+    method: str = output_option("likelihood", "Method: likelihood or inverse. Default: likelihood.")
+    level: float = output_option(
+        0.95, "Confidence level of the intervals, for example 0.9. Default: 0.95."
+    )
+
+
+def _frequencies_command() -> TyperCommand:
+    """Return ``suffice frequencies``."""
+
+    def run(inputs: Inputs) -> None:
+        from suffice.learner.spread.frequencies import release_frequencies
+        from suffice.release.codec import load
+
+        options = inputs.make("frequencies", _Frequencies)
+        columns = release_frequencies(
+            load(options.release), method=options.method, level=options.level
         )
-    ]
-    show_table(str(path), ["column", "state", "share", f"{100 * level:g} % interval"], cells)
+        if options.json:
+            show_json({"columns": [column.to_json() for column in columns]})
+            return
+        cells = [
+            (name(column.name), name(value), f"{proportion:.4f}", f"{low:.4f} to {high:.4f}")
+            for column in columns
+            for value, proportion, low, high in zip(
+                column.states, column.shares, column.low, column.high, strict=True
+            )
+        ]
+        interval = f"{100 * options.level:g} % interval"
+        heads = ["column", "value", "estimated proportion", interval]
+        show_table(f"True answers, estimated from {options.release}", heads, cells)
+
+    summary = "Estimate the proportion of each true answer, with intervals."
+    return make_command("frequencies", {"frequencies": _Frequencies}, run, help=summary)
+
+
+COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {
+    "fit": _fit_command,
+    "predict": _predict_command,
+    "score": _score_command,
+    "frequencies": _frequencies_command,
+}

@@ -1,30 +1,60 @@
-"""The program ``suffice``: its commands, its version, and how it reports errors."""
+"""The program ``suffice``: its commands by role, its version, and how it reports errors."""
 
 import io
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from suffice._version import __version__
-from suffice.cli import auditing, learner, owner, parties, protocol, ratio, simulate, study, survey
-from suffice.cli.building import group_with
+from suffice.cli import (
+    auditing,
+    inspecting,
+    learner,
+    ledgers,
+    owner,
+    parties,
+    protocol,
+    ratio,
+    simulate,
+    study,
+    survey,
+)
+from suffice.cli.help import group_with
 from suffice.cli.output import print_notes, say
 from suffice.cli.running import reported
 
-__all__ = ["app", "run"]
+__all__ = ["MAKERS", "SECTIONS", "app", "run"]
+
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "Owner": ("plan", "release", "ledger", "grant", "keygen"),
+    "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies"),
+    "Participant and survey": ("survey",),
+    "Party and aggregator": ("contribute", "aggregate", "simulate"),
+    "Auditor": ("inspect", "verify", "audit"),
+    "Try": ("demo", "reproduce"),
+}
+MAKERS = {
+    **learner.COMMANDS,
+    **ratio.COMMANDS,
+    **parties.COMMANDS,
+    **protocol.COMMANDS,
+    **auditing.COMMANDS,
+}
 
 app = typer.Typer(
     name="suffice",
-    cls=group_with(parties.COMMANDS | protocol.COMMANDS),
-    help="Release just enough to learn: private statistics out, classifiers in.",
+    cls=group_with(MAKERS, SECTIONS),
+    help="Publish statistics from private data with a differential-privacy guarantee, and train"
+    " classifiers from them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
 
-def _version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
         say(f"suffice {__version__}")
         raise typer.Exit
@@ -33,15 +63,16 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     del version
     print_notes()
 
 
-for _role in (owner, auditing, learner, ratio, protocol, study, simulate, survey):
-    _role.register(app)
+for _module in (owner, ledgers, inspecting, auditing, study, simulate, survey):
+    _module.register(app)
 
 
 def run() -> None:

@@ -1,19 +1,25 @@
 """The commands ``release NAME`` and ``plan NAME``: one for every mechanism that is registered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
-from suffice.cli.building import Asked, Parts, make_command, selected_fields
-from suffice.cli.options import TABLE_HELP, Overwriting
+from suffice.cli.building import Inputs, Parts, make_command, selected_fields
+from suffice.cli.descriptions import plan_help, release_help
+from suffice.cli.help import Context, HelpfulGroup
+from suffice.cli.options import JsonOutput, Overwriting
 from suffice.cli.output import owner_warnings, progress, say, show_json, show_table
-from suffice.cli.reading import Reading
-from suffice.cli.releasing import Written, paid_by, with_ledger_classes, write_release
+from suffice.cli.reading import TABLE_HELP, Reading
+from suffice.cli.releasing import (
+    ReleaseOptions,
+    ledger_arguments,
+    with_ledger_classes,
+    write_release,
+)
 from suffice.errors import ParameterError
 from suffice.options import (
     REQUIRED,
@@ -28,19 +34,19 @@ from suffice.options import (
 __all__ = ["PlanGroup", "ReleaseGroup"]
 
 
-class _MechanismGroup(TyperGroup):
-    """A group whose commands are made when they are asked for, from the registry."""
+class _MechanismGroup(HelpfulGroup):
+    """A group with a command for every mechanism of the registry."""
 
-    make: ClassVar[Callable[[str], TyperCommand]]
+    make: ClassVar[Callable[..., TyperCommand]]
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:
         """Return the names of all mechanisms."""
         from suffice.owner.mechanism import mechanism_names
 
         del ctx
         return mechanism_names()
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperCommand | None:
+    def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | None:
         """Return the command of one mechanism; nothing else is imported for it."""
         if cmd_name not in self.list_commands(ctx):
             return None
@@ -57,62 +63,74 @@ def _release_command(name: str) -> TyperCommand:
         "reading": Reading,
         "source": mechanism.source,
         "mechanism": selected_fields(mechanism, partial(_released, mechanism)),
-        "positive": _Positive if "classes" in options_of(mechanism) else _Nothing,
+        "positive": _Positive if "classes" in options_of(mechanism) else _NoOptions,
         "payment": Payment,
-        "written": Written,
+        "release": ReleaseOptions,
     }
 
-    def run(asked: Asked) -> None:
-        table = asked.make("reading", Reading).table(asked.values["table"]["table"])
-        written = Written(**asked.values["written"])
-        source = asked.fields("source", mechanism.source)
-        fields = asked.values["mechanism"]
-        payment = paid_by(asked.values["payment"], written)
-        fields = with_ledger_classes(fields, payment, source.get("label"), mechanism)
-        fields = _with_positive(fields, asked.values, mechanism)
+    def run(inputs: Inputs) -> None:
+        table = inputs.make("reading", Reading).table(inputs.values["table"]["table"])
+        options = inputs.make("release", ReleaseOptions)
+        source = inputs.fields("source", mechanism.source)
+        payment = ledger_arguments(inputs.values["payment"], options)
+        fields = with_ledger_classes(
+            inputs.values["mechanism"], payment, source.get("label"), mechanism
+        )
+        fields = _with_positive(fields, inputs, mechanism)
         reports: list[Any] = []
-        with owner_warnings(), progress("reading") as tell:
+        with owner_warnings(), progress("reading") as count_rows:
             release = mechanism(**fields).release(
-                table, **source, **payment, report=reports.append, progress=tell
+                table, **source, **payment, report=reports.append, progress=count_rows
             )
-        write_release(release, written, reports[0] if reports else None)
+        write_release(release, options, reports[0] if reports else None)
 
-    return make_command(name, parts, run, help=_summary(mechanism))
+    return make_command(name, parts, run, help=release_help(mechanism))
 
 
 def _plan_command(name: str) -> TyperCommand:
     from suffice.owner.mechanism import mechanism_of
 
-    mechanism = mechanism_of(name)
+    mechanism: Any = mechanism_of(name)
     if mechanism.planner is not None:
-        planner = mechanism.planner
-        parts: Parts = {"planner": planner, "shown": _Shown}
-
-        def run(asked: Asked) -> None:
-            shown = _Shown(**asked.values["shown"])
-            shown.show(lambda: planner(**asked.values["planner"]).plan())
-
-        return make_command(name, parts, run, help=_plan_summary(name))
-    parts = {
+        return _planner_command(name, mechanism.planner)
+    parts: Parts = {
         "table": _Table,
         "reading": Reading,
         "source": mechanism.source,
         "mechanism": selected_fields(mechanism, _planned),
-        "positive": _Positive if "classes" in options_of(mechanism) else _Nothing,
-        "shown": _Shown,
+        "positive": _Positive if "classes" in options_of(mechanism) else _NoOptions,
+        "display": _PlanDisplay,
     }
 
-    def run_on_table(asked: Asked) -> None:
-        table = asked.make("reading", Reading).table(asked.values["table"]["table"])
-        fields = _with_positive(dict(asked.values["mechanism"]), asked.values, mechanism)
-        epsilons = fields.pop("epsilon")
-        request = mechanism(epsilon=epsilons[0], **fields)
-        source = mechanism.source(table, **asked.fields("source", mechanism.source))
-        several = epsilons if len(epsilons) > 1 else ()
-        with source.running() as opened:
-            _Shown(**asked.values["shown"]).show(lambda: request.plan(opened, several))
+    def run(inputs: Inputs) -> None:
+        table = inputs.make("reading", Reading).table(inputs.values["table"]["table"])
+        fields = _with_positive(dict(inputs.values["mechanism"]), inputs, mechanism)
+        epsilons = fields.pop("epsilon", [])
+        request = mechanism(**fields, **({"epsilon": epsilons[0]} if epsilons else {}))
+        display = inputs.make("display", _PlanDisplay)
+        display.check()
+        compared = epsilons if len(epsilons) > 1 else ()
+        with progress("reading") as count_rows:
+            source = mechanism.source(
+                table, **inputs.fields("source", mechanism.source), progress=count_rows
+            )
+            with source.running() as opened:
+                plan = request.plan(opened, compared)
+        display.show(plan)
 
-    return make_command(name, parts, run_on_table, help=_plan_summary(name))
+    return make_command(name, parts, run, help=plan_help(name))
+
+
+def _planner_command(name: str, planner: Any) -> TyperCommand:
+    """Return ``plan NAME`` of a mechanism that plans without a table of its own."""
+
+    def run(inputs: Inputs) -> None:
+        display = inputs.make("display", _PlanDisplay)
+        display.check()
+        display.show(planner(**inputs.values["planner"]).plan())
+
+    parts: Parts = {"planner": planner, "display": _PlanDisplay}
+    return make_command(name, parts, run, help=plan_help(name))
 
 
 class ReleaseGroup(_MechanismGroup):
@@ -140,49 +158,52 @@ class _Table:
 @dataclass(frozen=True)
 class _Positive:
     positive: str | None = data_option(
-        None, "Which of two classes is the positive one. Default: the last.", kw_only=True
+        None,
+        "The positive one of two classes, for example yes. Default: the last of --classes.",
+        kw_only=True,
     )
 
 
 @dataclass(frozen=True)
-class _Nothing:
+class _NoOptions:
     """No option at all."""
 
 
-def _with_positive(
-    fields: dict[str, Any], given: Mapping[str, Any], mechanism: Any
-) -> dict[str, Any]:
+def _with_positive(fields: dict[str, Any], inputs: Inputs, mechanism: Any) -> dict[str, Any]:
     """Return the fields of a mechanism, the positive one of two classes last."""
     from suffice.tables.labels import canonical_class
 
-    wanted = given.get("positive", {}).get("positive")
-    if wanted is None:
+    word = inputs.values.get("positive", {}).get("positive")
+    if word is None:
         return fields
     classes = fields.get("classes", mechanism.__dataclass_fields__["classes"].default)
-    (positive,) = values(f'"{wanted}"') if "," in wanted else values(wanted)
+    (positive,) = values(f'"{word}"') if "," in word else values(word)
     others = [name for name in classes if canonical_class(name) != canonical_class(positive)]
     if len(classes) != 2 or len(others) != 1:
-        raise ParameterError("--positive must be one of two classes (--classes).")
+        raise ParameterError(
+            "--positive must be one of exactly two classes. List both with --classes."
+        )
     last = next(name for name in classes if name not in others)
     return {**fields, "classes": (others[0], last)}
 
 
-@dataclass(frozen=True)
-class _Shown(Overwriting):
+@dataclass(frozen=True, kw_only=True)
+class _PlanDisplay(JsonOutput, Overwriting):
     """How a plan is shown."""
 
     plot: Path | None = output_option(
         None, "Draw the plan to this SVG, PNG or PDF file.", parse=Path, path=Path, writes=True
     )
-    json: bool = output_option(False, "Print JSON for programs.")
 
-    def show(self, make: Callable[[], Any]) -> None:
-        """Make a plan; draw it, and print it."""
+    def check(self) -> None:
+        """Raise if the plan could not be drawn."""
         if self.plot is not None:
             from suffice.pages.plots import check_plot
 
             check_plot(self.plot)
-        plan = make()
+
+    def show(self, plan: Any) -> None:
+        """Draw a plan, and print it."""
         if self.plot is not None:
             from suffice.pages.plots import draw_plan
 
@@ -203,7 +224,7 @@ def _planned(name: str, declared: Option) -> Option | None:
         return declared
     return replace(
         declared,
-        help="Epsilon, for example 1; repeat it, or see a range around one.",
+        help="Epsilon, for example 1. Repeat it to compare several.",
         parse=numbers,
         many=True,
         required=True,
@@ -216,12 +237,3 @@ def _released(mechanism: Any, name: str, declared: Option) -> Option | None:
         return None
     required = mechanism.__dataclass_fields__[name].default is MISSING
     return replace(declared, required=declared.required or required)
-
-
-def _summary(mechanism: Any) -> str:
-    """Return what a mechanism promises, the first line of its docstring."""
-    return str(mechanism.__doc__).partition("\n")[0]
-
-
-def _plan_summary(name: str) -> str:
-    return f"Forecast a release of {name} from what is public: no private cell is read."

@@ -1,4 +1,4 @@
-"""What every command prints with: lines and tables for people, JSON for programs, a bar to wait by.
+"""What every command prints with: lines and tables for people, JSON for programs, progress bars.
 
 Nothing else in the command line writes to a terminal, so that text from files is made harmless in
 one place (`suffice.plain_text`).
@@ -16,6 +16,8 @@ from suffice.notes import LOGGER
 from suffice.plain_text import escaped
 
 __all__ = [
+    "RowCounter",
+    "on_terminal",
     "owner_warnings",
     "print_notes",
     "progress",
@@ -51,7 +53,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     table = Table(title=Text(escaped(title)), title_justify="left")
     for column in columns:
         table.add_column(Text(escaped(column, _LONGEST_CELL)), overflow="fold")
-    for row in rows:  # a stranger's text is no markup
+    for row in rows:  # text from files is not markup
         table.add_row(*(Text(escaped(cell, _LONGEST_CELL)) for cell in row))
     Console().print(table)
 
@@ -65,41 +67,83 @@ def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in pairs:  # a stranger's text is no markup
+    for name, value in pairs:  # text from files is not markup
         grid.add_row(Text(escaped(name, _LONGEST_HEAD)), Text(escaped(value)))
     Console().print(grid)
 
 
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int], None] | None]:
-    """Yield a function that is told how many rows were read; silent unless stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    with _bar("{task.completed:,} rows") as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda rows: bar.advance(task, rows)
+def on_terminal() -> bool:
+    """Say whether somebody watches stderr, so that a bar may be drawn there."""
+    return sys.stderr.isatty()
 
 
-@contextmanager
-def steps() -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a function that is told (done, in all, what is next); silent as `progress` is."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    with _bar("{task.completed} of {task.total}") as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(
-            task, completed=done, total=total, description=what
+class RowCounter:
+    """Shows on a bar how many rows were read, and in which pass over them.
+
+    A pass is expected to be as long as the one before: usually both read the same table.
+    """
+
+    def __init__(self, bar: Any, activity: str) -> None:
+        self._bar, self._activity = bar, activity
+        self._task = bar.add_task(activity, total=None, counted="")
+        self._pass, self._rows, self._expected = 0, 0, 0
+
+    def __call__(self, rows: int) -> None:
+        """Count rows of the present pass."""
+        self._rows += rows
+        self._show()
+
+    def begin_pass(self) -> None:
+        """Count from zero again."""
+        if self._rows or self._pass == 0:
+            self._pass, self._expected, self._rows = self._pass + 1, self._rows, 0
+        self._show()
+
+    def _show(self) -> None:
+        total = self._expected if 0 < self._expected >= self._rows else None
+        number = f", pass {self._pass}" if self._pass > 1 else ""
+        self._bar.update(
+            self._task,
+            description=f"{self._activity}{number}",
+            completed=self._rows,
+            total=total,
+            counted=f"{self._rows:,} rows" if self._rows else "",
         )
 
 
-def _bar(counted: str) -> Any:
-    """Return a bar on stderr that leaves nothing behind; ``counted`` is shown beside it."""
+@contextmanager
+def progress(activity: str) -> Iterator[RowCounter | None]:
+    """Yield a function that counts the rows that were read; None unless stderr is a terminal."""
+    if not on_terminal():
+        yield None
+        return
+    with _bar("{task.fields[counted]}") as bar:
+        yield RowCounter(bar, activity)
+
+
+@contextmanager
+def steps(activity: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a function of (steps done, steps in all, present step); silent as `progress` is."""
+    if not on_terminal():
+        yield lambda *_: None
+        return
+    with _bar("{task.completed} of {task.total}") as bar:
+        task = bar.add_task(activity, total=None)
+
+        def show(done: int, total: int, step: str) -> None:
+            description = f"{activity}: {escaped(step, _LONGEST_HEAD)}"
+            bar.update(task, completed=done, total=total, description=description)
+
+        yield show
+
+
+def _bar(count: str) -> Any:
+    """Return a bar on stderr that disappears at the end; ``count`` is shown beside it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(counted))
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), TextColumn(count, markup=False))
     return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
 
 
@@ -127,7 +171,7 @@ def print_notes() -> None:
 
 @contextmanager
 def owner_warnings() -> Iterator[None]:
-    """Print warnings about shared rows on stderr, a line each, whatever Python was told of them."""
+    """Print warnings about shared rows on stderr, a line each, whatever Python's filters say."""
     from suffice.owner.overlap import SharedRowsWarning
 
     with warnings.catch_warnings():

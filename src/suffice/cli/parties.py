@@ -1,4 +1,4 @@
-"""Commands of many parties: contribute (a party), aggregate (whoever sums)."""
+"""Commands of many parties: contribute (a party), aggregate (the aggregator)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from suffice.cli.building import Asked, make_command, selected_fields
+from suffice.cli.building import Inputs, make_command, selected_fields
 from suffice.cli.checks import check_outputs
 from suffice.cli.options import OutputFile
 from suffice.cli.output import owner_warnings, progress, show_json, show_pairs
 from suffice.cli.reading import Reading
-from suffice.cli.releasing import Written, paid_by, write_release
+from suffice.cli.releasing import ReleaseOptions, ledger_arguments, write_release
 from suffice.errors import ParameterError
 from suffice.options import REQUIRED, Option, data_option
 
@@ -20,18 +20,22 @@ __all__ = ["COMMANDS"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Contributed(OutputFile):
-    """What a party gives, and where its contribution goes."""
+    """What a party contributes, and where its contribution goes."""
 
     table: Path = data_option(REQUIRED, "The party's private records.", argument=True, path=Path)
-    label: str | None = data_option(None, "Column of their labels.")
+    label: str | None = data_option(
+        None, "Column that holds the labels of the records, for example diagnosis."
+    )
     cast: str | None = data_option(
         None,
-        "Column of votes in TABLE, one per auxiliary row and in their order, instead of"
-        " records and --label.",
+        "Column of votes in TABLE, instead of records and --label: one vote per auxiliary row, in"
+        " their order.",
         name="--votes-column",
         old=("--cast",),
     )
-    party: str | None = data_option(None, "Name that the party is enrolled by. Default: OUTPUT's.")
+    party: str | None = data_option(
+        None, "Name that the party is enrolled by. Default: the name of the output."
+    )
 
 
 def _contribute_command() -> TyperCommand:
@@ -42,47 +46,50 @@ def _contribute_command() -> TyperCommand:
     def shared(name: str, declared: Option) -> Option | None:
         return declared if name in ("method", "classes", "lam") else None
 
-    def run(asked: Asked) -> None:
-        given = _Contributed(**asked.values["given"])
-        ensemble = PrivateEnsemble(epsilon=1.0, **asked.values["ensemble"])
-        rows = asked.make("agreed", AgreedRows).rows
+    def run(inputs: Inputs) -> None:
+        options = inputs.make("contribution", _Contributed)
+        ensemble = PrivateEnsemble(epsilon=1.0, **inputs.values["ensemble"])
+        rows = inputs.make("agreed", AgreedRows).rows
         statistic, classes = METHODS[ensemble.method], ensemble.declared_classes()
-        table = asked.make("reading", Reading).table(given.table)
-        part = _contribution(given, table, rows, classes, statistic, ensemble.lam)
-        part.save(given.output, overwrite=given.force)
-        facts = {"written": str(given.output), "party": part.party, "holds": part.statistic}
-        warning = "not private: for the aggregator only; send it by a channel that you both trust"
-        if given.json:
+        table = inputs.make("reading", Reading).table(options.table)
+        part = _contribution(options, table, rows, classes, statistic, ensemble.lam)
+        part.save(options.output, overwrite=options.force)
+        facts = {"written": str(options.output), "party": part.party, "holds": part.statistic}
+        warning = "not private. Send it to the aggregator only, by a channel that you both trust."
+        if options.json:
             show_json({**facts, "warning": warning})
             return
         show_pairs([*facts.items(), ("warning", warning)])
 
     parts = {
-        "given": _Contributed,
+        "contribution": _Contributed,
         "reading": Reading,
         "agreed": AgreedRows,
         "ensemble": selected_fields(PrivateEnsemble, shared),
     }
-    summary = "Write a party's contribution for the aggregator: its votes on public rows. It is"
-    return make_command("contribute", parts, run, help=f"{summary} not private.")
+    summary = (
+        "Write one party's contribution, for the aggregator only.\n\nA contribution holds what the"
+        " party votes on public rows. It is not private."
+    )
+    return make_command("contribute", parts, run, help=summary)
 
 
 def _contribution(  # one call
-    given: _Contributed, table: Any, rows: Any, classes: Any, statistic: str, lam: float
+    options: _Contributed, table: Any, rows: Any, classes: Any, statistic: str, lam: float
 ) -> Any:
     """Return the contribution of a column of votes, or of a classifier of the party's records."""
     from suffice.owner.parties.records import PartyTable, cast_votes
 
-    if (given.label is None) == (given.cast is None):
+    if (options.label is None) == (options.cast is None):
         raise ParameterError(
-            "say what votes: records with a --label, or a column (--votes-column)."
+            "Choose what votes: records with --label, or a column with --votes-column."
         )
-    name = given.party or given.output.stem
-    if given.cast is not None:
-        return cast_votes(table, given.cast, name, rows, classes=classes, statistic=statistic)
-    with progress("reading") as tell:
+    name = options.party or options.output.stem
+    if options.cast is not None:
+        return cast_votes(table, options.cast, name, rows, classes=classes, statistic=statistic)
+    with progress("reading records") as count_rows:
         records = PartyTable.read(
-            table, rows, label=given.label or "", classes=classes, party=None, progress=tell
+            table, rows, label=options.label or "", classes=classes, party=None, progress=count_rows
         )
     return records.contribution(name, rows, statistic, lam)
 
@@ -91,7 +98,7 @@ def _contribution(  # one call
 class _Sent:
     parts: list[Path] = data_option(
         REQUIRED,
-        "*.part files, or folders of them.",
+        "Contributions (*.part files), or folders of them.",
         argument=True,
         many=True,
         parse=lambda texts: [Path(text) for text in texts],
@@ -105,28 +112,31 @@ def _aggregate_command() -> TyperCommand:
     from suffice.owner.parties.sources import RoundSource
     from suffice.owner.publish import Payment
 
-    def run(asked: Asked) -> None:
-        sent = _files(asked.values["sent"]["parts"])
-        written = Written(**asked.values["written"])
-        # Of a folder the contributions alone are read.
-        check_outputs(written.output, reads=sent, force=written.force)
-        payment = paid_by(asked.values["payment"], written)
+    def run(inputs: Inputs) -> None:
+        files = _files(inputs.values["sent"]["parts"])
+        options = inputs.make("release", ReleaseOptions)
+        # Of a folder, only the contributions are read.
+        check_outputs(options.output, reads=files, force=options.force)
+        payment = ledger_arguments(inputs.values["payment"], options)
         reports: list[Any] = []
-        source = asked.fields("source", RoundSource)
-        round_ = RoundSource(sent, **source, report=reports.append)
-        with owner_warnings():
-            ensemble = PrivateEnsemble(**asked.values["mechanism"])
+        source = inputs.fields("source", RoundSource)
+        with owner_warnings(), progress("adding up contributions") as count_rows:
+            round_ = RoundSource(files, **source, report=reports.append, progress=count_rows)
+            ensemble = PrivateEnsemble(**inputs.values["mechanism"])
             release = make_release(ensemble, round_, Payment(**payment))
-        write_release(release, written, reports[0])
+        write_release(release, options, reports[0])
 
     parts = {
         "sent": _Sent,
         "source": RoundSource,
         "mechanism": PrivateEnsemble,
         "payment": Payment,
-        "written": Written,
+        "release": ReleaseOptions,
     }
-    summary = "Release what enrolled parties contributed; what is missing or wrong counts as zero."
+    summary = (
+        "Publish the noisy sum of what parties contributed.\n\nA contribution that is missing or"
+        " malformed counts as zero."
+    )
     return make_command("aggregate", parts, run, help=summary)
 
 

@@ -1,117 +1,173 @@
-"""The command that estimates class ratios: ratio."""
+"""The command that estimates class proportions: ratio."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from typer.core import TyperCommand
 
-from suffice.cli import options
-from suffice.cli.checks import check_outputs
-from suffice.cli.output import show_json, show_pairs, show_table
-from suffice.cli.reading import Decimal, Delimiter, Encoding, Reading
+from suffice.cli.building import Inputs, make_command
+from suffice.cli.options import JsonOutput, Overwriting
+from suffice.cli.output import progress, show_json, show_pairs, show_table
+from suffice.cli.reading import Reading, count_rows_of
+from suffice.errors import ParameterError
+from suffice.options import REQUIRED, data_option, output_option, preprocessing_option
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(ratio)
+__all__ = ["COMMANDS"]
 
 
-def ratio(
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="Releases of proportions, several owners', then the new table."),
-    ],
-    rows: Annotated[
-        list[str], typer.Option(help="The public rows of the released bags; repeat it for more.")
-    ],
-    bag: Annotated[
-        list[str], typer.Option(help="The column of bags; several, as they were released.")
-    ],
-    method: Annotated[
-        str,
-        typer.Option(
-            help="mmd, likelihood; auto: likelihood, unless mmd is clearly better held back."
-        ),
-    ] = "auto",
-    kernel: Annotated[str, typer.Option(help="Of mmd: rbf, laplace or linear.")] = "rbf",
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    plot: Annotated[Path | None, typer.Option(help="Draw it: an SVG, PNG or PDF file.")] = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    force: options.Force = False,
-    json: options.Json = False,
-) -> None:
-    """Estimate the proportion of each class in a new table: suffice ratio FILE... TABLE."""
-    from suffice.errors import ParameterError
+@dataclass(frozen=True, kw_only=True)
+class _Ratio(JsonOutput, Overwriting):
+    """What proportions are estimated from, and how."""
+
+    files: list[str] = data_option(
+        REQUIRED,
+        "Releases of proportions, of one owner or of several; then the new table.",
+        argument=True,
+        many=True,
+        path=Path,
+    )
+    rows: list[str] = data_option(
+        REQUIRED,
+        "The public rows of the released bags, for example wards.csv (repeatable).",
+        many=True,
+        path=Path,
+    )
+    bag: list[str] = data_option(
+        REQUIRED,
+        "Column that holds the bags, for example ward; repeat it as it was released.",
+        many=True,
+    )
+    method: str = preprocessing_option(
+        "auto",
+        "Method: likelihood or mmd. Default: auto, which is likelihood unless mmd is clearly"
+        " better on rows held back.",
+    )
+    kernel: str = preprocessing_option(
+        "rbf", "Kernel of --method mmd: rbf, laplace or linear. Default: rbf."
+    )
+    level: float = output_option(
+        0.95, "Confidence level of the intervals, for example 0.9. Default: 0.95."
+    )
+    plot: Path | None = output_option(
+        None, "Draw the proportions to this SVG, PNG or PDF file.", parse=Path, path=Path,
+        writes=True,
+    )  # fmt: skip
+
+    def releases_and_table(self) -> tuple[list[str], str]:
+        """Return the releases, and the new table, which is named last."""
+        *releases, table = self.files
+        if not releases:
+            raise ParameterError("Name one release or more, and the new table last.")
+        return releases, table
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """The proportions of a new table, with intervals, and the model that they come from."""
+
+    model: Any
+    proportions: Any
+    low: Any
+    high: Any
+    level: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it for programs."""
+        return {
+            "classes": self.model.classes_.tolist(),
+            "ratios": self.proportions.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "level": self.level,
+            "method": self.model.method_,
+            "held_back_error": self.model.held_back_error_,
+            "condition": self.model.condition_,
+            "bound": self.model.bound_,
+        }
+
+    def show(self) -> None:
+        """Print all of it for people."""
+        model = self.model
+        lines = zip(model.classes_, self.proportions, self.low, self.high, strict=True)
+        show_table(
+            f"Proportion of each class, with {100 * self.level:g} % intervals"
+            f" (method: {model.method_})",
+            ("class", "proportion", "from", "to"),
+            [(str(name), *(f"{value:.4f}" for value in values)) for name, *values in lines],
+        )
+        errors = ", ".join(f"{name} {error:.3f}" for name, error in model.held_back_error_.items())
+        bags = "how strongly the bags amplify errors; lower is better"
+        show_pairs(
+            [
+                ("error", f"{errors} (distance from the truth, on rows of the bags held back)"),
+                ("condition number", f"{model.condition_:.3g} ({bags})"),
+            ]
+        )
+
+    def draw(self, path: Path, *, overwrite: bool) -> None:
+        """Draw the proportions with their intervals."""
+        from matplotlib.figure import Figure
+
+        from suffice.pages.plots import save_plot
+
+        classes = self.model.classes_
+        figure = Figure(figsize=(5, 0.6 + 0.45 * len(classes)), layout="constrained")
+        axes = figure.subplots()
+        positions = range(len(classes))
+        axes.hlines(positions, self.low, self.high, color="tab:blue", linewidth=2)
+        axes.plot(self.proportions, positions, "o", color="tab:blue")
+        axes.set(yticks=list(positions), yticklabels=[str(name) for name in classes], xlim=(0, 1))
+        axes.set_xlabel("proportion of the table")
+        axes.invert_yaxis()
+        save_plot(figure, path, overwrite=overwrite)
+
+
+def _ratio_command() -> TyperCommand:
+    """Return ``suffice ratio``."""
+
+    def run(inputs: Inputs) -> None:
+        from suffice.pages.plots import check_plot
+
+        options = inputs.make("ratio", _Ratio)
+        if options.plot is not None:
+            check_plot(options.plot)
+        estimate = _estimate(options, inputs.make("reading", Reading))
+        if options.plot is not None:
+            estimate.draw(options.plot, overwrite=options.force)
+        if options.json:
+            show_json(estimate.to_json())
+        else:
+            estimate.show()
+
+    summary = (
+        "Estimate the proportion of each class in a new table.\n\nName the releases first and the"
+        " new table last: suffice ratio RELEASE... TABLE. --query reads those tables that are"
+        " addresses of databases; the others are files."
+    )
+    return make_command("ratio", {"ratio": _Ratio, "reading": Reading}, run, help=summary)
+
+
+def _estimate(options: _Ratio, reading: Reading) -> _Estimate:
+    """Return the proportions of the new table, estimated from the releases."""
     from suffice.learner.ratio.estimator import ClassRatio
-    from suffice.pages.plots import check_plot
     from suffice.release.codec import load
     from suffice.tables.sources import concatenated, open_table
 
-    check_outputs(plot, reads=[*files, *rows], force=force)
-    *releases, unlabelled = files
-    if not releases:
-        raise ParameterError("give one release or more, and the unlabelled table last.")
-    if plot is not None:
-        check_plot(plot)
-    reading = Reading(delimiter=delimiter, decimal=decimal, encoding=encoding)
-    tables = [open_table(reading.table(place)) for place in rows]
-    new = reading.table(unlabelled)
-    model = ClassRatio(method=method, kernel=kernel)
-    model.fit_release(
-        [load(path) for path in releases],
-        tables[0] if len(tables) == 1 else concatenated(tables),
-        bags=bag[0] if len(bag) == 1 else tuple(bag),
-    )
-    shares = model.quantify(new)
-    low, high = model.interval(new, level)
-    if plot is not None:
-        _draw(model.classes_, shares, low, high, plot, overwrite=force)
-    if json:
-        show_json(
-            {
-                "classes": model.classes_.tolist(),
-                "ratios": shares.tolist(),
-                "low": low.tolist(),
-                "high": high.tolist(),
-                "level": level,
-                "method": model.method_,
-                "held_back_error": model.held_back_error_,
-                "condition": model.condition_,
-                "bound": model.bound_,
-            }
+    releases, path = options.releases_and_table()
+    *bags, table = reading.tables([*options.rows, path])
+    tables = [open_table(rows) for rows in bags]
+    model = ClassRatio(method=options.method, kernel=options.kernel)
+    with progress("estimating") as count_rows:
+        model.fit_release(
+            [load(release) for release in releases],
+            tables[0] if len(tables) == 1 else concatenated(tables),
+            bags=options.bag[0] if len(options.bag) == 1 else tuple(options.bag),
         )
-        return
-    lines = zip(model.classes_, shares, low, high, strict=True)
-    show_table(
-        f"proportion of each class, with {100 * level:g} % intervals (method: {model.method_})",
-        ("class", "proportion", "from", "to"),
-        [(str(name), *(f"{value:.4f}" for value in values)) for name, *values in lines],
-    )
-    errors = ", ".join(f"{name} {error:.3f}" for name, error in model.held_back_error_.items())
-    show_pairs(
-        [
-            ("error", f"{errors} (L2, root mean square on parts of the bags held back)"),
-            ("condition", f"{model.condition_:.3g}, of the bags (Q in Theorem 1)"),
-        ]
-    )
+        proportions = model.quantify(count_rows_of(table, count_rows))
+        low, high = model.interval(table, options.level)
+    return _Estimate(model, proportions, low, high, options.level)
 
 
-def _draw(classes: Any, shares: Any, low: Any, high: Any, path: Path, *, overwrite: bool) -> None:
-    """Draw the ratios with their intervals."""
-    from matplotlib.figure import Figure
-
-    from suffice.pages.plots import save_plot
-
-    figure = Figure(figsize=(5, 0.6 + 0.45 * len(classes)), layout="constrained")
-    axes = figure.subplots()
-    places = range(len(classes))
-    axes.hlines(places, low, high, color="tab:blue", linewidth=2)
-    axes.plot(shares, places, "o", color="tab:blue")
-    axes.set(yticks=list(places), yticklabels=[str(name) for name in classes], xlim=(0, 1))
-    axes.set_xlabel("proportion of the table")
-    axes.invert_yaxis()
-    save_plot(figure, path, overwrite=overwrite)
+COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {"ratio": _ratio_command}

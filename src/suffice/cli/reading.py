@@ -1,24 +1,29 @@
 """How the command line reads tables: files as they are written, or rows of a database."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from suffice.cli.checks import refuse_unused
-from suffice.options import data_option, options_of
+from suffice.options import data_option
 
-__all__ = ["Decimal", "Delimiter", "Encoding", "OrderBy", "Reading", "SqlQuery"]
+__all__ = ["TABLE_HELP", "Reading", "count_rows_of"]
+
+TABLE_HELP = (
+    "Parquet, CSV, Feather, Excel or SPSS file, or a folder of them; also an address (s3://..., or"
+    " that of a database with --query)."
+)
+_DATABASES = ("postgresql://", "postgres://", "sqlite:///", "duckdb:///")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What is said of a table's form; what is not said is found, where it may be looked for."""
+    """The form of a table; what is not set is read from the file, where that may be done."""
 
     delimiter: str | None = data_option(
         None,
-        "What stands between the columns of a CSV file: one character, or tab. Default: as in its"
+        "Character between the columns of a CSV file, for example ; or tab. Default: as in its"
         " first line.",
     )
     decimal: str | None = data_option(
@@ -32,7 +37,7 @@ class Reading:
 
     query: str | None = data_option(
         None,
-        "SQL query whose rows are the table; TABLE is then the address of a database:"
+        "SQL query whose rows are the table; the table is then the address of a database:"
         " postgresql://HOST/DATABASE, sqlite:///FILE or duckdb:///FILE.",
     )
     order_by: list[str] | None = data_option(
@@ -41,23 +46,51 @@ class Reading:
         many=True,
     )
 
-    def table(self, place: str | Path) -> Any:
-        """Return what the library reads as a table."""
+    def tables(self, paths: Sequence[str]) -> list[Any]:
+        """Return several tables; a query is for those that are addresses of databases."""
+        stored = [path.startswith(_DATABASES) for path in paths]
+        if self.query is None or all(stored) or not any(stored):
+            return [self.table(path) for path in paths]
+        files = replace(self, query=None, order_by=None)
+        databases = replace(self, delimiter=None, decimal=None, encoding=None)
+        readings = [databases if in_database else files for in_database in stored]
+        return [reading.table(path) for reading, path in zip(readings, paths, strict=True)]
+
+    def table(self, path: str | Path) -> Any:
+        """Return what the library reads as a table: a file, or the query of a database."""
         if self.query is None:
             from suffice.tables.files import TableFile
 
             refuse_unused("without --query", {"--order-by": self.order_by or None})
-            return TableFile(place, self.delimiter, self.decimal, self.encoding)
+            return TableFile(path, self.delimiter, self.decimal, self.encoding)
         from suffice.tables.databases import Query
 
         for name in ("delimiter", "decimal", "encoding"):
             refuse_unused("with --query", {f"--{name}": getattr(self, name)})
-        return Query(str(place), self.query, tuple(self.order_by or ()))
+        return Query(str(path), self.query, tuple(self.order_by or ()))
 
 
-_OPTIONS = options_of(Reading)
-Delimiter = Annotated[str | None, typer.Option(help=_OPTIONS["delimiter"].help)]
-Decimal = Annotated[str | None, typer.Option(help=_OPTIONS["decimal"].help)]
-Encoding = Annotated[str | None, typer.Option(help=_OPTIONS["encoding"].help)]
-SqlQuery = Annotated[str | None, typer.Option("--query", help=_OPTIONS["query"].help)]
-OrderBy = Annotated[list[str] | None, typer.Option(help=_OPTIONS["order_by"].help)]
+def count_rows_of(table: Any, count_rows: Callable[[int], None] | None) -> Any:
+    """Return a table that reports the rows that are read of it."""
+    if count_rows is None:
+        return table
+    from suffice.tables.sources import open_table
+
+    return _CountedTable(open_table(table), count_rows)
+
+
+class _CountedTable:
+    """A table that reports its rows to a progress bar as they are read."""
+
+    def __init__(self, table: Any, count_rows: Callable[[int], None]) -> None:
+        self._table, self._count_rows = table, count_rows
+        self.schema, self.parts = table.schema, table.parts
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows of ``columns``, and report each batch."""
+        from suffice.engines.engine import begin_pass
+
+        begin_pass(self._count_rows)
+        for batch in self._table.batches(columns):
+            yield batch
+            self._count_rows(batch.num_rows)

@@ -1,4 +1,4 @@
-"""What every release command ends with: who pays, where the file goes, and what is reported."""
+"""What every release command ends with: which ledger is charged, which file is written."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
@@ -12,11 +12,17 @@ from suffice.errors import ParameterError, StorageError
 from suffice.options import budget_option, output_option
 from suffice.plain_text import listed
 
-__all__ = ["Written", "paid_by", "save_paid", "with_ledger_classes", "write_release"]
+__all__ = [
+    "ReleaseOptions",
+    "ledger_arguments",
+    "save_charged",
+    "with_ledger_classes",
+    "write_release",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written(OutputFile):
+class ReleaseOptions(OutputFile):
     """Where a release goes, how it is signed, and how it is reported."""
 
     no_ledger: bool = budget_option(
@@ -27,16 +33,16 @@ class Written(OutputFile):
     )
 
 
-def paid_by(payment: Mapping[str, Any], written: Written) -> dict[str, Any]:
-    """Return who pays, as a mechanism wants to know it; that nobody does must be said aloud."""
-    if ("ledger" in payment) == written.no_ledger:
+def ledger_arguments(payment: Mapping[str, Any], options: ReleaseOptions) -> dict[str, Any]:
+    """Return the ledger's arguments of a release; to have none takes an option of its own."""
+    if ("ledger" in payment) == options.no_ledger:
         raise ParameterError(
             "Choose a ledger: --ledger FILE --dataset NAME. To release without a budget, use"
             " --no-ledger."
         )
-    if written.no_ledger:
-        named = {"--dataset": "dataset", "--request": "request", "--data-changed": "data_changed"}
-        unused = {name: payment.get(field) or None for name, field in named.items()}
+    if options.no_ledger:
+        fields = {"--dataset": "dataset", "--request": "request", "--data-changed": "data_changed"}
+        unused = {name: payment.get(field) or None for name, field in fields.items()}
         refuse_unused("with --no-ledger", unused)
     return {"ledger": None, **payment}
 
@@ -53,30 +59,30 @@ def with_ledger_classes(
     return dict(fields) if declared is None else {**fields, "classes": declared}
 
 
-def write_release(release: Any, written: Written, report: Any = None) -> None:
-    """Sign a release if there is a key, save it, and say what it promises.
+def write_release(release: Any, options: ReleaseOptions, report: Any = None) -> None:
+    """Sign a release if there is a key, save it, and print what it protects.
 
-    ``report`` is what the owner alone may know; it goes to the terminal, and into the JSON.
+    ``report`` is for the owner only; it goes to the terminal, and into the JSON.
     """
     from suffice.release.signing import sign
 
-    if written.sign is not None:
-        release = sign(release, written.sign)
-    if written.no_ledger:
-        release.save(written.output, overwrite=written.force)
+    if options.sign is not None:
+        release = sign(release, options.sign)
+    if options.no_ledger:
+        release.save(options.output, overwrite=options.force)
     else:
-        save_paid(release, written.output, force=written.force)
-    facts = {} if report is None else {key: _plain(v) for key, v in report.facts.items()}
-    if written.json:
-        promises = [guarantee.to_json() for guarantee in release.guarantees]
-        counted = facts or {"rows": release.rows}
-        show_json({"written": str(written.output), **counted, "guarantees": promises})
+        save_charged(release, options.output, force=options.force)
+    facts = {} if report is None else {key: _json_value(v) for key, v in report.facts.items()}
+    if options.json:
+        guarantees = [guarantee.to_json() for guarantee in release.guarantees]
+        counts = facts or {"rows": release.rows}
+        show_json({"written": str(options.output), **counts, "guarantees": guarantees})
         return
     for line in () if report is None else report.lines:
         say(f"suffice: {line}", error=True)
     show_pairs(
         [
-            ("written", str(written.output)),
+            ("written", str(options.output)),
             *(() if report is None else report.shown),
             ("features", listed([column.name for column in release.pipeline.columns]) or "none"),
             *((f"per {guarantee.unit}", str(guarantee)) for guarantee in release.guarantees),
@@ -84,19 +90,19 @@ def write_release(release: Any, written: Written, report: Any = None) -> None:
     )
 
 
-def save_paid(release: Any, output: Path, *, force: bool) -> None:
-    """Save a release that a ledger paid for; if that fails, say that it is not lost."""
+def save_charged(release: Any, output: Path, *, force: bool) -> None:
+    """Save a release that was charged to a ledger; if that fails, say that it is not lost."""
     try:
         release.save(output, overwrite=force)
     except StorageError as error:
         raise StorageError(
-            f"{error} The release is paid for: run the same command again with another --output,"
-            " and the ledger returns the same bytes at no further cost."
+            f"{error} The release was charged and is not lost. Run the same command with another"
+            " --output: the ledger returns the same file at no charge."
         ) from None
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """Return a fact as JSON has it."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value

@@ -21,7 +21,7 @@ def reported() -> Iterator[None]:
         say(f"suffice: {error}", error=True)
         sys.exit(error.exit_code)
     except MemoryError:
-        say("suffice: this needs more memory than there is. Use a smaller file.", error=True)
+        say("suffice: This needs more memory than there is. Use a smaller file.", error=True)
         sys.exit(StorageError.exit_code)
 
 

@@ -1,4 +1,4 @@
-"""Commands that play a whole protocol on data that are public."""
+"""Commands that simulate a protocol on public data."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import typer
 from typer.core import TyperCommand
 
-from suffice.cli.building import Asked, group_with, make_command, selected_fields
-from suffice.cli.options import Overwriting
+from suffice.cli.building import Inputs, make_command, selected_fields
+from suffice.cli.help import group_with
+from suffice.cli.options import JsonOutput, Overwriting
 from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
 from suffice.options import (
@@ -24,7 +25,7 @@ __all__ = ["register"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Simulated(Overwriting):
+class _Simulation(JsonOutput, Overwriting):
     """A public table, how it is cut into parties, and what is compared."""
 
     table: Path = data_option(
@@ -33,11 +34,11 @@ class _Simulated(Overwriting):
         path=Path,
         argument=True,
     )
-    label: str = data_option(REQUIRED, "Column of labels; all of the table is public here.")
-    party: str | None = data_option(None, "Column that says whose a record is.")
+    label: str = data_option(REQUIRED, "Column that holds the labels; the whole table is public.")
+    party: str | None = data_option(None, "Column that names the party of each record.")
     count: int | None = data_option(
         None,
-        "Number of parties that records are dealt to at random, instead of --party.",
+        "Number of parties, instead of --party: records are dealt to them at random.",
         name="--parties",
     )
     epsilons: list[float] = privacy_option(
@@ -49,20 +50,25 @@ class _Simulated(Overwriting):
     methods: list[str] | None = privacy_option(
         None, "Methods to compare, with commas. Default: all.", parse=names
     )
-    trials: int = data_option(3, "Number of times that the table is cut and dealt anew.")
-    seed: int = data_option(0, "Seed of the cuts, 0 or more; noise is never seeded.")
-    aux_share: float = data_option(0.1, "Share of the rows that all parties vote on.")
-    test_share: float = data_option(0.25, "Share of the rows held out to test.")
+    trials: int = data_option(3, "Number of random repetitions. Default: 3.")
+    seed: int = data_option(
+        0, "Seed of the random splits, 0 or more; noise has no seed. Default: 0."
+    )
+    aux_share: float = data_option(
+        0.1, "Proportion of the rows that all parties vote on. Default: 0.1."
+    )
+    test_share: float = data_option(
+        0.25, "Proportion of the rows held out for the test. Default: 0.25."
+    )
     output: Path = output_option(
         Path("suffice-parties.html"),
-        "The HTML page with the plot. Default: suffice-parties.html.",
+        "The HTML page to write, with a plot. Default: suffice-parties.html.",
         name="--output",
         short="-o",
         parse=Path,
         path=Path,
         writes=True,
     )
-    json: bool = output_option(False, "Print JSON for programs.")
 
 
 def _parties_command() -> TyperCommand:
@@ -76,48 +82,48 @@ def _parties_command() -> TyperCommand:
     def of_rows(name: str, declared: Option) -> Option | None:
         return declared if name in ("categories", "map", "missing") else None
 
-    def run(asked: Asked) -> None:
+    def run(inputs: Inputs) -> None:
         from suffice.study.hamm import simulation
         from suffice.study.hamm.crowds import Shares
 
-        given = _Simulated(**asked.values["given"])
-        if given.seed < 0:
+        options = inputs.make("simulation", _Simulation)
+        if options.seed < 0:
             raise ParameterError("--seed must be 0 or more.")
-        with steps() as tell:
-            found = simulation.simulate_table(
-                given.table,
-                given.epsilons,
-                delta=given.delta,
-                label=given.label,
-                trials=given.trials,
-                seed=given.seed,
-                methods=given.methods or simulation.METHODS,
-                progress=tell,
-                party=given.party,
-                parties=given.count,
-                shares=Shares(given.aux_share, given.test_share),
-                **{"lam": 1e-4, "classes": (0, 1), **asked.values["ensemble"]},
-                **asked.values["mapped"],
+        with steps("simulating") as show_step:
+            results = simulation.simulate_table(
+                options.table,
+                options.epsilons,
+                delta=options.delta,
+                label=options.label,
+                trials=options.trials,
+                seed=options.seed,
+                methods=options.methods or simulation.METHODS,
+                progress=show_step,
+                party=options.party,
+                parties=options.count,
+                shares=Shares(options.aux_share, options.test_share),
+                **{"lam": 1e-4, "classes": (0, 1), **inputs.values["ensemble"]},
+                **inputs.values["mapped"],
             )
-        drawn = simulation.write_simulation(found, given.output, overwrite=given.force)
-        if given.json:
-            show_json(found)
+        page = simulation.write_simulation(results, options.output, overwrite=options.force)
+        if options.json:
+            show_json(results)
             return
-        show_table(drawn.title, drawn.columns, drawn.rows)
-        say(f"The page with the plot: {given.output}")
+        show_table(page.title, page.columns, page.rows)
+        say(f"The page with the plot: {options.output}")
 
     parts = {
-        "given": _Simulated,
+        "simulation": _Simulation,
         "ensemble": selected_fields(PrivateEnsemble, of_ensemble),
         "mapped": selected_fields(Preprocessing, of_rows),
     }
-    summary = "Simulate many parties on a public table: accuracy of every method against 1/epsilon."
+    summary = "Compare the accuracy of methods for many parties."
     return make_command("parties", parts, run, help=summary)
 
 
 simulate_app = typer.Typer(
     cls=group_with({"parties": _parties_command}),
-    help="Play a protocol many times on a public table.",
+    help="Simulate many parties on a public table.",
 )
 
 

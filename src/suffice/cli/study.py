@@ -1,13 +1,15 @@
-"""Commands that show what suffice can do, on data that are public."""
+"""Commands that show what suffice can do, on public data."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from suffice import options as parsing
 from suffice.cli import options
 from suffice.cli.checks import check_outputs, make_folder
+from suffice.cli.help import HelpfulCommand
 from suffice.cli.output import say, show_json, show_table, steps
 from suffice.errors import ParameterError
 
@@ -16,8 +18,8 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(demo)
-    app.command()(reproduce)
+    app.command(cls=HelpfulCommand)(demo)
+    app.command(cls=HelpfulCommand)(reproduce)
 
 
 def demo(
@@ -25,19 +27,20 @@ def demo(
         Path, typer.Option("--output", "-o", help="The HTML report to write.")
     ] = Path("suffice-demo.html"),
     files: Annotated[
-        Path | None, typer.Option(help="A folder for its tables, to do everything by hand.")
+        Path | None,
+        typer.Option(help="Folder for the tables, to repeat everything by hand, such as clinic."),
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """Play all five releases end to end, on invented patients; writes a report with plots."""
+    """Play five releases from start to end, on invented patients."""
     from suffice.study.demo.network import table_files
     from suffice.study.demo.story import run_demo
 
     if files is not None:
         make_folder(files)  # first: the report may go there, too
     check_outputs(output, *(() if files is None else table_files(files)), force=force)
-    with steps() as tell:
-        story = run_demo(output, files=files, progress=tell, overwrite=force)
+    with steps("playing the demo") as show_step:
+        story = run_demo(output, files=files, progress=show_step, overwrite=force)
     for paragraph in story.paragraphs:
         say(paragraph, "")
     for number, chapter in enumerate(story.chapters, start=1):
@@ -51,30 +54,35 @@ def demo(
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which tables or figures; --list shows them.")
+        list[str] | None, typer.Argument(help="Names of tables or figures; see --list.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="The folder with the public data sets, as Parquet files.")
+        Path | None, typer.Option(help="Folder that holds the public data sets, as Parquet files.")
     ] = None,
     show_list: Annotated[
-        bool, typer.Option("--list", help="List every name, and what it needs.")
+        bool, typer.Option("--list", help="List all names, and the data that each needs.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every one, with an overview; about half an hour.")
+        bool, typer.Option("--all", help="Reproduce all of them; takes about half an hour.")
     ] = False,
     sets: Annotated[
-        str | None, typer.Option(help="Only these data sets, with commas; default: all.")
+        str | None, typer.Option(help="Names of data sets, with commas. Default: all.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Repetitions; default: few enough for a few minutes.")
+        int | None, typer.Option(help="Number of repetitions. Default: few, for a few minutes.")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The HTML page; its values go beside it, .json.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The HTML page to write; values go to a .json file of the same name.",
+        ),
     ] = Path("reproduction.html"),
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Compute tables and figures of the papers anew, on public data; writes a page and JSON."""
+    """Recompute tables and figures of the papers, on public data."""
     from suffice.study import reproduce as study
 
     if show_list:
@@ -85,21 +93,27 @@ def reproduce(
     if everything:
         names = list(study.REPRODUCTIONS)
     if not names:
-        raise ParameterError("name a table or figure, or say --all; suffice reproduce --list.")
+        raise ParameterError(
+            "Choose what to reproduce: names, or --all. suffice reproduce --list shows them."
+        )
     wanted = parsing.names(sets)
-    with steps() as tell:
-        results = study.reproduce(names, folder=data, sets=wanted, seeds=seeds, progress=tell)
-    beside = study.write_report(results, output, overwrite=force)
+    with steps("reproducing") as show_step:
+        results = study.reproduce(names, folder=data, sets=wanted, seeds=seeds, progress=show_step)
+    values = study.write_report(results, output, overwrite=force)
     if json:
         show_json(study.document(results))
         return
+    _show_results(results)
+    say("", f"The page with figures: {output}; its values: {values}")
+
+
+def _show_results(results: Mapping[str, Any]) -> None:
     for name, result in results.items():
         say(f"{name}, {result.seconds:.0f} s")
         for table in result.shown:
             show_table(table.title, table.columns, table.rows)
         for note in result.notes:
             say(note)
-    say("", f"The page with figures: {output}; its values: {beside}")
 
 
 def _list(*, json: bool) -> None:
@@ -107,9 +121,10 @@ def _list(*, json: bool) -> None:
 
     entries = REPRODUCTIONS.values()
     if json:
-        kept = ("name", "title", "paper", "seeds")
-        shown = [{key: getattr(e, key) for key in kept} | {"files": dict(e.files)} for e in entries]
-        show_json(shown)
+        keys = ("name", "title", "paper", "seeds")
+        show_json(
+            [{key: getattr(e, key) for key in keys} | {"files": dict(e.files)} for e in entries]
+        )
         return
     columns = ("name", "what it shows", "paper", "needs in --data")
     rows = [(e.name, e.title, e.paper, ", ".join(e.files.values()) or "nothing") for e in entries]

@@ -1,6 +1,6 @@
-"""Commands of a survey: new and collect (who runs it), respond (who answers it)."""
+"""Commands of a survey: new and collect (its organisers), respond (a participant)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,12 +9,13 @@ import typer
 from typer.core import TyperCommand
 
 from suffice.cli import options
-from suffice.cli.building import Asked, group_with, make_command
+from suffice.cli.building import Inputs, make_command
 from suffice.cli.checks import check_outputs, refuse_unused
+from suffice.cli.help import HelpfulCommand, group_with
 from suffice.cli.options import OutputFile
-from suffice.cli.output import show_json, show_pairs
-from suffice.cli.releasing import Written, write_release
-from suffice.errors import CorruptFileError, ParameterError, StorageError
+from suffice.cli.output import progress, show_json, show_pairs
+from suffice.cli.releasing import ReleaseOptions, write_release
+from suffice.errors import CorruptFileError, ParameterError, StorageError, SufficeError
 from suffice.options import (
     REQUIRED,
     ByColumn,
@@ -27,10 +28,11 @@ from suffice.options import (
     states,
     value_or_by_column,
 )
+from suffice.participant import MOST_BYTES
 
 __all__ = ["register"]
 
-SurveyPath = Annotated[Path, typer.Argument(help="A survey's file.")]
+SurveyPath = Annotated[Path, typer.Argument(help="The survey's file.")]
 
 
 def _number(option_name: str) -> Callable[[str], float]:
@@ -38,7 +40,7 @@ def _number(option_name: str) -> Callable[[str], float]:
         try:
             return float(text)
         except ValueError:
-            raise ParameterError(f"{option_name} takes a number, or NAME=NUMBER.") from None
+            raise ParameterError(f"{option_name} must be a number, or NAME=NUMBER.") from None
 
     return convert
 
@@ -58,7 +60,7 @@ class _New(OutputFile):
 
     states: dict[str, Any] = data_option(
         REQUIRED,
-        "NAME=A,B,C or NAME=0..10: the answers that can be given to a question (repeatable).",
+        "NAME=A,B,C or NAME=0..10: the possible answers to a question (repeatable).",
         parse=lambda texts: by_column(texts, states, "--states"),
         many=True,
     )
@@ -71,9 +73,9 @@ class _New(OutputFile):
     )
     texts: dict[str, str] = data_option(
         (),
-        "NAME=WORDS: what is asked (repeatable).",
+        "NAME=WORDS: the text of a question, for example ill=Are you ill? (repeatable).",
         name="--text",
-        parse=lambda given: by_column(given, str, "--text"),
+        parse=lambda texts: by_column(texts, str, "--text"),
         many=True,
     )
     flip: ByColumn | None = option(
@@ -89,8 +91,9 @@ class _New(OutputFile):
     )
     matrix: dict[str, str] = privacy_option(
         (),
-        "NAME=FILE: probabilities P as JSON rows, P_ij = P[answer i | truth j] (repeatable).",
-        parse=lambda given: by_column(given, str, "--matrix"),
+        "NAME=FILE: probabilities as JSON rows; row i, column j is that of answer i if j is true"
+        " (repeatable).",
+        parse=lambda texts: by_column(texts, str, "--matrix"),
         path=lambda text: Path(text.partition("=")[2]),
         many=True,
     )
@@ -111,24 +114,24 @@ class _New(OutputFile):
         None, "Delta at which the epsilon of Gaussian noise is read. Default: 1e-6."
     )
     label: str | None = data_option(
-        None, "Question to predict from the others. Default: the first with states."
+        None, "Question that the others may predict. Default: the first with --states."
     )
-    title: str = data_option("A survey", "What the survey is about.")
+    title: str = data_option("A survey", "Title of the survey, for example After the clinic.")
     language: str = data_option("en", "Language of the sentences that participants read: en or de.")
 
     def flips(self) -> dict[str, dict[str, Any]]:
-        """Return flip and epsilon by question; what is given for all others goes to the rest."""
-        tables = {name: _table(path) for name, path in dict(self.matrix).items()}
+        """Return flip and epsilon by question; a value without a name is for all others."""
+        tables = {name: _matrix(path) for name, path in dict(self.matrix).items()}
         chances, costs = ByColumn.of(self.flip), ByColumn.of(self.epsilon)
-        named = {**chances.named, **costs.named, **tables}
-        if len(named) < len(chances.named) + len(costs.named) + len(tables):
+        named_questions = {**chances.named, **costs.named, **tables}
+        if len(named_questions) < len(chances.named) + len(costs.named) + len(tables):
             raise ParameterError(
-                "give the noise of a question once: --flip, --epsilon or --matrix."
+                "A question has its noise twice. Use one of --flip, --epsilon and --matrix."
             )
-        rest = [name for name in self.states if name not in named]
+        rest = [name for name in self.states if name not in named_questions]
         return {
-            "flip": {**_all(rest, chances.others), **chances.named, **tables},
-            "epsilon": {**_all(rest, costs.others), **costs.named},
+            "flip": {**_same_for(rest, chances.others), **chances.named, **tables},
+            "epsilon": {**_same_for(rest, costs.others), **costs.named},
         }
 
     def check_noise(self) -> None:
@@ -147,40 +150,42 @@ class _New(OutputFile):
 def _new_command() -> TyperCommand:
     """Return ``suffice survey new``."""
 
-    def run(asked: Asked) -> None:
+    def run(inputs: Inputs) -> None:
         from suffice.owner.responses.survey import new_survey
         from suffice.release.files import write_whole
 
-        given = _New(**asked.values["given"])
-        given.check_noise()
-        numbers, variances = dict(given.ranges), ByColumn.of(given.noise)
+        options = inputs.make("survey", _New)
+        options.check_noise()
+        numbers, variances = dict(options.ranges), ByColumn.of(options.noise)
         survey = new_survey(
-            given.title,
-            states=given.states,
+            options.title,
+            states=options.states,
             ranges=numbers,
-            **given.flips(),
-            noise={**_all(numbers, variances.others), **variances.named},
-            kernel=given.kernel or "laplace",
-            texts=dict(given.texts),
-            label=given.label,
-            delta=1e-6 if given.delta is None else given.delta,
-            language=given.language,
+            **options.flips(),
+            noise={**_same_for(numbers, variances.others), **variances.named},
+            kernel=options.kernel or "laplace",
+            texts=dict(options.texts),
+            label=options.label,
+            delta=1e-6 if options.delta is None else options.delta,
+            language=options.language,
         )
-        write_whole(given.output, survey.data, overwrite=given.force)
-        if given.json:
-            show_json({"written": str(given.output), **survey.content})
+        write_whole(options.output, survey.data, overwrite=options.force)
+        if options.json:
+            show_json({"written": str(options.output), **survey.content})
             return
-        promises = [(q["name"], q["guarantee"]) for q in survey.content["questions"]]
-        whole = ("sheet", survey.content["guarantee"])
-        show_pairs([("written", str(given.output)), ("survey", survey.id), *promises, whole])
+        guarantees = [(q["name"], q["guarantee"]) for q in survey.content["questions"]]
+        all_answers = ("all answers", survey.content["guarantee"])
+        show_pairs(
+            [("written", str(options.output)), ("survey", survey.id), *guarantees, all_answers]
+        )
 
-    summary = "Write a survey: its questions, their noise, and what they promise in words."
-    return make_command("new", {"given": _New}, run, help=summary)
+    summary = "Write a survey: its questions, and how answers are changed."
+    return make_command("new", {"survey": _New}, run, help=summary)
 
 
 survey_app = typer.Typer(
-    cls=group_with({"new": _new_command}),
-    help="Ask people, who randomise their answers themselves.",
+    cls=group_with({"new": _new_command}, {"Commands": ("new", "respond", "collect")}),
+    help="Ask people, who change their answers at random themselves.",
 )
 
 
@@ -189,26 +194,34 @@ def register(app: typer.Typer) -> None:
     app.add_typer(survey_app, name="survey", no_args_is_help=True)
 
 
-@survey_app.command("respond")
+@survey_app.command("respond", cls=HelpfulCommand)
 def respond(
     survey: SurveyPath,
     output: options.Output,
     truth: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE: the truth (repeatable); others see it.")
+        list[str] | None,
+        typer.Option(
+            help="Your true answer as NAME=VALUE, once per question. Other users of this computer"
+            " can see it while the command runs. Leave it out to be asked instead."
+        ),
     ] = None,
     truth_file: Annotated[
-        Path | None, typer.Option(help="The truth as JSON, {NAME: VALUE}.")
+        Path | None,
+        typer.Option(help='Your true answers in a JSON file, for example {"relapse": "no"}.'),
     ] = None,
     memory: Annotated[
         Path | None,
-        typer.Option(help="What you answered so far; default: OUTPUT.memory, beside the answer."),
+        typer.Option(help="File that remembers your answers. Default: the output, with .memory."),
     ] = None,
 ) -> None:
-    """Answer a survey once, randomised; asked again, the same answer is given again."""
+    """Answer a survey; your answers are changed at random first.
+
+    If you are asked again, the same answers are given, from the memory file.
+    """
     from suffice import participant
 
-    kept = Path(f"{output}.memory") if memory is None else memory
-    check_outputs(output, appends=[kept], reads=(survey, truth_file), force=None)
+    memory_path = Path(f"{output}.memory") if memory is None else memory
+    check_outputs(output, appends=[memory_path], reads=(survey, truth_file), force=None)
     try:
         participant.respond_to_file(survey, output, truth or (), truth_file, memory)
     except participant.SurveyError as error:
@@ -216,35 +229,72 @@ def respond(
     except ValueError as error:
         raise ParameterError(str(error)) from None
     except EOFError:
-        raise ParameterError("a question was left without an answer.") from None
+        raise ParameterError(
+            "A question has no answer. Answer every question, or use --truth."
+        ) from None
     except OSError as error:
         raise StorageError(f"{error.filename or output}: {error.strerror}.") from None
 
 
-@survey_app.command("collect")
+@survey_app.command("collect", cls=HelpfulCommand)
 def collect(
     survey: SurveyPath,
-    answers: Annotated[list[Path], typer.Argument(help="The participants' answer files.")],
+    answers: Annotated[
+        list[Path],
+        typer.Argument(help="The participants' answer files, or folders that hold them."),
+    ],
     output: options.Output,
     sign: options.SigningKey = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Check all answers and write them as one release of randomised records."""
+    """Gather answer files into one release of randomised records.
+
+    All answers are checked first. Of a folder, every .json file is read but surveys.
+    """
     from suffice.owner.responses.survey import collect as gather
     from suffice.owner.responses.survey import load_survey
 
-    check_outputs(output, reads=(survey, *answers, sign), force=force)
-    written = Written(output=output, no_ledger=True, sign=sign, force=force, json=json)
-    write_release(gather(load_survey(survey), answers), written)
+    files = _answer_files(answers)
+    check_outputs(output, reads=(survey, *files, sign), force=force)
+    options = ReleaseOptions(output=output, no_ledger=True, sign=sign, force=force, json=json)
+    with progress("checking answers"):
+        release = gather(load_survey(survey), files)
+    write_release(release, options)
 
 
-def _table(path: str) -> Any:
+def _answer_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the answer files that were named, those of a folder in the order of their names."""
+    files: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        answers = [file for file in sorted(path.glob("*.json")) if not _is_survey(file)]
+        if not answers:
+            raise ParameterError(f"The folder {path} holds no answer files (*.json).")
+        files += answers
+    return files
+
+
+def _is_survey(path: Path) -> bool:
+    """Say whether a file is a survey; what is anything else is for `collect` to judge."""
+    from suffice.release.files import read_bounded
+    from suffice.strict_json import parse
+
+    try:
+        content = parse(read_bounded(path, MOST_BYTES))
+    except SufficeError:
+        return False
+    return isinstance(content, dict) and content.get("suffice") == "survey"
+
+
+def _matrix(path: str) -> Any:
     from suffice.release.files import read_bounded
     from suffice.strict_json import parse
 
     return parse(read_bounded(Path(path), 2**20))
 
 
-def _all(names: Iterable[str], value: float | None) -> dict[str, float]:
+def _same_for(names: Iterable[str], value: float | None) -> dict[str, float]:
     return {} if value is None else dict.fromkeys(names, value)

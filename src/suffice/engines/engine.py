@@ -17,8 +17,8 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 from suffice.errors import ParameterError
 
 __all__ = [
-    "A", "Accumulator", "BatchPart", "Engine", "Leading", "Progress", "Run", "Stream", "Task",
-    "fold", "in_one_stream", "in_order", "make_leading", "runs_of",
+    "A", "Accumulator", "BatchPart", "Engine", "Leading", "PassProgress", "Progress", "Run",
+    "Stream", "Task", "begin_pass", "fold", "in_one_stream", "in_order", "make_leading", "runs_of",
 ]  # fmt: skip
 
 Progress = Callable[[int], None] | None
@@ -50,6 +50,23 @@ class Leading(Protocol):
 
     def lead(self) -> None:
         """Say that no rows come before these: they need not be held for a merge."""
+
+
+@runtime_checkable
+class PassProgress(Protocol):
+    """A progress function that also wants to know when another pass over the rows begins."""
+
+    def __call__(self, rows: int, /) -> None:
+        """Count rows of the present pass."""
+
+    def begin_pass(self) -> None:
+        """Count from zero again."""
+
+
+def begin_pass(progress: Progress) -> None:
+    """Say that another pass over the rows begins, to a progress function that counts passes."""
+    if isinstance(progress, PassProgress):
+        progress.begin_pass()
 
 
 class BatchPart(Protocol):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Self
 
 from suffice.engines.dask import Dask
-from suffice.engines.engine import A, BatchPart, Engine, Progress
+from suffice.engines.engine import A, BatchPart, Engine, Progress, begin_pass
 from suffice.engines.spark import Spark
 from suffice.engines.threads import Threads
 from suffice.errors import ParameterError
@@ -70,6 +70,7 @@ class Computing:
 
     def fold(self, parts: Sequence[BatchPart], make: Callable[[], A]) -> A:
         """Return an accumulator that has taken in every batch of all parts."""
+        begin_pass(self.progress)
         with self.running() as running:
             engine: Engine = running.engine
             return engine.fold(parts, make, self.progress)

@@ -11,7 +11,14 @@ from suffice.errors import SignatureError, StorageError
 from suffice.release.artifact import Release, Signature, manifest_bytes
 from suffice.release.files import read_bounded, write_whole
 
-__all__ = ["check_signature", "fingerprint", "generate_keys", "sign", "verify"]
+__all__ = [
+    "check_signature",
+    "fingerprint",
+    "generate_keys",
+    "key_fingerprint",
+    "sign",
+    "verify",
+]
 
 _MOST_KEY_BYTES = 1 << 16
 
@@ -106,6 +113,29 @@ def verify(release: Release, public_key: str | Path) -> None:
 
 def fingerprint(signature: Signature) -> str:
     """Return a short name of the signing key, for people to compare."""
+    return _short_hash(signature.key)
+
+
+def key_fingerprint(data: bytes) -> tuple[str, bool]:
+    """Return the short name of the key in a file, and whether it is a private one.
+
+    Both keys of a pair have the same name, which is that of the signatures they belong to.
+    """
+    private = data.startswith(b"-----BEGIN PRIVATE KEY-----")
+    try:
+        key = (
+            ser.load_pem_private_key(data, password=None).public_key()
+            if private
+            else ser.load_pem_public_key(data)
+        )
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise SignatureError("This file holds no Ed25519 key. Make one with `suffice keygen`.")
+    return _short_hash(key.public_bytes_raw()), private
+
+
+def _short_hash(key: bytes) -> str:
     import hashlib
 
-    return hashlib.sha256(signature.key).hexdigest()[:16]
+    return hashlib.sha256(key).hexdigest()[:16]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -172,14 +172,6 @@ class RandomizedResponse(Mechanism[DeclaredTable]):
     def choose(self, public: DeclaredTable) -> RandomisedRecords:
         """Return the declared noise: nothing is chosen."""
         return RandomisedRecords(public, self.delta)
-
-    def plan(self, source: Source, epsilons: Sequence[float] = ()) -> NoReturn:
-        """Refuse: what such a release costs is what was declared (`guarantees`)."""
-        del source, epsilons
-        raise ParameterError(
-            "Randomised records need no plan: their guarantee follows from the declared noise."
-            " Print it with RandomizedResponse(...).guarantees()."
-        )
 
     def columns(self, features: Sequence[str] | None = None) -> tuple[SpreadColumn, ...]:
         """Return the columns with their noise.

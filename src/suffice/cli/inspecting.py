@@ -1,0 +1,354 @@
+"""The command that shows what a file holds, of every kind that suffice writes: inspect."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from suffice.cli import options
+from suffice.cli.checks import refuse_unused
+from suffice.cli.help import HelpfulCommand
+from suffice.cli.ledger_views import balance_json, balance_table
+from suffice.cli.messages import describe_message
+from suffice.cli.output import say, show_json, show_pairs, show_table
+from suffice.errors import CorruptFileError, SufficeError, UnsupportedFileError
+from suffice.plain_text import listed, name, phrase, quoted
+
+__all__ = ["register"]
+
+Pair = tuple[str, str]
+
+_COLUMNS = 6  # shown of many
+_GUARANTEES = 100  # shown of those in one file; --json has all of them
+_NO_CLIP = 1e30  # a bound that no row of numbers reaches
+_MOST_JSON_BYTES = 2**20
+_MOST_KEY_BYTES = 2**16
+_HEAD_BYTES = 64
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(cls=HelpfulCommand)(inspect)
+
+
+def inspect(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A release, model, survey, answer, proposal, policy, contribution (*.part), ledger"
+            " or key."
+        ),
+    ],
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also show how sure a reader of a release may become.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Show what a file holds, what it protects, and how strongly."""
+    file = _describe(path)
+    if explain and file.release is None:
+        refuse_unused("with this file, which is no release", {"--explain": explain})
+    odds = explanations(file.release) if explain else []
+    if json:
+        show_json(file.content() | ({"odds": [odd.to_json() for odd in odds]} if explain else {}))
+        return
+    file.show()
+    for odd in odds:
+        if odd.rows:
+            show_table(odd.title, ("belief before", "after, at most"), odd.rows)
+        say(*([] if odd.rows else [f"{odd.title}:"]), *odd.notes)
+
+
+def explanations(release: Any) -> list[Any]:
+    """Return what each guarantee means for a belief; guarantees of the same numbers once."""
+    from suffice.privacy.odds import explain
+
+    odds = [explain(guarantee) for guarantee in release.guarantees[:_GUARANTEES]]
+    return [odd for i, odd in enumerate(odds) if odd not in odds[:i]]
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file that was read: what it holds, for people and for programs.
+
+    ``release`` is there if the file holds one.
+    """
+
+    show: Callable[[], None]
+    content: Callable[[], Any]
+    release: Any = None
+
+
+def _describe(path: Path) -> _File:
+    """Return the description of a file, told by how its contents begin."""
+    from suffice.release.container import PART_MAGIC
+    from suffice.release.files import read_bounded
+
+    head = _head(path)
+    if head.startswith(b"SQLite format 3\0"):
+        return _ledger(path)
+    if head.startswith(PART_MAGIC):
+        return _contribution(path)
+    if head.startswith(b"-----BEGIN "):
+        return _key(read_bounded(path, _MOST_KEY_BYTES))
+    if head.lstrip()[:1] in {b"{", b"["}:
+        return _json_file(path, read_bounded(path, _MOST_JSON_BYTES))
+    return _release(path)
+
+
+def _head(path: Path) -> bytes:
+    """Return the first bytes of a file; what cannot be read is for the reader of it to report."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES) if path.is_file() else b""
+    except OSError:
+        return b""
+
+
+def _pairs(lines: Callable[[], Sequence[Pair]], content: Callable[[], Any]) -> _File:
+    return _File(lambda: show_pairs(lines()), content)
+
+
+def _release(path: Path) -> _File:
+    from suffice.release.codec import load, manifest_of
+
+    release = load(path)
+
+    def lines() -> list[Pair]:
+        import numpy as np
+
+        with np.errstate(all="ignore"):  # numbers as large as a stranger likes
+            return _release_lines(release)
+
+    def content() -> Any:
+        sentences = [str(guarantee) for guarantee in release.guarantees]
+        signer = None if release.signature is None else release.signature.key.hex()
+        return {**manifest_of(release), "sentences": sentences, "signed_by": signer}
+
+    return replace(_pairs(lines, content), release=release)
+
+
+def _release_lines(release: Any) -> list[Pair]:
+    from suffice.release.kinds import kind_named
+
+    kind = kind_named(release.kind)
+    lines = [("holds", kind.title), *_part_lines(release)]
+    lines.append(("classes", listed(release.classes)))
+    lines += kind.words(release)
+    lines.append(("coordinates", _coordinates(release.pipeline.outputs)))
+    temporal = [column for column in release.pipeline.columns if column.unit]
+    if temporal:
+        dates = listed(temporal, each=lambda column: f"{name(column.name)} in {column.unit}")
+        lines.append(("dates", dates))
+    lines.append(("scaling from", str(release.pipeline.origin)))
+    if release.noise.form != "none":
+        lines.append(("noise", kind.noise_words(release)))
+    if release.pipeline.norm_bound < _NO_CLIP:
+        lines.append(("clipped", f"rows have 2-norm at most {release.pipeline.norm_bound:.4g}"))
+    lines.append(("written by", name(release.library)))
+    lines.append(("signed", _signer(release)))
+    return lines
+
+
+def _signer(release: Any) -> str:
+    if release.signature is None:
+        return "no"
+    from suffice.release.signing import fingerprint
+
+    key = fingerprint(release.signature)
+    return f"by key {key}; check whose it is with suffice verify"
+
+
+def _part_lines(release: Any) -> list[Pair]:
+    """Return the guarantees and the rows, owner by owner."""
+    lines: list[Pair] = []
+    for number, part in enumerate(release.parts, 1):
+        owner = f"owner {number}: " if len(release.parts) > 1 else ""
+        lines += [(f"{owner}per {g.unit}", str(g)) for g in part.guarantees[:_GUARANTEES]]
+        where = f", to be found at {phrase(part.rows.found_at)}" if part.rows.found_at else ""
+        labelled = part.rows.labelled
+        among = "" if labelled is None else f" of {labelled.rows:,}, those that have a label"
+        rows = f"{part.rows.count:,}{among} ({part.rows.hash[:23]}...){where}"
+        lines.append((f"{owner}rows", rows))
+        if len(lines) > _GUARANTEES:
+            break
+    printed = sum(heading.split(": ")[-1] != "rows" for heading, _ in lines)
+    missing = len(release.guarantees) - printed
+    warning = f"{missing:,} more guarantees are in the file. Read all of them with --json."
+    return [*lines, ("warning", warning)] if missing else lines
+
+
+def _coordinates(names: Sequence[str]) -> str:
+    first = ", ".join(map(name, names[:_COLUMNS]))
+    return f"{len(names)}: {first}" + (", ..." if len(names) > _COLUMNS else "")
+
+
+def _ledger(path: Path) -> _File:
+    from suffice.owner.ledger import Ledger
+
+    ledger = Ledger(path)
+    balances, charges = ledger.balances(), len(ledger.history())
+
+    def show() -> None:
+        show_pairs([("holds", "a ledger: budgets, and the charges of all releases")])
+        balance_table(str(path), balances)
+        show_pairs([("charges", f"{charges:,}; suffice ledger history {path} lists them")])
+
+    return _File(
+        show,
+        lambda: {"ledger": str(path), "budgets": balance_json(balances), "charges": charges},
+    )
+
+
+def _contribution(path: Path) -> _File:
+    from suffice.owner.parties.contribution import PartyContribution
+
+    part = PartyContribution.load(path)
+    statistics = {
+        "operator": "the mean operator of the party's votes on the public rows",
+        "votes": "the party's votes on the public rows",
+        "parameters": "the parameters of the party's classifier",
+    }
+    shape = " x ".join(f"{size:,}" for size in part.array.shape)
+    warning = "not private. Only the aggregator, whom the party trusts, may read it."
+    lines = [
+        ("holds", "a party's contribution, for the aggregator"),
+        ("warning", warning),
+        ("party", name(part.party)),
+        ("statistic", f"{statistics[part.statistic]} ({shape} numbers, not shown)"),
+        ("classes", listed(part.classes)),
+        ("public rows", f"{part.rows[:23]}..."),
+        ("pipeline", f"{part.pipeline[:23]}..."),
+        ("numbers are", phrase(part.grid)),
+    ]
+    fields = ("party", "statistic", "rows", "pipeline", "grid")
+    content = {field: getattr(part, field) for field in fields}
+    content |= {"classes": list(part.classes), "shape": list(part.array.shape), "warning": warning}
+    return _pairs(lambda: lines, lambda: {"contribution": content})
+
+
+def _key(data: bytes) -> _File:
+    """Return the description of a key; of a private one, nothing but its public half is shown."""
+    from suffice.release.signing import key_fingerprint
+
+    fingerprint, is_private = key_fingerprint(data)
+    title = "a public key, which verifies signatures"
+    if is_private:
+        title = "a private key, which signs releases. Keep it secret."
+    lines = [("holds", title), ("fingerprint", fingerprint)]
+    return _pairs(lambda: lines, lambda: {"key": "private" if is_private else "public",
+                                          "fingerprint": fingerprint})  # fmt: skip
+
+
+def _json_file(path: Path, data: bytes) -> _File:
+    """Return the description of a message, a survey, an answer, a policy or a memory."""
+    from suffice.strict_json import parse
+
+    try:
+        content = parse(data)
+    except SufficeError:
+        return _memory(path)
+    if not isinstance(content, dict):
+        return _memory(path)
+    if "message" in content:
+        from suffice.transport.messages import Message
+
+        message = Message.load(data)
+        return _pairs(lambda: list(describe_message(message)), message.to_json)
+    reader = _JSON_READERS.get(str(content.get("suffice")))
+    if reader is not None:
+        return reader(data, content)
+    if "largest_epsilon" in content:
+        return _policy(path, content)
+    if {"version", "kind", "value"} <= content.keys():
+        return _memory(path)
+    raise UnsupportedFileError(f"{path} is JSON, but not of a kind that suffice writes.")
+
+
+def _survey(data: bytes, content: Mapping[str, Any]) -> _File:
+    from suffice.owner.responses.survey import load_survey
+
+    del content
+    survey = load_survey(data)
+
+    def lines() -> Iterator[Pair]:
+        yield "holds", "a survey"
+        yield "title", phrase(survey.content["title"])
+        yield "survey", survey.id
+        for question in survey.content["questions"]:
+            yield f"question {name(question['name'])}", phrase(question["text"])
+            yield "possible answers", _answers(question)
+            yield "protection", question["guarantee"]
+        yield "all answers", survey.content["guarantee"]
+        yield "to predict", name(survey.content["label"])
+
+    return _pairs(lambda: list(lines()), lambda: dict(survey.content))
+
+
+def _answers(question: Mapping[str, Any]) -> str:
+    if "states" in question:
+        return listed(question["states"])
+    low, high = question["range"]
+    return f"a number from {low:g} to {high:g}"
+
+
+def _answer(data: bytes, content: Mapping[str, Any]) -> _File:
+    """Return the description of an answer; it was changed at random before it was written."""
+    del data
+    answers = content.get("answers")
+    if not isinstance(answers, dict) or not isinstance(content.get("survey"), str):
+        raise CorruptFileError("This is not a valid answer to a survey.")
+    lines = [
+        ("holds", "a participant's answers, changed at random; true ones are not in the file"),
+        ("to survey", phrase(content["survey"])),
+        *((f"answer to {name(key)}", quoted(str(value), 60)) for key, value in answers.items()),
+    ]
+    return _pairs(lambda: lines, lambda: dict(content))
+
+
+_JSON_READERS: Mapping[str, Callable[[bytes, Mapping[str, Any]], _File]] = {
+    "survey": _survey,
+    "answer": _answer,
+}
+
+
+def _policy(path: Path, content: Mapping[str, Any]) -> _File:
+    from suffice.owner.ledger.policy import Policy
+
+    policy = Policy.load(path)
+    features = "all but the label" if policy.features is None else listed(policy.features)
+    classes = "those of the ledger" if policy.classes is None else listed(policy.classes)
+    lines = [
+        ("holds", "an owner's policy: what `suffice grant` may grant"),
+        ("one request", f"epsilon {policy.largest_epsilon:g}, delta {policy.largest_delta:g}"),
+        ("mechanisms", listed(policy.mechanisms)),
+        ("kinds", listed(policy.kinds)),
+        ("columns", features),
+        ("classes", classes),
+        ("rows", f"{policy.least_rows:,} or more"),
+        ("feature maps", "allowed" if policy.maps else "not allowed"),
+        ("coordinates", f"at most {policy.most_coordinates:,}"),
+    ]
+    return _pairs(lambda: lines, lambda: {"policy": dict(content)})
+
+
+def _memory(path: Path) -> _File:
+    """Return the description of a participant's memory; no answer in it is shown."""
+    from suffice.participant import Memory
+
+    try:
+        costs = Memory(path).costs()
+    except ValueError:
+        message = f"{path} begins like JSON, but suffice cannot read it."
+        raise UnsupportedFileError(message) from None
+    lines = [
+        ("holds", "a participant's memory of answers. Keep it, and do not send it."),
+        ("surveys", f"{len(costs):,} answered"),
+        *(
+            (f"survey {number}", f"epsilon {epsilon:.4g}, delta {delta:g}, for all its answers")
+            for number, (epsilon, delta) in enumerate(costs, 1)
+        ),
+    ]
+    return _pairs(lambda: lines, lambda: {"memory": {"costs": [list(cost) for cost in costs]}})

@@ -1,0 +1,131 @@
+"""Help: commands by role, one line each; options by group; an example that works at the end."""
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from suffice.audit import auditor, registry
+from suffice.cli.examples import EXAMPLES, example_of
+from suffice.cli.help import summary_of
+from suffice.cli.main import SECTIONS, app
+from suffice.cli.reference import commands, reference
+from suffice.options import Group
+from suffice.study.demo import story
+from suffice.study.demo.network import clinic_network
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+GROUPS = ("", "plan", "release", "ledger", "simulate", "survey")
+WIDTH = 78  # of help on a terminal of 80 columns
+
+
+def help_of(path: str, monkeypatch) -> str:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = CliRunner().invoke(app, [*path.split(), "--help"], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_every_command_is_listed_under_the_role_that_uses_it(monkeypatch):
+    text = help_of("", monkeypatch)
+    names = [name for section in SECTIONS.values() for name in section]
+    assert sorted(names) == sorted({path.split()[0] for path in COMMANDS})
+    positions = [text.index(f"\n{heading}:\n") for heading in SECTIONS]
+    assert positions == sorted(positions)
+    assert "Commands:" not in text
+
+
+@pytest.mark.parametrize("path", GROUPS)
+def test_descriptions_fit_on_one_line_and_are_not_cut_off(path, monkeypatch):
+    text = help_of(path, monkeypatch)
+    assert "..." not in text.partition("\n")[2]
+    command = typer.main.get_command(app)
+    for word in path.split():
+        command = command.get_command(typer.Context(command), word)
+    names = command.list_commands(typer.Context(command))
+    for name in names:
+        summary = summary_of(command.get_command(typer.Context(command), name))
+        assert 2 + max(map(len, names)) + 2 + len(summary) <= WIDTH, summary
+        assert summary[0].isupper()
+        assert re.search(rf"^  {name} +{re.escape(summary)}$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", [*COMMANDS, *GROUPS])
+def test_the_help_of_every_command_ends_with_its_example(path, monkeypatch):
+    example = example_of(path)
+    assert example is not None
+    assert help_of(path, monkeypatch).endswith("\n\n" + "\n".join(example.lines()) + "\n")
+    assert all(len(line) <= 80 for line in example.lines())
+    words = shlex.split(example.commands[-1].replace("\\\n", " "))
+    assert words[0] == "suffice"
+    assert " ".join(words[1:]).startswith(path)
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path.startswith("release ")])
+def test_releases_say_what_is_published_protected_and_public(path, monkeypatch):
+    text = " ".join(help_of(path, monkeypatch).partition("Arguments:")[0].split())
+    for word in ("The release ", "It protects ", " public."):
+        assert word in text
+    headings = re.findall(r"^(\w+):$", help_of(path, monkeypatch), re.MULTILINE)
+    wanted = [str(group) for group in Group if str(group) in headings]
+    assert headings == ["Arguments", *wanted]
+    assert {"Data", "Privacy", "Budget", "Output"} <= set(headings)
+
+
+def test_examples_are_of_commands_that_exist():
+    assert set(EXAMPLES) == set(COMMANDS)
+
+
+@pytest.fixture
+def small_studies(monkeypatch):
+    """Shrink what the demo and the audit compute, not what they are called with."""
+    few = {
+        name: replace(case, samples=case.samples // 4)
+        for name, case in list(registry.all_cases().items())
+        if name.startswith("label-responses, 2 classes")
+    }
+    monkeypatch.setattr(registry, "all_cases", lambda: few)
+    monkeypatch.setattr(auditor, "_PER_WORKER", 100)  # no other processes
+    monkeypatch.setattr(story, "clinic_network", partial(clinic_network, smaller=6))
+    monkeypatch.setattr(story, "_audit", lambda: story.PageTable("Audit", ("case",), ()))
+    monkeypatch.setattr(story, "run_demo", partial(story.run_demo, repeats=1))
+
+
+def run(command: str) -> None:
+    words = shlex.split(command.replace("\\\n", " "))
+    if words[0] == "echo":  # the only other program: it writes a file
+        text, arrow, path = words[1:]
+        assert arrow == ">"
+        json.loads(text)
+        Path(path).write_text(text)
+        return
+    done = CliRunner().invoke(app, words[1:], catch_exceptions=False)
+    assert done.exit_code == 0, (command, done.output)
+
+
+@pytest.mark.usefixtures("small_studies")
+def test_every_example_works_on_the_tables_of_the_demo(small_tables, tmp_path, monkeypatch):
+    for table in small_tables.iterdir():
+        (tmp_path / table.name).symlink_to(table)
+    monkeypatch.chdir(tmp_path)
+    for example in EXAMPLES.values():
+        for command in example.commands:
+            run(command)
+            for output in re.findall(r" -o (\S+)", command):
+                assert Path(output).exists(), output
+
+
+def test_the_reference_shows_groups_and_examples_and_ends_no_cell_early():
+    text = reference()
+    assert text.count("**Privacy**") >= 6
+    for example in EXAMPLES.values():
+        assert "\n".join(example.commands) in text
+    for line in text.splitlines():
+        if line.startswith("| "):
+            assert len(re.findall(r"(?<!\\)\|", line)) == 4, line
