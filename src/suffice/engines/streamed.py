@@ -56,7 +56,7 @@ class OwnersTable:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The rows behind each owner's last."""
+        """The row behind each owner's last row."""
         return tuple(int(end) for end in np.cumsum(self.counts))
 
     def mapping(self, weights: Sequence[float] | np.ndarray) -> RowMapping:
@@ -206,7 +206,7 @@ class StreamedRows(WeightedRows):
         return self._fold(make, values).result()
 
     def _at(self, kind: type[ScoreSums | ScoreGrams], theta: np.ndarray, function: Any) -> Any:
-        """Return what a pass of this kind gives at theta; the last one is not done again."""
+        """Return the result of a pass of this kind at theta. The last result is kept."""
         at, used, answer = self._answers.get(kind, (None, None, None))
         if at is None or used != function or not np.array_equal(at, theta):
             answer = self._fold(partial(kind, self._mapping, theta, function)).result()

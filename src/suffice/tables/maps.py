@@ -342,9 +342,9 @@ def _parse_map(spec: str) -> tuple[str, int]:
 
 
 def most_outputs(spec: str, width: int) -> int:
-    """Return how many coordinates a map gives ``width`` columns, at most; nothing is built.
+    """Return the largest number of coordinates that a map gives ``width`` columns.
 
-    Of a polynomial beyond every degree that is fitted, one more than any map may have.
+    Nothing is fitted. For a polynomial of too high a degree it is one more than any map may have.
     """
     kind, size = _parse_map(spec)
     if kind == "ranks":
@@ -357,7 +357,7 @@ def most_outputs(spec: str, width: int) -> int:
 def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
     """Return the map that ``spec`` names, fitted to public columns (width, rows).
 
-    ``weights`` say how often each of the rows, which differ, occurs.
+    All rows are different, and ``weights`` say how often each of them occurs.
     """
     kind, size = _parse_map(spec)
     _check_size(kind, size)
