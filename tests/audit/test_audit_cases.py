@@ -93,7 +93,7 @@ def test_broken_twins_are_found_out(name, effort):
 
 def test_a_verdict_is_never_a_proof():
     (sound,) = audit(["label-responses, 2 classes"], effort=0.05)
-    assert sound.verdict.startswith("no evidence against, tight to ")
+    assert sound.verdict.startswith("no violation found; bound at ")
     assert sound.expected
     caught = replace(sound, lower_bound=2 * sound.claimed)
     assert caught.verdict == "violated"

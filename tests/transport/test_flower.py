@@ -75,7 +75,7 @@ def test_a_node_sends_nothing_but_a_contribution(desk):
         answer({k: v for k, v in node(desk, 0).items() if k != "label"}, run_config(desk))
     with pytest.raises(ParameterError, match="method"):
         answer(node(desk, 0), {**run_config(desk), "method": "everything"})
-    with pytest.raises(ParameterError, match="who pays"):
+    with pytest.raises(ParameterError, match="Choose a ledger"):
         release_of([], {**run_config(desk), "no-ledger": False})
 
 

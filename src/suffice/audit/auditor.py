@@ -29,7 +29,10 @@ from suffice.privacy.calibrate import gaussian_epsilon
 
 __all__ = ["COLUMNS", "FAILURE", "Finding", "audit", "audit_case"]
 
-COLUMNS = ("name", "claimed epsilon", "delta", "at least", "verdict", "neighbours", "told by")
+COLUMNS = (
+    "mechanism", "stated epsilon", "delta", "epsilon at least", "verdict", "neighbours",
+    "distinguished by",
+)  # fmt: skip
 FAILURE = 1e-3  # the probability that any bound of one run is wrong
 EXACT = "exact loss"
 _CHOOSING = 0.25  # as many outputs choose an event as 20 % of all: a quarter of the fresh ones
@@ -88,7 +91,7 @@ class Finding:
         """The verdict in words."""
         if self.violated:
             return "violated"
-        return f"no evidence against, tight to {100 * max(self.tightness, 0.0):.0f} %"
+        return f"no violation found; bound at {100 * max(self.tightness, 0.0):.0f} % of epsilon"
 
     def cells(self) -> tuple[str, ...]:
         """Return the finding as text, one cell per entry of COLUMNS."""

@@ -59,7 +59,7 @@ def test_every_method_runs_and_hard_noise_harms(crowd):
 
 
 def test_what_makes_no_sense_is_refused(crowd, table):
-    with pytest.raises(ParameterError, match="methods must be some of"):
+    with pytest.raises(ParameterError, match="methods must be one or more of"):
         simulate([crowd], [1.0], delta=1e-5, methods=["operator", "magic"])
     for bad in ([], [0.0], [np.inf]):
         with pytest.raises(ParameterError, match="positive numbers"):
