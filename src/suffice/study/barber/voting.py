@@ -55,14 +55,14 @@ def _election(name: str, noise: Flips, rng: np.random.Generator) -> Comparison:
     answers = (rng.random(_VOTES) < noise.matrix[1, votes]).astype(int)
     yes = float(answers.mean())
     printed = float(_solved(yes, noise, 1))
-    ours = estimate_frequencies(answers, noise)
-    estimate = float(ours.shares[1])
+    frequencies = estimate_frequencies(answers, noise)
+    estimate = float(frequencies.shares[1])
     peak = minimize_scalar(
         lambda theta: -_vote_likelihood(theta, yes, noise), bounds=(0, 1), method="bounded"
     ).x
     judged = ["wrong" if abs(value - peak) > 1e-3 else "right" for value in (printed, estimate)]
-    inside = "holds" if ours.low[1] <= _SHARE <= ours.high[1] else "misses"
-    interval = f"{ours.low[1]:.4f} to {ours.high[1]:.4f} {inside} the truth"
+    inside = "holds" if frequencies.low[1] <= _SHARE <= frequencies.high[1] else "misses"
+    interval = f"{frequencies.low[1]:.4f} to {frequencies.high[1]:.4f} {inside} the truth"
     return Comparison(
         name, printed, estimate, f"by eq. 22: print {judged[0]}, ours {judged[1]}; {interval}", 5
     )

@@ -135,10 +135,12 @@ def measure_distortion(setting: Setting) -> Result:
     )
 
 
-Drawn = Mapping[str, np.ndarray | None]  # the distortion of every draw; None where it is refused
+Distortions = Mapping[
+    str, np.ndarray | None
+]  # the distortion of every draw; None where it is refused
 
 
-def _measure(point: Point, draws: int) -> Drawn:
+def _measure(point: Point, draws: int) -> Distortions:
     distortions: dict[str, np.ndarray | None] = {_CLASSICAL: _classical(point, draws)}
     for name, options in _OPTIONS.items():
         distortions[name] = _released(point, draws, options, unprotected=name in _UNSOUND)
@@ -177,46 +179,52 @@ def _l1(proportions: np.ndarray, point: Point) -> np.ndarray:
     return np.asarray(np.abs(proportions - point.counts / _SIZE).sum(axis=1))
 
 
-def _means(drawn: Drawn) -> dict[str, float | None]:
-    return {name: None if draws is None else float(draws.mean()) for name, draws in drawn.items()}
+def _means(distortions: Distortions) -> dict[str, float | None]:
+    return {
+        name: None if draws is None else float(draws.mean()) for name, draws in distortions.items()
+    }
 
 
-def _compare(runs: Mapping[Point, Drawn]) -> tuple[Comparison, ...]:
+def _compare(runs: Mapping[Point, Distortions]) -> tuple[Comparison, ...]:
     """Return the two printed numbers and three sentences, ours beside them."""
-    means = {point: _means(drawn) for point, drawn in runs.items()}
-    here = {name: value or math.nan for name, value in means[_DEFAULT].items()}
+    means = {point: _means(distortions) for point, distortions in runs.items()}
+    means_at_default = {name: value or math.nan for name, value in means[_DEFAULT].items()}
     laplace = runs[_DEFAULT]["Laplace"]
     assert laplace is not None  # noqa: S101  # for the type checker: it always exists
     # The printed mean is itself one of twenty draws.
     doubt = float(laplace.std()) * math.sqrt(1 / 20 + 1 / len(laplace))
-    near = abs(here["Laplace"] - 0.15) <= 2 * doubt
+    near = abs(means_at_default["Laplace"] - 0.15) <= 2 * doubt
     return (
-        Comparison("Scaled Dirichlet, eq. 9", 0.06, here["Dirichlet, eq. 9"], _NOT_SAME),
-        Comparison("the same, exact delta", 0.06, here["Dirichlet, exact"], _NOT_SAME),
+        Comparison(
+            "Scaled Dirichlet, eq. 9", 0.06, means_at_default["Dirichlet, eq. 9"], _NOT_SAME
+        ),
+        Comparison("the same, exact delta", 0.06, means_at_default["Dirichlet, exact"], _NOT_SAME),
         Comparison(
             "best existing one: Laplace",
             0.15,
-            here["Laplace"],
+            means_at_default["Laplace"],
             "the same, to the noise of 20 draws" if near else "not the same",
         ),
         Comparison(
             "Gaussian, classical, over Laplace",
             None,
-            here[_CLASSICAL] / here["Laplace"],
-            "no advantage, as the paper says" if here[_CLASSICAL] > here["Laplace"] else "better",
+            means_at_default[_CLASSICAL] / means_at_default["Laplace"],
+            "no advantage, as the paper says"
+            if means_at_default[_CLASSICAL] > means_at_default["Laplace"]
+            else "better",
             2,
         ),
         _best_everywhere(runs),
     )
 
 
-def _best_everywhere(runs: Mapping[Point, Drawn]) -> Comparison:
+def _best_everywhere(runs: Mapping[Point, Distortions]) -> Comparison:
     """Return by how many standard errors any other curve is below the analytic Gaussian's."""
     below = []
-    for drawn in runs.values():
-        best = drawn[_BEST]
+    for distortions in runs.values():
+        best = distortions[_BEST]
         assert best is not None  # noqa: S101  # for the type checker: it always exists
-        for name, draws in drawn.items():
+        for name, draws in distortions.items():
             if name != _BEST and draws is not None:
                 doubt = math.sqrt(best.var() / len(best) + draws.var() / len(draws))
                 below.append(float((best.mean() - draws.mean()) / doubt))
@@ -227,10 +235,10 @@ def _best_everywhere(runs: Mapping[Point, Drawn]) -> Comparison:
     )
 
 
-def _default_table(drawn: Drawn) -> PageTable:
+def _default_table(distortions: Distortions) -> PageTable:
     rows = []
     for name in _SHOWN:
-        draws = drawn[name]
+        draws = distortions[name]
         guarantee = "data-dependent" if name in _UNSOUND else "global"
         cells = ("refused",) * 3 if draws is None else tuple(map(_number, _summary(draws)))
         rows.append((name, guarantee, *cells))
@@ -248,24 +256,24 @@ def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
 
 
-def _panel_table(name: str, runs: Mapping[Point, Drawn]) -> PageTable:
+def _panel_table(name: str, runs: Mapping[Point, Distortions]) -> PageTable:
     means = [_means(runs[point]) for point in _PANELS[name]]
     rows = tuple((curve, *(_number(mean[curve]) for mean in means)) for curve in _SHOWN)
     columns = ("mechanism", *(f"{getattr(point, name):g}" for point in _PANELS[name]))
     return PageTable(f"L1 distortion by {_AXES[name]}.", columns, rows)
 
 
-def _draw(name: str, runs: Mapping[Point, Drawn], axes: Any) -> None:
+def _draw(name: str, runs: Mapping[Point, Distortions], axes: Any) -> None:
     values = [getattr(point, name) for point in _PANELS[name]]
     for curve, marker in _MARKERS.items():
-        there = [
-            (x, drawn.mean(), drawn.std())
+        points = [
+            (x, draws.mean(), draws.std())
             for x, point in zip(values, _PANELS[name], strict=True)
-            if (drawn := runs[point][curve]) is not None
+            if (draws := runs[point][curve]) is not None
         ]
-        x, mean, deviation = zip(*there, strict=True) if there else ((), (), ())
-        ours = curve == _BEST
-        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if ours else {"linewidth": 1.2}
+        x, mean, deviation = zip(*points, strict=True) if points else ((), (), ())
+        is_best = curve == _BEST
+        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if is_best else {"linewidth": 1.2}
         axes.errorbar(
             x, mean, deviation, marker=marker, markersize=4, elinewidth=0.6, label=curve, **style
         )

@@ -179,31 +179,31 @@ def _over_draws(name: str, setting: Setting, steps: Steps) -> dict[str, Runs]:
     errors: dict[str, Runs] = {_curve_name(*curve): [] for curve in _CURVES}
     for seed in range(setting.seeds * task.draws):
         rng = np.random.default_rng(seed)
-        drawn = draw_bags(rows, labels, size=task.size, rare=task.rare, shares=shares, rng=rng)
+        sample = draw_bags(rows, labels, size=task.size, rare=task.rare, shares=shares, rng=rng)
         for feed in _FEEDS:
             steps.begin(f"{name}, draw {seed + 1}, {feed}")
-            for curve, run in _learn(drawn, feed, task.owner(rows)).items():
+            for curve, run in _learn(sample, feed, task.owner(rows)).items():
                 errors[curve].append(run)
     return errors
 
 
-def _learn(drawn: SkewedBags, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _learn(sample: SkewedBags, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the errors of every learner that is fed by this mechanism."""
     request = {"epsilon": _EPSILON, "delta": _DELTA, **_FEEDS[feed]}
-    owner = LabelProportions(classes=drawn.classes, **request, **options)
+    owner = LabelProportions(classes=sample.classes, **request, **options)
     release = owner.release(
-        drawn.rows, drawn.labels, drawn.bags, ledger=None, unprotected=feed == "Scaled Dirichlet"
+        sample.rows, sample.labels, sample.bags, ledger=None, unprotected=feed == "Scaled Dirichlet"
     )
     runs = {}
     for learner in (learner for learner, fed in _CURVES if fed == feed):
         run: dict[str, Any] = {"errors": None, "method": "refused"}
         try:
-            fitted = _LEARNERS[learner]().fit_release(release, drawn.rows, bags=drawn.bags)
+            fitted = _LEARNERS[learner]().fit_release(release, sample.rows, bags=sample.bags)
         except ParameterError:  # the noise, or the rows, leave classes that cannot be told apart
             pass
         else:
-            answers = fitted.quantify(list(drawn.tests))
-            run = {"errors": l1_errors(answers, drawn), "method": fitted.method_}
+            answers = fitted.quantify(list(sample.tests))
+            run = {"errors": l1_errors(answers, sample), "method": fitted.method_}
         runs[_curve_name(learner, feed)] = run
     return runs
 

@@ -79,43 +79,43 @@ def _over_repeats(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
     for seed in range(setting.seeds):
         steps.begin(f"{name}, repetition {seed + 1}")
         rng = np.random.default_rng(seed)
-        drawn = draw_bags(rows, labels, size=_SIZE, rare=_RARE, shares=shares, rng=rng)
-        ours = ClassRatio().fit_proportions(
-            drawn.rows, drawn.bags, drawn.proportions, classes=drawn.classes
+        sample = draw_bags(rows, labels, size=_SIZE, rare=_RARE, shares=shares, rng=rng)
+        estimator = ClassRatio().fit_proportions(
+            sample.rows, sample.bags, sample.proportions, classes=sample.classes
         )
-        choices.append(ours.method_)
+        choices.append(estimator.method_)
         for method, answer in _METHODS.items():
             if method != _SVM or seed < _SLOW_REPEATS:
-                errors[method].append(l1_errors(answer(drawn, ours), drawn))
+                errors[method].append(l1_errors(answer(sample, estimator), sample))
     return {
         "errors": errors,
         "ours_took": {choice: choices.count(choice) for choice in sorted(set(choices))},
     }
 
 
-def _mmd(drawn: SkewedBags, _: ClassRatio) -> np.ndarray:
+def _mmd(sample: SkewedBags, _: ClassRatio) -> np.ndarray:
     paper = ClassRatio(method="mmd", constraint="euclidean")
-    paper.fit_proportions(drawn.rows, drawn.bags, drawn.proportions, classes=drawn.classes)
-    return paper.quantify(list(drawn.tests))
+    paper.fit_proportions(sample.rows, sample.bags, sample.proportions, classes=sample.classes)
+    return paper.quantify(list(sample.tests))
 
 
-def _counted(learn: Callable[..., Any], drawn: SkewedBags, ours: ClassRatio) -> np.ndarray:
-    """Return the proportions that a classifier counts, on the coordinates that ``ours`` has."""
-    rows = design_matrix(drawn.rows, ours.pipeline_)
-    classifier = learn(rows, drawn.bags, drawn.proportions)
+def _counted(learn: Callable[..., Any], sample: SkewedBags, estimator: ClassRatio) -> np.ndarray:
+    """Return the proportions that a classifier counts, on the coordinates of ``estimator``."""
+    rows = design_matrix(sample.rows, estimator.pipeline_)
+    classifier = learn(rows, sample.bags, sample.proportions)
     return np.array(
         [
             classify_and_count(
-                classifier, design_matrix(test, ours.pipeline_, new=True), drawn.classes
+                classifier, design_matrix(test, estimator.pipeline_, new=True), sample.classes
             )
-            for test in drawn.tests
+            for test in sample.tests
         ]
     )
 
 
 _METHODS: Mapping[str, Callable[[SkewedBags, ClassRatio], np.ndarray]] = MappingProxyType(
     {
-        _OURS: lambda drawn, ours: ours.quantify(list(drawn.tests)),
+        _OURS: lambda sample, estimator: estimator.quantify(list(sample.tests)),
         _MMD: _mmd,
         _COUNT: partial(_counted, partial(mean_map_classifier, classes=(0, 1))),
         _SVM: partial(_counted, lambda *bags: ProportionSVM().fit(*bags)),

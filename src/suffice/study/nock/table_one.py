@@ -159,9 +159,9 @@ def _compare(name: str, errors: Mapping[str, list[float]]) -> list[Comparison]:
     """Return how far each printed error is from ours, in printed deviations."""
     compared = []
     for method, (printed, deviation) in zip(_METHODS, PRINTED[name], strict=True):
-        ours = float(np.mean(errors[method]))
-        away = abs(ours - printed) / deviation
+        measured = float(np.mean(errors[method]))
+        away = abs(measured - printed) / deviation
         agrees = "within one deviation" if away <= 1 else f"{away:.1f} deviations away"
         verdict = f"another sample; {agrees}" if name == "higgs" else agrees
-        compared.append(Comparison(f"{name}, {method}", printed, ours, verdict, digits=2))
+        compared.append(Comparison(f"{name}, {method}", printed, measured, verdict, digits=2))
     return compared

@@ -79,8 +79,8 @@ def _factors(name: str, loss: Function) -> dict[str, float | None]:
     """Return a of the nearest line, how far the odd part is from it, and our even part's error."""
     a, gap = odd_line(loss)
     even = (loss(_MARGINS) + loss(-_MARGINS)) / 2
-    ours = _OURS.get(name)
-    differs = None if ours is None else float(np.abs(even - ours.even(_MARGINS)).max())
+    known_loss = _OURS.get(name)
+    differs = None if known_loss is None else float(np.abs(even - known_loss.even(_MARGINS)).max())
     return {"a": a, "odd_deviation": gap / 2, "even_difference": differs}
 
 
