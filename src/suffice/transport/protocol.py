@@ -175,19 +175,11 @@ def grant(
         If this proposal was charged before and its release was lost.
     """
     _check_pipeline(proposal, pipeline)
-    if reason := _not_public(proposal, pipeline, ledger, label):
-        return Refused(proposal.digest, (reason,)), None
-    policy = _with_classes(policy, ledger, dataset, label)
-    decision = _decision(proposal, policy, ledger, dataset, pipeline)
-    if decision.terms is None:  # before any column is read: a policy may keep some of them private
-        return Refused(proposal.digest, decision.reasons), None
-    _check_rows(proposal, X, label)
-    if not _was_charged(proposal, ledger, dataset):
-        width = _coordinates(proposal, pipeline, _encoded_width(proposal, X, label))
-        if width > policy.most_coordinates:
-            return Refused(proposal.digest, (too_wide(policy),)), None
-    if decision.verdict is Verdict.COUNTERED:
-        return Countered(proposal.digest, decision.terms, decision.reasons), None
+    declined = _decline(
+        proposal, X, policy=policy, ledger=ledger, dataset=dataset, label=label, pipeline=pipeline
+    )
+    if declined is not None:
+        return declined, None
     try:
         release = _operator(proposal, pipeline).release_whatever_labels(
             X,
@@ -213,6 +205,33 @@ def grant(
     answer = Granted(proposal.digest, digest_of(encode(release)))
     _check_subject(proposal, release)
     return answer, release
+
+
+def _decline(
+    proposal: Proposal,
+    X: Any,
+    *,
+    policy: Policy,
+    ledger: Ledger,
+    dataset: str,
+    label: str | None,
+    pipeline: Pipeline | None,
+) -> Countered | Refused | None:
+    """Return why a proposal is not granted, or None if it is; no label is read."""
+    if reason := _not_public(proposal, pipeline, ledger, label):
+        return Refused(proposal.digest, (reason,))
+    policy = _with_classes(policy, ledger, dataset, label)
+    decision = _decision(proposal, policy, ledger, dataset, pipeline)
+    if decision.terms is None:  # before any column is read: a policy may keep some of them private
+        return Refused(proposal.digest, decision.reasons)
+    _check_rows(proposal, X, label)
+    if not _was_charged(proposal, ledger, dataset):
+        width = _coordinates(proposal, pipeline, _encoded_width(proposal, X, label))
+        if width > policy.most_coordinates:
+            return Refused(proposal.digest, (too_wide(policy),))
+    if decision.verdict is Verdict.COUNTERED:
+        return Countered(proposal.digest, decision.terms, decision.reasons)
+    return None
 
 
 def _not_public(
