@@ -1,7 +1,7 @@
-"""Averaging: a participant who answers the same question afresh every time gives the truth away.
+"""Averaging: a participant whose answer is randomised again every time reveals the truth.
 
-One answer kept with probability 3/4 leaves doubt; the majority of many fresh ones does not. Hence
-a participant's memory: asked again, a question gets the answer that it got.
+One answer that is kept with probability 3/4 leaves doubt; the majority of many new ones does not.
+So the program remembers answers: the same question gets the same answer again.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ def _majority(answers: list[str]) -> str:
 def rates(trials: int) -> Iterator[Rate]:
     """Yield how often the majority of k answers is the truth, without and with a memory."""
     noise = Choice(_STATES, _KEEP)
-    for asked in (1, 11, 51):
-        fresh = kept = 0
+    for times in (1, 11, 51):
+        without_memory = with_memory = 0
         for person in range(trials):
             truth, randomizer = _STATES[person % 2], Randomizer(_STATES, _KEEP)
-            heard = [str(noise.draw(noise.place(truth))) for _ in range(asked)]
-            fresh += _majority(heard) == truth
-            heard = [str(randomizer.answer("smokes", truth)) for _ in range(asked)]
-            kept += _majority(heard) == truth
+            answers = [str(noise.draw(noise.place(truth))) for _ in range(times)]
+            without_memory += _majority(answers) == truth
+            answers = [str(randomizer.answer("smokes", truth)) for _ in range(times)]
+            with_memory += _majority(answers) == truth
         words = "no better than one answer, .75"
-        yield Rate(f"fresh answers, asked {asked}x", fresh, trials, "tends to 1")
-        yield Rate(f"one answer remembered, asked {asked}x", kept, trials, words)
+        yield Rate(f"new random answers, asked {times}x", without_memory, trials, "tends to 1")
+        yield Rate(f"one answer remembered, asked {times}x", with_memory, trials, words)

@@ -1,8 +1,8 @@
-"""The class oracle: a learner names the classes, and whether there is an answer tells a label.
+"""The class oracle: a learner names the classes, and the existence of an answer reveals a label.
 
-The attacker proposes classes that leave one out: an answer existed if, and only if, nobody is of
-that class. Ours knows the classes of a data set from its ledger, and refuses all others before a
-label is read; whatever the labels are, the learner sees the same.
+The attacker leaves one class out. There was an answer if, and only if, nobody had that class. Now
+the ledger declares the classes of a data set, and all others are refused before a label is read.
+Whatever the labels are, the learner sees the same.
 """
 
 import tempfile
@@ -35,19 +35,22 @@ def _answer(rows: np.ndarray, labels: np.ndarray, ledger: Ledger | None) -> str:
 def rates(trials: int) -> Iterator[Rate]:
     """Yield how often the learner sees whether anybody is of the rare class."""
     rng = np.random.default_rng(0)
-    old = ours = 0
+    old = current = 0
     with tempfile.TemporaryDirectory() as folder:
         for trial in range(trials):
             rows, labels = rng.normal(size=(_ROWS, 3)), rng.integers(0, 2, _ROWS)
             other = labels.copy()
             other[rng.integers(_ROWS)] = 2
             old += _answer(rows, labels, None) != _answer(rows, other, None)
-            seen = []
-            for side, given in (("a", labels), ("b", other)):  # a ledger each, of the same name
+            answers = []
+            for side, side_labels in (
+                ("a", labels),
+                ("b", other),
+            ):  # a ledger each, of the same name
                 (Path(folder) / f"{trial}{side}").mkdir()
                 path = Path(folder) / f"{trial}{side}" / "d.ledger"
                 ledger = Ledger(path, {"d": Budget(10.0)}, {"d": _CLASSES})
-                seen.append(_answer(rows, given, ledger))
-            ours += seen[0] != seen[1]
+                answers.append(_answer(rows, side_labels, ledger))
+            current += answers[0] != answers[1]
     yield Rate("classes of the learner (old)", old, trials, "1: a closed hole")
-    yield Rate("classes of the ledger (ours)", ours, trials, "0")
+    yield Rate("classes of the ledger (now)", current, trials, "0")

@@ -1,8 +1,8 @@
 """The CSV cut: a longer label moves a block of bytes, and with it the last bits of public means.
 
-The attacker knows all rows, and all labels but one, which is short or long. The old way added
-floats block by block, as the reader had cut the file; ours adds exactly. Success: the pipelines of
-the two possible files are not the same, so that the release says which file it was.
+The attacker knows all rows, and all labels but one, which is short or long. The old code added
+floats block by block, as the reader had cut the file; the current code adds exactly. Success: the
+pipelines of the two possible files differ, so that the release shows which file it was.
 """
 
 import tempfile
@@ -23,8 +23,8 @@ _ROWS, _BLOCK = 2_000, 1 << 15
 
 
 def _file(path: Path, columns: np.ndarray, labels: np.ndarray) -> Path:
-    named = dict(zip(_NAMES, columns, strict=True))
-    pa.csv.write_csv(pa.table(named | {"label": np.array(_CLASSES)[labels]}), path)
+    numbers = dict(zip(_NAMES, columns, strict=True))
+    pa.csv.write_csv(pa.table(numbers | {"label": np.array(_CLASSES)[labels]}), path)
     return path
 
 
@@ -44,20 +44,22 @@ def _our_means(path: Path) -> bytes:
 
 
 def rates(trials: int) -> Iterator[Rate]:
-    """Yield how often the public part alone tells one label."""
+    """Yield how often the public part alone reveals one label."""
     rng = np.random.default_rng(0)
-    told = {"old": 0, "ours": 0}
+    differences = {"old": 0, "now": 0}
     usual, csv_files.BLOCKS = csv_files.BLOCKS, (_BLOCK, *csv_files.BLOCKS)
     try:
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(trials):
                 columns, labels = rng.normal(size=(12, _ROWS)), rng.integers(0, 2, _ROWS)
-                one = _file(Path(folder) / "one.csv", columns, labels)
+                file = _file(Path(folder) / "one.csv", columns, labels)
                 labels[rng.integers(_ROWS // 2)] ^= 1
-                two = _file(Path(folder) / "two.csv", columns, labels)
-                told["old"] += _old_means(one) != _old_means(two)
-                told["ours"] += _our_means(one) != _our_means(two)
+                other_file = _file(Path(folder) / "two.csv", columns, labels)
+                differences["old"] += _old_means(file) != _old_means(other_file)
+                differences["now"] += _our_means(file) != _our_means(other_file)
     finally:
         csv_files.BLOCKS = usual
-    yield Rate("sums of floats, block by block (old)", told["old"], trials, "many: a closed hole")
-    yield Rate("exact sums (ours)", told["ours"], trials, "0")
+    yield Rate(
+        "sums of floats, block by block (old)", differences["old"], trials, "many: a closed hole"
+    )
+    yield Rate("exact sums (now)", differences["now"], trials, "0")

@@ -1,4 +1,4 @@
-"""One label out of Scaled Dirichlet: sigma comes from the counts, and its spread shows sigma.
+"""One label from Scaled Dirichlet: sigma comes from the counts, and the spread shows sigma.
 
 The attacker knows all labels of a set but one, which is of a rare class or of another (a coin
 decides), and says which by the likelihood of what was released. At (epsilon, delta) = (.05, .05)
@@ -17,8 +17,8 @@ from suffice.privacy.dirichlet import largest_sigma
 from suffice.release.artifact import Release
 
 _EPSILON, _DELTA = 0.05, 0.05
-_CLASSES, _COMMON, _RARE = 40, 100, 7  # below seven there is no sigma, and the refusal tells
-_MAY = ".537 at most, if it kept its promise"
+_CLASSES, _COMMON, _RARE = 40, 100, 7  # below seven there is no sigma, and the refusal shows it
+_MAY = ".537 at most, if it kept its guarantee"
 
 
 def _counts(rare: int) -> np.ndarray:
@@ -30,9 +30,9 @@ def _counts(rare: int) -> np.ndarray:
 
 def _released(rare: int, mechanism: str) -> Release:
     labels = np.repeat(np.arange(_CLASSES), _counts(rare))
-    way = LabelProportions(_EPSILON, _DELTA, mechanism, classes=tuple(range(_CLASSES)))
+    owner = LabelProportions(_EPSILON, _DELTA, mechanism, classes=tuple(range(_CLASSES)))
     rows, sets = np.arange(len(labels))[:, None] % 7.0, np.zeros(len(labels), dtype=int)
-    return way.release(rows, labels, sets, ledger=None, unprotected=True)
+    return owner.release(rows, labels, sets, ledger=None, unprotected=True)
 
 
 @cache
@@ -52,7 +52,7 @@ def _by_spread(mechanism: str, coin: np.random.Generator) -> bool:
 
 
 def _by_share(mechanism: str, coin: np.random.Generator) -> bool:
-    """Guess by the share of the rare class, the best that there is where noise is public."""
+    """Guess by the proportion of the rare class, the best attack where the noise is public."""
     rare = _RARE + int(coin.integers(0, 2))
     (shares,) = _released(rare, mechanism).arrays["proportions"]
     return (_RARE + int(shares[0] * _counts(rare).sum() > _RARE + 0.5)) == rare
@@ -65,4 +65,4 @@ def rates(trials: int) -> Iterator[Rate]:
     yield Rate("scaled-dirichlet, by its spread", right, trials, _MAY)
     for mechanism in ("scaled-dirichlet-bounded", "gaussian"):
         right = sum(_by_share(mechanism, coin) for _ in range(trials))
-        yield Rate(f"{mechanism}, by the share", right, trials, _MAY)
+        yield Rate(f"{mechanism}, by the proportion", right, trials, _MAY)

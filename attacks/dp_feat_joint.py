@@ -1,6 +1,6 @@
-"""The joint attack on DP-Feat: a protected column is solved for beside the columns that are known.
+"""The joint attack on DP-Feat: whoever knows other columns can solve for the protected one.
 
-Its guarantee is marginal, says so, and this is why. The attacker knows the labels and one more
+This is why its guarantee is marginal. The attacker knows the labels and one more
 measurement of each row.
 """
 
@@ -17,13 +17,13 @@ def rates(trials: int) -> Iterator[Rate]:
     rng = np.random.default_rng(0)
 
     def people(rows: int) -> tuple[np.ndarray, np.ndarray]:
-        known = rng.normal(size=rows)
-        return np.column_stack([known, rng.integers(0, 2, rows)]), rng.integers(0, 2, rows)
+        measurement = rng.normal(size=rows)
+        return np.column_stack([measurement, rng.integers(0, 2, rows)]), rng.integers(0, 2, rows)
 
-    for found in joint_success((16, 20), (8, 12, 16), people, trials=trials, delta=0.01):
+    for success in joint_success((16, 20), (8, 12, 16), people, trials=trials, delta=0.01):
         yield Rate(
-            f"{found.rows} rows, {found.count} rados",
-            round(found.tables * trials),
+            f"{success.rows} rows, {success.count} rados",
+            round(success.tables * trials),
             trials,
-            f"its marginal epsilon is {found.epsilon:.1f}",
+            f"its marginal epsilon is {success.epsilon:.1f}",
         )

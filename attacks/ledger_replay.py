@@ -35,20 +35,20 @@ def _ask(path: Path, request: str | None = None) -> bytes | None:
 
 
 def rates(trials: int) -> Iterator[Rate]:
-    """Yield how many fresh draws of noise came out beyond what the budget pays for."""
+    """Yield how many new draws of noise exceed what the budget allows."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.ledger"
         Ledger(path, {"d": Budget(float(_AFFORDABLE))})
-        seen = {_ask(path) for _ in range(trials)}
-        yield Rate("the same request again: a second draw", len(seen) - 1, trials, "0")
+        answers = {_ask(path) for _ in range(trials)}
+        yield Rate("the same request again: a second draw", len(answers) - 1, trials, "0")
         many = {_ask(path, f"request {k}") for k in range(trials)} - {None}
-        beyond = len(seen | many) - _AFFORDABLE
+        beyond = len(answers | many) - _AFFORDABLE
         yield Rate("other names: draws beyond the budget", beyond, trials, "0")
         fresh = Path(folder) / "b.ledger"
         Ledger(fresh, {"d": Budget(float(_AFFORDABLE))})
         copy = shutil.copy(fresh, Path(folder) / "copy")
-        drawn = set()
+        draws = set()
         for _ in range(trials):
             shutil.copy(copy, fresh)
-            drawn.add(_ask(fresh))
-        yield Rate("an old copy put back: a fresh draw", len(drawn), trials, "1: a known hole")
+            draws.add(_ask(fresh))
+        yield Rate("an old copy restored: a new draw", len(draws), trials, "1: a known hole")

@@ -1,6 +1,6 @@
-"""Records out of rados: a category with one member shows that member, and with it whole records.
+"""Records from rados: a category with one member shows that member, and with it complete records.
 
-The attacker has the release and nothing else. Plain rados promise nothing; those with noise for
+The attacker has the release and nothing else. Plain rados guarantee nothing; those with noise for
 records do.
 """
 
@@ -40,36 +40,36 @@ def _wards() -> dict[str, list[str]]:
     return {"ward": ["north", "south", "island"]}
 
 
-def _whole_record(rng: np.random.Generator, **options: object) -> bool:
+def _complete_record(rng: np.random.Generator, **options: object) -> bool:
     """Say whether the only patient from the island is found, age and all."""
     table = _patients(rng, "island")
     release = _released(table, **options)
-    found = lone_members(release)
-    (k,) = (i for i, name in enumerate(found.names) if name == "ward=island")
+    members = lone_members(release)
+    (k,) = (i for i, name in enumerate(members.names) if name == "ward=island")
     truth = release.pipeline.transform(table.combine_chunks().to_batches()[0])[0]
-    record = found.edges[k] * found.labels.values[k]
-    return bool(found.labels.claimed[k] and np.abs(record - truth).max() < 1e-6)
+    record = members.edges[k] * members.labels.values[k]
+    return bool(members.labels.claimed[k] and np.abs(record - truth).max() < 1e-6)
 
 
 def _membership(rng: np.random.Generator, **options: object) -> bool:
-    """Say whether it is found out if anybody is from the island."""
-    there = bool(rng.integers(0, 2))
-    found = lone_members(_released(_patients(rng, "island" if there else ""), **options))
-    (k,) = (i for i, name in enumerate(found.names) if name == "ward=island")
-    said = found.labels.values[k] != 0 if found.labels.claimed[k] else bool(rng.integers(0, 2))
-    return bool(said) == there
+    """Say whether the attack finds out if anybody is from the island."""
+    is_member = bool(rng.integers(0, 2))
+    members = lone_members(_released(_patients(rng, "island" if is_member else ""), **options))
+    (k,) = (i for i, name in enumerate(members.names) if name == "ward=island")
+    guess = members.labels.values[k] != 0 if members.labels.claimed[k] else bool(rng.integers(0, 2))
+    return bool(guess) == is_member
 
 
 def _everybody(rng: np.random.Generator, signs: str) -> bool:
-    """Say whether a column of names gives every record back."""
+    """Say whether a column of names reveals every record."""
     names = [f"person {i}" for i in range(30)]
     sick = rng.integers(0, 2, 30)
     table = pa.table({"age": rng.uniform(20, 80, 30), "name": names, "sick": sick})
     mechanism = Rados(count=_COUNT, signs=signs)
     release = mechanism.release(table, label="sick", ledger=None, unprotected=True)
-    found = lone_members(release)
-    rows, labels = examples_of(invert(release.arrays["rados"], found.inside))
-    order = [names.index(name.removeprefix("name=")) for name in found.names]
+    members = lone_members(release)
+    rows, labels = examples_of(invert(release.arrays["rados"], members.inside))
+    order = [names.index(name.removeprefix("name=")) for name in members.names]
     truth = release.pipeline.transform(table.combine_chunks().to_batches()[0])[order]
     return rows.rate(truth) == labels.rate(2.0 * sick[order] - 1) == 1.0
 
@@ -77,11 +77,11 @@ def _everybody(rng: np.random.Generator, signs: str) -> bool:
 def rates(trials: int) -> Iterator[Rate]:
     """Yield how often records and members are found, in plain rados and in private ones."""
     rng = np.random.default_rng(0)
-    plain = {"standardize": "none"}
+    unprotected = {"standardize": "none"}
     attempts: list[tuple[str, Callable[[], bool], str]] = [
-        ("whole record, plain rados", lambda: _whole_record(rng, **plain), "1"),
-        ("whole record, epsilon 1 per record", lambda: _whole_record(rng, **_PRIVATE), "0"),
-        ("membership, plain rados", lambda: _membership(rng, **plain), "1"),
+        ("whole record, plain rados", lambda: _complete_record(rng, **unprotected), "1"),
+        ("whole record, epsilon 1 per record", lambda: _complete_record(rng, **_PRIVATE), "0"),
+        ("membership, plain rados", lambda: _membership(rng, **unprotected), "1"),
         ("membership, epsilon 1 per record", lambda: _membership(rng, **_PRIVATE), "a coin, .5"),
         ("all records, names, structured signs", lambda: _everybody(rng, "hadamard"), "1"),
         ("all records, names, independent signs", lambda: _everybody(rng, "iid"), "1"),

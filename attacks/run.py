@@ -2,9 +2,9 @@
 
     python attacks/run.py [NAME ...] [--trials N]
 
-Every attack is a module beside this one with ``rates(trials)``: lines of what was attacked, how
-often it succeeded, and what was to be expected. Where something sound stands against an attack,
-it is attacked the same way. docs/known-holes.md says what follows from each.
+Every attack is a module next to this one with ``rates(trials)``: lines of what was attacked, how
+often the attack succeeded, and what is expected. Where the library has a defence, the same attack
+is tried against it. docs/known-holes.md says what follows from each.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ATTACKS = {
 
 
 class Rate(NamedTuple):
-    """How often an attack succeeded; ``expected`` says in words what should come out."""
+    """How often an attack succeeded, and in words what is expected."""
 
     target: str
     successes: int
@@ -40,16 +40,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help=f"of {', '.join(ATTACKS)}; default: all")
     parser.add_argument("--trials", type=int, help="how often each is tried")
-    asked = parser.parse_args()
-    unknown = set(asked.names) - set(ATTACKS)
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(ATTACKS)
     if unknown:
         parser.error(f"no attack is called {', '.join(sorted(unknown))}")
-    if asked.trials is not None and asked.trials < 1:
+    if arguments.trials is not None and arguments.trials < 1:
         parser.error("--trials must be at least 1")
-    for name in asked.names or ATTACKS:
+    for name in arguments.names or ATTACKS:
         attack = importlib.import_module(name)
         print(f"{name}: {attack.__doc__.partition(chr(10))[0]}")
-        for rate in attack.rates(asked.trials or ATTACKS[name]):
+        for rate in attack.rates(arguments.trials or ATTACKS[name]):
             share = rate.successes / rate.trials
             print(f"  {share:7.3f}  of {rate.trials:5d}  {rate.target} ({rate.expected})")
 

@@ -34,12 +34,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--store", type=Path, default=Path("audit-seeds.jsonl"))
     parser.add_argument("--one-process", action="store_true")
-    asked = parser.parse_args()
-    names = list(selected(tuple(asked.kinds)))
-    results = read_results(asked.store)
-    for seed in range(asked.seeds):
-        run_seed(seed, names, results, asked.store, workers=1 if asked.one_process else None)
-    done = [seed for seed in range(asked.seeds) if all((seed, name) in results for name in names)]
+    options = parser.parse_args()
+    names = list(selected(tuple(options.kinds)))
+    results = read_results(options.store)
+    for seed in range(options.seeds):
+        run_seed(seed, names, results, options.store, workers=1 if options.one_process else None)
+    done = [seed for seed in range(options.seeds) if all((seed, name) in results for name in names)]
     missed = show(names, done, results)
     sys.exit(bool(missed))
 

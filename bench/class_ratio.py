@@ -77,9 +77,9 @@ class Case:
         release = owner.release(self.rows, self.labels, bags=self.bags, ledger=None)
         return ClassRatio(method=method).fit_release(release, self.rows, bags=self.bags)
 
-    def errors(self, found: np.ndarray) -> np.ndarray:
+    def errors(self, estimates: np.ndarray) -> np.ndarray:
         """Return the L1 error of each test's ratios."""
-        return np.abs(found - self.truth).sum(axis=1)
+        return np.abs(estimates - self.truth).sum(axis=1)
 
 
 class Pool:
@@ -88,7 +88,7 @@ class Pool:
     def __init__(self, labels: np.ndarray, seed: int) -> None:
         rng = np.random.default_rng(seed)
         members = [np.flatnonzero(labels == k) for k in range(labels.max() + 1)]
-        self._left = [rng.permutation(one) for one in members]
+        self._left = [rng.permutation(rows) for rows in members]
 
     def take(self, size: int, shares: np.ndarray) -> np.ndarray:
         """Return rows of a set of these shares, rounded to rows."""
@@ -114,8 +114,9 @@ def adult(folder: Path, repeats: int) -> Iterator[Case]:
     truth = np.column_stack([1 - np.array(SHARES), SHARES])
     for seed in range(repeats):
         pool = Pool(labels, seed)
-        sets = np.concatenate([pool.take(600, one) for one in ([0.9, 0.1], [0.1, 0.9])])
-        tests = [rows.take(pool.take(600, one)) for one in truth]
+        skewed = ([0.9, 0.1], [0.1, 0.9])
+        sets = np.concatenate([pool.take(600, proportions) for proportions in skewed])
+        tests = [rows.take(pool.take(600, proportions)) for proportions in truth]
         yield Case(rows.take(sets), np.repeat([0, 1], 600), labels[sets], tests, truth)
 
 
@@ -129,9 +130,9 @@ def mnist(folder: Path, repeats: int) -> Iterator[Case]:
     skewed = 0.05 + 0.5 * np.eye(10)
     for seed in range(repeats):
         pool = Pool(labels, seed)
-        sets = np.concatenate([pool.take(3000, one) for one in skewed])
+        sets = np.concatenate([pool.take(3000, proportions) for proportions in skewed])
         truth = skewed[[0, 3, 6, 9]]
-        tests = [images[pool.take(3000, one)] for one in truth]
+        tests = [images[pool.take(3000, proportions)] for proportions in truth]
         yield Case(images[sets], np.repeat(np.arange(10), 3000), labels[sets], tests, truth)
 
 
@@ -139,28 +140,30 @@ def gaussians(repeats: int) -> Iterator[Case]:
     """Yield repeats of three overlapping classes; the truth is the share among the test's rows."""
     centres = np.array([[0.0, 0.0], [1.8, 0.0], [0.0, 1.8]])
     skewed = np.array([[0.7, 0.2, 0.1], [0.1, 0.7, 0.2], [0.2, 0.1, 0.7], [0.4, 0.3, 0.3]])
-    asked = np.array([[0.8, 0.1, 0.1], [0.1, 0.3, 0.6], [0.34, 0.33, 0.33], [0.02, 0.49, 0.49]])
+    test_proportions = np.array(
+        [[0.8, 0.1, 0.1], [0.1, 0.3, 0.6], [0.34, 0.33, 0.33], [0.02, 0.49, 0.49]]
+    )
     for seed in range(repeats):
         rng = np.random.default_rng(seed)
-        labels = np.concatenate([rng.choice(3, 500, p=one) for one in skewed])
+        labels = np.concatenate([rng.choice(3, 500, p=proportions) for proportions in skewed])
         rows = centres[labels] + rng.normal(size=(2000, 2))
-        tested = [rng.choice(3, 500, p=one) for one in asked]
-        tests = [centres[one] + rng.normal(size=(500, 2)) for one in tested]
-        truth = np.array([np.bincount(one, minlength=3) / 500 for one in tested])
+        tested = [rng.choice(3, 500, p=proportions) for proportions in test_proportions]
+        tests = [centres[codes] + rng.normal(size=(500, 2)) for codes in tested]
+        truth = np.array([np.bincount(codes, minlength=3) / 500 for codes in tested])
         yield Case(rows, np.repeat(np.arange(4), 500), labels, tests, truth)
 
 
 def counted(case: Case, pipeline: Any) -> dict[str, np.ndarray]:
     """Return the ratios of two classifiers from proportions that classify every row."""
     rows, proportions = design_matrix(case.rows, pipeline), case.proportions
-    tests = [design_matrix(one, pipeline, new=True) for one in case.tests]
+    tests = [design_matrix(test, pipeline, new=True) for test in case.tests]
     machines = {
         "mean-map": mean_map_classifier(rows, case.bags, proportions, [0, 1]),
         "proportion-svm": ProportionSVM().fit(rows, case.bags, proportions),
     }
     return {
-        name: np.array([classify_and_count(one, test, [0, 1]) for test in tests])
-        for name, one in machines.items()
+        name: np.array([classify_and_count(machine, test, [0, 1]) for test in tests])
+        for name, machine in machines.items()
     }
 
 
@@ -169,14 +172,14 @@ def adult_errors(folder: Path, repeats: int) -> tuple[dict, list[dict]]:
     errors: dict[str, list] = {}
     for case in adult(folder, repeats):
         models = {name: case.known(name) for name in METHODS}
-        found = {name: one.quantify(case.tests) for name, one in models.items()}
-        found |= counted(case, models["mmd"].pipeline_)
-        for name, ratios in found.items():
+        estimates = {name: model.quantify(case.tests) for name, model in models.items()}
+        estimates |= counted(case, models["mmd"].pipeline_)
+        for name, ratios in estimates.items():
             errors.setdefault(name, []).append(case.errors(ratios))
-    means = {name: np.mean(one, axis=0).tolist() for name, one in errors.items()}
-    for name, one in means.items():
-        cells = " ".join(f"{value:.4f}" for value in one)
-        print(f"Adult, L1 at shares {SHARES}: {name:15s} {cells}  mean {np.mean(one):.4f}")
+    means = {name: np.mean(runs, axis=0).tolist() for name, runs in errors.items()}
+    for name, values in means.items():
+        cells = " ".join(f"{value:.4f}" for value in values)
+        print(f"Adult, L1 at shares {SHARES}: {name:15s} {cells}  mean {np.mean(values):.4f}")
     ours, base = means["auto"], means["mean-map"]
     claims = [
         claim(f"Adult, share {SHARES[i]}: auto / classify and count", ours[i] / base[i], 0.5)
@@ -205,7 +208,7 @@ def coverage(name: str, fitted: Iterator[tuple[Case, ClassRatio]]) -> tuple[dict
 
 def intervals(name: str, cases: list[Case], methods: tuple[str, ...]) -> tuple[dict, list[dict]]:
     """Return coverage with known proportions, and with private ones at epsilon 1."""
-    found, claims = {}, []
+    results, claims = {}, []
     for method in methods:
         kinds = {
             "known": (lambda case, method=method: case.known(method)),
@@ -215,9 +218,9 @@ def intervals(name: str, cases: list[Case], methods: tuple[str, ...]) -> tuple[d
         }
         for kind, fit in kinds.items():
             title = f"{name}, {method}, {kind}"
-            found[title], more = coverage(title, ((case, fit(case)) for case in cases))
+            results[title], more = coverage(title, ((case, fit(case)) for case in cases))
             claims += more
-    return found, claims
+    return results, claims
 
 
 def mnist_errors(folder: Path, repeats: int) -> tuple[dict, list[dict]]:
@@ -230,11 +233,11 @@ def mnist_errors(folder: Path, repeats: int) -> tuple[dict, list[dict]]:
             owner = LabelProportions(epsilon=0.05, delta=delta, mechanism=mechanism)
             for _ in range(_DRAWS):
                 model = case.private(owner, method)
-                found = case.errors(model.quantify(case.tests)).mean()
-                errors.setdefault(f"{method}, {mechanism} noise", []).append(found)
+                error = case.errors(model.quantify(case.tests)).mean()
+                errors.setdefault(f"{method}, {mechanism} noise", []).append(error)
         known = case.errors(case.known().quantify(case.tests)).mean()
         errors.setdefault("auto, no noise", []).append(known)
-    means = {name: float(np.mean(one)) for name, one in errors.items()}
+    means = {name: float(np.mean(runs)) for name, runs in errors.items()}
     print("MNIST, mean L1:", ", ".join(f"{name} {value:.4f}" for name, value in means.items()))
     return {"means": means, "draws": errors}, [
         claim(
@@ -267,8 +270,8 @@ def fit_long(path: str, proportions: str) -> None:
     """Learn from the long file and ask about it; print the answer, seconds and this peak."""
     start = time.perf_counter()
     model = ClassRatio().fit_proportions(path, "set", json.loads(proportions), classes=[0, 1])
-    found = model.quantify(path)
-    print(json.dumps([found.tolist(), time.perf_counter() - start, own_peak()]))
+    ratios = model.quantify(path)
+    print(json.dumps([ratios.tolist(), time.perf_counter() - start, own_peak()]))
 
 
 def memory() -> tuple[dict, list[dict]]:
@@ -281,17 +284,17 @@ def memory() -> tuple[dict, list[dict]]:
             [sys.executable, "-c", code, path, proportions],
             cwd=Path(__file__).parent, stdout=subprocess.PIPE, check=True,
         )  # fmt: skip
-    found, seconds, peak = json.loads(done.stdout)
-    print(f"1M x {_WIDE}: ratios {found}, {seconds:.0f} s, peak {peak:.0f} MB")
+    ratios, seconds, peak = json.loads(done.stdout)
+    print(f"1M x {_WIDE}: ratios {ratios}, {seconds:.0f} s, peak {peak:.0f} MB")
     return {"seconds": seconds, "peak": peak}, [claim("1M x 50, peak in GB", peak / 1024, 1.0)]
 
 
 def recorded(part: str, work: Callable[[], tuple[dict, list[dict]]], path: Path) -> list[dict]:
     """Return the claims of one part, which takes its place among the others in the results."""
-    found, claims = work()
+    results, claims = work()
     path.parent.mkdir(exist_ok=True)
     others = json.loads(path.read_text()) if path.exists() else {}
-    mine = {"machine": machine(), "found": found, "claims": claims}
+    mine = {"machine": machine(), "found": results, "claims": claims}
     path.write_text(json.dumps({**others, part: mine}, indent=2) + "\n")
     return claims
 
@@ -302,17 +305,19 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--parts", default="adult,intervals,gaussians,mnist,memory")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     parts = {
-        "adult": lambda: adult_errors(asked.data, asked.repeats),
+        "adult": lambda: adult_errors(options.data, options.repeats),
         "intervals": lambda: intervals(
-            "Adult", list(adult(asked.data, asked.repeats)), METHODS[:3:2]
+            "Adult", list(adult(options.data, options.repeats)), METHODS[:3:2]
         ),
-        "gaussians": lambda: intervals("Gaussians", list(gaussians(asked.repeats)), METHODS[:2]),
-        "mnist": lambda: mnist_errors(asked.data, min(asked.repeats, 3)),
+        "gaussians": lambda: intervals("Gaussians", list(gaussians(options.repeats)), METHODS[:2]),
+        "mnist": lambda: mnist_errors(options.data, min(options.repeats, 3)),
         "memory": memory,
     }
-    return [one for part in asked.parts.split(",") for one in recorded(part, parts[part], RESULT)]
+    return [
+        claim for part in options.parts.split(",") for claim in recorded(part, parts[part], RESULT)
+    ]
 
 
 if __name__ == "__main__":

@@ -37,15 +37,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sets", default="spambase,wine-white,magic,banknote,higgs,adult")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     results = {}
-    for name in asked.sets.split(","):
-        results[name] = study(name, asked.seeds, asked.data)
+    for name in options.sets.split(","):
+        results[name] = study(name, options.seeds, options.data)
         cells = (f"{k} {v['exact']:.4f}/{v['private']:.4f}" for k, v in results[name].items())
         print(name, "exact/private:", "  ".join(cells), flush=True)
     output = Path(__file__).parent / "results" / "clipping.json"
     output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps({"machine": machine(), "seeds": asked.seeds, "sets": results}))
+    output.write_text(json.dumps({"machine": machine(), "seeds": options.seeds, "sets": results}))
 
 
 if __name__ == "__main__":

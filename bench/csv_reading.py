@@ -62,15 +62,15 @@ def seconds(source: Path, warm: Path, path: Path) -> float:
     words = [sys.executable, "-c", WORK, str(warm), str(path)]
     env = {**os.environ, "PYTHONPATH": str(source)}
     done = subprocess.run(words, env=env, check=True, capture_output=True, text=True)
-    taken, rows = json.loads(done.stdout)
+    duration, rows = json.loads(done.stdout)
     assert rows == ROWS
-    return taken
+    return duration
 
 
 def main(words: tuple[str, ...] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--against", type=Path)
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     claims = []
     with tempfile.TemporaryDirectory() as folder:
         paths = tables(Path(folder))
@@ -82,16 +82,16 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
             plain.append(seconds(HERE, warm, paths["plain"]))
             for name in forms[1:]:
                 ratios[name].append(seconds(HERE, warm, paths[name]) / plain[-1])
-            if asked.against is not None:
-                other = seconds(asked.against.resolve(), warm, paths["plain"])
+            if options.against is not None:
+                other = seconds(options.against.resolve(), warm, paths["plain"])
                 ratios["the other version"].append(plain[-1] / other)
     for name in forms[1:]:
         print(f"     {median(ratios[name]):10.2f}  time to read {name}, to that of the plain file")
-    if asked.against is not None:
+    if options.against is not None:
         against = median(ratios["the other version"])
-        claims.append(claim(f"time to read a CSV file, to {asked.against}", against, 1.15))
+        claims.append(claim(f"time to read a CSV file, to {options.against}", against, 1.15))
     return claims
 
 
 if __name__ == "__main__":
-    sys.exit(not all(one["met"] for one in main()))
+    sys.exit(not all(claim["met"] for claim in main()))

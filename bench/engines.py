@@ -73,10 +73,10 @@ def seconds(work: Callable[[], object]) -> float:
 def on_threads(folder: Path) -> list[dict]:
     for warm in (lambda: scan(folder), lambda: release(folder)):
         warm()
-    whole = ratio_of(lambda: release(folder, workers=2), lambda: scan(folder), 7)
+    release_ratio = ratio_of(lambda: release(folder, workers=2), lambda: scan(folder), 7)
     halved = ratio_of(lambda: release(folder, workers=2), lambda: release(folder, workers=1), 7)
     return [
-        claim("threads: whole release / bare scan", whole, 2.2),
+        claim("threads: whole release / bare scan", release_ratio, 2.2),
         claim("threads: resident memory of a release, MB", resident_megabytes(folder, 2), 800),
         claim("threads: two workers / one", halved, 1 / 1.6),
     ]
@@ -89,8 +89,11 @@ def on_cluster(name: str, folder: Path) -> float:
     engine = open_engine(name, workers=2)
     try:
         release(folder, engine=engine)  # starts workers, loads kernels
-        there, here = (lambda: release(folder, engine=engine)), (lambda: release(folder, workers=2))
-        return ratio_of(there, here, 5)
+        on_engine, on_threads = (
+            (lambda: release(folder, engine=engine)),
+            (lambda: release(folder, workers=2)),
+        )
+        return ratio_of(on_engine, on_threads, 5)
     finally:
         engine.close()
 
@@ -101,13 +104,13 @@ def forecast(folder: Path, rows: int) -> None:
     from suffice.owner.operator.mechanism import MeanOperator
 
     release(folder)  # loads kernels and files
-    one = seconds(lambda: release(folder, workers=1))
+    single = seconds(lambda: release(folder, workers=1))
     public = seconds(lambda: MeanOperator(epsilon=1.0).public_rows(folder, "label"))
     labels = LabelFingerprint((0, 1))
     labels.lead()
     codes = np.random.default_rng(0).integers(0, 2, 1 << 20)
     hashed = seconds(lambda: [labels.update(codes) for _ in range(8)]) / (8 << 20)
-    cell = one / rows / WIDTH  # without a ledger no label is hashed
+    cell = single / rows / WIDTH  # without a ledger no label is hashed
     print(f"       both passes, per cell and worker: {cell * 1e9:.2f} ns")
     print(f"       public pass on all cores, per cell: {public / rows / WIDTH * 1e9:.2f} ns")
     print(f"       labels in order, per row, on the driver alone: {hashed * 1e9:.1f} ns")
@@ -123,9 +126,9 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=11_000_000)
     parser.add_argument("--engines", default="threads,dask,spark")
-    asked = parser.parse_args(words)
-    folder, claims = folder_of(asked.rows), []
-    for name in asked.engines.split(","):
+    options = parser.parse_args(words)
+    folder, claims = folder_of(options.rows), []
+    for name in options.engines.split(","):
         package = {"dask": "distributed", "spark": "pyspark"}.get(name)
         if package is not None and importlib.util.find_spec(package) is None:
             print(f"       {name} was left out: {package} is not installed")
@@ -135,7 +138,7 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
             claims.append(claim("dask, two warm workers / threads", on_cluster(name, folder), 1.3))
         else:
             print(f"       spark, two warm workers / threads: {on_cluster(name, folder):.2f}")
-    forecast(folder, asked.rows)
+    forecast(folder, options.rows)
     return claims
 
 

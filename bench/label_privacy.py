@@ -69,16 +69,16 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--sets", default=",".join(_MUST))
     parser.add_argument("--epsilons", default=",".join(f"{e:g}" for e in _EPSILONS))
-    asked = parser.parse_args(arguments)
-    results, epsilons = {}, [float(e) for e in asked.epsilons.split(",")]
-    for name in asked.sets.split(","):
-        results[name] = study(name, asked.seeds, asked.data, epsilons)
+    options = parser.parse_args(arguments)
+    results, epsilons = {}, [float(e) for e in options.epsilons.split(",")]
+    for name in options.sets.split(","):
+        results[name] = study(name, options.seeds, options.data, epsilons)
         means = results[name]["means"]
         print(name, " ".join(f"{key} {value:.4f}" for key, value in means.items()), flush=True)
     output = Path(__file__).parent / "results" / "label_privacy.json"
     output.parent.mkdir(exist_ok=True)
     claims = judged(results)
-    found = {"machine": machine(), "seeds": asked.seeds, "sets": results, "claims": claims}
+    found = {"machine": machine(), "seeds": options.seeds, "sets": results, "claims": claims}
     output.write_text(json.dumps(found))
     return claims
 

@@ -113,8 +113,8 @@ def linear(
 def alternating(task: Task, bags: BagMoments, lam: float, method: AlternatingMeanMap) -> np.ndarray:
     weights = method.start.weights(bags)
     first = bags.means.T @ (weights[:, 1] - weights[:, 0])
-    found = alternate(task.rows, bags, first, replace(method, lam=lam))
-    return fitted(task.rows, found.operator, lam)
+    solution = alternate(task.rows, bags, first, replace(method, lam=lam))
+    return fitted(task.rows, solution.operator, lam)
 
 
 def majority(task: Task, bags: BagMoments, lam: float, method: None) -> np.ndarray:

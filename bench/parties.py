@@ -67,8 +67,8 @@ def training() -> list[dict]:
 
 def activities(folder: Path, trials: int) -> list[dict]:
     """Return by how much the operator misses its targets on UCI HAR; nothing is below zero."""
-    found = reproduce(["parties-har"], folder=folder, seeds=trials)["parties-har"].values
-    (values,) = found["crowds"].values()
+    results = reproduce(["parties-har"], folder=folder, seeds=trials)["parties-har"].values
+    (values,) = results["crowds"].values()
     print(json.dumps({name: _means(cells) for name, cells in values["accuracies"].items()}))
     print(json.dumps({name: float(np.mean(v)) for name, v in values["without_noise"].items()}))
     reached = dict(zip(values["epsilons"], _means(values["accuracies"]["operator"]), strict=True))
@@ -85,12 +85,12 @@ def activities(folder: Path, trials: int) -> list[dict]:
 def intrusions(folder: Path) -> list[dict]:
     """Return how far the operator is from soft without noise on KDD-99, and how long it took."""
     start = time.perf_counter()
-    found = reproduce(["parties-kdd99"], folder=folder)["parties-kdd99"].values["crowds"]
+    results = reproduce(["parties-kdd99"], folder=folder)["parties-kdd99"].values["crowds"]
     took = time.perf_counter() - start
-    for count, values in found.items():
+    for count, values in results.items():
         means = {name: _means(cells) for name, cells in values["accuracies"].items()}
         print(count, json.dumps(means), json.dumps(values["without_noise"]))
-    largest = found["20000"]
+    largest = results["20000"]
     soft = float(np.mean(largest["without_noise"]["soft"]))
     ours = _means(largest["accuracies"]["operator"])[largest["epsilons"].index(0.1)]
     return [
@@ -111,13 +111,13 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--parts", default="training,har,kdd99")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     parts = {
         "training": training,
-        "har": lambda: activities(asked.data, asked.trials),
-        "kdd99": lambda: intrusions(asked.data),
+        "har": lambda: activities(options.data, options.trials),
+        "kdd99": lambda: intrusions(options.data),
     }
-    claims = [one for part in asked.parts.split(",") for one in parts[part]()]
+    claims = [claim for part in options.parts.split(",") for claim in parts[part]()]
     output = Path(__file__).parent / "results" / "parties.json"
     output.parent.mkdir(exist_ok=True)
     output.write_text(json.dumps({"machine": machine(), "claims": claims}, indent=2) + "\n")

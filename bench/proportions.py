@@ -50,7 +50,7 @@ def library_distortion(name: str, counts: np.ndarray, price: tuple, draws: int) 
     return l1(count_noise(name, sets, *price).draw(np.tile(counts, (draws, 1))), counts)
 
 
-def simulated(name: str, way: CountNoise, counts: np.ndarray, price: tuple, draws: int) -> float:
+def simulated(name: str, noise: CountNoise, counts: np.ndarray, price: tuple, draws: int) -> float:
     """Return the mean distortion of simulated draws of the same law; infinite where none exists."""
     rng = np.random.default_rng(0)
     size, classes = counts.sum(), len(counts)
@@ -58,17 +58,17 @@ def simulated(name: str, way: CountNoise, counts: np.ndarray, price: tuple, draw
         sigma = largest_sigma(counts, *price)
         drawn = None if sigma is None else size * rng.dirichlet(sigma * counts, draws)
     elif name == "scaled-dirichlet-bounded":
-        total = size + classes * way.kappa
-        drawn = total * rng.dirichlet(way.sigma * (counts + way.kappa), draws) - way.kappa
+        total = size + classes * noise.kappa
+        drawn = total * rng.dirichlet(noise.sigma * (counts + noise.kappa), draws) - noise.kappa
     elif name == "gaussian":
-        drawn = counts + rng.normal(0, way.scale, (draws, classes))
+        drawn = counts + rng.normal(0, noise.scale, (draws, classes))
     else:
-        laplace = way if name == "laplace" else way.laplace
-        noise = rng.laplace(
+        laplace = noise if name == "laplace" else noise.laplace
+        added = rng.laplace(
             0, laplace.scale, (draws, 1 if laplace.noise_on_first_count_only else classes)
         )
         drawn = counts + (
-            np.hstack([noise, -noise]) if laplace.noise_on_first_count_only else noise
+            np.hstack([added, -added]) if laplace.noise_on_first_count_only else added
         )
         if name == "laplace-prior":
             prior = np.maximum(nearest_proportions(drawn / size) * size, 1e-9)
@@ -85,15 +85,22 @@ def compared(size: int, classes: int, price: tuple, draws: int, *, even: bool) -
     """Return the distortion of every mechanism at one setting, and what auto takes."""
     counts, sets = counts_of(size, classes, even=even), bag_sizes([size], classes)
     chosen, _ = best_count_noise(sets, *price)
-    found, sound = {}, []
+    distortions, sound = {}, []
     for name in MECHANISMS:
-        way = count_noise(name, sets, *price)
-        found[name] = simulated(name, way, counts, price, draws)
-        if way.kind is Protection.GLOBAL:
+        mechanism = count_noise(name, sets, *price)
+        distortions[name] = simulated(name, mechanism, counts, price, draws)
+        if mechanism.kind is Protection.GLOBAL:
             sound.append(name)
-    best = min(sound, key=found.__getitem__)
-    ratio, unsound = found[chosen] / found[best], found["scaled-dirichlet"] / found[chosen]
-    return {"auto": chosen, "best": best, "ratio": ratio, "unsound": unsound, "distortion": found}
+    best = min(sound, key=distortions.__getitem__)
+    ratio = distortions[chosen] / distortions[best]
+    unsound = distortions["scaled-dirichlet"] / distortions[chosen]
+    return {
+        "auto": chosen,
+        "best": best,
+        "ratio": ratio,
+        "unsound": unsound,
+        "distortion": distortions,
+    }
 
 
 def main(arguments: Sequence[str] = ()) -> list[dict]:

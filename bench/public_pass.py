@@ -82,18 +82,18 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--against", type=Path, help="the src folder of another version")
     parser.add_argument("--times", type=int, default=5)
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     claims = []
     with tempfile.TemporaryDirectory() as folder:
         paths = tables(Path(folder))
         limits = {"public pass": 1.6, "rff:512": 1.3, "nystroem:200": 1.3}
-        for what, limit in limits.items() if asked.against else ():
+        for what, limit in limits.items() if options.against else ():
             runs = [
-                [measured(source, what, paths)[1] for source in (HERE, asked.against)]
-                for _ in range(asked.times)
+                [measured(source, what, paths)[1] for source in (HERE, options.against)]
+                for _ in range(options.times)
             ]
             ratio = median(new / old for new, old in runs)
-            claims.append(claim(f"CPU time of {what}, to {asked.against}", ratio, limit))
+            claims.append(claim(f"CPU time of {what}, to {options.against}", ratio, limit))
         peak = measured(HERE, "release", paths)[2]
         claims.append(claim("resident memory of a release of 3M x 28, MB", peak, 700))
     return claims

@@ -66,11 +66,11 @@ def run(bench: Bench, data: Path | None) -> list[dict]:
 
 def changes(now: dict, then: dict) -> Iterator[str]:
     """Yield one line per claim that both runs measured."""
-    before = {one["name"]: one["value"] for claims in then.values() for one in claims}
+    before = {claim["name"]: claim["value"] for claims in then.values() for claim in claims}
     for claims in now.values():
-        for one in claims:
-            if one["name"] in before:
-                yield f"{before[one['name']]:10.3f} -> {one['value']:10.3f}  {one['name']}"
+        for claim in claims:
+            if claim["name"] in before:
+                yield f"{before[claim['name']]:10.3f} -> {claim['value']:10.3f}  {claim['name']}"
 
 
 def main() -> int:
@@ -82,26 +82,26 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--data", type=Path, help="the folder with the public data sets")
     parser.add_argument("--against", type=Path, help="the JSON of another run")
-    asked = parser.parse_args()
-    if asked.data is not None:  # for those that use real rows where there are some
-        os.environ["SUFFICE_DATA"] = str(asked.data)
-    unknown = set(asked.names) - set(BENCHMARKS)
+    options = parser.parse_args()
+    if options.data is not None:  # for those that use real rows where there are some
+        os.environ["SUFFICE_DATA"] = str(options.data)
+    unknown = set(options.names) - set(BENCHMARKS)
     if unknown:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}")
     used, results = machine(), {}
     print(", ".join(f"{name} {value}" for name, value in used.items()))
-    for name in asked.names or BENCHMARKS:
-        if BENCHMARKS[name].data and asked.data is None:
+    for name in options.names or BENCHMARKS:
+        if BENCHMARKS[name].data and options.data is None:
             print(f"left out: {name} (it needs --data DIR)")
             continue
         print(f"{name}:", flush=True)
-        results[name] = run(BENCHMARKS[name], asked.data)
+        results[name] = run(BENCHMARKS[name], options.data)
     path = HERE / "results" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"machine": used, "results": results}, indent=2) + "\n")
-    if asked.against is not None:
-        print(*changes(results, json.loads(asked.against.read_text())["results"]), sep="\n")
-    missed = sum(not one["met"] for claims in results.values() for one in claims)
+    if options.against is not None:
+        print(*changes(results, json.loads(options.against.read_text())["results"]), sep="\n")
+    missed = sum(not claim["met"] for claims in results.values() for claim in claims)
     print(f"{missed} claims missed; written to {path}")
     return int(missed > 0)
 

@@ -93,13 +93,13 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--most", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    asked = parser.parse_args(arguments)
-    counts = [n for n in (10_000, 100_000, 1_000_000) if n <= asked.most]
+    options = parser.parse_args(arguments)
+    counts = [n for n in (10_000, 100_000, 1_000_000) if n <= options.most]
     if len(counts) < 2:
         parser.error("a slope needs --most 100000 or more")
     results, claims = {}, []
     for draw in (independent, dependent, gaussian):
-        table = results[draw.__name__] = study(draw, counts, asked.repeats)
+        table = results[draw.__name__] = study(draw, counts, options.repeats)
         print(f"{draw.__name__}: N = {counts}")
         for name, figures in table.items():
             slope = float(np.polyfit(np.log(counts), np.log(figures), 1)[0])

@@ -47,11 +47,11 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=10)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     results = reproduce(
         ENTRIES,
-        folder=asked.data,
-        seeds=asked.seeds,
+        folder=options.data,
+        seeds=options.seeds,
         progress=lambda done, total, what: print(f"{done}/{total} {what}", flush=True),
     )
     for result in results.values():

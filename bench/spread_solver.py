@@ -43,17 +43,17 @@ def drawn_records() -> tuple[np.ndarray, np.ndarray, int, int]:
     rng = np.random.default_rng(2)
     pixels = load_digits().data.astype(np.int64)
     picks = rng.integers(0, len(pixels), (4500, pixels.shape[1]))
-    drawn = np.take_along_axis(pixels, picks, axis=0)
-    scores = (drawn / 8 - 1) @ rng.normal(scale=0.5, size=pixels.shape[1])
-    labels = rng.random(len(drawn)) < expit(scores - np.median(scores))
-    return drawn, labels.astype(np.int64), 17, 500
+    records = np.take_along_axis(pixels, picks, axis=0)
+    scores = (records / 8 - 1) @ rng.normal(scale=0.5, size=pixels.shape[1])
+    labels = rng.random(len(records)) < expit(scores - np.median(scores))
+    return records, labels.astype(np.int64), 17, 500
 
 
 def large_digits() -> tuple[np.ndarray, np.ndarray, int, int]:
     """Return the same of MNIST, as in the paper's Figure 3."""
-    found = read_digits(Path(FOLDER))
-    order = np.random.default_rng(0).permutation(len(found.pixels))[:1000]
-    return found.pixels[order].astype(np.int64), found.labels[order].astype(np.int64), 256, 500
+    digits = read_digits(Path(FOLDER))
+    order = np.random.default_rng(0).permutation(len(digits.pixels))[:1000]
+    return digits.pixels[order].astype(np.int64), digits.labels[order].astype(np.int64), 256, 500
 
 
 def held_out(coef: np.ndarray, draws: np.ndarray, codes: np.ndarray) -> float:
@@ -76,12 +76,12 @@ def compare(name: str, pixels: np.ndarray, labels: np.ndarray, states: int, size
     dirty, codes = flipped(pixels, FLIP, rng, states), flipped(labels, FLIP, rng, 2)
     noise, channel = Flips(states, keep=1 - FLIP), Flips(2, keep=1 - FLIP).matrix
     columns = tuple(SpreadColumn(f"f{j}", tuple(range(states)), noise) for j in range(len(dirty.T)))
-    known, others = (Corrupted(columns, tuple(part.T)) for part in (dirty[:size], dirty[size:]))
+    training, others = (Corrupted(columns, tuple(part.T)) for part in (dirty[:size], dirty[size:]))
     judges = sampled_records(others, "marginals", JUDGES, rng)
 
     def fit(**options: object) -> SpreadClassifier:
         model = SpreadClassifier(prior="marginals", lam=LAM, **options)
-        return model.fit_corrupted(known, codes[:size], channel, (0, 1))
+        return model.fit_corrupted(training, codes[:size], channel, (0, 1))
 
     ours = min(timed(fit)[0] for _ in range(5))
     goal = held_out(fit().coef_, judges, codes[size:])
@@ -95,9 +95,11 @@ def compare(name: str, pixels: np.ndarray, labels: np.ndarray, states: int, size
         print(f"     {draws:4d} draws: {reached:.4f} (ours {goal:.4f}), {theirs / ours:.1f} times")
         if reached >= goal - CLOSE:
             break
-    rows = as_observed(known).mean
-    plain = LogisticRegression(C=1 / (LAM * size), fit_intercept=False, tol=1e-5, max_iter=1000)
-    slower = ratio_of(fit, lambda: plain.fit(rows, codes[:size]))
+    rows = as_observed(training).mean
+    without_noise = LogisticRegression(
+        C=1 / (LAM * size), fit_intercept=False, tol=1e-5, max_iter=1000
+    )
+    slower = ratio_of(fit, lambda: without_noise.fit(rows, codes[:size]))
     return [
         claim(f"{name}: closed form / importance sampling at {draws} draws", ours / theirs, 1 / 20),
         claim(f"{name}: spread / scikit-learn's logistic regression", slower, 5.0),
@@ -107,10 +109,10 @@ def compare(name: str, pixels: np.ndarray, labels: np.ndarray, states: int, size
 def main() -> list[dict]:
     """Print the claims and return them."""
     with threadpool_limits(1):
-        found = compare("records of the model", *drawn_records())
+        claims = compare("records of the model", *drawn_records())
         if FOLDER:
-            found += compare("mnist 7v9", *large_digits())
-    return found
+            claims += compare("mnist 7v9", *large_digits())
+    return claims
 
 
 if __name__ == "__main__":

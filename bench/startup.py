@@ -45,15 +45,15 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
     """Measure and return the claims."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--against", type=Path, help="the src folder of another version")
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     claims = []
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "r.suffice")
-        options = ("--label", "y", "--epsilon", "1", "--delta", "1e-6", "--no-ledger")
-        options += ("-o", file, "--force")
+        release_options = ("--label", "y", "--epsilon", "1", "--delta", "1e-6", "--no-ledger")
+        release_options += ("-o", file, "--force")
         release = ("-m", "suffice", "release", "mean-operator", str(table(Path(folder) / "t.csv")))
         inspect = ("-m", "suffice", "inspect", file)
-        commands = {"release": (*release, *options), "inspect": inspect}
+        commands = {"release": (*release, *release_options), "inspect": inspect}
         imports = python(HERE, *IMPORTS)
         limits = {"release": 1.4, "inspect": 0.3}
         for name, limit in limits.items():
@@ -61,11 +61,11 @@ def main(words: tuple[str, ...] | None = None) -> list[dict]:
             ratio_of(command, imports, 1)
             ratio = ratio_of(command, imports, TIMES)
             claims.append(claim(f"suffice {name}, to {IMPORTS[1]}", ratio, limit))
-        if asked.against is not None:
-            ours, theirs = (python(source, *inspect) for source in (HERE, asked.against))
+        if options.against is not None:
+            ours, theirs = (python(source, *inspect) for source in (HERE, options.against))
             ratio_of(ours, theirs, 1)
             ratio = ratio_of(ours, theirs, TIMES)
-            claims.append(claim(f"suffice inspect, to {asked.against}", ratio, 0.5))
+            claims.append(claim(f"suffice inspect, to {options.against}", ratio, 0.5))
     return claims
 
 

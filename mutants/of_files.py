@@ -212,8 +212,8 @@ MUTANTS = (
     Mutant(
         "round-without-a-payer",
         "transport/flower/server.py",
-        'if bool(payer) == bool(run.get("no-ledger", False)):',
-        'if bool(payer) and bool(run.get("no-ledger", False)):',
+        'if bool(ledger) == bool(run.get("no-ledger", False)):',
+        'if bool(ledger) and bool(run.get("no-ledger", False)):',
         ("transport/test_flower.py::test_a_node_sends_nothing_but_a_contribution",),
         "A round whose ledger was forgotten is released and charged to nobody.",
     ),

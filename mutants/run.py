@@ -111,8 +111,10 @@ def finish(attempt: Attempt, code: int) -> Outcome:
     lines = (attempt.tree / "output").read_text(errors="replace").strip().splitlines() or [""]
     shutil.rmtree(attempt.tree)
     first = next((x for x in lines if x.startswith(("FAILED", "ERROR"))), lines[-1])
-    told = "" if code == 0 else re.sub(r"^(FAILED|ERROR) tests/", "", first)
-    return Outcome(attempt.mutant, verdict_of(code, first), time.monotonic() - attempt.began, told)
+    message = "" if code == 0 else re.sub(r"^(FAILED|ERROR) tests/", "", first)
+    return Outcome(
+        attempt.mutant, verdict_of(code, first), time.monotonic() - attempt.began, message
+    )
 
 
 def verdict_of(code: int, first: str) -> str:
@@ -125,9 +127,9 @@ def verdict_of(code: int, first: str) -> str:
 def test_clean(clean: Path, tests: Iterable[str], workers: int) -> None:
     """Raise unless the tests pass without any mutant; this also compiles the copy's kernels."""
     words = words_for(sorted(set(tests)), "-n", str(workers))
-    asked = [sys.executable, "-m", "pytest", *words]
+    arguments = [sys.executable, "-m", "pytest", *words]
     settings = {"cwd": clean, "env": {**os.environ, **environment(clean)}}
-    ended = subprocess.run(asked, **settings, capture_output=True, text=True, check=False)
+    ended = subprocess.run(arguments, **settings, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         raise SystemExit(f"{ended.stdout}\nthe tests fail without any mutant: nothing is learnt.")
     print(f"without a mutant: {ended.stdout.strip().splitlines()[-1]}", flush=True)
@@ -162,9 +164,9 @@ def try_all(mutants: Sequence[Mutant], workers: int) -> list[Outcome]:
 
 def show(outcome: Outcome) -> None:
     """Print one line of the table."""
-    told = outcome.test if outcome.verdict == "broken" else outcome.test.partition(" - ")[0]
+    message = outcome.test if outcome.verdict == "broken" else outcome.test.partition(" - ")[0]
     name, seconds = outcome.mutant.name, outcome.seconds
-    print(f"{name:40} {outcome.verdict:8} {seconds:4.0f} s  {told}", flush=True)
+    print(f"{name:40} {outcome.verdict:8} {seconds:4.0f} s  {message}", flush=True)
 
 
 def main() -> int:
@@ -172,11 +174,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="mutants to try; default: all")
     parser.add_argument("--workers", type=int, default=2, help="how many are tried at once")
-    asked = parser.parse_args()
-    known = {mutant.name: mutant for mutant in every_mutant()}
-    if unknown := [name for name in asked.names if name not in known]:
+    arguments = parser.parse_args()
+    by_name = {mutant.name: mutant for mutant in every_mutant()}
+    if unknown := [name for name in arguments.names if name not in by_name]:
         parser.error(f"no mutant is called {', '.join(unknown)}")
-    chosen = [known[name] for name in asked.names or known]
+    chosen = [by_name[name] for name in arguments.names or by_name]
     try:
         for mutant in chosen:
             plant(mutant, ROOT / "src" / "suffice")
@@ -184,7 +186,7 @@ def main() -> int:
         parser.error(str(stale))
     began = time.monotonic()
     os.environ.update({k: v for k, v in environment(ROOT).items() if k.endswith("THREADS")})
-    outcomes = try_all(chosen, asked.workers)
+    outcomes = try_all(chosen, arguments.workers)
     for outcome in outcomes:
         if outcome.verdict == "SURVIVED":
             print(f"SURVIVED {outcome.mutant.name}: {outcome.mutant.reveals}")

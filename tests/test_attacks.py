@@ -48,18 +48,18 @@ def test_one_trial_is_enough_to_see_an_attack(attack, monkeypatch, capsys):
 
 def test_many_fresh_answers_are_the_truth_and_one_remembered_is_not(attack):
     """False alarm below 1e-6: .75 has a standard error of .022 in 400."""
-    found = successes(attack("averaged_responses").rates(400))
-    assert found["fresh answers, asked 51x"] > 0.98
-    for asked in (1, 11, 51):
-        assert abs(found[f"one answer remembered, asked {asked}x"] - 0.75) < 0.12
+    rates_by_target = successes(attack("averaged_responses").rates(400))
+    assert rates_by_target["new random answers, asked 51x"] > 0.98
+    for times in (1, 11, 51):
+        assert abs(rates_by_target[f"one answer remembered, asked {times}x"] - 0.75) < 0.12
 
 
 def test_plain_rados_give_records_away_and_private_ones_do_not(attack):
-    found = successes(attack("rado_records").rates(8))
-    for target, share in found.items():
+    rates_by_target = successes(attack("rado_records").rates(8))
+    for target, share in rates_by_target.items():
         if "epsilon 1" not in target:
             assert share == 1, target
-    assert found["whole record, epsilon 1 per record"] == 0
+    assert rates_by_target["whole record, epsilon 1 per record"] == 0
 
 
 def test_the_spread_of_scaled_dirichlet_gives_a_label_away(attack):

@@ -139,7 +139,7 @@ def release_made_outside_owner(path: str, tree: ast.Module) -> list[str]:
 def stray_randomness(path: str, tree: ast.Module) -> list[str]:
     private = ("privacy/randomness.py", "participant.py")
     public = ("tables/maps.py", "models/zonotope.py")  # a seed that stands in file or code
-    # After a release, and never into one; the audit's broken twins are no releases.
+    # After a release, and never into one; the audit's broken copies are not releases.
     simulation = folder(path) in ("study", "learner", "audit")
     if path in private + public or simulation:
         return []

@@ -133,7 +133,7 @@ def test_pages_show_markup_and_controls():
     for html in (
         page(paint, ""),
         prose([paint]),
-        table_html(PageTable(paint, (paint,), ((paint,),))),
+        table_html(PageTable(f"{paint}.", (paint,), ((paint,),))),
     ):
         assert "<script" not in html
         assert html.replace("\n", "").isprintable()

@@ -119,10 +119,10 @@ def audit_cases():
     noise, stated = noise_of(2, 1.0), claim(noise_of(2, 1.0).event, 0.0)
     case = Case("class-counts", "class-counts", pairs=lambda _: [Pair((3, 2), (2, 3))],
                 sample=lambda counts, times: repeated(noise, in_steps(counts), times),
-                score=lambda pair: shift_score(noise, in_steps(pair.one), in_steps(pair.two)),
+                score=lambda pair: shift_score(noise, in_steps(pair.first), in_steps(pair.second)),
                 samples=SOME, **stated)  # fmt: skip
     yield case
-    yield case.twin("half the noise", "the scale is half of what it must be",
+    yield case.broken_copy("half the noise", "the scale is half of what it must be",
                     sample=lambda c, times: repeated(half(noise), in_steps(c), times))  # fmt: skip
 
 
@@ -250,8 +250,8 @@ def test_its_public_part_is_checked_and_a_leak_beside_the_noise_is_found(monkeyp
 
 def test_a_mechanism_that_nobody_can_exercise_is_an_error(monkeypatch):
     monkeypatch.setattr(exercise, "_REGISTERED", {})
-    with pytest.raises(ParameterError, match="register an exercise"):
-        exercise.ways()
+    with pytest.raises(ParameterError, match="Add one with register_exercises"):
+        exercise.exercised_mechanisms()
     with pytest.raises(ParameterError, match="already"):
         exercise.register_exercises("rados", EXERCISES)
 

@@ -2,7 +2,7 @@
 
     python bench/peers/compare_diffprivlib.py --data ../shared/data --seeds 5
 
-The promises differ: diffprivlib protects whole records, ours the label of each record alone, with
+The guarantees differ: diffprivlib protects records, ours only the label of each record, with
 rows that are public. Same rows, same splits, same public map of the rows. Of diffprivlib the best
 of 32 settings is reported, picked per data set and epsilon by the *test* accuracy, which no owner
 could do; of ours the one run with everything automatic, at delta = 1e-6 and pure.
@@ -89,19 +89,19 @@ def deviation(runs: list[dict], side: str, key: str) -> float:
     return float(np.std([run[side][key] for run in runs], ddof=1)) if len(runs) > 1 else 0.0
 
 
-def lines(name: str, found: dict) -> Iterator[list[str]]:
+def lines(name: str, results: dict) -> Iterator[list[str]]:
     """Yield one line of the table per epsilon."""
 
     def cell(side: str, key: str) -> str:
-        return f"{found[side][key]:.3f} ± {deviation(found['runs'], side, key):.3f}"
+        return f"{results[side][key]:.3f} ± {deviation(results['runs'], side, key):.3f}"
 
     for epsilon in EPSILONS:
         start = f"{epsilon:g}|"
-        best = max((k for k in found["theirs"] if k.startswith(start)), key=found["theirs"].get)
+        best = max((k for k in results["theirs"] if k.startswith(start)), key=results["theirs"].get)
         yield [
             name,
             f"{epsilon:g}",
-            f"{found['majority']:.3f}",
+            f"{results['majority']:.3f}",
             cell("theirs", start + DEFAULT),
             cell("theirs", best),
             best.partition("|")[2].replace("|", ", "),
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
         "diffprivlib, best (record)", "its rows, intercept, C", "suffice 1e-6 (label)",
         "suffice pure (label)",
     ]  # fmt: skip
-    table = [line for name, found in sets.items() for line in lines(name, found)]
+    table = [line for name, results in sets.items() for line in lines(name, results)]
     print(PROMISES, f"Test accuracy, mean ± deviation of {wanted.seeds} seeds.\n")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for line in table:
@@ -132,14 +132,14 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     used = {"machine": machine(), "peer": peer, "promises": PROMISES}
     result = {**used, "seeds": wanted.seeds, "columns": columns, "table": table}
     RESULT.write_text(json.dumps({**result, "sets": sets}, indent=2) + "\n")
-    return [behind(name, found) for name, found in sets.items()]
+    return [behind(name, results) for name, results in sets.items()]
 
 
-def behind(name: str, found: dict) -> dict:
+def behind(name: str, results: dict) -> dict:
     """Return by how much the best of its settings is ahead of ours, at epsilon .1 or 1."""
     ahead = max(
-        max(value for key, value in found["theirs"].items() if key.startswith(f"{epsilon:g}|"))
-        - found["ours"][f"{epsilon:g}|{DELTAS[0]:g}"]
+        max(value for key, value in results["theirs"].items() if key.startswith(f"{epsilon:g}|"))
+        - results["ours"][f"{epsilon:g}|{DELTAS[0]:g}"]
         for epsilon in EPSILONS[:2]
     )
     return claim(f"{name}: diffprivlib's best (record) less ours (label), points", 100 * ahead, 0)

@@ -56,38 +56,43 @@ def ratios(folder: Path, repeats: int) -> tuple[dict, list[dict]]:
         for method in METHODS:
             model = case.known(method)
             errors.setdefault(method, []).append(case.errors(model.quantify(case.tests)))
-        tests = np.stack([plain(one, model) for one in case.tests])
+        tests = np.stack([plain(test, model) for test in case.tests])
         sets |= {f"rows{i}": plain(case.rows, model), f"labels{i}": case.labels}
         sets[f"tests{i}"] = tests
-    for name, found in theirs("ratios", sets).items():
-        errors[name] = [case.errors(np.array(one)) for case, one in zip(cases, found, strict=True)]
-    means = {name: np.mean(one, axis=0) for name, one in errors.items()}
-    for name, one in means.items():
-        cells = " ".join(f"{value:.4f}" for value in one)
-        print(f"Adult, L1 at shares {SHARES}: {name:15s} {cells}  mean {one.mean():.4f}")
-    over = {name: float(means["auto"].mean() / one.mean()) for name, one in means.items()}
+    for name, estimates in theirs("ratios", sets).items():
+        errors[name] = [
+            case.errors(np.array(ratios)) for case, ratios in zip(cases, estimates, strict=True)
+        ]
+    means = {name: np.mean(runs, axis=0) for name, runs in errors.items()}
+    for name, values in means.items():
+        cells = " ".join(f"{value:.4f}" for value in values)
+        print(f"Adult, L1 at shares {SHARES}: {name:15s} {cells}  mean {values.mean():.4f}")
+    over = {name: float(means["auto"].mean() / mean.mean()) for name, mean in means.items()}
     claims = [
         claim(f"Adult: auto / {name} with all labels", ratio, 1.2)
         for name, ratio in over.items()
         if name not in METHODS
     ]
-    return {name: one.tolist() for name, one in means.items()}, claims
+    return {name: mean.tolist() for name, mean in means.items()}, claims
 
 
 def speed(folder: Path) -> tuple[dict, list[dict]]:
     """Return processor seconds of fit and quantify."""
     warm = np.random.default_rng(0).random((200, 4)) + np.arange(200)[:, None] % 2
     ClassRatio(features=64).fit(warm, np.arange(200) % 2)  # compiles
-    whole = next(iter(mnist(folder, 1)))
-    found, claims = {}, []
+    full_case = next(iter(mnist(folder, 1)))
+    results, claims = {}, []
     for every in (10, 1):
         part = slice(None, None, every)
         case = replace(
-            whole, rows=whole.rows[part], bags=whole.bags[part], labels=whole.labels[part]
+            full_case,
+            rows=full_case.rows[part],
+            bags=full_case.bags[part],
+            labels=full_case.labels[part],
         )
-        found[len(case.rows)], ratio = timed(case)
+        results[len(case.rows)], ratio = timed(case)
         claims.append(claim(f"MNIST, {len(case.rows)} rows: our time / KDEyML's", ratio, 1.0))
-    return found, claims
+    return results, claims
 
 
 def timed(case: Case) -> tuple[dict, float]:
@@ -100,30 +105,32 @@ def timed(case: Case) -> tuple[dict, float]:
     sets = {"rows": case.rows / 255, "labels": case.labels, "test": case.tests[0] / 255}
     peer = theirs("speed", sets)
     answers = {"ours": answer, "KDEyML": np.array(peer.pop("ratios"))}
-    errors = {name: float(np.abs(one - case.truth[0]).sum()) for name, one in answers.items()}
-    found = {"ours": ours, "KDEyML": peer, "L1": errors}
-    print(f"MNIST, {len(case.rows)} rows, seconds:", json.dumps(found))
-    return found, sum(ours.values()) / sum(peer.values())
+    errors = {name: float(np.abs(ratios - case.truth[0]).sum()) for name, ratios in answers.items()}
+    results = {"ours": ours, "KDEyML": peer, "L1": errors}
+    print(f"MNIST, {len(case.rows)} rows, seconds:", json.dumps(results))
+    return results, sum(ours.values()) / sum(peer.values())
 
 
 def adapter(folder: Path) -> tuple[dict, list[dict]]:
     """Return what QuaPy says of our quantifier."""
     case = next(iter(adult(folder, 1)))
     model = case.known("mmd")
-    tests = np.vstack([plain(one, model) for one in case.tests])
+    tests = np.vstack([plain(test, model) for test in case.tests])
     labels = np.concatenate(
-        [np.repeat([0, 1], np.rint(600 * one).astype(int)) for one in case.truth]
+        [np.repeat([0, 1], np.rint(600 * ratios).astype(int)) for ratios in case.truth]
     )
     sets = {"rows": plain(case.rows, model), "labels": case.labels}
-    found = theirs("adapter", {**sets, "test": tests, "test_labels": labels})
-    print("adapter in QuaPy's evaluation:", found)
+    results = theirs("adapter", {**sets, "test": tests, "test_labels": labels})
+    print("adapter in QuaPy's evaluation:", results)
     claims = [
-        claim("our scores less QuaPy's", found["scores differ by"], 1e-12),
+        claim("our scores less QuaPy's", results["scores differ by"], 1e-12),
         claim(
-            "ours / KDEyML in QuaPy's evaluation, all labels", found["ours"] / found["KDEyML"], 1.2
+            "ours / KDEyML in QuaPy's evaluation, all labels",
+            results["ours"] / results["KDEyML"],
+            1.2,
         ),
     ]
-    return found, claims
+    return results, claims
 
 
 def main(arguments: Sequence[str] = ()) -> list[dict]:
@@ -138,7 +145,9 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
         "speed": lambda: speed(wanted.data),
         "adapter": lambda: adapter(wanted.data),
     }
-    return [one for part in wanted.parts.split(",") for one in recorded(part, parts[part], RESULT)]
+    return [
+        claim for part in wanted.parts.split(",") for claim in recorded(part, parts[part], RESULT)
+    ]
 
 
 if __name__ == "__main__":

@@ -56,10 +56,10 @@ def absent_class(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mutant(self, exact):
         arrays, details, noise = contents(self, exact)
-        there = exact.result() > 0
-        shares = arrays["proportions"] * there + 1e-12 * there
+        occurring = exact.result() > 0
+        shares = arrays["proportions"] * occurring + 1e-12 * occurring
         shares /= shares.sum(axis=1, keepdims=True)
-        zeroed = {"proportions": shares, "counts": arrays["counts"] * there}
+        zeroed = {"proportions": shares, "counts": arrays["counts"] * occurring}
         return arrays | zeroed, details, noise
 
     monkeypatch.setattr(NoisyProportions, "contents", mutant)

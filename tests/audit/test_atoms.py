@@ -90,8 +90,8 @@ def test_the_same_outputs_on_both_sides_are_not_flagged(name):
         del side
         return LEAKS[name](rng, 1, n)
 
-    found = audit_case(case_of(alike, claimed=1e-6), alpha=ALPHA)
-    assert not found.violated
+    finding = audit_case(case_of(alike, claimed=1e-6), alpha=ALPHA)
+    assert not finding.violated
 
 
 def test_noise_on_a_grid_has_no_atoms():

@@ -1,4 +1,4 @@
-"""Every mechanism is audited and has a twin; sound ones pass, broken ones do not."""
+"""Every mechanism is audited and has a broken copy; the audit tells them apart."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +17,13 @@ from suffice.release.kinds import KINDS
 ALPHA = 1e-7  # of each bound below: the chance that a sound mechanism is flagged here
 
 
-def test_every_kind_of_release_is_audited_and_has_a_broken_twin():
+def test_every_kind_of_release_is_audited_and_has_a_broken_copy():
     for kind in KINDS:
         cases = [case_named(name) for name in selected((kind,))]
         assert {case.broken for case in cases} == {True, False}, kind
 
 
-def test_every_case_has_a_twin_and_every_twin_says_what_is_wrong():
+def test_every_case_has_a_broken_copy_which_says_what_is_wrong():
     cases = all_cases()
     for name, case in cases.items():
         assert name == case.name
@@ -85,7 +85,7 @@ def test_sound_mechanisms_are_not_flagged_and_the_bound_comes_near(name, effort)
         ("rados, a column alone, truncated / Theorem 6", 1.0),
     ],
 )
-def test_broken_twins_are_found_out(name, effort):
+def test_broken_copies_are_caught(name, effort):
     finding = audit_case(case_named(name), seed=1, effort=effort, alpha=ALPHA)
     assert finding.broken
     assert finding.violated
@@ -93,7 +93,7 @@ def test_broken_twins_are_found_out(name, effort):
 
 def test_a_verdict_is_never_a_proof():
     (sound,) = audit(["label-responses, 2 classes"], effort=0.05)
-    assert sound.verdict.startswith("no evidence against, tight to ")
+    assert sound.verdict.startswith("no violation found; bound at ")
     assert sound.expected
     caught = replace(sound, lower_bound=2 * sound.claimed)
     assert caught.verdict == "violated"
@@ -104,24 +104,24 @@ def test_a_verdict_is_never_a_proof():
 
 def test_the_failure_probability_is_shared_by_all_cases():
     names = ["label-responses, 2 classes", "label-responses, 3 classes"]
-    found: list[Finding] = audit(names, effort=0.01, failure=1e-3)
-    assert [finding.alpha for finding in found] == [5e-4, 5e-4]
-    assert [finding.name for finding in found] == names
+    findings: list[Finding] = audit(names, effort=0.01, failure=1e-3)
+    assert [finding.alpha for finding in findings] == [5e-4, 5e-4]
+    assert [finding.name for finding in findings] == names
 
 
 @pytest.mark.parametrize("name", ["mean-operator laplace", "parties, vote-table, gaussian"])
 def test_what_may_fail_is_shared_by_directions_and_readings(name, monkeypatch):
     """Every bound that is looked at has its share of alpha: four of a Gaussian claim, or two."""
-    told = []
+    reports = []
 
     def spy(event, scored, measure, alpha):
-        told.append(alpha)
+        reports.append(alpha)
         return event_bound(event, scored, measure, alpha)
 
     monkeypatch.setattr("suffice.audit.auditor.event_bound", spy)
     audit_case(case_named(name), effort=0.02, alpha=1e-4)
-    assert len(told) == (2 if case_named(name).mu is None else 4)
-    assert sum(told) == pytest.approx(1e-4)
+    assert len(reports) == (2 if case_named(name).mu is None else 4)
+    assert sum(reports) == pytest.approx(1e-4)
 
 
 def test_the_readme_counts_the_mechanisms():

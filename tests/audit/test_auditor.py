@@ -44,25 +44,25 @@ def test_a_sound_mechanism_is_flagged_no_more_often_than_alpha_says(which):
 def test_the_bound_is_near_the_truth():
     rng = np.random.default_rng(3)
     for case in exact_cases(rng):
-        found = audit_case(case, alpha=1e-3)
-        assert 0.5 * case.claimed < found.lower_bound
+        finding = audit_case(case, alpha=1e-3)
+        assert 0.5 * case.claimed < finding.lower_bound
 
 
 def test_counts_are_of_fresh_outputs():
     """Outputs that chose an event are never counted: the last draw is used for nothing else."""
-    drawn = []
+    sizes = []
 
     def sample(_, n):
-        drawn.append(n)
-        return np.full((n, 1), len(drawn))  # every draw has a value of its own
+        sizes.append(n)
+        return np.full((n, 1), len(sizes))  # every draw has a value of its own
 
     case = Case(
         "test", "test", claimed=1.0, delta=0.0, pairs=lambda _: [Pair((0,), (1,))],
         sample=sample, score=None, samples=1000,
     )  # fmt: skip
-    found = audit_case(case, alpha=1e-6)
-    assert drawn == [200, 200, 800, 800]
-    assert not found.violated  # what told the chosen outputs apart says nothing about fresh ones
+    finding = audit_case(case, alpha=1e-6)
+    assert sizes == [200, 200, 800, 800]
+    assert not finding.violated  # what told the chosen outputs apart says nothing about fresh ones
 
 
 def test_outputs_of_different_length_are_told_apart():

@@ -29,11 +29,11 @@ def total(mechanism, data):
 @pytest.mark.parametrize("method", ["operator", "vote-table", "average"])
 def test_a_sum_is_one_term_for_each_party(method):
     """sum(a, b) = sum(a, none) + sum(none, b): no party's records change another's term."""
-    alone = trained(method)
+    sound = trained(method)
     for a, b in product(_RECORDS, repeat=2):
-        parts = [total(alone, data) for data in ((a, "no records"), ("no records", b))]
-        assert np.array_equal(total(alone, (a, b)), parts[0] + parts[1])
-    coupled = trained(method, held=_coupled)
+        parts = [total(sound, data) for data in ((a, "no records"), ("no records", b))]
+        assert np.array_equal(total(sound, (a, b)), parts[0] + parts[1])
+    coupled = trained(method, training_records=_coupled)
     differing = [
         not np.array_equal(
             total(coupled, (a, b)),
@@ -65,5 +65,5 @@ def test_what_a_party_sends_does_not_depend_on_the_others():
     ],
 )
 def test_an_audit_from_records_on_flags_the_broken_and_not_the_sound(name, flagged):
-    found = audit_case(case_named(name), seed=1, effort=0.4, alpha=ALPHA)
-    assert found.violated == flagged == found.broken
+    finding = audit_case(case_named(name), seed=1, effort=0.4, alpha=ALPHA)
+    assert finding.violated == flagged == finding.broken

@@ -39,11 +39,13 @@ def test_a_learnt_score_is_tried_beside_the_exact_one(monkeypatch):
     """Also where the exact loss is known: a wrong density must not hide what a classifier sees."""
     from dataclasses import replace
 
-    twin = case_named("mean-operator gaussian / half the noise")
-    blind = replace(twin, score=lambda _: lambda outputs: np.zeros(len(outputs)))
-    found = audit_case(blind, effort=0.3, alpha=1e-7)
-    assert found.violated
-    assert found.score != EXACT
+    broken_copy = case_named("mean-operator gaussian / half the noise")
+    without_exact_loss = replace(
+        broken_copy, score=lambda _: lambda outputs: np.zeros(len(outputs))
+    )
+    finding = audit_case(without_exact_loss, effort=0.3, alpha=1e-7)
+    assert finding.violated
+    assert finding.score != EXACT
     monkeypatch.setattr("suffice.audit.auditor.learnt_scores", lambda *_: {})
     monkeypatch.setattr("suffice.audit.auditor.support_scores", lambda *_: {})
-    assert not audit_case(blind, effort=0.3, alpha=1e-7).violated
+    assert not audit_case(without_exact_loss, effort=0.3, alpha=1e-7).violated

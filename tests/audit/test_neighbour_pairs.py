@@ -5,7 +5,7 @@ import typer
 from public_part_mutants import MUTANTS
 
 from suffice.audit.public_part.checking import check_public_part
-from suffice.audit.public_part.exercise import exercises_of, ways
+from suffice.audit.public_part.exercise import exercised_mechanisms, exercises_of
 from suffice.audit.public_part.forms import FORMS
 from suffice.audit.public_part.releasing import Said
 from suffice.cli.main import app
@@ -60,7 +60,7 @@ def test_every_mechanism_has_an_exercise_in_every_form_or_a_reason():
         for exercise in exercises_of(name):
             assert set(exercise.without) <= set(FORMS)
             assert all(exercise.without.values())
-    assert {way.mechanism for way in ways()} == set(mechanism_names())
+    assert {exercised.mechanism for exercised in exercised_mechanisms()} == set(mechanism_names())
 
 
 def test_a_pair_is_the_same_pair_again():

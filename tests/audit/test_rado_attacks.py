@@ -70,17 +70,17 @@ def test_it_is_the_formula_of_the_lemma(rng):
 def test_fewer_rados_than_examples_leave_them_open(rng):
     X, y = data(rng, 40)
     signatures = rng.choice([-1, 1], (39, 40))
-    found = invert(slow_rados(X, y, signatures), signatures == y)
-    assert found.rate(y[:, None] * X) < 0.5
-    assert not found.claimed.all()
+    recovered = invert(slow_rados(X, y, signatures), signatures == y)
+    assert recovered.rate(y[:, None] * X) < 0.5
+    assert not recovered.claimed.all()
 
 
 def test_what_is_claimed_is_what_all_solutions_agree_about():
     """Example 0 is alone in a rado; 1 and 2 are always together."""
     edges, inside = np.array([[1.0], [2.0], [4.0]]), np.array([[1, 0, 0], [1, 1, 1]])
-    found = invert(inside @ edges, inside)
-    assert found.claimed.tolist() == [True, False, False]
-    assert found.rate(edges) == pytest.approx(1 / 3)
+    recovered = invert(inside @ edges, inside)
+    assert recovered.claimed.tolist() == [True, False, False]
+    assert recovered.rate(edges) == pytest.approx(1 / 3)
 
 
 def test_wrong_signs_recover_nothing(rng):
@@ -107,31 +107,33 @@ def test_a_lone_category_shows_its_members_label_and_rados(rng, signs, scaled):
     table = hospital(rng, 200, [3, 50])
     declared = {"rare": ["common", "other", "rare0", "rare1", "nobody"]}
     scaled = {**scaled, "categories": declared} if scaled else {}
-    found = lone_members(released(table, count=64, signs=signs, **scaled))
-    truth = dict.fromkeys(found.names, 0.0)
+    members = lone_members(released(table, count=64, signs=signs, **scaled))
+    truth = dict.fromkeys(members.names, 0.0)
     for k, place in enumerate([3, 50]):
         truth[f"rare=rare{k}"] = 2.0 * table["sick"][place].as_py() - 1
-    assert ("rare=nobody" in found.names) == bool(scaled)  # else the list itself says who is there
-    assert found.labels.rate(np.array(list(truth.values()))) == 1.0
-    share = found.inside[:, found.labels.values != 0].mean(axis=0)
+    assert ("rare=nobody" in members.names) == bool(
+        scaled
+    )  # else the list itself says who is there
+    assert members.labels.rate(np.array(list(truth.values()))) == 1.0
+    share = members.inside[:, members.labels.values != 0].mean(axis=0)
     np.testing.assert_allclose(share, 0.5, atol=0 if signs == "hadamard" else 6 * 0.5 / 8)
 
 
 def test_one_lone_category_in_a_block_of_structured_signs_gives_that_whole_record_away(rng):
     table = hospital(rng, 60, [17])
     release = released(table, count=64, signs="hadamard")
-    found = lone_members(release)
-    (k,) = np.flatnonzero(found.labels.values)
-    record = found.edges[k] * found.labels.values[k]
+    members = lone_members(release)
+    (k,) = np.flatnonzero(members.labels.values)
+    record = members.edges[k] * members.labels.values[k]
     np.testing.assert_allclose(record, vectors(release, table)[17], atol=1e-9)
 
 
 def test_independent_signs_give_only_an_estimate_of_it(rng):
     table = hospital(rng, 60, [17])
     release = released(table, count=64, signs="iid")
-    found = lone_members(release)
-    (k,) = np.flatnonzero(found.labels.values)
-    record = found.edges[k] * found.labels.values[k]
+    members = lone_members(release)
+    (k,) = np.flatnonzero(members.labels.values)
+    record = members.edges[k] * members.labels.values[k]
     assert abs(record - vectors(release, table)[17])[0] > 1e-3  # the age
 
 
@@ -142,9 +144,9 @@ def test_a_column_of_names_gives_all_records_away(rng, signs):
     sick = rng.integers(0, 2, 30)
     table = pa.table({"age": rng.uniform(20, 80, 30), "name": names, "sick": sick})
     release = released(table, count=64, signs=signs)
-    found = lone_members(release)
-    rows, labels = examples_of(invert(release.arrays["rados"], found.inside))
-    order = [names.index(name.removeprefix("name=")) for name in found.names]
+    members = lone_members(release)
+    rows, labels = examples_of(invert(release.arrays["rados"], members.inside))
+    order = [names.index(name.removeprefix("name=")) for name in members.names]
     assert rows.rate(vectors(release, table)[order]) == 1.0
     assert labels.rate(2.0 * sick[order] - 1) == 1.0
 
@@ -153,9 +155,9 @@ def test_four_lone_categories_give_fifteen_records_away(rng):
     """log2 16 members show the order of a block; see docs/known-holes.md."""
     table = hospital(rng, 15, [0, 1, 3, 7])
     release = released(table, count=16, signs="hadamard")
-    found = lone_members(release)
-    lone = [k for k, name in enumerate(found.names) if name.startswith("rare=rare")]
-    rows = block_rows(release.arrays["rados"], found.inside[:, lone])
+    members = lone_members(release)
+    lone = [k for k, name in enumerate(members.names) if name.startswith("rare=rare")]
+    rows = block_rows(release.arrays["rados"], members.inside[:, lone])
     assert len(rows) == 15
     np.testing.assert_allclose(
         rows[np.argsort(rows[:, 0])],
@@ -167,10 +169,10 @@ def test_four_lone_categories_give_fifteen_records_away(rng):
 def test_members_whose_signs_are_products_are_not_enough(rng):
     table = hospital(rng, 15, [0, 1, 2, 7])  # columns 1, 2 and 3 = 1 xor 2
     release = released(table, count=16, signs="hadamard")
-    found = lone_members(release)
-    lone = [k for k, name in enumerate(found.names) if name.startswith("rare=rare")]
+    members = lone_members(release)
+    lone = [k for k, name in enumerate(members.names) if name.startswith("rare=rare")]
     with pytest.raises(ParameterError, match="products"):
-        block_rows(release.arrays["rados"], found.inside[:, lone])
+        block_rows(release.arrays["rados"], members.inside[:, lone])
 
 
 def test_noise_for_records_hides_the_lone_member(rng):
@@ -189,8 +191,8 @@ def people(rng, width: int = 1):
     """Return what draws tables: measurements, and last the protected column."""
 
     def draw(rows: int):
-        known = rng.normal(size=(rows, width))
-        return np.column_stack([known, rng.integers(0, 2, rows)]), rng.integers(0, 2, rows)
+        measurements = rng.normal(size=(rows, width))
+        return np.column_stack([measurements, rng.integers(0, 2, rows)]), rng.integers(0, 2, rows)
 
     return draw
 
@@ -210,13 +212,13 @@ def test_the_guarantee_of_what_was_recovered_says_marginal(rng, truncate):
     X, y = people(rng)(24)
     options = {"count": 24, "protect": ["x1"], "delta": 0.05, "truncate": truncate}
     release = released(X, y, standardize="none", **options)
-    (promise,) = release.guarantees
-    said = (promise.scope, promise.unit, promise.kind, promise.columns)
-    assert said == (Scope.MARGINAL, Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",))
-    assert "with other columns may recover its values exactly" in str(promise)
+    (guarantee,) = release.guarantees
+    stated = (guarantee.scope, guarantee.unit, guarantee.kind, guarantee.columns)
+    assert stated == (Scope.MARGINAL, Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",))
+    assert "with other columns may recover its values exactly" in str(guarantee)
     rows = np.column_stack([X[:, 0], np.full(24, np.nan), np.ones(24)])
-    found = joint_attack(release.arrays["rados"], 1, rows, 2.0 * y - 1)
-    assert found.rate(2 * X[:, 1] - 1) == 1.0
+    recovered = joint_attack(release.arrays["rados"], 1, rows, 2.0 * y - 1)
+    assert recovered.rate(2 * X[:, 1] - 1) == 1.0
 
 
 def test_success_grows_with_the_number_of_rados(rng):
@@ -243,11 +245,11 @@ def test_one_unknown_value_falls_to_two_rados_of_small_epsilon(rng):
     rows = np.column_stack([X, np.ones(100)])
     right = wrong = 0
     for person in range(0, 100, 10):
-        known = truth.copy()
-        known[person] = np.nan
-        found = joint_attack(release.arrays["rados"], 80, rows, 2.0 * y - 1, known)
-        right += found.values[person] == truth[person]
-        wrong += found.values[person] == -truth[person]
+        known_values = truth.copy()
+        known_values[person] = np.nan
+        recovered = joint_attack(release.arrays["rados"], 80, rows, 2.0 * y - 1, known_values)
+        right += recovered.values[person] == truth[person]
+        wrong += recovered.values[person] == -truth[person]
     assert wrong == 0
     assert right >= 3  # of 10, each with probability 3/4
 
@@ -259,9 +261,9 @@ def test_two_records_that_agree_in_all_known_columns_stay_open(rng):
     X[1, 1] = 1 - X[0, 1]
     release = released(X, y, count=60, protect=["x1"], delta=0.09, standardize="none")
     rows = np.column_stack([X, np.ones(12)])
-    found = joint_attack(release.arrays["rados"], 1, rows, 2.0 * y - 1)
-    assert found.claimed.tolist() == [False] * 2 + [True] * 10
-    assert found.rate(2 * X[:, 1] - 1) == pytest.approx(10 / 12)
+    recovered = joint_attack(release.arrays["rados"], 1, rows, 2.0 * y - 1)
+    assert recovered.claimed.tolist() == [False] * 2 + [True] * 10
+    assert recovered.rate(2 * X[:, 1] - 1) == pytest.approx(10 / 12)
 
 
 @settings(max_examples=30)
@@ -273,11 +275,11 @@ def test_binary_solutions_are_found_where_they_are_the_only_ones(seed, unknowns,
     u = rng.integers(0, 2, unknowns)
     every = (np.arange(1 << unknowns)[:, None] >> np.arange(unknowns) & 1).astype(float)
     solutions = every[(every @ A.T == A @ u).all(axis=1)]
-    found = _Binary(A).solve(A @ u)
+    recovered = _Binary(A).solve(A @ u)
     if len(solutions) == 1:
-        np.testing.assert_array_equal(found, u)
+        np.testing.assert_array_equal(recovered, u)
     else:
-        assert found is None
+        assert recovered is None
     assert _Binary(A).solve(A @ u + 0.5) is None
 
 
@@ -335,5 +337,5 @@ def test_such_a_release_is_refused_and_uniform_signs_resist(rng):
     with pytest.raises(ParameterError, match="differences carry none"):
         released(X, (y > 0).astype(int), support=6, **options)
     release = released(X, (y > 0).astype(int), intercept=0.0, signs="iid", **options)
-    found = labels_from_differences(release.arrays["rados"], X)
-    assert not found.claimed.any()
+    recovered = labels_from_differences(release.arrays["rados"], X)
+    assert not recovered.claimed.any()

@@ -49,8 +49,8 @@ def test_laplace_noise_is_bounded_from_both_sides(epsilon, forward):
         outputs = (np.rint(x * 2.0**20) / 2.0**20 for x in noisy)
         return tuple(epsilon * (np.abs(x - 1) - np.abs(x)) for x in outputs)
 
-    found = bound_of(losses, epsilon_measure(0.0), forward=forward)
-    assert 0.85 * epsilon < found <= epsilon
+    bound = bound_of(losses, epsilon_measure(0.0), forward=forward)
+    assert 0.85 * epsilon < bound <= epsilon
 
 
 def test_gaussian_noise_is_bounded_by_its_parameter_and_by_its_curve():
@@ -81,9 +81,11 @@ def test_either_direction_can_be_the_one_that_tells():
     def uneven(count):
         return tuple((rng.random(count) < p).astype(float) for p in (0.001, 0.1))
 
-    there, back = (bound_of(uneven, epsilon_measure(0.0), forward=f) for f in (True, False))
-    assert there < 0.2
-    assert 3.5 < back <= np.log(100)
+    forward_bound, backward_bound = (
+        bound_of(uneven, epsilon_measure(0.0), forward=f) for f in (True, False)
+    )
+    assert forward_bound < 0.2
+    assert 3.5 < backward_bound <= np.log(100)
 
 
 def test_either_tail_of_a_score_is_tried():

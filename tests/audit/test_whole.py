@@ -44,19 +44,21 @@ def test_rados_are_independent_only_if_records_are_read_again():
     """Signs are drawn while rows are read: one pass gives one set of them to all releases."""
     rados = Rados(epsilon=1.0, unit="label", count=2, ranges=(-2.0, 2.0), bound=1.0)
     differences = [
-        np.unique([np.abs(np.diff(r.arrays["rados"], axis=0)).sum().round(6) for r in made])
-        for made in (releases(rados, 40), releases(rados, 40, read_again=True))
+        np.unique(
+            [np.abs(np.diff(r.arrays["rados"], axis=0)).sum().round(6) for r in drawn_releases]
+        )
+        for drawn_releases in (releases(rados, 40), releases(rados, 40, read_again=True))
     ]
     assert len(differences[0]) == 1  # noise is shared, so that signs alone decide it
     assert len(differences[1]) > 1
 
 
 def test_a_detail_that_shows_labels_is_found_and_only_through_the_public_part(monkeypatch):
-    twin = case_named("mean-operator laplace, whole releases / parity in the step")
-    assert audit_case(twin, alpha=1e-7).violated
+    broken_copy = case_named("mean-operator laplace, whole releases / parity in the step")
+    assert audit_case(broken_copy, alpha=1e-7).violated
 
-    def numbers_only(made):
-        return np.array([release.arrays["mean_operator"] for release in made])
+    def numbers_only(drawn_releases):
+        return np.array([release.arrays["mean_operator"] for release in drawn_releases])
 
     monkeypatch.setattr("suffice.audit.cases_whole.outputs_of", numbers_only)
-    assert not audit_case(twin, alpha=1e-7).violated
+    assert not audit_case(broken_copy, alpha=1e-7).violated

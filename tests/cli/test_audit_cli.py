@@ -51,9 +51,9 @@ def test_json_holds_every_case_of_the_kind_and_the_page_its_plots(tmp_path):
 
 
 def test_a_mechanism_that_breaks_its_promise_and_a_twin_that_hides_fail_the_run(few, monkeypatch):
-    twin = few["label-responses, 2 classes / too few flips"]
+    broken_copy = few["label-responses, 2 classes / too few flips"]
     sound = few["label-responses, 2 classes"]
-    for case in (replace(twin, broken=False), replace(sound, broken=True)):
+    for case in (replace(broken_copy, broken=False), replace(sound, broken=True)):
         monkeypatch.setattr(registry, "all_cases", lambda case=case: {case.name: case})
         code, out, err = call("label-responses")
         assert code == 1
@@ -66,7 +66,7 @@ def test_what_to_audit_has_to_be_said():
     for words in ((), ("votes", "--all")):
         with pytest.raises(ParameterError, match="--all"):
             call(*words)
-    with pytest.raises(ParameterError, match="no kind 'vote'"):
+    with pytest.raises(ParameterError, match="No kind of release is called 'vote'"):
         call("vote")
 
 
@@ -85,7 +85,7 @@ def test_an_epsilon_of_ones_own_is_audited_without_twins(monkeypatch):
     results = json.loads(done.stdout)["results"]
     assert {result["kind"] for result in results} == {"proportions"}
     assert all(result["claimed"] <= 0.7 * (1 + 1e-9) and not result["broken"] for result in results)
-    with pytest.raises(ParameterError, match="not for 'rados'"):
+    with pytest.raises(ParameterError, match="cannot be used with 'rados'"):
         CliRunner().invoke(app, ["audit", "rados", "--epsilon", "1"], catch_exceptions=False)
 
 
@@ -101,7 +101,7 @@ def coin_cases() -> Iterator[Case]:
         pairs=lambda _: [Pair((0,), (1,))], samples=4000,
     )  # fmt: skip
     yield case
-    yield case.twin("shown", "the bit leaves as it is", sample=coin(1.0))
+    yield case.broken_copy("shown", "the bit leaves as it is", sample=coin(1.0))
 
 
 def coin_at(epsilon: float) -> Iterator[Case]:
@@ -144,5 +144,5 @@ def test_a_family_is_registered_once_and_its_names_are_its_own():
         with pytest.raises(ParameterError, match="already"):
             registry.register_cases(kind, coin_cases)
     registry.register_cases("other-coins", coin_cases)
-    with pytest.raises(ParameterError, match="two audit cases are called 'coin'"):
+    with pytest.raises(ParameterError, match="Two audit cases are called 'coin'"):
         registry.all_cases()

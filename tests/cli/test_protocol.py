@@ -320,9 +320,9 @@ def test_a_release_about_something_else_is_noticed_even_if_the_answer_names_it(c
     with pytest.raises(ForeignAnswerError, match="other rows, features or classes"):
         check_answer(proposal, Granted(proposal.digest, answer.release), tmp_path / "r")
     for changed, trouble in (
-        ({"epsilon": 2.0}, "another price"),
-        ({"epsilon": 1.0, "map": "polynomial:2"}, "maps its rows otherwise"),
-        ({"epsilon": 1.0, "missing": "zero"}, "maps its rows otherwise"),
+        ({"epsilon": 2.0}, "another epsilon or delta"),
+        ({"epsilon": 1.0, "map": "polynomial:2"}, "another pipeline"),
+        ({"epsilon": 1.0, "missing": "zero"}, "another pipeline"),
     ):
         asked = propose(rows, **changed)
         with pytest.raises(ForeignAnswerError, match=trouble):
@@ -364,7 +364,7 @@ def test_the_ledger_has_the_last_word(clinic, tmp_path, monkeypatch):
 
     rows, y = clinic.drop_columns(["sick"]), clinic["sick"]
     ledger = Ledger(tmp_path / "l", {"d": Budget(0.5)}, {"d": (0, 1)})
-    monkeypatch.setattr(protocol, "_left", lambda *_: Budget(9.0))
+    monkeypatch.setattr(protocol, "_remaining_budget", lambda *_: Budget(9.0))
     answer, release = grant(
         propose(rows, epsilon=1.0), rows, y, policy=Policy(2.0), ledger=ledger, dataset="d"
     )

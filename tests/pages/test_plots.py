@@ -1,25 +1,52 @@
-"""Figures show their panels and no others, and go to files of known kinds."""
+"""Figures show their panels, can be read in any colour scheme, and go to files of known kinds."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.pages.plots import check_plot, draw_plan, figure_svg
+from suffice.pages.plots import check_plot, draw_panels, draw_plan, draw_proportions, draw_utility
 
 
-def test_a_figure_has_as_many_panels_as_drawings():
+def test_a_figure_has_as_many_panels_as_drawings_and_one_legend():
     for count in (1, 2, 3):
-        svg = figure_svg(*[lambda axes: axes.plot([0, 1], label="line")] * count)
-        assert svg.startswith("<svg")
-        assert svg.count('id="matplotlib.axis_') == 2 * count
-        assert svg.count('id="legend_1"') == 1
+        drawing = draw_panels(*[lambda axes: axes.plot([0, 1], label="a < b")] * count)
+        legend, _, panels = drawing.partition('<div class="panels')
+        assert panels.startswith(" single" if count == 1 else '">')
+        assert panels.count("<svg") == count
+        assert panels.count('id="matplotlib.axis_') == 2 * count
+        assert legend.count("<svg") == 1
+        assert "a &lt; b</span>" in legend
+
+
+def test_the_same_drawing_gives_the_same_bytes():
+    drawings = {draw_panels(lambda axes: axes.plot([0, 1], "o-", label="x")) for _ in range(2)}
+    assert len(drawings) == 1
+
+
+def draw_accuracies(axes) -> None:
+    curves = {"auto": [[0.5], [0.6]], "b": [[0.5], [0.7]]}
+    draw_utility(axes, (0.1, 1.0), curves, without_privacy=0.8, larger_class=0.5)
+
+
+def draw_intervals(axes) -> None:
+    draw_proportions(axes, ["x"], [0.5], [0.6], low=[0.4], high=[0.6])
+
+
+def test_drawings_have_no_background_and_nothing_black_or_white():
+    drawing = draw_panels(draw_accuracies, draw_intervals)
+    assert drawing.count('<svg fill="currentColor"') == drawing.count("<svg")
+    assert "currentColor" in drawing
+    assert not re.search(r"#000000|#ffffff|fill: (black|white)", drawing)
+    background = re.search(r'<g id="patch_1">\s*<path [^>]*style="([^"]*)"', drawing)
+    assert "fill: none" in background[1]
 
 
 def test_a_plot_goes_to_a_file_whose_ending_says_how(tmp_path):
     for name in ("a.svg", "a.PNG", "a.pdf"):
         check_plot(tmp_path / name)
-    with pytest.raises(ParameterError, match=r"ends in \.svg, \.png, \.pdf"):
+    with pytest.raises(ParameterError, match=r"must end in one of \.svg, \.png, \.pdf"):
         check_plot(tmp_path / "a.gif")
 
 

@@ -24,12 +24,12 @@ def _table(labels: tuple[int, int], **extra) -> pa.Table:
 @pytest.fixture(scope="module")
 def data_folder(tmp_path_factory):
     """Make files in the layout of the real ones: a plain one, with subjects, with a split."""
-    place = tmp_path_factory.mktemp("data")
+    folder = tmp_path_factory.mktemp("data")
     subjects = np.repeat(np.arange(8), ROWS // 8).astype(np.uint8)
     parts = pa.array(["train"] * (ROWS - 40) + ["test"] * 40).dictionary_encode()
-    pq.write_table(_table((0, 1)), place / "magic.parquet")
-    pq.write_table(_table((0, 5), subject=subjects), place / "uci_har_train.parquet")
+    pq.write_table(_table((0, 1)), folder / "magic.parquet")
+    pq.write_table(_table((0, 5), subject=subjects), folder / "uci_har_train.parquet")
     other = _table((0, 1), split=parts)
     digits = pa.concat_tables([_table((7, 9), split=parts), other])
-    pq.write_table(digits, place / "mnist.parquet")
-    return place
+    pq.write_table(digits, folder / "mnist.parquet")
+    return folder

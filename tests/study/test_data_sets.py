@@ -23,10 +23,10 @@ def test_a_split_keeps_the_origins_test_rows_and_whole_subjects(data_folder):
 
 def test_rows_and_labels_stay_together(data_folder):
     data = split("magic", 1, data_folder)
-    rows, labels = data.whole
-    whole = pq.read_table(data_folder / "magic.parquet")
+    rows, labels = data.all_rows
+    table = pq.read_table(data_folder / "magic.parquet")
     assert dict(zip(rows["f0"].to_numpy(), labels, strict=True)) == dict(
-        zip(whole["f0"].to_numpy(), whole["label"].to_numpy(), strict=True)
+        zip(table["f0"].to_numpy(), table["label"].to_numpy(), strict=True)
     )
 
 

@@ -46,8 +46,8 @@ def test_every_entry_declares_its_paper_and_files():
 def test_a_page_stands_alone_with_its_values_beside_it(factored, tmp_path):
     beside = write_report(factored, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    assert text.count("<svg") == 1
-    assert "<caption>f(z) - f(-z) = -a z" in text
+    assert text.count("<figure>") == 1
+    assert "<caption>How well f(z) - f(-z) = -a z holds" in text
     assert "<td>matsushita</td>" in text
     assert "src=" not in text
     assert "Notes" in text
@@ -55,24 +55,26 @@ def test_a_page_stands_alone_with_its_values_beside_it(factored, tmp_path):
     again = tmp_path / "again.html"
     write_report(reproduce(["factorisation"]), again)
     assert again.read_text() == text
-    with pytest.raises(ParameterError, match="name the page"):
+    with pytest.raises(ParameterError, match=r"Choose a name that ends in .html"):
         write_report(factored, tmp_path / "page.json")
 
 
 def test_what_is_asked_is_checked_before_anything_runs(data_folder, tmp_path):
-    with pytest.raises(StorageError, match=r"lacks spambase\.parquet, adult\.parquet\."):
+    with pytest.raises(StorageError, match=r"does not contain spambase\.parquet, adult\.parquet\."):
         reproduce(["factorisation", "label-privacy"], folder=data_folder)
-    with pytest.raises(StorageError, match="is no folder"):
+    with pytest.raises(StorageError, match="is not a folder"):
         reproduce(["label-privacy"], folder=tmp_path / "nowhere")
-    with pytest.raises(ParameterError, match="needs data: --data, a folder with spambase"):
+    with pytest.raises(
+        ParameterError, match=r"needs data. Use --data with a folder that contains spambase"
+    ):
         reproduce(["label-privacy"])
-    with pytest.raises(ParameterError, match="there are factorisation"):
+    with pytest.raises(ParameterError, match="Use one of factorisation"):
         reproduce(["nonsense"])
-    with pytest.raises(ParameterError, match="no data set of these reproductions: cats"):
+    with pytest.raises(ParameterError, match="do not use cats"):
         reproduce(["label-privacy"], folder=data_folder, sets=["magic", "cats"])
     with pytest.raises(ParameterError, match="seeds"):
         reproduce(["factorisation"], seeds=0)
-    with pytest.raises(ParameterError, match="mean nothing to factorisation, voting"):
+    with pytest.raises(ParameterError, match="cannot be used with factorisation, voting"):
         reproduce(["factorisation", "voting"], seeds=2)
 
 
@@ -84,7 +86,10 @@ def test_what_does_not_repeat_does_not_ask_how_often(name):
 
 def test_where_the_page_goes_is_checked_before_anything_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("suffice.study.reproduce.reproduce", lambda *_, **__: pytest.fail("it ran"))
-    for output, says in (("r.json", "name the page .html"), ("no/r.html", "Make the folder")):
+    for output, says in (
+        ("r.json", "Choose a name that ends in .html"),
+        ("no/r.html", "Make the folder"),
+    ):
         words = ["suffice", "reproduce", "voting", "-o", str(tmp_path / output)]
         monkeypatch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit):
@@ -97,9 +102,9 @@ def test_the_command_lists_writes_and_names_a_missing_file(tmp_path, monkeypatch
 
     def suffice(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["suffice", "reproduce", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as end:
             run()
-        return (left.value.code, *capsys.readouterr())
+        return (end.value.code, *capsys.readouterr())
 
     code, listed, _ = suffice("--list", "--json")
     assert code == 0
@@ -109,7 +114,10 @@ def test_the_command_lists_writes_and_names_a_missing_file(tmp_path, monkeypatch
     assert json.loads(printed) == json.loads((tmp_path / "page.json").read_text())
     assert "<svg" in (tmp_path / "page.html").read_text()
     code, _, error = suffice("label-privacy", "--data", tmp_path, "--sets", "magic")
-    assert (code, error) == (6, f"suffice: {tmp_path} lacks magic.parquet.\n")
+    assert (code, error) == (
+        6,
+        f"suffice: {tmp_path} does not contain magic.parquet. Add the missing files.\n",
+    )
     code, _, error = suffice()
     assert code == 2
     assert "--list" in error
@@ -120,8 +128,8 @@ def test_every_entry_compares_or_says_why_not():
     quick = ["factorisation", "voting"]
     results = reproduce(quick)
     assert all(result.compared for result in results.values())
-    alone = {name for name, entry in REPRODUCTIONS.items() if entry.uncompared}
-    assert alone == {"label-privacy", "rados-dp", "rados-units"}
+    uncompared = {name for name, entry in REPRODUCTIONS.items() if entry.uncompared}
+    assert uncompared == {"label-privacy", "rados-dp", "rados-units"}
     nothing = dict.fromkeys(REPRODUCTIONS, Result((), (), ("none",), {}))
     for row in overview({**nothing, **results}).rows:
         assert all(row[:-1]), row
@@ -135,6 +143,6 @@ def test_the_page_of_everything_has_the_overview_first(tmp_path):
     results = dict.fromkeys(REPRODUCTIONS, Result((), (), ("none",), {}))
     write_report(results, tmp_path / "all.html")
     text = (tmp_path / "all.html").read_text()
-    assert 0 < text.index("All that was compared") < text.index("Not computed anew")
+    assert 0 < text.index("All statements of") < text.index("What we do not reproduce")
     write_report({"voting": results["voting"]}, tmp_path / "one.html")
-    assert "All that was compared" not in (tmp_path / "one.html").read_text()
+    assert "All statements of" not in (tmp_path / "one.html").read_text()

@@ -8,8 +8,8 @@ from suffice.study.reproduction import Comparison, Result, Setting
 def test_comparisons_show_both_numbers_and_their_difference():
     share = Comparison("share", 0.3, 0.29999, "fine")
     gap = Comparison("gap", None, 0.5, "holds", 1)
-    (table,) = Result((), (), ("none",), {}, (share, gap), "both").shown
-    assert table.title == "both"
+    (table,) = Result((), (), ("none",), {}, (share, gap), "Both.").all_tables
+    assert table.title == "Both."
     assert table.rows == (
         ("share", "0.300", "0.300", "+0.000", "fine"),
         ("gap", "in words", "0.5", "see verdict", "holds"),
@@ -24,6 +24,6 @@ def test_comparisons_show_both_numbers_and_their_difference():
 
 
 def test_one_repetition_comes_with_a_warning():
-    once, twice = (Setting(Path(), (), seeds, lambda *_: None) for seeds in (1, 2))
-    assert len(once.warnings) == 1
-    assert twice.warnings == ()
+    single, repeated = (Setting(Path(), (), seeds, lambda *_: None) for seeds in (1, 2))
+    assert len(single.warnings) == 1
+    assert repeated.warnings == ()

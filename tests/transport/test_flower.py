@@ -75,7 +75,7 @@ def test_a_node_sends_nothing_but_a_contribution(desk):
         answer({k: v for k, v in node(desk, 0).items() if k != "label"}, run_config(desk))
     with pytest.raises(ParameterError, match="method"):
         answer(node(desk, 0), {**run_config(desk), "method": "everything"})
-    with pytest.raises(ParameterError, match="who pays"):
+    with pytest.raises(ParameterError, match="Choose a ledger"):
         release_of([], {**run_config(desk), "no-ledger": False})
 
 
@@ -147,9 +147,9 @@ def test_three_nodes_on_loopback_teach_one_classifier(desk):
         for process in reversed(started):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=30)
-    told = done.stdout + done.stderr
-    assert 'counted as zero: "n2": it was computed on other auxiliary rows' in told
-    assert "2 parties counted; 1 sent nothing" in told
+    logged = done.stdout + done.stderr
+    assert 'counted as zero: "n2": it was computed on other auxiliary rows' in logged
+    assert "2 parties counted; 1 sent nothing" in logged
     release = load(desk / "out.suffice")
     assert release.kind == "mean-operator"
     assert release.guarantee.unit == "party"

@@ -17,20 +17,20 @@ from multi_freq_ldpy.pure_frequency_oracles.GRR import (
 
 
 def main() -> None:
-    given, output = np.load(sys.argv[1]), Path(sys.argv[2])
-    count, epsilon = int(given["count"]), float(given["epsilon"])
+    inputs, output = np.load(sys.argv[1]), Path(sys.argv[2])
+    count, epsilon = int(inputs["count"]), float(inputs["epsilon"])
     GRR_Client(0, count, epsilon)  # compiles
     start = time.process_time()
-    reports = [GRR_Client(state, count, epsilon) for state in given["states"]]
-    drawn = time.process_time()
+    reports = [GRR_Client(state, count, epsilon) for state in inputs["states"]]
+    drawn_at = time.process_time()
     shares = GRR_Aggregator_MI(reports, count, epsilon)
-    found = {
-        "seconds": drawn - start,
-        "estimating": time.process_time() - drawn,
+    results = {
+        "seconds": drawn_at - start,
+        "estimating": time.process_time() - drawn_at,
         "MI": np.asarray(shares).tolist(),
         "IBU": np.asarray(GRR_Aggregator_IBU(reports, count, epsilon)).tolist(),
     }
-    output.write_text(json.dumps(found))
+    output.write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -35,12 +35,12 @@ QUANTIFIERS: dict[str, Callable[[], object]] = {
 
 def ratios(sets: Sets) -> dict[str, list]:
     """Return the ratios of every test, (cases, tests, K), by each quantifier."""
-    found: dict[str, list] = {name: [] for name in QUANTIFIERS}
+    estimates: dict[str, list] = {name: [] for name in QUANTIFIERS}
     for case in range(int(sets["cases"])):
         for name, make in QUANTIFIERS.items():
             model = make().fit(sets[f"rows{case}"], sets[f"labels{case}"])
-            found[name].append([model.predict(one).tolist() for one in sets[f"tests{case}"]])
-    return found
+            estimates[name].append([model.predict(test).tolist() for test in sets[f"tests{case}"]])
+    return estimates
 
 
 def speed(sets: Sets) -> dict[str, float]:
@@ -48,9 +48,9 @@ def speed(sets: Sets) -> dict[str, float]:
     start = time.process_time()
     model = KDEyML(LogisticRegression()).fit(sets["rows"], sets["labels"])
     fitted = time.process_time()
-    found = model.predict(sets["test"])
+    results = model.predict(sets["test"])
     took = time.process_time()
-    return {"fit": fitted - start, "quantify": took - fitted, "ratios": found.tolist()}
+    return {"fit": fitted - start, "quantify": took - fitted, "ratios": results.tolist()}
 
 
 def adapter(sets: Sets) -> dict[str, float]:
@@ -58,19 +58,19 @@ def adapter(sets: Sets) -> dict[str, float]:
     train = qp.data.LabelledCollection(sets["rows"], sets["labels"])
     test = qp.data.LabelledCollection(sets["test"], sets["test_labels"])
     protocol = qp.protocol.APP(test, sample_size=200, n_prevalences=5, repeats=2, random_state=0)
-    found = {}
+    results = {}
     for name, model in (("ours", QuaPyClassRatio()), ("KDEyML", KDEyML(classifier()))):
         model.fit(*train.Xy)
-        found[name] = float(qp.evaluation.evaluate(model, protocol, error_metric="mae"))
+        results[name] = float(qp.evaluation.evaluate(model, protocol, error_metric="mae"))
     searched = qp.model_selection.GridSearchQ(
         QuaPyClassRatio(), {"method": ["mmd", "likelihood"]}, protocol, refit=False, n_jobs=1
     ).fit(*train.Xy)
-    found["method picked by GridSearchQ"] = searched.best_params_["method"]
+    results["method picked by GridSearchQ"] = searched.best_params_["method"]
     p, q, eps = np.array([0.1, 0.2, 0.7]), np.array([0.2, 0.3, 0.5]), 0.005
     theirs = (qp.error.ae(p, q), qp.error.rae(p, q, eps), qp.error.nkld(p, q, eps))
     own = (ae(p, q), rae(p, q, eps), nkld(p, q, eps))
-    found["scores differ by"] = float(np.abs(np.subtract(theirs, own)).max())
-    return found
+    results["scores differ by"] = float(np.abs(np.subtract(theirs, own)).max())
+    return results
 
 
 def main() -> None:
@@ -79,8 +79,8 @@ def main() -> None:
     task, path, output = sys.argv[1:]
     with np.load(path) as file:
         sets = dict(file)
-    found = {"ratios": ratios, "speed": speed, "adapter": adapter}[task](sets)
-    Path(output).write_text(json.dumps(found))
+    results = {"ratios": ratios, "speed": speed, "adapter": adapter}[task](sets)
+    Path(output).write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

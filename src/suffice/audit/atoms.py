@@ -1,4 +1,4 @@
-"""Scores of single values and of supports: what one data set gives exactly, and the other never.
+"""Scores of exact values and of supports: outputs that only one of two data sets can give.
 
 Noise hides a number only if every output is possible under both data sets. So these scores look at
 outputs bit by bit: values that come again and again (a zero of either sign, a NaN, a bound, a
@@ -24,18 +24,18 @@ _MIXING = 0x9E3779B97F4A7C15  # an odd number without pattern: 2^64 over the gol
 Keys = Callable[[np.ndarray], np.ndarray]
 
 
-def varying(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+def varying(outputs: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
     """Return which numbers of an output are not the same in all of these."""
-    both = _bits(np.concatenate([one, two]))
+    both = _bits(np.concatenate([outputs, neighbours]))
     return np.flatnonzero((both != both[0]).any(axis=0))
 
 
-def support_scores(one: np.ndarray, two: np.ndarray) -> dict[str, Score]:
+def support_scores(sample: np.ndarray, neighbours: np.ndarray) -> dict[str, Score]:
     """Return scores of exact values, grids, differences and ranges, learnt from outputs."""
-    columns, both = varying(one, two), np.concatenate([one, two])
+    columns, both = varying(sample, neighbours), np.concatenate([sample, neighbours])
     scores: dict[str, Score] = {}
     for name, keys in _keys(columns).items():
-        counted = counted_score(keys, one, two)
+        counted = counted_score(keys, sample, neighbours)
         if counted is not None:
             scores[name] = counted
     scores["equal numbers"] = _equal_numbers
@@ -65,17 +65,17 @@ def _keys(columns: np.ndarray) -> dict[str, Keys]:
     return keys
 
 
-def counted_score(keys: Keys, one: np.ndarray, two: np.ndarray) -> Score | None:
+def counted_score(keys: Keys, sample: np.ndarray, neighbours: np.ndarray) -> Score | None:
     """Return ln of how much oftener a key came under D than under D', or None if none comes again.
 
     A key that came too rarely, or never, scores 0. Half a time is added to every count.
     """
     with np.errstate(all="ignore"):
-        first, second = keys(one), keys(two)
-    values, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+        first, second = keys(sample), keys(neighbours)
+    values, indices = np.unique(np.concatenate([first, second]), return_inverse=True)
     counts = [
         np.bincount(part, minlength=len(values))
-        for part in (places[: len(first)], places[len(first) :])
+        for part in (indices[: len(first)], indices[len(first) :])
     ]
     if len(values) > FEW_OUTCOMES:
         often = counts[0] + counts[1] >= _OFTEN
@@ -86,9 +86,9 @@ def counted_score(keys: Keys, one: np.ndarray, two: np.ndarray) -> Score | None:
 
     def score(outputs: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            found = keys(outputs)
-        at = np.minimum(np.searchsorted(values, found), len(values) - 1)
-        return np.where(values[at] == found, ratios[at], 0.0)
+            output_keys = keys(outputs)
+        at = np.minimum(np.searchsorted(values, output_keys), len(values) - 1)
+        return np.where(values[at] == output_keys, ratios[at], 0.0)
 
     return score
 
@@ -103,15 +103,16 @@ def lowest_bits(numbers: np.ndarray) -> np.ndarray:
         numbers = numbers.astype(np.longdouble)  # holds 64-bit integers exactly, where it can
     finite = np.isfinite(numbers)
     mantissa, exponent = np.frexp(np.where(finite, numbers, 1))
-    whole = np.abs(np.ldexp(mantissa, 63)).astype(np.uint64)
-    lowest = np.frexp((whole & (~whole + np.uint64(1))).astype(np.float64))[1] - 1
-    low = np.where(whole == 0, _ZERO, exponent - 63.0 + lowest)
-    return np.where(finite, low, _NO_NUMBER).astype(np.float64)
+    digits = np.abs(np.ldexp(mantissa, 63)).astype(np.uint64)
+    lowest = np.frexp((digits & (~digits + np.uint64(1))).astype(np.float64))[1] - 1
+    low = np.where(digits == 0, _ZERO, exponent - 63.0 + lowest)
+    return np.asarray(np.where(finite, low, _NO_NUMBER), dtype=np.float64)
 
 
 def _equal_numbers(outputs: np.ndarray) -> np.ndarray:
     """Return how many numbers of an output are equal to another one."""
-    return np.count_nonzero(np.diff(np.sort(outputs, axis=1), axis=1) == 0, axis=1).astype(float)
+    equal = np.diff(np.sort(outputs, axis=1), axis=1) == 0
+    return np.asarray(np.count_nonzero(equal, axis=1), dtype=np.float64)
 
 
 def _ordered(numbers: np.ndarray) -> np.ndarray:
@@ -122,9 +123,9 @@ def _ordered(numbers: np.ndarray) -> np.ndarray:
 
 def _bits(outputs: np.ndarray) -> np.ndarray:
     """Return every number as the bits that it is stored in: -0 is not 0, and NaN equals itself."""
-    whole = np.issubdtype(outputs.dtype, np.integer) or outputs.dtype == bool
-    wide = np.ascontiguousarray(outputs, dtype=np.int64 if whole else np.float64)
-    return wide.view(np.uint64)
+    is_integer = np.issubdtype(outputs.dtype, np.integer) or outputs.dtype == bool
+    wide = np.ascontiguousarray(outputs, dtype=np.int64 if is_integer else np.float64)
+    return np.asarray(wide.view(np.uint64))
 
 
 def _mixed(bits: np.ndarray) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""Runs cases: a bound per mechanism, a verdict in words, and never the word "proved"."""
+"""Runs the audit: a lower bound on epsilon for every case, and a verdict in words.
+
+The audit can refute a stated guarantee. It can never prove one.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +32,10 @@ from suffice.privacy.calibrate import gaussian_epsilon
 
 __all__ = ["COLUMNS", "FAILURE", "Finding", "audit", "audit_case"]
 
-COLUMNS = ("name", "claimed epsilon", "delta", "at least", "verdict", "neighbours", "told by")
+COLUMNS = (
+    "mechanism", "stated epsilon", "delta", "epsilon at least", "verdict", "neighbours",
+    "distinguished by",
+)  # fmt: skip
 FAILURE = 1e-3  # the probability that any bound of one run is wrong
 EXACT = "exact loss"
 _CHOOSING = 0.25  # as many outputs choose an event as 20 % of all: a quarter of the fresh ones
@@ -44,13 +50,34 @@ _ROUNDING = 1e-9  # of a claim: it is rounded up, and so is nothing here
 
 @dataclass(frozen=True)
 class Finding:
-    """What came out for one case.
+    """The result of the audit for one case.
 
-    ``lower_bound`` is on the epsilon at ``delta`` that is ``claimed``; ``mu_bound`` and ``mu`` are
-    the same for the parameter of a Gaussian curve. ``pair`` says which neighbours were told apart
-    best, ``score`` by what. ``alpha`` is the probability that the bound is wrong, ``samples`` how
-    many fresh outputs of each data set it rests on. ``losses`` is a histogram of scores for a plot:
-    edges, counts under D, counts under D'.
+    Parameters
+    ----------
+    name
+        The name of the case.
+    kind
+        The kind of release.
+    claimed, delta
+        The epsilon and the delta that the mechanism states.
+    lower_bound
+        The epsilon at ``delta`` that the mechanism has at least.
+    mu, mu_bound
+        The same for the parameter of a Gaussian curve; None without one.
+    broken
+        Whether this is a broken copy.
+    what
+        What is wrong with a broken copy; empty for a mechanism.
+    pair
+        The neighbouring data sets that were told apart best, in words.
+    score
+        What told them apart.
+    alpha
+        The probability that the bound is wrong.
+    samples
+        How many fresh outputs of each data set the bound uses.
+    losses
+        A histogram of scores: edges, counts for one data set, counts for its neighbour.
     """
 
     name: str
@@ -70,17 +97,17 @@ class Finding:
 
     @property
     def violated(self) -> bool:
-        """Whether the claim is refuted."""
+        """Whether the lower bound exceeds the stated epsilon."""
         return self.lower_bound > self.claimed * (1 + _ROUNDING)
 
     @property
     def tightness(self) -> float:
-        """How much of the claim the bound reaches."""
+        """The lower bound, divided by the stated epsilon."""
         return self.lower_bound / self.claimed
 
     @property
     def expected(self) -> bool:
-        """Whether it came out as it should: twins are found out, mechanisms are not."""
+        """Whether a broken copy was caught, or a mechanism was not refuted."""
         return self.violated == self.broken
 
     @property
@@ -88,7 +115,7 @@ class Finding:
         """The verdict in words."""
         if self.violated:
             return "violated"
-        return f"no evidence against, tight to {100 * max(self.tightness, 0.0):.0f} %"
+        return f"no violation found; bound at {100 * max(self.tightness, 0.0):.0f} % of epsilon"
 
     def cells(self) -> tuple[str, ...]:
         """Return the finding as text, one cell per entry of COLUMNS."""
@@ -97,19 +124,13 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        kept = ("name", "kind", "claimed", "delta", "lower_bound", "violated", "broken")
-        more = (
-            "verdict",
-            "tightness",
-            "mu",
-            "mu_bound",
-            "alpha",
-            "samples",
-            "what",
-            "pair",
-            "score",
-        )
-        return {key: getattr(self, key) for key in (*kept, *more)}
+        return {key: getattr(self, key) for key in _JSON_FIELDS}
+
+
+_JSON_FIELDS = (
+    "name", "kind", "claimed", "delta", "lower_bound", "violated", "broken", "verdict", "tightness",
+    "mu", "mu_bound", "alpha", "samples", "what", "pair", "score",
+)  # fmt: skip
 
 
 def audit(
@@ -121,10 +142,22 @@ def audit(
     workers: int | None = None,
     progress: Callable[[int, int, Finding], None] | None = None,
 ) -> list[Finding]:
-    """Return a finding per case; all of their bounds hold but for a probability of ``failure``.
+    """Return a finding for every case; all bounds together hold with probability 1 - ``failure``.
 
-    ``effort`` multiplies the number of outputs. ``seed`` decides where the search for neighbours
-    starts and nothing about the noise, which is that of releases and cannot be repeated.
+    Parameters
+    ----------
+    names
+        The cases, as `suffice.audit.registry.selected` names them.
+    seed
+        Where the search for neighbours starts. The noise has no seed: it is that of releases.
+    effort
+        Multiplies the number of outputs.
+    failure
+        The probability that any of the bounds is wrong.
+    workers
+        How many processes to use; None for as many as there are processors.
+    progress
+        Called with the number of findings, their total number, and the latest.
     """
     run_case = partial(_run_case, seed=seed, effort=effort, alpha=failure / max(1, len(names)))
     shared = [name for name in names if not in_this_process_only(name)]
@@ -164,9 +197,20 @@ def _run_case(name: str, *, seed: int, effort: float, alpha: float) -> Finding:
 def audit_case(case: Case, *, seed: int = 0, effort: float = 1.0, alpha: float = 1e-5) -> Finding:
     """Return the finding about one case; its bound is wrong with probability at most ``alpha``.
 
-    Outputs that nobody looks at again choose pair, score and threshold, for both directions; fresh
-    ones of the chosen pair are counted. So alpha is shared by the directions alone, and by the two
-    readings of a Gaussian claim.
+    Some outputs choose pair, score and threshold, for both directions. Fresh outputs of the chosen
+    pair are counted, and no others. So alpha is shared only by the two directions, and by the two
+    bounds of a Gaussian mechanism.
+
+    Parameters
+    ----------
+    case
+        The mechanism or broken copy.
+    seed
+        Where the search for neighbours starts.
+    effort
+        Multiplies the number of outputs.
+    alpha
+        The probability that the bound is wrong.
     """
     rng = np.random.default_rng([seed, *case.name.encode()])
     fresh = max(_LEAST, round(case.samples * effort / (1 + _CHOOSING)))
@@ -186,13 +230,13 @@ def audit_case(case: Case, *, seed: int = 0, effort: float = 1.0, alpha: float =
         kind=case.kind,
         claimed=case.claimed,
         delta=case.delta,
-        lower_bound=max(0.0, _read(best, case)),
+        lower_bound=max(0.0, _epsilon_bound(best, case)),
         mu=case.mu,
         mu_bound=max(0.0, best[1]) if case.mu is not None else None,
         broken=case.broken,
         what=case.what,
         pair=str(plan.pair),
-        score=_telling(bounds, plan, case),
+        score=_best_score(bounds, plan, case),
         alpha=alpha,
         samples=fresh,
         losses=_histogram(scored[plan.first]),
@@ -206,11 +250,11 @@ class _Plan:
     pair: Pair
     scores: Mapping[str, Score]
     events: list[list[OutputEvent]]
-    promise: float
+    expected_bound: float
 
     @property
     def first(self) -> str:
-        """The score that is drawn: the exact loss where there is one, else the one that tells."""
+        """The score to draw: the exact loss where there is one, else that of the first event."""
         return EXACT if EXACT in self.scores else self.events[0][0].score
 
     @property
@@ -231,28 +275,29 @@ class _Planner:
     seed: int
 
     def plan(self, pair: Pair, size: int) -> _Plan:
-        """Return the events that look best: some of ``size`` outputs teach, the others choose."""
-        one, two = _outputs(self.case, pair, size)
+        """Return the most promising events: some of ``size`` outputs teach, the others choose."""
+        outputs, neighbours = _outputs(self.case, pair, size)
         taught = min(size // 2, _TEACHING)
-        learnt = one[:taught], two[:taught]
+        teaching = outputs[:taught], neighbours[:taught]
         exact = {} if self.case.score is None else {EXACT: self.case.score(pair)}
-        other = learnt_scores(*learnt, self.seed) | support_scores(*learnt)
+        other = learnt_scores(*teaching, self.seed) | support_scores(*teaching)
         scores = exact | other or {"none": _same}
         # An exact loss learns nothing, so that all of these outputs may choose its threshold.
-        scored = _scored(exact, one, two) | _scored(other or scores, one[taught:], two[taught:])
+        choosing = outputs[taught:], neighbours[taught:]
+        scored = _scored(exact, outputs, neighbours) | _scored(other or scores, *choosing)
         events = [
             [
-                choose_event(scored, measure, self.fresh, self.alpha, forward=way)
-                for way in (True, False)
+                choose_event(scored, measure, self.fresh, self.alpha, forward=forward)
+                for forward in (True, False)
             ]
             for measure in self.measures
         ]
-        promised = [max(event.promise for event in both) for both in events]
-        return _Plan(pair, scores, events, _read(promised, self.case))
+        expected = [max(event.expected_bound for event in both) for both in events]
+        return _Plan(pair, scores, events, _epsilon_bound(expected, self.case))
 
 
 def _best_plan(planner: _Planner, pairs: Sequence[Pair]) -> _Plan:
-    """Return the plan of the pair that promises most; many pairs are tried with few outputs first.
+    """Return the plan with the largest expected bound; many pairs are tried with few outputs first.
 
     The first of them, which the search takes for the worst, is tried with many in any case. All of
     these outputs are other ones than those that are counted.
@@ -260,32 +305,42 @@ def _best_plan(planner: _Planner, pairs: Sequence[Pair]) -> _Plan:
     size = max(_LEAST // 2, round(planner.fresh * _CHOOSING))
     if len(pairs) > _FINALISTS:
         few = min(_SCREENING, max(_LEAST // 2, round(size * _CHOOSING)))
-        tried = sorted((planner.plan(pair, few) for pair in pairs[1:]), key=lambda p: -p.promise)
+        tried = sorted(
+            (planner.plan(pair, few) for pair in pairs[1:]), key=_by_expected_bound, reverse=True
+        )
         pairs = [pairs[0], *(plan.pair for plan in tried[: _FINALISTS - 1])]
-    return max((planner.plan(pair, size) for pair in pairs), key=lambda p: p.promise)
+    return max((planner.plan(pair, size) for pair in pairs), key=_by_expected_bound)
+
+
+def _by_expected_bound(plan: _Plan) -> float:
+    return plan.expected_bound
 
 
 def _outputs(case: Case, pair: Pair, size: int) -> list[np.ndarray]:
-    """Return outputs of both data sets; where one has fewer numbers, it has NaN in their place."""
-    drawn = [case.sample(data, size) for data in (pair.one, pair.two)]
-    width = max(outputs.shape[1] for outputs in drawn)
-    if all(outputs.shape[1] == width for outputs in drawn):
-        return drawn
-    lacking = [((0, 0), (0, width - outputs.shape[1])) for outputs in drawn]
+    """Return outputs of both data sets; those with fewer numbers are filled up with NaN."""
+    samples = [case.sample(data, size) for data in (pair.first, pair.second)]
+    width = max(outputs.shape[1] for outputs in samples)
+    if all(outputs.shape[1] == width for outputs in samples):
+        return samples
+    lacking = [((0, 0), (0, width - outputs.shape[1])) for outputs in samples]
     return [
         np.pad(outputs.astype(np.float64), pad, constant_values=np.nan)
-        for outputs, pad in zip(drawn, lacking, strict=True)
+        for outputs, pad in zip(samples, lacking, strict=True)
     ]
 
 
-def _scored(scores: Mapping[str, Score], one: np.ndarray, two: np.ndarray) -> dict[str, Scored]:
-    """Return all scores of both; outputs that a score knows nothing about, which are NaN, get 0."""
+def _scored(
+    scores: Mapping[str, Score], outputs: np.ndarray, neighbours: np.ndarray
+) -> dict[str, Scored]:
+    """Return all scores of the outputs of both data sets; a score of NaN counts as 0."""
 
     def values(score: Score, outputs: np.ndarray) -> np.ndarray:
-        found = np.asarray(score(outputs), dtype=np.float64)
-        return np.where(np.isnan(found), 0.0, found)
+        raw = np.asarray(score(outputs), dtype=np.float64)
+        return np.where(np.isnan(raw), 0.0, raw)
 
-    return {name: (values(score, one), values(score, two)) for name, score in scores.items()}
+    return {
+        name: (values(score, outputs), values(score, neighbours)) for name, score in scores.items()
+    }
 
 
 def _same(outputs: np.ndarray) -> np.ndarray:
@@ -293,18 +348,18 @@ def _same(outputs: np.ndarray) -> np.ndarray:
     return np.zeros(len(outputs))
 
 
-def _telling(bounds: Sequence[Sequence[float]], plan: _Plan, case: Case) -> str:
+def _best_score(bounds: Sequence[Sequence[float]], plan: _Plan, case: Case) -> str:
     """Return the name of the score whose event gave the bound."""
-    read = [
-        (_read([bound], case) if not number else _read([-np.inf, bound], case), event.score)
+    by_score = [
+        (_epsilon_bound([bound] if not number else [-np.inf, bound], case), event.score)
         for number, (values, events) in enumerate(zip(bounds, plan.events, strict=True))
         for bound, event in zip(values, events, strict=True)
     ]
-    return max(read)[1]
+    return max(by_score)[1]
 
 
-def _read(bounds: Sequence[float], case: Case) -> float:
-    """Return a bound on epsilon: direct, or what the least Gaussian curve that is left states."""
+def _epsilon_bound(bounds: Sequence[float], case: Case) -> float:
+    """Return a bound on epsilon: the direct one, or that of the Gaussian curve if it is larger."""
     if len(bounds) == 1 or bounds[1] <= 0:
         return bounds[0]
     return max(bounds[0], gaussian_epsilon(case.delta, 1 / bounds[1]))

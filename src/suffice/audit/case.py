@@ -18,13 +18,30 @@ CHEAP, SOME, FEW = 100_000, 20_000, 4_000  # outputs per data set, by what one c
 
 @dataclass(frozen=True)
 class Case:
-    """One mechanism with its claim, the neighbours it is tried on, and how its outputs come about.
+    """One mechanism with its stated guarantee, neighbouring data sets, and a source of outputs.
 
-    ``claimed`` and ``delta`` are what the mechanism itself states, and ``mu`` the parameter of its
-    Gaussian curve where it states one. ``pairs(rng)`` looks for the worst neighbours;
-    ``sample(data set, n)`` returns n outputs (n, numbers) of the code that makes releases;
-    ``score(pair)`` is the exact loss, or None where it is unknown. A ``broken`` twin differs from a
-    mechanism in ``what`` alone, states the same, and has to be found out.
+    Parameters
+    ----------
+    name
+        The name of the case.
+    kind
+        The kind of release.
+    claimed, delta
+        The epsilon and the delta that the mechanism itself states.
+    pairs
+        ``pairs(rng)`` searches for the worst neighbouring data sets.
+    sample
+        ``sample(data_set, n)`` returns n outputs (n, numbers) of the code that makes releases.
+    score
+        ``score(pair)`` is the exact privacy loss; None where it is unknown.
+    samples
+        How many outputs of each data set to draw.
+    mu
+        The parameter of the Gaussian curve, if the mechanism states one.
+    broken
+        Whether this is a broken copy, which the audit must catch.
+    what
+        What is wrong with a broken copy; empty for a mechanism.
     """
 
     name: str
@@ -39,13 +56,23 @@ class Case:
     broken: bool = False
     what: str = ""
 
-    def twin(self, name: str, what: str, **changed: Any) -> "Case":
-        """Return a broken twin: the same claim about something that does not keep it."""
+    def broken_copy(self, name: str, what: str, **changed: Any) -> "Case":
+        """Return a broken copy: the same stated guarantee for a mechanism that does not keep it.
+
+        Parameters
+        ----------
+        name
+            What is broken, in a few words.
+        what
+            What is wrong, in words.
+        changed
+            The fields of the case that differ.
+        """
         return replace(self, name=f"{self.name} / {name}", what=what, broken=True, **changed)
 
 
 def claim(event: Event, delta: float) -> dict[str, Any]:
-    """Return what an event states at ``delta``, as the fields of a case."""
+    """Return the epsilon, delta and mu of an event at ``delta``, as fields of a case."""
     mu = 1 / event.multiplier if isinstance(event, Gaussian) else None
     return {"claimed": event.epsilon(delta), "delta": delta, "mu": mu}
 
@@ -69,5 +96,5 @@ def as_it_is(noise: Noise) -> Noise:
 
 
 def half(noise: Noise) -> Noise:
-    """Return half of the noise under the claim of the whole."""
+    """Return noise of half the scale that the stated guarantee needs."""
     return replace(noise, scale=noise.scale / 2)

@@ -62,8 +62,8 @@ class _Operator:
     def exact(self, data: DataSet) -> ExactSums:
         """Return the exact sums of these rows under these labels."""
         # Rows that are all equal are nothing but an intercept; some rows are worst without one.
-        asked = replace(self.mechanism, intercept=0.0 if data[0] == _SOME_ROWS else 1.0)
-        public, classes = asked.public_rows(self.public(data[0])), tuple(asked.classes)
+        mechanism = replace(self.mechanism, intercept=0.0 if data[0] == _SOME_ROWS else 1.0)
+        public, classes = mechanism.public_rows(self.public(data[0])), tuple(mechanism.classes)
         shape = None
         if self.shaped:
             rows, _ = public.sample()
@@ -77,13 +77,13 @@ class _Operator:
     def noise(self, which: str = _SOME_ROWS) -> Noise:
         """Return the noise of a release, calibrated on the public rows of this name."""
         labels = (self.mechanism.classes[0],) * _MOST_ROWS
-        reach, asked = self.exact((which, *labels)).sensitivity, self.mechanism
-        return calibrated_noise(asked.mechanism, reach, asked.epsilon, asked.delta)
+        reach, mechanism = self.exact((which, *labels)).sensitivity, self.mechanism
+        return calibrated_noise(mechanism.mechanism, reach, mechanism.epsilon, mechanism.delta)
 
-    def distance(self, one: DataSet, two: DataSet) -> float:
+    def distance(self, first: DataSet, second: DataSet) -> float:
         """Return how far apart the two statistics are, in the norm and the scale of the noise."""
-        moved, noise = (self.sums(one) - self.sums(two)).ravel(), self.noise(one[0])
-        return float(np.linalg.norm(moved, 1 if isinstance(noise, LaplaceNoise) else 2)) / float(
+        shift, noise = (self.sums(first) - self.sums(second)).ravel(), self.noise(first[0])
+        return float(np.linalg.norm(shift, 1 if isinstance(noise, LaplaceNoise) else 2)) / float(
             noise.scale
         )
 
@@ -104,8 +104,8 @@ class _Operator:
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss."""
-        noise = self.spoil(self.noise(pair.one[0]))
-        return shift_score(noise, self.sums(pair.one), self.sums(pair.two))
+        noise = self.spoil(self.noise(pair.first[0]))
+        return shift_score(noise, self.sums(pair.first), self.sums(pair.second))
 
     def case(self, name: str, samples: int) -> Case:
         """Return the case of the mechanism as it is."""
@@ -115,10 +115,12 @@ class _Operator:
             **stated,
         )  # fmt: skip
 
-    def twin(self, case: Case, name: str, what: str, spoil: Callable[[Noise], Noise]) -> Case:
+    def broken_copy(
+        self, case: Case, name: str, what: str, spoil: Callable[[Noise], Noise]
+    ) -> Case:
         """Return the case with spoilt noise."""
         broken = replace(self, spoil=spoil)
-        return case.twin(name, what, sample=broken.sample, score=broken.score)
+        return case.broken_copy(name, what, sample=broken.sample, score=broken.score)
 
 
 def cases() -> Iterator[Case]:
@@ -147,8 +149,8 @@ def _laplace_sums() -> Iterator[Case]:
     case = laplace.case("mean-operator laplace", CHEAP)
     yield case
     case = replace(case, samples=SOME)
-    yield laplace.twin(case, "half the noise", "the scale is half of what it must be", half)
-    yield laplace.twin(
+    yield laplace.broken_copy(case, "half the noise", "the scale is half of what it must be", half)
+    yield laplace.broken_copy(
         case,
         "2-norm for 1-norm",
         "Laplace noise of scale D2/epsilon (Patrini et al., Theorem 9, read with ||x||_2 <= 1)",
@@ -158,25 +160,27 @@ def _laplace_sums() -> Iterator[Case]:
     case = many.case("mean-operator laplace, 3 classes", CHEAP // 2)
     yield case
     case = replace(case, samples=SOME // 2)
-    yield many.twin(case, "one column only", "a changed label is said to move one column", half)
+    yield many.broken_copy(
+        case, "one column only", "a changed label is said to move one column", half
+    )
 
 
 def _gaussian_sums() -> Iterator[Case]:
-    gaussian = {"epsilon": 4.0, "delta": 0.01, "mechanism": "gaussian"}
+    gaussian: dict[str, Any] = {"epsilon": 4.0, "delta": 0.01, "mechanism": "gaussian"}
     even = _Operator.of(_ROWS, **gaussian)
     case = even.case("mean-operator gaussian", SOME)
     yield case
-    yield even.twin(case, "half the noise", "the scale is half of what it must be", half)
+    yield even.broken_copy(case, "half the noise", "the scale is half of what it must be", half)
     whitened = _Operator.of(_ROWS, shaped=True, **gaussian)
     case = whitened.case("mean-operator gaussian, whitened", SOME)
     yield case
-    yield whitened.twin(
+    yield whitened.broken_copy(
         case, "norm for diameter", "a changed label is said to move the sum by x, not by 2 x", half
     )
     many = _Operator.of(_ROWS, classes=(0, 1, 2), **gaussian)
     case = many.case("mean-operator gaussian, 3 classes", SOME // 2)
     yield case
-    yield many.twin(
+    yield many.broken_copy(
         case,
         "factor 1 for sqrt 2",
         "the 2-norm of a change is taken to be that of one column",
@@ -189,21 +193,21 @@ def _knorm_sums() -> Iterator[Case]:
     case = knorm.case("mean-operator knorm", FEW)
     yield case
     case = replace(case, samples=2 * FEW)
-    yield knorm.twin(case, "half the noise", "the scale is half of what it must be", half)
+    yield knorm.broken_copy(case, "half the noise", "the scale is half of what it must be", half)
 
 
 def _seed_and_float() -> Iterator[Case]:
-    """Yield twins whose scale is right and whose randomness is not."""
+    """Yield broken copies whose scale is right and whose randomness is not."""
     operator = _Operator.of(_ROWS, epsilon=1.0, mechanism="laplace")
     case = operator.case("mean-operator laplace", SOME)
 
     def reused(data: DataSet, times: int) -> np.ndarray:
         sums = operator.sums(data)
-        drawn = repeated(operator.noise(data[0]), np.zeros_like(sums), times)
+        noise = repeated(operator.noise(data[0]), np.zeros_like(sums), times)
         others = operator.sums((data[0], *(0 for _ in data[1:])))
-        return np.hstack([drawn + sums.ravel(), drawn + others.ravel()])
+        return np.hstack([noise + sums.ravel(), noise + others.ravel()])
 
-    yield case.twin(
+    yield case.broken_copy(
         "seed reused",
         "a release about other labels had the same noise: their difference is exact",
         sample=reused,
@@ -218,9 +222,9 @@ def _seed_and_float() -> Iterator[Case]:
         return np.asarray(exact + rng.laplace(scale=scale, size=(times, exact.size)))
 
     case = poll.case("mean-operator laplace", CHEAP)
-    yield case.twin(
+    yield case.broken_copy(
         "noise in floating point",
-        "numpy's Laplace noise: which floats come out tells what it was added to (Mironov 2012)",
+        "numpy's Laplace noise: its floats show what it was added to (Mironov 2012)",
         sample=in_floats,
         score=None,
     )
@@ -232,7 +236,7 @@ def _randomised_labels() -> Iterator[Case]:
         case = _responses(classes)
         yield case
         stronger = Response.from_epsilon(classes, 2 * case.claimed)
-        yield case.twin(
+        yield case.broken_copy(
             "too few flips",
             "labels are flipped as rarely as twice the epsilon allows",
             **_answers(stronger),
@@ -245,9 +249,9 @@ def _randomised_labels() -> Iterator[Case]:
         both = [response.randomise(codes).reshape(times, -1) for _ in range(2)]
         return np.hstack(both).astype(np.int64)
 
-    yield case.twin(
+    yield case.broken_copy(
         "answered twice",
-        "every label is randomised afresh for a second release that is not paid for",
+        "every label is randomised again for a second release that is not charged",
         sample=again,
         score=None,
     )
@@ -255,7 +259,7 @@ def _randomised_labels() -> Iterator[Case]:
     within = max(float(np.log(column.max() / column.min())) for column in uneven.T)
     response = Response.from_matrix(uneven)
     yield replace(
-        _responses(3).twin(
+        _responses(3).broken_copy(
             "ratios within columns",
             "epsilon is the largest ratio within a column of P, not within a row",
             **_answers(response),
@@ -271,7 +275,7 @@ def _responses(classes: int, epsilon: float = 1.0) -> Case:
     def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
         y = np.tile(np.array(labels), times)
         rows = np.arange(len(y), dtype=np.float64)[:, None] % 5
-        return _whole(mechanism.release(rows, y, ledger=None).arrays["answers"], times)
+        return _by_output(mechanism.release(rows, y, ledger=None).arrays["answers"], times)
 
     response = Response.from_epsilon(classes, epsilon)
     return Case(
@@ -282,7 +286,8 @@ def _responses(classes: int, epsilon: float = 1.0) -> Case:
     )
 
 
-def _whole(answers: np.ndarray, times: int) -> np.ndarray:
+def _by_output(answers: np.ndarray, times: int) -> np.ndarray:
+    """Return the answers of one release as many outputs, one a row."""
     return answers.reshape(times, -1).astype(np.int64)
 
 
@@ -291,19 +296,21 @@ def _answers(response: Response) -> dict[str, Any]:
     logs = np.log(response.matrix)
     space = Space((tuple(range(response.states)),) * 2)  # two people, one of whom changes
 
-    def distance(one: tuple[int, ...], two: tuple[int, ...]) -> float:
-        return float((logs[:, list(one)] - logs[:, list(two)]).max(axis=0).sum())
+    def distance(first: tuple[int, ...], second: tuple[int, ...]) -> float:
+        return float((logs[:, list(first)] - logs[:, list(second)]).max(axis=0).sum())
 
     def pairs(rng: np.random.Generator) -> list[Pair]:
         return neighbouring_pairs(space, distance, rng)
 
     def sample(labels: tuple[int, ...], times: int) -> np.ndarray:
         codes = np.tile(np.array(labels, dtype=np.uint8), times)
-        return _whole(response.randomise(codes), times)
+        return _by_output(response.randomise(codes), times)
 
     def score(pair: Pair) -> Score:
         def loss(outputs: np.ndarray) -> np.ndarray:
-            parts = [logs[outputs, np.array(labels)].sum(axis=1) for labels in (pair.one, pair.two)]
+            parts = [
+                logs[outputs, np.array(labels)].sum(axis=1) for labels in (pair.first, pair.second)
+            ]
             return np.asarray(parts[0] - parts[1])
 
         return loss

@@ -37,7 +37,7 @@ def _auxiliary(rows: tuple[tuple[float, float], ...]) -> AuxiliaryRows:
 
 
 class _Flaw(NamedTuple):
-    """What a twin is called, what is wrong with it, and which part of the noise it draws."""
+    """The name of a broken copy, what is wrong with it, and which part of the noise it draws."""
 
     name: str
     what: str
@@ -111,8 +111,8 @@ class _Ensemble:
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return the neighbours whose statistics are farthest apart."""
 
-        def distance(one: tuple[Any, ...], two: tuple[Any, ...]) -> float:
-            return float(np.linalg.norm(self.integers(one) - self.integers(two)))
+        def distance(first: tuple[Any, ...], second: tuple[Any, ...]) -> float:
+            return float(np.linalg.norm(self.integers(first) - self.integers(second)))
 
         return neighbouring_pairs(self.space(), distance, rng, 1)
 
@@ -128,7 +128,7 @@ class _Ensemble:
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss."""
-        return shift_score(self.noise, self.integers(pair.one), self.integers(pair.two))
+        return shift_score(self.noise, self.integers(pair.first), self.integers(pair.second))
 
     def case(self, name: str, samples: int) -> Case:
         """Return the case of the mechanism as it is."""
@@ -139,10 +139,10 @@ class _Ensemble:
             **claim(self.procedure().noise.event, self.ensemble.delta),
         )  # fmt: skip
 
-    def twin(self, case: Case, flaw: _Flaw) -> Case:
-        """Return the case with less noise than its claim asks for."""
+    def broken_copy(self, case: Case, flaw: _Flaw) -> Case:
+        """Return the case with less noise than its stated guarantee needs."""
         broken = replace(self, factor=flaw.factor)
-        return case.twin(flaw.name, flaw.what, sample=broken.sample, score=broken.score)
+        return case.broken_copy(flaw.name, flaw.what, sample=broken.sample, score=broken.score)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ _PURE = {"epsilon": 1.0, "lam": _LAM}
 _THREE = {"classes": (0, 1, 2)}
 _ROWS = {"private_auxiliary": True}
 _KINDS = {"operator": "mean-operator", "vote-table": "votes"}  # of release; others are of models
-# A name, which begins with the method; how it is set up; outputs; the flaw of its twin.
+# A name, which begins with the method; how it is set up; outputs; the flaw of its broken copy.
 _CASES: tuple[tuple[str, dict[str, Any], int, _Flaw], ...] = (
     ("operator, gaussian", _GAUSSIAN, SOME,
      _Flaw("norm for diameter", "two votes are said to be one vote apart, not two", 1 / 2)),
@@ -209,7 +209,7 @@ def cases() -> Iterator[Case]:
         ensemble = _ensemble(name, options)
         case = ensemble.case(name, samples)
         yield case
-        yield ensemble.twin(case, flaw)
+        yield ensemble.broken_copy(case, flaw)
     yield from _whole()
 
 
@@ -226,13 +226,13 @@ def _ensemble(name: str, options: dict[str, Any]) -> _Ensemble:
 
 
 def _whole() -> Iterator[Case]:
-    """Yield aggregations from end to end, about which the auditor is told nothing."""
+    """Yield aggregations from end to end, about which the audit knows nothing else."""
     for method in ("operator", "vote-table", "soft", "majority-model", "average"):
         stated = _ensemble(method, {**_GAUSSIAN, "epsilon": 8.0})
         case = stated.case(f"{method}, whole releases", FEW // 4)
         case = replace(case, sample=_through(stated, stated.ensemble), score=None)
         yield case
-        yield case.twin(
+        yield case.broken_copy(
             "epsilon tripled",
             "the noise of three times the epsilon that is stated",
             sample=_through(stated, replace(stated.ensemble, epsilon=24.0)),
@@ -244,9 +244,11 @@ def _through(stated: _Ensemble, ensemble: PrivateEnsemble) -> Callable[[Any, int
 
     def sample(data: tuple[Any, ...], times: int) -> np.ndarray:
         sent, auxiliary = stated.sent(data), stated.auxiliary(data)
-        asked = {"enrolled": _PARTIES, "ledger": None}
         return outputs_of(
-            [ensemble.aggregate(sent, auxiliary, **asked).release for _ in range(times)]
+            [
+                ensemble.aggregate(sent, auxiliary, enrolled=_PARTIES, ledger=None).release
+                for _ in range(times)
+            ]
         )
 
     return sample

@@ -1,6 +1,6 @@
 """Label proportions of sets: noisy counts, Dirichlet draws, and sets formed by response."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -46,13 +46,16 @@ class _Counts:
     overlap: int = 1
     shrink: float = 1.0  # of the noise
 
-    def way(self, times: int = 1, bags: str = "one bag") -> AdditiveCounts:
+    def noisy_counts(self, times: int = 1, bags: str = "one bag") -> AdditiveCounts:
         """Return the mechanism of a release about this many bags."""
         sizes = np.tile(_BAGS[bags], times * self.overlap)
         public = BagSizes(sizes, self.classes, self.overlap)
-        way = count_noise(self.mechanism, public, self.epsilon, self.delta)
-        assert isinstance(way, AdditiveCounts)  # noqa: S101  # for the type checker
-        return replace(way, noise=replace(way.noise, scale=way.noise.scale * self.shrink))
+        noisy_counts = count_noise(self.mechanism, public, self.epsilon, self.delta)
+        assert isinstance(noisy_counts, AdditiveCounts)  # noqa: S101  # for the type checker
+        return replace(
+            noisy_counts,
+            noise=replace(noisy_counts.noise, scale=noisy_counts.noise.scale * self.shrink),
+        )
 
     def counts(self, data: DataSet) -> np.ndarray:
         """Return the exact counts of every bag."""
@@ -64,15 +67,15 @@ class _Counts:
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return noisy counts."""
         exact = np.tile(self.counts(data), (times, 1))
-        return self.way(times, data[0]).draw(exact).reshape(times, -1)
+        return self.noisy_counts(times, data[0]).draw(exact).reshape(times, -1)
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss; of two counts the first says all."""
-        way = self.way()
-        cut = 1 if way.noise_on_first_count_only else self.classes
-        one, two = (self.counts(data)[:, :cut] for data in (pair.one, pair.two))
-        steps = way.noise.scale / way.scale
-        shift = shift_score(way.noise, one * steps, two * steps, 1 / steps)
+        noisy_counts = self.noisy_counts()
+        cut = 1 if noisy_counts.noise_on_first_count_only else self.classes
+        first, second = (self.counts(data)[:, :cut] for data in (pair.first, pair.second))
+        steps = noisy_counts.noise.scale / noisy_counts.scale
+        shift = shift_score(noisy_counts.noise, first * steps, second * steps, 1 / steps)
 
         def loss(outputs: np.ndarray) -> np.ndarray:
             cells = outputs.reshape(len(outputs), -1, self.classes)[:, :, :cut]
@@ -80,9 +83,9 @@ class _Counts:
 
         return loss
 
-    def distance(self, one: DataSet, two: DataSet) -> float:
+    def distance(self, first: DataSet, second: DataSet) -> float:
         """Return how far apart the counts are."""
-        return float(np.abs(self.counts(one) - self.counts(two)).sum())
+        return float(np.abs(self.counts(first) - self.counts(second)).sum())
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return labels whose counts are farthest apart."""
@@ -92,13 +95,13 @@ class _Counts:
         """Return the case of the mechanism as it is."""
         return Case(
             name, _KIND, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
-            **claim(self.way().event, self.delta),
+            **claim(self.noisy_counts().event, self.delta),
         )  # fmt: skip
 
-    def twin(self, case: Case, name: str, what: str, shrink: float) -> Case:
+    def broken_copy(self, case: Case, name: str, what: str, shrink: float) -> Case:
         """Return the case with less noise."""
         broken = replace(self, shrink=shrink)
-        return case.twin(name, what, sample=broken.sample, score=broken.score, samples=SOME)
+        return case.broken_copy(name, what, sample=broken.sample, score=broken.score, samples=SOME)
 
 
 def _labelled_bags(classes: int, names: tuple[str, ...] = tuple(_BAGS)) -> Space:
@@ -112,7 +115,7 @@ def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
     yield from _additive()
     yield from _whole_release()
-    yield from _drawn()
+    yield from _urn_draws()
     yield from _printed()
     yield from _formed()
 
@@ -128,15 +131,15 @@ def _additive() -> Iterator[Case]:
     two = _Counts("laplace", 2, 1.0)
     case = two.case("proportions laplace, 2 classes", CHEAP)
     yield case
-    yield two.twin(case, "half the noise", "the scale is half of what it must be", 0.5)
+    yield two.broken_copy(case, "half the noise", "the scale is half of what it must be", 0.5)
     rng = np.random.default_rng(0)
 
     def in_floats(labels: tuple[int, ...], times: int) -> np.ndarray:
         return np.asarray(labels.count(0) + rng.laplace(size=(times, 1)) / two.epsilon)
 
-    yield case.twin(
+    yield case.broken_copy(
         "noise in floating point",
-        "numpy's Laplace noise: which floats come out tells what it was added to (Mironov 2012)",
+        "numpy's Laplace noise: its floats show what it was added to (Mironov 2012)",
         pairs=lambda rng: neighbouring_pairs(
             Space(((0, 1),) * 2), lambda a, b: float(a.count(0) * b.count(0) == 0), rng
         ),
@@ -146,24 +149,24 @@ def _additive() -> Iterator[Case]:
     three = _Counts("laplace", 3, 1.0)
     case = three.case("proportions laplace, 3 classes", CHEAP)
     yield case
-    yield three.twin(case, "sensitivity 1", "a changed label is said to move one count", 0.5)
+    yield three.broken_copy(case, "sensitivity 1", "a changed label is said to move one count", 0.5)
     shared = _Counts("laplace", 2, 1.0, overlap=2)
     case = shared.case("proportions laplace, overlapping sets", CHEAP)
     yield case
-    yield shared.twin(
-        case, "sets taken for disjoint", "a row in two sets is paid for as if it were in one", 0.5
+    yield shared.broken_copy(
+        case, "sets taken for disjoint", "a row in two sets is charged as if it were in one", 0.5
     )
     gaussian = _Counts("gaussian", 3, 4.0, 0.01)
     case = gaussian.case("proportions gaussian", SOME)
     yield case
-    yield gaussian.twin(
+    yield gaussian.broken_copy(
         case, "factor 1 for sqrt 2", "the 2-norm of a change is said to be 1", 0.5**0.5
     )
 
 
 def _whole_release() -> Iterator[Case]:
     """Yield one release about many equal sets, from end to end."""
-    plain = _Counts("laplace", 2, 1.0)
+    laplace = _Counts("laplace", 2, 1.0)
 
     def through(mechanism: LabelProportions) -> Callable[[Any, int], np.ndarray]:
         def sample(data: DataSet, times: int) -> np.ndarray:
@@ -175,15 +178,15 @@ def _whole_release() -> Iterator[Case]:
         return sample
 
     def pairs(rng: np.random.Generator) -> list[Pair]:  # a release refuses bags of too few rows
-        return neighbouring_pairs(_labelled_bags(2, ("one bag",)), plain.distance, rng)
+        return neighbouring_pairs(_labelled_bags(2, ("one bag",)), laplace.distance, rng)
 
     case = replace(
-        plain.case("proportions laplace, a whole release", SOME),
+        laplace.case("proportions laplace, a whole release", SOME),
         pairs=pairs,
         sample=through(LabelProportions(1.0, mechanism="laplace")),
     )
     yield case
-    yield case.twin(
+    yield case.broken_copy(
         "epsilon doubled",
         "the noise of twice the epsilon that is stated",
         sample=through(LabelProportions(2.0, mechanism="laplace")),
@@ -192,25 +195,25 @@ def _whole_release() -> Iterator[Case]:
 
 def _log_urn(balls: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return ln p of balls drawn from the urn of Dir(weights), up to what is the same for all."""
-    total, drawn = weights.sum(), balls.sum(axis=1)
-    there = np.where(weights > 0, weights, 1.0)
-    parts = gammaln(balls + there) - gammaln(there)
+    total, number = weights.sum(), balls.sum(axis=1)
+    positive = np.where(weights > 0, weights, 1.0)
+    parts = gammaln(balls + positive) - gammaln(positive)
     parts = np.where(weights > 0, parts, np.where(balls > 0, -np.inf, 0.0))  # no such ball
     with np.errstate(invalid="ignore"):  # an empty urn, of which nothing is drawn, has no density
-        return np.asarray(parts.sum(axis=1) + gammaln(total) - gammaln(total + drawn))
+        return np.asarray(parts.sum(axis=1) + gammaln(total) - gammaln(total + number))
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """Counts that leave as balls of an urn whose parameters are ``weights(counts)``."""
+class _UrnDraws:
+    """Counts that are released as balls of an urn whose parameters are ``weights(counts)``."""
 
-    sample: Callable[[Counts, int], np.ndarray]
+    sample: Callable[[tuple[Counts], int], np.ndarray]
     weights: Callable[[Counts], np.ndarray]
     shares: Callable[[np.ndarray], np.ndarray]
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss of a Dirichlet-multinomial draw."""
-        one, two = (self.weights(data[0]) for data in (pair.one, pair.two))
+        one, two = (self.weights(data[0]) for data in (pair.first, pair.second))
         number = enough_balls(float(one.sum())), enough_balls(float(two.sum()))
 
         def loss(outputs: np.ndarray) -> np.ndarray:
@@ -224,38 +227,38 @@ class _Drawn:
 
 
 def _neighbours(
-    distance: Callable[[Counts, Counts], float], counts: list[Counts], total: int
+    distance: Callable[[Counts, Counts], float], counts: Sequence[Counts], total: int
 ) -> Callable[[np.random.Generator], list[Pair]]:
     """Return a search over counts of which one label was moved; a data set is one such tuple."""
 
-    def apart(one: tuple[Counts], two: tuple[Counts]) -> float:
-        moved = np.abs(np.subtract(one[0], two[0])).sum()
-        fits = moved == 2 and sum(one[0]) == sum(two[0]) == total
-        return distance(one[0], two[0]) if fits else -1.0
+    def apart(first: DataSet, second: DataSet) -> float:
+        moved = np.abs(np.subtract(first[0], second[0])).sum()
+        fits = moved == 2 and sum(first[0]) == sum(second[0]) == total
+        return distance(first[0], second[0]) if fits else -1.0
 
     return lambda rng: neighbouring_pairs(Space((counts,)), apart, rng, 1)
 
 
-def _drawn() -> Iterator[Case]:
+def _urn_draws() -> Iterator[Case]:
     """Yield the sound Dirichlet mechanisms, which draw in an urn."""
     yield from _prior()
     size, epsilon, delta = 1, 1.0, 0.01  # the worst pair of counts is that of one row
     bounded = BoundedCounts(BagSizes(np.array([size]), 2), epsilon, delta, 3)
 
-    def distance(one: Counts, two: Counts) -> float:
-        i, j = (int(np.argmax(np.subtract(*pair))) for pair in ((one, two), (two, one)))
-        padded = one[i] + bounded.kappa, one[j] + bounded.kappa
+    def distance(first: Counts, second: Counts) -> float:
+        i, j = (int(np.argmax(np.subtract(*pair))) for pair in ((first, second), (second, first)))
+        padded = first[i] + bounded.kappa, first[j] + bounded.kappa
         return float(pair_delta(*padded, bounded.sigma, epsilon))
 
-    def of(way: BoundedCounts) -> _Drawn:
+    def of(mechanism: BoundedCounts) -> _UrnDraws:
         def sample(data: tuple[Counts], times: int) -> np.ndarray:
-            many = replace(way, bags=BagSizes(np.full(times, size), 2))
+            many = replace(mechanism, bags=BagSizes(np.full(times, size), 2))
             return many.draw(np.tile(np.array(data[0]), (times, 1)))
 
-        return _Drawn(
+        return _UrnDraws(
             sample,
-            lambda counts: way.sigma * (np.array(counts) + way.kappa),
-            lambda outputs: (outputs + way.kappa) / (size + 2 * way.kappa),
+            lambda counts: mechanism.sigma * (np.array(counts) + mechanism.kappa),
+            lambda outputs: (outputs + mechanism.kappa) / (size + 2 * mechanism.kappa),
         )
 
     sound = of(bounded)
@@ -266,7 +269,7 @@ def _drawn() -> Iterator[Case]:
     )  # fmt: skip
     yield case
     bare = of(_Unpadded(bounded.bags, epsilon, delta, 3))
-    yield case.twin(
+    yield case.broken_copy(
         "kappa left out", "sigma is that of counts plus kappa, and the draw is from the counts",
         sample=bare.sample, score=lambda _: lambda outputs: outputs[:, 0], samples=FEW // 4,
     )  # fmt: skip
@@ -276,14 +279,14 @@ def _prior() -> Iterator[Case]:
     """Yield proportions drawn from noisy counts: where one is cut off at zero, nothing is drawn."""
     laplace = _Counts("laplace", 2, 2.0)
 
-    def cut_off(one: DataSet, two: DataSet) -> float:
-        rare = [np.exp(-laplace.epsilon * laplace.counts(data)[0]) for data in (one, two)]
+    def cut_off(first: DataSet, second: DataSet) -> float:
+        rare = [np.exp(-laplace.epsilon * laplace.counts(data)[0]) for data in (first, second)]
         return float(np.abs(rare[0] - rare[1]).max())
 
-    def drawn(counts: _Counts) -> Callable[[Any, int], np.ndarray]:
+    def sampler(counts: _Counts) -> Callable[[Any, int], np.ndarray]:
         def sample(data: DataSet, times: int) -> np.ndarray:
             exact = np.tile(counts.counts(data), (times, 1))
-            return PriorCounts(counts.way(times, data[0])).draw(exact).reshape(times, -1)
+            return PriorCounts(counts.noisy_counts(times, data[0])).draw(exact).reshape(times, -1)
 
         return sample
 
@@ -291,20 +294,20 @@ def _prior() -> Iterator[Case]:
     case = replace(
         laplace.case("proportions laplace-prior", FEW),
         pairs=lambda rng: neighbouring_pairs(_labelled_bags(2, filled), cut_off, rng, 1),
-        sample=drawn(laplace),
+        sample=sampler(laplace),
         score=None,
     )
     yield case
-    yield case.twin(
+    yield case.broken_copy(
         "half the noise",
         "the counts behind the draw have too little noise",
-        sample=drawn(replace(laplace, shrink=0.5)),
+        sample=sampler(replace(laplace, shrink=0.5)),
         samples=FEW // 2,
     )
 
 
 class _Unpadded(BoundedCounts):
-    """A broken twin: the sigma of a kappa that is not there."""
+    """A broken copy: the sigma of a kappa that is not there."""
 
     @cached_property
     def _chosen(self) -> tuple[int, float]:
@@ -316,8 +319,8 @@ class _Printed(ScaledCounts):
     """Scaled Dirichlet as printed; the sigma of counts that were seen before is remembered."""
 
     def _sigma(self, counts: np.ndarray) -> float:
-        known = _sigma(tuple(counts.tolist()), self.epsilon, self.delta)
-        return super()._sigma(counts) if known is None else known
+        cached = _sigma(tuple(counts.tolist()), self.epsilon, self.delta)
+        return super()._sigma(counts) if cached is None else cached
 
 
 @lru_cache(maxsize=4096)
@@ -326,51 +329,51 @@ def _sigma(counts: Counts, epsilon: float, delta: float) -> float | None:
 
 
 def _printed() -> Iterator[Case]:
-    """Yield Scaled Dirichlet as printed: a twin from birth, since sigma comes from the counts."""
+    """Yield Scaled Dirichlet as printed, which is broken because sigma comes from the counts."""
     total, epsilon, delta = 50, 1.0, 0.01
     rare = [(k, total - k) for k in range(16)]
-    drawn = _printed_draw(total, epsilon, delta)
+    draws = _printed_draw(total, epsilon, delta)
     case = Case(
         "proportions scaled-dirichlet", _KIND,
-        pairs=_neighbours(lambda *counts: _beta_delta(drawn, epsilon, *counts), rare, total),
-        sample=drawn.sample, score=drawn.score, samples=FEW, claimed=epsilon, delta=delta,
+        pairs=_neighbours(lambda *counts: _beta_delta(draws, epsilon, *counts), rare, total),
+        sample=draws.sample, score=draws.score, samples=FEW, claimed=epsilon, delta=delta,
     )  # fmt: skip
-    yield case.twin(
+    yield case.broken_copy(
         "as printed", "sigma is computed from the private counts (Iyer et al.)", samples=2 * FEW
     )
 
-    def refused(one: Counts, two: Counts) -> float:
-        known = [_sigma(counts, epsilon, delta) is None for counts in (one, two)]
-        return float(known[0] != known[1])
+    def refused(first: Counts, second: Counts) -> float:
+        refusals = [_sigma(counts, epsilon, delta) is None for counts in (first, second)]
+        return float(refusals[0] != refusals[1])
 
-    yield case.twin(
+    yield case.broken_copy(
         "refusal",
-        "whether a sigma exists, and anything leaves, depends on the private counts",
+        "whether a sigma exists, and anything is released, depends on the private counts",
         pairs=_neighbours(refused, rare, total),
         score=lambda _: lambda outputs: (outputs[:, 0] < 0).astype(np.float64),
         samples=FEW // 4,
     )
 
 
-def _printed_draw(total: int, epsilon: float, delta: float) -> _Drawn:
-    """Return how Scaled Dirichlet as printed draws; a refusal is seen, as a count of -1."""
+def _printed_draw(total: int, epsilon: float, delta: float) -> _UrnDraws:
+    """Return how Scaled Dirichlet as printed draws; a refusal shows as a count of -1."""
 
     def sample(data: tuple[Counts], times: int) -> np.ndarray:
-        way = _Printed(BagSizes(np.full(times, total), 2), epsilon, delta)
+        mechanism = _Printed(BagSizes(np.full(times, total), 2), epsilon, delta)
         try:
-            return way.draw(np.tile(np.array(data[0]), (times, 1)))
+            return mechanism.draw(np.tile(np.array(data[0]), (times, 1)))
         except ParameterError:
             return np.full((times, 2), -1.0)
 
     def weights(counts: Counts) -> np.ndarray:
         return (_sigma(counts, epsilon, delta) or 0.0) * np.array(counts)
 
-    return _Drawn(sample, weights, lambda outputs: outputs / total)
+    return _UrnDraws(sample, weights, lambda outputs: outputs / total)
 
 
-def _beta_delta(drawn: _Drawn, epsilon: float, one: Counts, two: Counts) -> float:
+def _beta_delta(draws: _UrnDraws, epsilon: float, first: Counts, second: Counts) -> float:
     """Return the exact delta at epsilon of two Beta distributions, of two sigmas."""
-    parts = drawn.weights(one), drawn.weights(two)
+    parts = draws.weights(first), draws.weights(second)
     if min(p.min() for p in parts) == 0:
         return 0.0
     logits = np.linspace(-60, 60, 6001)
@@ -397,10 +400,10 @@ def _formed() -> Iterator[Case]:
     )  # fmt: skip
     yield case
     yield replace(
-        case.twin(
+        case.broken_copy(
             "sets by label",
-            "sets are skewed by the labels, and only the noise on their counts (epsilon 1) is paid"
-            " for (Iyer et al., Section 3.1)",
+            "sets are skewed by the labels, and only the noise on their counts (epsilon 1) is"
+            " charged (Iyer et al., Section 3.1)",
         ),
         claimed=1.0,
     )

@@ -1,4 +1,4 @@
-"""Rados with a promise: noise per label, record, attribute or edge, and DP-Feat.
+"""Rados with a guarantee: noise per label, record, attribute or edge, and DP-Feat.
 
 For noise, one example and two rados with structured signs are the worst case: the example is in
 exactly one of the two, which is what the noise is scaled to.
@@ -42,7 +42,7 @@ def _edge(example: Example) -> np.ndarray:
 def _released(
     procedure: RadoProcedure, data: tuple[Example, ...], stretch: float = 1.0
 ) -> tuple[np.ndarray, Covariance]:
-    """Return rados of these examples as they leave, and the covariance of their noise."""
+    """Return rados of these examples as released, and the covariance of their noise."""
     rows = np.array([example[:2] for example in data]).T * stretch
     state = procedure.begin()
     signs = np.array([1.0 if example[2] else -1.0 for example in data])
@@ -54,8 +54,8 @@ def _released(
 class _Noisy:
     """Two rados of few examples, by the procedure of a release; every output has sums of its own.
 
-    ``scored`` is given the pair, the deviation of the noise on a number and its exponent: 2 for
-    Gaussian noise, 1 for K-norm noise. A ``stretch`` feeds it longer rows than it reckons with.
+    ``scored`` gets the pair, the standard deviation of the noise on a number and its exponent: 2
+    for Gaussian noise, 1 for K-norm noise. A ``stretch`` makes rows longer than the bound.
     """
 
     mechanism: Rados
@@ -70,16 +70,17 @@ class _Noisy:
         return procedure_for(self.mechanism.request(rows, self.examples))
 
     def sample(self, data: tuple[Example, ...], times: int) -> np.ndarray:
-        """Return rados as they leave, all of one release in a row."""
+        """Return rados as released, all of one release in a row."""
         procedure = self.procedure()
         return np.array([_released(procedure, data, self.stretch)[0].ravel() for _ in range(times)])
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return the examples whose edges are farthest apart."""
 
-        def apart(one: tuple[Example, ...], two: tuple[Example, ...]) -> float:
+        def apart(first: tuple[Example, ...], second: tuple[Example, ...]) -> float:
             return sum(
-                float(np.linalg.norm(_edge(a) - _edge(b))) for a, b in zip(one, two, strict=True)
+                float(np.linalg.norm(_edge(a) - _edge(b)))
+                for a, b in zip(first, second, strict=True)
             )
 
         return neighbouring_pairs(
@@ -89,24 +90,29 @@ class _Noisy:
     def score(self, pair: Pair) -> Score:
         """Return the exact loss, for rows as long as they are."""
         procedure = self.procedure()
-        variance = _released(procedure, pair.one)[1].variance
+        variance = _released(procedure, pair.first)[1].variance
         pure = procedure.promises[0].delta == 0
-        long = Pair(*(tuple(_longer(e, self.stretch) for e in d) for d in (pair.one, pair.two)))
-        return self.scored(long, math.sqrt(variance / (3 if pure else 1)), 1 if pure else 2)
+        first, second = (
+            tuple(_longer(example, self.stretch) for example in data)
+            for data in (pair.first, pair.second)
+        )
+        return self.scored(
+            Pair(first, second), math.sqrt(variance / (3 if pure else 1)), 1 if pure else 2
+        )
 
     def cases(
         self, name: str, flaw: str, what: str, stretch: float = 2.0, samples: int = FEW // 2
     ) -> Iterator[Case]:
         """Yield the procedure as it is, and with rows that are longer than it reckons with."""
-        (promise,) = self.procedure().promises
+        (guarantee,) = self.procedure().promises
         case = Case(
             name, _KIND, pairs=self.pairs, sample=self.sample,
             score=self.score, samples=samples,
-            **claim(promise.event, promise.delta),
+            **claim(guarantee.event, guarantee.delta),
         )  # fmt: skip
         yield case
         broken = replace(self, stretch=stretch)
-        yield case.twin(flaw, what, sample=broken.sample, score=broken.score)
+        yield case.broken_copy(flaw, what, sample=broken.sample, score=broken.score)
 
 
 def _longer(example: Example, stretch: float) -> Example:
@@ -115,19 +121,19 @@ def _longer(example: Example, stretch: float) -> Example:
 
 def _log(distance: np.ndarray, deviation: float, power: int) -> np.ndarray:
     """Return ln p of Gaussian noise (power 2) or K-norm noise (power 1), up to a constant."""
-    return -((np.linalg.norm(distance, axis=1) / deviation) ** power) / power
+    return np.asarray(-((np.linalg.norm(distance, axis=1) / deviation) ** power) / power)
 
 
 def _shared_score(pair: Pair, deviation: float, power: int) -> Score:
-    """Return the loss of two rados that share their noise: their difference tells who is in."""
-    row = np.array(pair.one[0][:2])
-    means = [np.zeros(2) if data[0][2] else -row for data in (pair.one, pair.two)]
+    """Return the loss of two rados that share their noise: their difference shows who is in."""
+    row = np.array(pair.first[0][:2])
+    means = [np.zeros(2) if data[0][2] else -row for data in (pair.first, pair.second)]
 
     def loss(outputs: np.ndarray) -> np.ndarray:
         first, second = outputs[:, :2], outputs[:, 2:]
         without = np.where(((first - second) @ row > 0)[:, None], second, first)
-        one, two = (_log(without - mean, deviation, power) for mean in means)
-        return one - two
+        log_first, log_second = (_log(without - mean, deviation, power) for mean in means)
+        return np.asarray(log_first - log_second)
 
     return loss
 
@@ -140,37 +146,37 @@ def _matrix_score(pair: Pair, deviation: float, power: int) -> Score:
         ways = (np.concatenate([edge, none]), np.concatenate([none, edge]))
         return np.asarray(logsumexp([_log(outputs - w, deviation, power) for w in ways], axis=0))
 
-    return lambda outputs: log_of(outputs, pair.one[0]) - log_of(outputs, pair.two[0])
+    return lambda outputs: log_of(outputs, pair.first[0]) - log_of(outputs, pair.second[0])
 
 
 def _free_score(pair: Pair, deviation: float, power: int) -> Score:
     """Return the loss where every example is in either rado or not, whatever the others are."""
-    subsets = np.array(list(product((0.0, 1.0), repeat=len(pair.one))))
+    subsets = np.array(list(product((0.0, 1.0), repeat=len(pair.first))))
 
     def log_of(outputs: np.ndarray, data: tuple[Example, ...]) -> np.ndarray:
         sums = subsets @ np.array([_edge(example) for example in data])
         rados = outputs[:, :2], outputs[:, 2:]
         logs = [logsumexp([_log(r - s, deviation, power) for s in sums], axis=0) for r in rados]
-        return np.sum(logs, axis=0)
+        return np.asarray(np.sum(logs, axis=0))
 
-    return lambda outputs: log_of(outputs, pair.one) - log_of(outputs, pair.two)
+    return lambda outputs: log_of(outputs, pair.first) - log_of(outputs, pair.second)
 
 
 def _edges_score(pair: Pair, deviation: float, power: int) -> Score:
     """Return the loss of a noisy edge, which is the sum of the two rados, in a scale of its own."""
     del deviation, power
-    towards = _edge(pair.one[0]) - _edge(pair.two[0])
+    towards = _edge(pair.first[0]) - _edge(pair.second[0])
     return lambda outputs: (outputs[:, :2] + outputs[:, 2:]) @ towards
 
 
 def _attribute_score(pair: Pair, deviation: float, power: int) -> Score:
     """Return the loss of one coordinate, in a scale of its own; the other shows who is in."""
     del deviation, power
-    towards = pair.one[0][0] - pair.two[0][0]
+    towards = pair.first[0][0] - pair.second[0][0]
 
     def loss(outputs: np.ndarray) -> np.ndarray:
         first = np.abs(outputs[:, 1]) > np.abs(outputs[:, 3])
-        return np.where(first, outputs[:, 0], outputs[:, 2]) * towards
+        return np.asarray(np.where(first, outputs[:, 0], outputs[:, 2]) * towards)
 
     return loss
 
@@ -212,7 +218,7 @@ def cases() -> Iterator[Case]:
 
 
 def _fixed_support(mechanism: Rados) -> Case:
-    """Return the twin that `Rados` refuses: a fixed support and noise that all rados share."""
+    """Return the broken copy that `Rados` refuses: a fixed support, and noise that rados share."""
     count, (x, z, _) = 4, _LABELS[0]
     noisy = _Noisy(mechanism, _LABELS, _shared_score, examples=2)
     procedure = noisy.procedure()
@@ -223,22 +229,22 @@ def _fixed_support(mechanism: Rados) -> Case:
         rows = np.tile(np.array([[x], [z]]), (1, 2))
         signs = np.array([1.0 if example[2] else -1.0 for example in data])
         shared = repeated(noise, np.zeros(2, dtype=np.int64), times)
-        drawn = []
+        outputs = []
         for vector in shared:
-            chosen = ChosenSubsets(2, np.ones(count, dtype=np.int64), procedure.step, 2)
-            chosen.update(rows, signs)
-            drawn.append((chosen.result() - vector).ravel())
-        return np.array(drawn) * procedure.step
+            subsets = ChosenSubsets(2, np.ones(count, dtype=np.int64), procedure.step, 2)
+            subsets.update(rows, signs)
+            outputs.append((subsets.result() - vector).ravel())
+        return np.array(outputs) * procedure.step
 
     def unequal(_: Pair) -> Score:
         return lambda outputs: np.ptp(outputs[:, ::2], axis=1)
 
-    (promise,) = procedure.promises
+    (guarantee,) = procedure.promises
     case = Case(
         "rados, a label, knorm", _KIND, pairs=noisy.pairs, sample=sample, score=unequal,
-        samples=FEW, **claim(promise.event, promise.delta),
+        samples=FEW, **claim(guarantee.event, guarantee.delta),
     )  # fmt: skip
-    return case.twin(
+    return case.broken_copy(
         "fixed support",
         "rados sum one example each: their differences carry no noise",
         samples=FEW // 2,
@@ -247,7 +253,7 @@ def _fixed_support(mechanism: Rados) -> Case:
 
 @dataclass(frozen=True)
 class _Feature:
-    """What ``count`` DP-Feat rados of ``rows`` rows tell about one protected column, taken alone.
+    """What ``count`` DP-Feat rados of ``rows`` rows show about one protected column, read alone.
 
     Rados are drawn independently of each other, so that one draw of n times as many is n outputs.
     """
@@ -275,7 +281,8 @@ class _Feature:
         state = procedure.begin()
         rows = 2.0 * np.array([cells], dtype=np.float64) - 1
         procedure.add_rows(state, rows, np.ones(self.rows))
-        return np.rint(procedure.noisy(state)[0]).astype(np.int64).reshape(times, self.count)
+        sums = np.rint(procedure.noisy(state)[0]).astype(np.int64)
+        return np.asarray(sums.reshape(times, self.count))
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss: a coordinate is K - q, K binomial and q the number of zeros."""
@@ -285,7 +292,9 @@ class _Feature:
         padded = np.concatenate([logs, [-math.inf, -math.inf]])  # and K one off at either end
 
         def loss(outputs: np.ndarray) -> np.ndarray:
-            ones = [padded[outputs + cells.count(0)].sum(axis=1) for cells in (pair.one, pair.two)]
+            ones = [
+                padded[outputs + cells.count(0)].sum(axis=1) for cells in (pair.first, pair.second)
+            ]
             return np.asarray(ones[0] - ones[1])
 
         return loss
@@ -297,11 +306,11 @@ class _Feature:
         return [Pair((0, *cells), (1, *cells), what) for what, cells in rest.items()]
 
     def case(self, name: str, samples: int) -> Case:
-        """Return the case of what is promised about the column."""
-        (promise,) = self.procedure(1).promises
+        """Return the case of what is guaranteed about the column."""
+        (guarantee,) = self.procedure(1).promises
         return Case(
             name, _KIND, pairs=self.pairs, sample=self.sample, score=self.score, samples=samples,
-            **claim(promise.event, promise.delta),
+            **claim(guarantee.event, guarantee.delta),
         )  # fmt: skip
 
 
@@ -310,14 +319,16 @@ def _features() -> Iterator[Case]:
     case = free.case("rados, a column alone", CHEAP)
     yield case
     yield replace(
-        case.twin("one rado's worth", "four rados are said to cost what one costs"),
+        case.broken_copy("one rado's worth", "four rados are said to cost what one costs"),
         claimed=_Feature(60, 1).case("", 1).claimed,
     )
-    held = _Feature(300, 2, truncate=1.0)
-    yield held.case("rados, a column alone, truncated", SOME)
+    truncated = _Feature(300, 2, truncate=1.0)
+    yield truncated.case("rados, a column alone, truncated", SOME)
     printed = _Feature(1000, 1, truncate=0.1)
     yield replace(
-        case.twin("Theorem 6", "a sum at the edge of the truncation comes from one data set only"),
+        case.broken_copy(
+            "Theorem 6", "a sum at the edge of the truncation comes from one data set only"
+        ),
         name="rados, a column alone, truncated / Theorem 6",
         claimed=printed.count * 0.1,
         delta=1000.0**-2,  # o(1/m), as printed

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,18 +74,19 @@ def _auxiliary() -> AuxiliaryRows:
 class _Trained:
     """An aggregation of few parties from one table of their records.
 
-    A data set names the records of every party. ``held`` says which records a party trains on.
+    A data set names the records of every party. ``training_records`` maps a data set to the
+    records that each party trains on.
     """
 
     ensemble: PrivateEnsemble
-    held: Callable[[DataSet], dict[str, Records]] = _own
+    training_records: Callable[[DataSet], dict[str, Records]] = _own
 
     def source(self, data: DataSet) -> PartySource:
         """Return the table of all records."""
-        held = self.held(data)
-        parts = [_columns(records) for records in held.values()]
+        by_party = self.training_records(data)
+        parts = [_columns(records) for records in by_party.values()]
         table = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        owners = np.repeat(list(held), [len(records) for records in held.values()])
+        owners = np.repeat(list(by_party), [len(records) for records in by_party.values()])
         return PartySource(
             pa.table({**table, "party": pa.array(owners.tolist(), pa.string())}),
             label="label", party="party", auxiliary=_auxiliary(), enrolled=_NAMES,
@@ -97,17 +97,20 @@ class _Trained:
         """Return the procedure of a release, calibrated before anything private is seen."""
         return self.ensemble.choose(self.ensemble.public(self.source(data)))
 
-    @cache  # noqa: B019
     def integers(self, data: DataSet) -> np.ndarray:
         """Return what noise is added to, after training and summing."""
+        return self._integers(data)
+
+    @cache  # noqa: B019
+    def _integers(self, data: DataSet) -> np.ndarray:
         procedure = self.procedure(data)
         make = partial(procedure.accumulator, identified=False)
         exact = self.source(data).fold(procedure.public.parts(), make)
         return procedure.integers(exact.result().total)
 
-    def distance(self, one: DataSet, two: DataSet) -> float:
+    def distance(self, first: DataSet, second: DataSet) -> float:
         """Return how far apart the two sums are."""
-        return float(np.linalg.norm(self.integers(one) - self.integers(two)))
+        return float(np.linalg.norm(self.integers(first) - self.integers(second)))
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return the records of one party that move the sum most."""
@@ -120,8 +123,8 @@ class _Trained:
 
     def score(self, pair: Pair) -> Score:
         """Return the exact loss."""
-        noise = self.procedure(pair.one).noise
-        return shift_score(noise, self.integers(pair.one), self.integers(pair.two))
+        noise = self.procedure(pair.first).noise
+        return shift_score(noise, self.integers(pair.first), self.integers(pair.second))
 
     def case(self) -> Case:
         """Return the case of the mechanism as it is."""
@@ -133,62 +136,65 @@ class _Trained:
             score=self.score, samples=SOME // 2, **claim(noise.event, delta),
         )  # fmt: skip
 
-    def twin(self, case: Case, name: str, what: str) -> Case:
-        """Return the case of this, which breaks the claim of another."""
+    def broken_copy(self, case: Case, name: str, what: str) -> Case:
+        """Return the case of this copy under the stated guarantee of ``case``."""
         spoilt = {"pairs": self.pairs, "sample": self.sample, "score": self.score}
-        return case.twin(name, what, **spoilt)
+        return case.broken_copy(name, what, **spoilt)
 
 
-class _Unheld(_Trained):
+class _Unclipped(_Trained):
     """A broken copy: parameters at a smaller penalty than stated, summed as long as they are."""
 
     def integers(self, data: DataSet) -> np.ndarray:
-        """Return the sum of parameters that nobody scaled down or refused."""
-        asked = {"label": "label", "classes": _CLASSES, "party": "party"}
+        """Return the sum of parameters that are not scaled down or refused."""
         source, auxiliary = self.source(data), _auxiliary()
-        table = PartyTable.read(source.data, auxiliary, **asked, enrolled=source.parties)
+        table = PartyTable.read(
+            source.data, auxiliary, label="label", classes=_CLASSES, party="party",
+            enrolled=source.parties,
+        )  # fmt: skip
         step = parameter_step(parameter_radius(auxiliary, len(_CLASSES), self.ensemble.lam))
-        found = table.parameters(self.ensemble.lam / 10).sum(axis=0, keepdims=True)
-        return np.rint(found / step).astype(np.int64)
+        total = table.parameters(self.ensemble.lam / 10).sum(axis=0, keepdims=True)
+        return np.asarray(np.rint(total / step), dtype=np.int64)
 
 
 class _Seeded(_Trained):
     """A broken copy: the noise has a seed that follows from the records."""
 
     @cache  # noqa: B019
-    def _drawn(self, data: DataSet) -> np.ndarray:
+    def _noisy_sum(self, data: DataSet) -> np.ndarray:
         return super().sample(data, 1)
 
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return the same noisy sum many times."""
-        return np.tile(self._drawn(data), (times, 1))
+        return np.tile(self._noisy_sum(data), (times, 1))
 
 
-_COUPLED = {
+_Flaws = dict[str, tuple[str, Callable[[_Trained], _Trained]]]
+_COUPLED: _Flaws = {
     "training coupled": (
         "every party trains on the records of all",
-        lambda sound: replace(sound, held=_coupled),
+        lambda sound: replace(sound, training_records=_coupled),
     )
 }
-_SEEDED = {
+_SEEDED: _Flaws = {
     "seed from the records": (
         "equal records get equal noise, again and again",
         lambda sound: _Seeded(sound.ensemble),
     )
 }
-_UNHELD = {
+_UNCLIPPED: _Flaws = {
     "not held to the ball": (
         "parameters are summed as long as they are",
-        lambda sound: _Unheld(sound.ensemble),
+        lambda sound: _Unclipped(sound.ensemble),
     )
 }
 # A majority moves as far by one party as by all: training that is coupled is no flaw there.
-_FLAWS: dict[str, dict[str, tuple[str, Callable[[_Trained], _Trained]]]] = {
+_FLAWS: dict[str, _Flaws] = {
     "operator": _COUPLED,
     "vote-table": {**_COUPLED, **_SEEDED},
     "soft": _COUPLED,
     "majority-model": _SEEDED,
-    "average": _UNHELD,
+    "average": _UNCLIPPED,
 }
 
 
@@ -199,7 +205,7 @@ def cases() -> Iterator[Case]:
         case = sound.case()
         yield case
         for name, (what, spoil) in flaws.items():
-            yield spoil(sound).twin(case, name, what)
+            yield spoil(sound).broken_copy(case, name, what)
     yield from _sent()
 
 
@@ -208,7 +214,7 @@ class _Sent:
     """An aggregation of contributions that parties compute at home and send as bytes."""
 
     ensemble: PrivateEnsemble
-    held: Callable[[DataSet], dict[str, Records]] = _own
+    training_records: Callable[[DataSet], dict[str, Records]] = _own
     spoil: Callable[[Release, DataSet], Release] = lambda release, _: release
 
     @cache  # noqa: B019
@@ -219,7 +225,7 @@ class _Sent:
             folder, sent = Path(name), []
             public = dict(zip(("x0", "x1"), np.array(_SQUARE).T, strict=True))
             pq.write_table(pa.table(public), folder / "aux.parquet")
-            for party, records in self.held(data).items():
+            for party, records in self.training_records(data).items():
                 pq.write_table(pa.table(_columns(records)), folder / f"{party}.parquet")
                 files = {"records": str(folder / f"{party}.parquet"), "label": "label"}
                 sent.append(
@@ -230,24 +236,28 @@ class _Sent:
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return all that releases of these contributions show."""
         sent, auxiliary = self.contributions(data)
-        asked: dict[str, Any] = {"enrolled": _NAMES, "ledger": None}
-        drawn = (self.ensemble.aggregate(sent, auxiliary, **asked).release for _ in range(times))
-        return outputs_of([self.spoil(release, data) for release in drawn])
+        releases = (
+            self.ensemble.aggregate(sent, auxiliary, enrolled=_NAMES, ledger=None).release
+            for _ in range(times)
+        )
+        return outputs_of([self.spoil(release, data) for release in releases])
 
     def pairs(self, rng: np.random.Generator) -> list[Pair]:
         """Return neighbours; a party without records sends nothing, which others may see."""
         filled = tuple(name for name in _RECORDS if name != "no records")
         space = Space((filled,) * len(_NAMES), unit="kind of party")
-        return neighbouring_pairs(space, _Trained(self.ensemble, self.held).distance, rng)
+        return neighbouring_pairs(
+            space, _Trained(self.ensemble, self.training_records).distance, rng
+        )
 
     def case(self) -> Case:
         """Return the case of the mechanism as it is."""
         auxiliary = self.contributions(("mixed records", "one class"))[1]
-        (promise,) = self.ensemble.guarantees(auxiliary, enrolled=_NAMES)
+        (guarantee,) = self.ensemble.guarantees(auxiliary, enrolled=_NAMES)
         return Case(
             "parties' records, contributions sent", "mean-operator", pairs=self.pairs,
             sample=self.sample, score=None, samples=FEW // 8,
-            **claim(promise.event, self.ensemble.delta),
+            **claim(guarantee.event, self.ensemble.delta),
         )  # fmt: skip
 
 
@@ -261,12 +271,12 @@ def _sent() -> Iterator[Case]:
     sound = _Sent(PrivateEnsemble(4.0, delta=0.01, method="operator", lam=_LAM))
     case = sound.case()
     yield case
-    coupled = replace(sound, held=_coupled)
-    yield case.twin(
+    coupled = replace(sound, training_records=_coupled)
+    yield case.broken_copy(
         "training coupled", "every party trains on the records of all",
         pairs=coupled.pairs, sample=coupled.sample,
     )  # fmt: skip
-    yield case.twin(
+    yield case.broken_copy(
         "records counted", "a public number shows how many records there are",
         sample=replace(sound, spoil=_records_counted).sample,
     )  # fmt: skip

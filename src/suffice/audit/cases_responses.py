@@ -1,6 +1,6 @@
 """Randomised records: an owner's, cell by cell, and the answers of participants themselves."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,13 +53,13 @@ class _Records:
         if self.changing:
             space = Space(cells, self.changing, "cell")
         else:
-            whole = [(c, s, v) for c in cells[0] for s in cells[1] for v in numbers]
-            space = Space((whole,), unit="record")
+            records = [(c, s, v) for c in cells[0] for s in cells[1] for v in numbers]
+            space = Space((records,), unit="record")
         return neighbouring_pairs(space, self._distance, rng)
 
-    def _distance(self, one: tuple[Any, ...], two: tuple[Any, ...]) -> float:
+    def _distance(self, first: tuple[Any, ...], second: tuple[Any, ...]) -> float:
         """Return the largest loss of states, and how far the numbers are apart, in deviations."""
-        (a, s, u), (b, t, v) = (r if self.changing else r[0] for r in (one, two))
+        (a, s, u), (b, t, v) = (r if self.changing else r[0] for r in (first, second))
         label, state, noise = self._channels()
         losses = (label[:, a] - label[:, b]).max() + (state[:, s] - state[:, t]).max()
         return float(losses + abs(u - v) / noise[0].scale / noise[1])
@@ -82,22 +82,22 @@ class _Records:
             a, s, u = record if self.changing else record[0]
             answers, codes = outputs[:, 0].astype(int), outputs[:, 1].astype(int)
             far = (outputs[:, 2:] - self.stretch * u) / step
-            return label[answers, a] + state[codes, s] + log_density(noise, far)
+            return np.asarray(label[answers, a] + state[codes, s] + log_density(noise, far))
 
-        return lambda outputs: log_of(outputs, pair.one) - log_of(outputs, pair.two)
+        return lambda outputs: log_of(outputs, pair.first) - log_of(outputs, pair.second)
 
     def case(self, name: str, samples: int) -> Case:
-        """Return the case of what is promised about the unit."""
-        promise = next(
+        """Return the case of the guarantee about the unit."""
+        guarantee = next(
             g for g in self.mechanism.guarantees(["state", "number"]) if g.unit is self.unit
         )
-        assert promise.epsilon is not None  # noqa: S101
-        event = promise.event
+        assert guarantee.epsilon is not None  # noqa: S101
+        event = guarantee.event
         return Case(
             name,
             _KIND,
-            claimed=promise.epsilon,
-            delta=promise.delta,
+            claimed=guarantee.epsilon,
+            delta=guarantee.delta,
             mu=1 / event.multiplier if isinstance(event, Gaussian) else None,
             pairs=self.pairs,
             sample=self.sample,
@@ -105,11 +105,13 @@ class _Records:
             samples=samples,
         )
 
-    def twin(self, case: Case, name: str, what: str, **changed: Any) -> Case:
-        """Return the case of the same promise about changed noise."""
+    def broken_copy(self, case: Case, name: str, what: str, **changed: Any) -> Case:
+        """Return the case of the same stated guarantee with changed noise."""
         own = {key: changed.pop(key) for key in ("stretch",) if key in changed}
         broken = replace(self, mechanism=replace(self.mechanism, **changed), **own)
-        return case.twin(name, what, pairs=broken.pairs, sample=broken.sample, score=broken.score)
+        return case.broken_copy(
+            name, what, pairs=broken.pairs, sample=broken.sample, score=broken.score
+        )
 
 
 def cases() -> Iterator[Case]:
@@ -131,7 +133,9 @@ def _labels(laplace: RandomizedResponse) -> Iterator[Case]:
     case = label.case("responses, a label", CHEAP)
     yield case
     case = replace(case, samples=SOME)
-    yield label.twin(case, "too few flips", "half as many labels are flipped", label_flip=0.15)
+    yield label.broken_copy(
+        case, "too few flips", "half as many labels are flipped", label_flip=0.15
+    )
 
 
 def _attributes(laplace: RandomizedResponse) -> Iterator[Case]:
@@ -139,17 +143,19 @@ def _attributes(laplace: RandomizedResponse) -> Iterator[Case]:
     case = attribute.case("responses, an attribute, laplace", CHEAP)
     yield case
     case = replace(case, samples=SOME)
-    yield attribute.twin(case, "half the noise", "a quarter of the variance", feature_noise=0.5)
-    yield attribute.twin(
+    yield attribute.broken_copy(
+        case, "half the noise", "a quarter of the variance", feature_noise=0.5
+    )
+    yield attribute.broken_copy(
         case,
         "too few flips of states",
         "states are flipped half as often as stated",
         feature_flip=0.25,
     )
     far = replace(attribute, stretch=2.0, mechanism=replace(laplace, ranges={"number": (0.0, 2.0)}))
-    yield case.twin(
+    yield case.broken_copy(
         "not held to the range",
-        "numbers outside the declared range leave as they are, with the noise of the range",
+        "numbers outside the declared range are not clipped, with the noise of the range",
         sample=far.sample,
         score=far.score,
     )
@@ -161,7 +167,9 @@ def _whole_records(laplace: RandomizedResponse) -> Iterator[Case]:
     yield case
     dearest = _Records(laplace, Unit.ATTRIBUTE, (1, 2)).case("", SOME).claimed
     yield replace(
-        case.twin("dearest cell only", "a record is said to cost what its dearest cell costs"),
+        case.broken_copy(
+            "dearest cell only", "a record is said to cost what its most expensive cell costs"
+        ),
         claimed=dearest,
         samples=SOME,
     )
@@ -171,10 +179,15 @@ def _gaussian_numbers(laplace: RandomizedResponse) -> Iterator[Case]:
     gaussian = replace(laplace, feature_flip=0.6, feature_noise=0.5, kernel="gaussian", delta=0.01)
     number = _Records(gaussian, Unit.ATTRIBUTE, (2,))
     event = channel_of(Added(0.0, 1.0, "gaussian", 0.5)).event
-    stated = {"claimed": event.epsilon(0.01), "delta": 0.01, "mu": 1 / event.multiplier}
-    case = replace(number.case("responses, a number, gaussian", SOME), **stated)
+    assert isinstance(event, Gaussian)  # noqa: S101  # for the type checker
+    case = replace(
+        number.case("responses, a number, gaussian", SOME),
+        claimed=event.epsilon(0.01),
+        delta=0.01,
+        mu=1 / event.multiplier,
+    )
     yield case
-    yield number.twin(
+    yield number.broken_copy(
         case,
         "half the range",
         "the sensitivity is the distance to the middle of the range",
@@ -185,15 +198,15 @@ def _gaussian_numbers(laplace: RandomizedResponse) -> Iterator[Case]:
 def _participant_choices() -> Iterator[Case]:
     states = ("never", "once", "often")
     choice = Choice(states, 0.6)
-    codes = {state: code for code, state in enumerate(states)}
+    codes: dict[Hashable, int] = {state: code for code, state in enumerate(states)}
 
     def answer(question: Choice, times: int = 1) -> Callable[[Any, int], np.ndarray]:
         """Return what draws answers, each question asked ``times`` times."""
 
         def sample(truth: tuple[str], count: int) -> np.ndarray:
-            place = question.locate(truth[0])
-            drawn = [codes[question.draw(place)] for _ in range(count * times)]
-            return np.array(drawn).reshape(count, times)
+            code = question.locate(truth[0])
+            answers = [codes[question.draw(code)] for _ in range(count * times)]
+            return np.array(answers).reshape(count, times)
 
         return sample
 
@@ -209,11 +222,13 @@ def _participant_choices() -> Iterator[Case]:
     )
     yield case
     case = replace(case, samples=SOME)
-    yield case.twin(
+    yield case.broken_copy(
         "too few flips", "the truth is sent too often", sample=answer(Choice(states, 0.8))
     )
-    yield case.twin(
-        "memory lost", "the same question is answered afresh, three times", sample=answer(choice, 3)
+    yield case.broken_copy(
+        "memory lost",
+        "the same question gets a new random answer, three times",
+        sample=answer(choice, 3),
     )
 
 
@@ -223,7 +238,7 @@ def _participant_numbers() -> Iterator[Case]:
         case = _number_case(number, delta)
         yield case
         thin = Number(0.0, 1.0, kernel, variance / 4)
-        yield case.twin(
+        yield case.broken_copy(
             "half the noise",
             "a quarter of the variance",
             sample=_number_sample(thin),
@@ -233,12 +248,12 @@ def _participant_numbers() -> Iterator[Case]:
 
 
 def _number_case(number: Number, delta: float) -> Case:
-    asked = Randomizer(number, delta=delta or 1e-6)
+    randomizer = Randomizer(number, delta=delta or 1e-6)
     return Case(
         f"participant, a number, {number.kernel}",
         _KIND,
-        claimed=asked.epsilon,
-        delta=asked.delta,
+        claimed=randomizer.epsilon,
+        delta=randomizer.delta,
         pairs=lambda rng: neighbouring_pairs(
             Space(((0.0, 1.0, *_INSIDE, -3.0, 5.0),), unit="number"),
             lambda a, b: abs(number.locate(a[0]) - number.locate(b[0])),
@@ -253,19 +268,19 @@ def _number_case(number: Number, delta: float) -> Case:
 
 def _number_sample(number: Number) -> Callable[[Any, int], np.ndarray]:
     def sample(truth: tuple[float], count: int) -> np.ndarray:
-        place = number.locate(truth[0])
-        return np.array([[number.draw(place)] for _ in range(count)])
+        position = number.locate(truth[0])
+        return np.array([[number.draw(position)] for _ in range(count)])
 
     return sample
 
 
 def _number_score(number: Number) -> Callable[[Pair], Score]:
     def score(pair: Pair) -> Score:
-        one, two = (number.locate(data[0]) * number.step for data in (pair.one, pair.two))
+        first, second = (number.locate(data[0]) * number.step for data in (pair.first, pair.second))
         spread = float(number.scale) * number.step
 
         def loss(outputs: np.ndarray) -> np.ndarray:
-            near, far = outputs[:, 0] - one, outputs[:, 0] - two
+            near, far = outputs[:, 0] - first, outputs[:, 0] - second
             if number.kernel == "laplace":
                 return np.asarray((np.abs(far) - np.abs(near)) / spread)
             return np.asarray((far**2 - near**2) / (2 * spread**2))

@@ -1,4 +1,4 @@
-"""Whole releases of small tables, metadata included, about which the auditor is told nothing.
+"""Complete releases of small tables, metadata included, about which the audit knows nothing else.
 
 An output is everything that a release shows. The tables are those at the boundary: one row, equal
 rows, extreme rows, one class only, a class that nobody has.
@@ -26,7 +26,7 @@ from suffice.release.artifact import Release
 
 __all__ = ["cases"]
 
-_OUTPUTS, _OF_TWINS = FEW // 5, FEW // 8
+_OUTPUTS, _BROKEN_OUTPUTS = FEW // 5, FEW // 8
 _SOME = ((1.5, 0.0), (-1.5, 0.0), (1.0, 1.0), (-1.0, -1.0), (0.2, -0.3), (0.4, 0.1))
 _ROWS = {
     "some rows": _SOME,
@@ -84,28 +84,28 @@ class _Whole:
         """Return neighbours at every boundary, and some others: all count as equally far apart."""
         return neighbouring_pairs(self.space(), self.distance, rng, 1)
 
-    def distance(self, one: DataSet, two: DataSet) -> float:
+    def distance(self, first: DataSet, second: DataSet) -> float:
         """Return how many units differ; a unit that is not looked at makes no neighbour."""
-        seen = len(self._seen(one))
-        return float(sum(a != b for a, b in zip(one[1:seen], two[1:seen], strict=True))) or -1.0
+        end = len(self._used_units(first))
+        return float(sum(a != b for a, b in zip(first[1:end], second[1:end], strict=True))) or -1.0
 
-    def _seen(self, data: DataSet) -> DataSet:
+    def _used_units(self, data: DataSet) -> DataSet:
         return data[: 1 + len(_ROWS[data[0]])]
 
     def sample(self, data: DataSet, times: int) -> np.ndarray:
         """Return all that releases show."""
-        asked = self.mechanism, self.source(data), times
-        releases = repeated_releases(*asked, read_again=self.read_again)
-        return outputs_of([self.spoil(release, self._seen(data)) for release in releases])
+        source = self.source(data)
+        releases = repeated_releases(self.mechanism, source, times, read_again=self.read_again)
+        return outputs_of([self.spoil(release, self._used_units(data)) for release in releases])
 
     def case(self, name: str) -> Case:
         """Return the case of the mechanism as it is."""
         units = self.space().choices
         (release,) = repeated_releases(self.mechanism, self.source(tuple(c[0] for c in units)), 1)
-        promise = next(g for g in release.guarantees if g.unit is self.unit)
+        guarantee = next(g for g in release.guarantees if g.unit is self.unit)
         return Case(
             f"{name}, whole releases", release.kind, pairs=self.pairs, sample=self.sample,
-            score=None, samples=_OUTPUTS, **claim(promise.event, promise.delta),
+            score=None, samples=_OUTPUTS, **claim(guarantee.event, guarantee.delta),
         )  # fmt: skip
 
     def cases(self, name: str, *flaws: tuple[str, str, Spoil]) -> Iterator[Case]:
@@ -114,7 +114,7 @@ class _Whole:
         yield case
         for flaw, what, spoil in flaws:
             sample = replace(self, spoil=spoil).sample
-            yield case.twin(flaw, what, sample=sample, samples=_OF_TWINS)
+            yield case.broken_copy(flaw, what, sample=sample, samples=_BROKEN_OUTPUTS)
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ class _WholeRecords(_Whole):
         """Return the tables that are tried."""
         return Space((self.names, *(_RECORDS,) * 3), (1, 2, 3), "record")
 
-    def _seen(self, data: DataSet) -> DataSet:
+    def _used_units(self, data: DataSet) -> DataSet:
         return data[: 1 + _SIZES[data[0]]]
 
     def source(self, data: DataSet) -> Source:
         """Return a table as an owner hands it over."""
-        first, second, labels = zip(*self._seen(data)[1:], strict=True)
+        first, second, labels = zip(*self._used_units(data)[1:], strict=True)
         table = pa.table({"x0": np.array(first, float), "x1": np.array(second, float)})
         source: Source = self.mechanism.source(table, np.array(labels))
         return source
@@ -193,13 +193,19 @@ def _with_bound(release: Release, bound: float) -> Release:
 
 
 def _proportions() -> Iterator[Case]:
-    bags = {"names": _LARGE, "inputs": lambda rows: {"bags": np.zeros(rows, dtype=int)}}
     three = LabelProportions(2.0, mechanism="laplace", classes=(0, 1, 2))
-    yield from _Whole(three, **bags).cases(
+    in_one_bag = _Whole(
+        three, names=_LARGE, inputs=lambda rows: {"bags": np.zeros(rows, dtype=int)}
+    )
+    yield from in_one_bag.cases(
         "proportions laplace",
-        ("no noise for nobody", "a class that nobody has leaves as exactly zero", _zero_for_nobody),
+        (
+            "no noise for nobody",
+            "a class that nobody has is released as exactly zero",
+            _zero_for_nobody,
+        ),
         ("noise cut off", "noise beyond a bound is wrapped around: no output is farther", _wrapped),
-        ("equal for one class", "shares are equal where all labels are equal", _equal_shares),
+        ("equal for one class", "proportions are equal where all labels are equal", _equal_shares),
     )
 
 
@@ -208,10 +214,10 @@ def _exact_counts(release: Release, data: DataSet) -> np.ndarray:
 
 
 def _zero_for_nobody(release: Release, data: DataSet) -> Release:
-    there = _exact_counts(release, data) > 0
-    shares = release.arrays["proportions"] * there + 1e-12 * there
+    present = _exact_counts(release, data) > 0
+    shares = release.arrays["proportions"] * present + 1e-12 * present
     changed = {
-        "counts": release.arrays["counts"] * there,
+        "counts": release.arrays["counts"] * present,
         "proportions": shares / shares.sum(axis=1, keepdims=True),
     }
     return replace(release, arrays={**release.arrays, **changed})
@@ -254,17 +260,17 @@ def _private_bound(release: Release, data: DataSet) -> Release:
 
 
 def _responses() -> Iterator[Case]:
-    asked = RandomizedResponse(
+    mechanism = RandomizedResponse(
         label_flip=0.3, ranges={"x0": (-1.0, 1.0), "x1": (-1.0, 1.0)}, feature_noise=16.0,
         kernel="laplace",
     )  # fmt: skip
-    yield from _WholeRecords(asked).cases(
+    yield from _WholeRecords(mechanism).cases(
         "responses, a record",
         ("equal answers", "equal records get equal answers", _shared_noise),
     )
 
 
 def _shared_noise(release: Release, data: DataSet) -> Release:
-    places = [data[1:].index(record) for record in data[1:]]
-    changed = {name: release.arrays[name][places] for name in ("values", "answers")}
+    indices = [data[1:].index(record) for record in data[1:]]
+    changed = {name: release.arrays[name][indices] for name in ("values", "answers")}
     return replace(release, arrays={**release.arrays, **changed})

@@ -11,13 +11,13 @@ _MOST = 2000  # outputs of each data set that teach: more would cost more than i
 _LARGEST = 1e50  # to which numbers are held: their squares are numbers too
 
 
-def learnt_scores(one: np.ndarray, two: np.ndarray, seed: int) -> dict[str, Score]:
+def learnt_scores(sample: np.ndarray, neighbours: np.ndarray, seed: int) -> dict[str, Score]:
     """Return scores of classifiers, a linear one and trees, that learnt from outputs of both.
 
     Where outputs are few and discrete there are none: to count them is better.
     """
-    columns = varying(one, two)
-    outputs = np.concatenate([one[:_MOST, columns], two[:_MOST, columns]])
+    columns = varying(sample, neighbours)
+    outputs = np.concatenate([sample[:_MOST, columns], neighbours[:_MOST, columns]])
     if not columns.size or len(np.unique(outputs, axis=0)) <= FEW_OUTCOMES:
         return {}
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -25,7 +25,7 @@ def learnt_scores(one: np.ndarray, two: np.ndarray, seed: int) -> dict[str, Scor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    labels = np.repeat([1, 0], [len(one[:_MOST]), len(two[:_MOST])])
+    labels = np.repeat([1, 0], [len(sample[:_MOST]), len(neighbours[:_MOST])])
     models = {
         "linear classifier": make_pipeline(StandardScaler(), LogisticRegression()),
         "trees": HistGradientBoostingClassifier(
@@ -34,7 +34,7 @@ def learnt_scores(one: np.ndarray, two: np.ndarray, seed: int) -> dict[str, Scor
     }
 
     def score_by(model: object) -> Score:
-        return lambda found: model.decision_function(_numbers(found[:, columns]))  # type: ignore[attr-defined]
+        return lambda fresh: model.decision_function(_numbers(fresh[:, columns]))  # type: ignore[attr-defined]
 
     return {name: score_by(model.fit(_numbers(outputs), labels)) for name, model in models.items()}
 

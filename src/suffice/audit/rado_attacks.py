@@ -1,7 +1,7 @@
-"""What rados give away: records, labels and members, and two data sets that nobody can tell apart.
+"""What rados reveal: records, labels and members, and two data sets that nobody can tell apart.
 
-An attack takes what its attacker knows and returns a `Recovered`. Whether that is right is measured
-afterwards against a truth which no attack sees. Notation of Nock, Patrini & Friedman 2015: a rado
+An attack gets what its attacker knows and returns a `Recovered`. Its success is measured afterwards
+against the truth, which no attack gets. Notation of Nock, Patrini & Friedman 2015: a rado
 is pi_s = (1/2) sum_i (sigma_si + y_i) x_i = sum_i b_si e_i, with edges e_i = y_i x_i and b_si =
 [sigma_si = y_i] saying who is in. A release never holds b; attacks that start from it say so.
 
@@ -46,13 +46,21 @@ _MOST_PAIRS = 100_000  # that agree in the key: more means that the equations sa
 
 @dataclass(frozen=True)
 class Recovered:
-    """What an attack says: ``values``, one row per target, and which rows are ``claimed``."""
+    """What an attack recovers.
+
+    Parameters
+    ----------
+    values
+        The recovered values, one row per target.
+    claimed
+        For which rows the attack is sure.
+    """
 
     values: np.ndarray
     claimed: np.ndarray
 
     def rate(self, truth: np.ndarray, tolerance: float = _CLOSE) -> float:
-        """Return the share of the rows of ``truth`` that were claimed, and rightly so."""
+        """Return the fraction of the rows of ``truth`` that were claimed and are right."""
         near = np.abs(self.values - truth) <= tolerance * max(1.0, float(np.abs(truth).max()))
         right = near.reshape(len(truth), -1).all(axis=1)
         return float(np.mean(right & self.claimed))
@@ -64,11 +72,17 @@ def invert(rados: np.ndarray, inside: np.ndarray) -> Recovered:
     E = (b^T b)^-1 b^T Pi, by a singular value decomposition. Where n < m there is no single
     solution (Lemma 9b); an edge is claimed only if all solutions agree about it.
     """
-    left, sizes, right = np.linalg.svd(np.asarray(inside, dtype=np.float64), full_matrices=False)
-    kept = sizes > sizes[0] * max(inside.shape) * np.finfo(float).eps
-    left, sizes, right = left[:, kept], sizes[kept], right[kept]
-    edges = right.T @ ((left.T @ rados) / sizes[:, None])
-    return Recovered(edges, (right**2).sum(axis=0) > 1 - _CLOSE)
+    left_vectors, sizes, right_vectors = np.linalg.svd(
+        np.asarray(inside, dtype=np.float64), full_matrices=False
+    )
+    nonzero = sizes > sizes[0] * max(inside.shape) * np.finfo(float).eps
+    left_vectors, sizes, right_vectors = (
+        left_vectors[:, nonzero],
+        sizes[nonzero],
+        right_vectors[nonzero],
+    )
+    edges = right_vectors.T @ ((left_vectors.T @ rados) / sizes[:, None])
+    return Recovered(edges, (right_vectors**2).sum(axis=0) > 1 - _CLOSE)
 
 
 def invert_signatures(rados: np.ndarray, signatures: np.ndarray) -> Recovered:
@@ -77,8 +91,8 @@ def invert_signatures(rados: np.ndarray, signatures: np.ndarray) -> Recovered:
     pi_s = sum_i (sigma_si / 2) x_i + (1/2) sum_i y_i x_i: the last sum is one more unknown vector,
     the same for all rados, so m + 1 rados are enough.
     """
-    known = np.column_stack([signatures / 2, np.ones(len(signatures))])
-    solution = invert(rados, known)
+    coefficients = np.column_stack([signatures / 2, np.ones(len(signatures))])
+    solution = invert(rados, coefficients)
     return Recovered(solution.values[:-1], solution.claimed[:-1])
 
 
@@ -94,11 +108,18 @@ def examples_of(edges: Recovered) -> tuple[Recovered, Recovered]:
 
 @dataclass(frozen=True)
 class LoneMembers:
-    """What rados tell about categories with one member.
+    """What rados show about categories with one member.
 
-    ``labels``, one per category of ``names``: the label -1 or +1 of its only member, or 0 where
-    nobody holds the category, or several do. ``inside`` (n, categories) says which rados hold that
-    member, and ``edges`` estimate its whole edge; both mean nothing where the label is 0.
+    Parameters
+    ----------
+    names
+        The categories.
+    labels
+        For each category the label -1 or +1 of its only member, or 0 where it has none or several.
+    inside
+        Which rados hold that member (n, categories); meaningless where the label is 0.
+    edges
+        Estimates of that member's edge; meaningless where the label is 0.
     """
 
     names: tuple[str, ...]
@@ -119,19 +140,23 @@ def lone_members(release: Release) -> LoneMembers:
     """
     rados, pipeline = release.arrays["rados"], release.pipeline
     if pipeline is None or pipeline.map is not None:
-        raise ParameterError("categories show in rados of plain columns only, not through a map.")
+        raise ParameterError(
+            "This attack needs rados of unmapped columns. Release them without a map."
+        )
     outputs = [(c.categories is not None, name) for c in pipeline.columns for name in c.outputs]
     where = [j for j, (categorical, _) in enumerate(outputs) if categorical]
     mean, scale = pipeline.mean[where], pipeline.scale[where]
     if not pipeline.intercept and mean.any():
-        raise ParameterError("this attack needs the intercept's coordinate to undo the centring.")
+        raise ParameterError("This attack needs an intercept to undo the centring.")
     signed = rados[:, -1] / pipeline.intercept if pipeline.intercept else np.zeros(len(rados))
     sums = rados[:, where] * scale + np.outer(signed, mean)
-    whole = np.rint(sums)
-    exact = np.abs(sums - whole).max(axis=0) < _CLOSE  # else rows were clipped, or there is noise
-    low, high = whole.min(axis=0), whole.max(axis=0)
+    integers = np.rint(sums)
+    exact = (
+        np.abs(sums - integers).max(axis=0) < _CLOSE
+    )  # else rows were clipped, or there is noise
+    low, high = integers.min(axis=0), integers.max(axis=0)
     labels = np.where((low == 0) & (high == 1), 1.0, 0.0) - ((low == -1) & (high == 0))
-    inside = whole != 0
+    inside = integers != 0
     weights = inside / np.maximum(inside.sum(axis=0), 1)
     weights -= ~inside / np.maximum((~inside).sum(axis=0), 1)
     return LoneMembers(
@@ -151,17 +176,19 @@ def block_rows(rados: np.ndarray, inside: np.ndarray) -> np.ndarray:
     intercept, which is positive in a row: what is returned are rows x_i, in no known order, and
     their labels stay open. Other blocks (m >= n) would add to it.
     """
-    count, given = inside.shape
-    if count != 1 << given:
-        raise ParameterError("this attack needs n = 2^k rados and k members of one block.")
+    count, members = inside.shape
+    if count != 1 << members:
+        raise ParameterError("This attack needs n = 2^k rados and k members of one block.")
     columns = np.ones((count, 1))
     for member in np.where(inside, 1.0, -1.0).T:
         columns = np.hstack([columns, columns * member[:, None]])
     if np.abs(columns.T @ columns - count * np.eye(count)).max() > 0:
-        raise ParameterError("these members' signs are products of each other; take others.")
+        raise ParameterError(
+            "The signs of these members are products of each other. Use other members."
+        )
     edges = 2 / count * columns[:, 1:].T @ rados
-    held = np.abs(edges[:, -1]) > _CLOSE  # the others are places that no example has
-    rows: np.ndarray = edges[held] * np.sign(edges[held, -1:])
+    occupied = np.abs(edges[:, -1]) > _CLOSE  # the others are places that no example has
+    rows: np.ndarray = edges[occupied] * np.sign(edges[occupied, -1:])
     return rows
 
 
@@ -175,12 +202,12 @@ def labels_from_differences(rados: np.ndarray, rows: np.ndarray) -> Recovered:
     whose differences do not depend on labels at all.
     """
     if np.linalg.matrix_rank(rows) < len(rows):
-        raise ParameterError("this attack needs at least as many coordinates as rows.")
+        raise ParameterError("This attack needs at least as many coordinates as rows.")
     differences = rados[1:] - rados[0]
     coefficients = np.rint(np.linalg.lstsq(rows.T, differences.T, rcond=None)[0]).T
-    _, sizes, right = np.linalg.svd(coefficients)
+    _, sizes, right_vectors = np.linalg.svd(coefficients)
     line = np.count_nonzero(sizes > _CLOSE) == len(rows) - 1
-    labels = np.where(right[-1] * right[-1, 0] > 0, 1.0, -1.0)
+    labels = np.where(right_vectors[-1] * right_vectors[-1, 0] > 0, 1.0, -1.0)
     return Recovered(labels, np.full(len(rows), line))
 
 
@@ -197,13 +224,13 @@ def another_data_set(edges: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray,
     """
     count, width = edges.shape
     if count >= 2**width:
-        raise ParameterError("every orthant may be taken: this needs fewer than 2^d examples.")
+        raise ParameterError("This construction needs fewer than 2^d examples.")
     digits = min(width, 63)
     places = np.arange(digits)
-    taken = (edges[:, :digits] > 0) @ (1 << places)
-    free = np.setdiff1d(np.arange(count + 1), taken)[0]
+    used_orthants = (edges[:, :digits] > 0) @ (1 << places)
+    free_orthant = np.setdiff1d(np.arange(count + 1), used_orthants)[0]
     corner = np.full(width, -1.0)
-    corner[:digits] = np.where(free >> places & 1, 1.0, -1.0)
+    corner[:digits] = np.where(free_orthant >> places & 1, 1.0, -1.0)
     radius = np.linalg.norm(edges, axis=1).max()
     return (
         np.vstack([edges, corner * radius / np.sqrt(width)]),
@@ -211,9 +238,11 @@ def another_data_set(edges: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray,
     )
 
 
-def hausdorff(one: np.ndarray, other: np.ndarray) -> float:
+def hausdorff(edges: np.ndarray, other_edges: np.ndarray) -> float:
     """Return the Hausdorff distance of two sets of edges (Section 7.1)."""
-    return float(max(directed_hausdorff(one, other)[0], directed_hausdorff(other, one)[0]))
+    return float(
+        max(directed_hausdorff(edges, other_edges)[0], directed_hausdorff(other_edges, edges)[0])
+    )
 
 
 def joint_attack(
@@ -221,16 +250,17 @@ def joint_attack(
     position: int,
     rows: np.ndarray,
     labels: np.ndarray,
-    known: np.ndarray | None = None,
+    known_values: np.ndarray | None = None,
 ) -> Recovered:
     """Recover the protected values, -1 or +1, from rados and all other columns.
 
     The attacker knows ``labels`` (-1 or +1) and ``rows`` (m, d) in the rados' coordinates, but for
-    column ``position``, which is not read; and perhaps some of its values: ``known`` holds them,
-    and NaN elsewhere. First, for each rado, its members: pi_s = sum_i b_si y_i x_i in the other
-    coordinates, b binary. Then the values v_i = y_i x_i: sum_i b_si v_i = pi_s in the protected
-    one, over all rados whose members were found. Two records that agree in all other columns and
-    in their label cannot be told apart; what all real solutions agree about is claimed even so.
+    column ``position``, which is not read. Some of its values may be known: ``known_values`` holds
+    them, and NaN elsewhere. First, for each rado, its members: pi_s = sum_i b_si y_i x_i in the
+    other coordinates, b binary. Then the values v_i = y_i x_i: sum_i b_si v_i = pi_s in the
+    protected one, over all rados whose members were found. Two records that agree in all other
+    columns and in their label cannot be told apart; what all real solutions agree about is claimed
+    even so.
     """
     count = len(labels)
     edges = np.delete(rows, position, axis=1) * labels[:, None]
@@ -239,16 +269,18 @@ def joint_attack(
     solved = [s for s, inside in enumerate(members) if inside is not None]
     inside = np.array([members[s] for s in solved]).reshape(len(solved), count)
     sums = rados[solved, position]
-    values = np.full(count, np.nan) if known is None else np.array(known, dtype=np.float64)
-    given = ~np.isnan(values)
-    sums = sums - inside[:, given] @ (labels * values)[given]
-    rest = inside[:, ~given]
+    values = (
+        np.full(count, np.nan) if known_values is None else np.array(known_values, dtype=np.float64)
+    )
+    is_known = ~np.isnan(values)
+    sums = sums - inside[:, is_known] @ (labels * values)[is_known]
+    rest = inside[:, ~is_known]
     half = _Binary(rest).solve((sums + rest.sum(axis=1)) / 2)  # v = 2 u - 1, u binary
     if half is not None:
-        values[~given] = labels[~given] * (2 * half - 1)
+        values[~is_known] = labels[~is_known] * (2 * half - 1)
     elif rest.size:
         sure = invert(sums[:, None], rest)
-        values[~given] = np.where(sure.claimed, labels[~given] * sure.values[:, 0], np.nan)
+        values[~is_known] = np.where(sure.claimed, labels[~is_known] * sure.values[:, 0], np.nan)
     return Recovered(values, ~np.isnan(values))
 
 
@@ -305,13 +337,17 @@ class _Binary:
         pairs = np.searchsorted(self._keys, wanted + room) - first
         if pairs.sum() > _MOST_PAIRS:
             return None
-        left = np.repeat(np.arange(len(wanted)), pairs)
-        within = np.arange(len(left)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
-        right = self._order[first[left] + within]
-        fits = np.flatnonzero(self._fits(self._sums[0][left] + self._sums[1][right], target))
+        first_half = np.repeat(np.arange(len(wanted)), pairs)
+        within = np.arange(len(first_half)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+        second_half = self._order[first[first_half] + within]
+        fits = np.flatnonzero(
+            self._fits(self._sums[0][first_half] + self._sums[1][second_half], target)
+        )
         if len(fits) != 1:
             return None
-        return np.concatenate([self._bits[0][left[fits[0]]], self._bits[1][right[fits[0]]]])
+        return np.concatenate(
+            [self._bits[0][first_half[fits[0]]], self._bits[1][second_half[fits[0]]]]
+        )
 
 
 def _all_bits(count: int) -> np.ndarray:
@@ -321,10 +357,22 @@ def _all_bits(count: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class JointSuccess:
-    """How the joint attack fares on ``count`` DP-Feat rados of ``rows`` rows.
+    """The success of the joint attack on DP-Feat rados.
 
-    ``epsilon`` is what the releases state, marginally. ``tables`` is the share of the ``trials`` in
-    which the whole column was recovered, ``values`` the share of its values.
+    Parameters
+    ----------
+    rows
+        The number of rows.
+    count
+        The number of rados.
+    epsilon
+        The marginal epsilon that the releases state.
+    trials
+        The number of releases.
+    tables
+        The fraction of them in which the complete column was recovered.
+    values
+        The fraction of values that were recovered.
     """
 
     rows: int
@@ -351,22 +399,22 @@ def joint_success(
     counts = tuple(counts)
     for rows in sizes:
         for count in counts:
-            drawn = [_trial(*people(rows), count, delta) for _ in range(trials)]
-            rates = np.array([rate for rate, _ in drawn])
+            results = [_trial(*people(rows), count, delta) for _ in range(trials)]
+            rates = np.array([rate for rate, _ in results])
             tables, values = float(np.mean(rates == 1)), float(rates.mean())
-            yield JointSuccess(rows, count, drawn[0][1], trials, tables, values)
+            yield JointSuccess(rows, count, results[0][1], trials, tables, values)
 
 
 def _trial(X: np.ndarray, y: np.ndarray, count: int, delta: float) -> tuple[float, float]:
-    """Return the share of values recovered from one release, and the epsilon it states."""
+    """Return the fraction of values recovered from one release, and the epsilon it states."""
     position = X.shape[1] - 1
     mechanism = Rados(count=count, protect=(f"x{position}",), delta=delta, standardize="none")
     release = mechanism.release(X, y, ledger=None, unprotected=True)
-    (promise,) = release.guarantees
-    if promise.scope is not Scope.MARGINAL or promise.epsilon is None:
-        raise AssertionError("DP-Feat promises more than it keeps.")
+    (guarantee,) = release.guarantees
+    if guarantee.scope is not Scope.MARGINAL or guarantee.epsilon is None:
+        raise AssertionError("DP-Feat states more than it keeps.")
     rows = np.column_stack([X, np.full(len(X), release.pipeline.intercept)])
     rows[:, position] = np.nan
     signs = np.where(y == 1, 1.0, -1.0)
     recovered = joint_attack(release.arrays["rados"], position, rows, signs)
-    return recovered.rate(2.0 * X[:, position] - 1), promise.epsilon
+    return recovered.rate(2.0 * X[:, position] - 1), guarantee.epsilon

@@ -1,6 +1,6 @@
-"""The registry of audit cases: families of mechanisms, each read when somebody asks for cases.
+"""The registry of audit cases: families of mechanisms, each loaded when its cases are needed.
 
-`register_cases` adds a family while a program runs; command line and auditor find it here.
+`register_cases` adds a family while a program runs; the command line and the audit find it here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,10 +25,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Family:
-    """The cases of one family of mechanisms, each broken copy after what it is a copy of.
+    """The cases of one family of mechanisms.
 
-    ``at(epsilon)`` yields the mechanisms at another epsilon, without broken copies; a family whose
-    noise has no such parameter leaves it out.
+    Parameters
+    ----------
+    cases
+        Yields every mechanism, followed by its broken copies.
+    at
+        Yields the mechanisms at an epsilon, without broken copies; None if they have no epsilon.
     """
 
     cases: Callable[[], Iterable[Case]]
@@ -95,24 +99,36 @@ def register_cases(
     cases_function: Callable[[], Iterable[Case]],
     at_function: Callable[[float], Iterable[Case]] | None = None,
 ) -> None:
-    """Add the cases of a family called ``kind``: `suffice audit` has them from now on.
+    """Add a family of cases: `suffice audit` includes them from now on.
 
-    The functions are called when somebody asks for cases. The names of their cases must be new.
+    Parameters
+    ----------
+    kind
+        The name of the family.
+    cases_function
+        Yields every mechanism, followed by its broken copies. The names of the cases must be new.
+    at_function
+        Yields the mechanisms at an epsilon; None if they have no epsilon.
+
+    Raises
+    ------
+    ParameterError
+        If there is such a family already.
     """
     if kind in _BUILT_IN or kind in _REGISTERED:
-        raise ParameterError(f"there are audit cases of {kind!r} already; choose another name.")
+        raise ParameterError(f"Audit cases called {kind!r} exist already. Choose another name.")
     _REGISTERED[kind] = Family(cases_function, at_function)
     read_again()
 
 
 def read_again() -> None:
-    """Forget the cases that were read; they are asked for again, once somebody needs them."""
+    """Forget the cases that were loaded; they are loaded again when they are needed."""
     all_cases.cache_clear()
     _names_here.cache_clear()
 
 
 def _families() -> list[Family]:
-    return [*(read() for read in _BUILT_IN.values()), *_REGISTERED.values()]
+    return [*(load_family() for load_family in _BUILT_IN.values()), *_REGISTERED.values()]
 
 
 @lru_cache(maxsize=1)
@@ -122,7 +138,9 @@ def all_cases() -> dict[str, Case]:
     for family in _families():
         for case in family.cases():
             if case.name in cases:
-                raise ParameterError(f"two audit cases are called {case.name!r}; rename one.")
+                raise ParameterError(
+                    f"Two audit cases are called {case.name!r}. Rename one of them."
+                )
             cases[case.name] = case
     return cases
 
@@ -138,15 +156,22 @@ def in_this_process_only(name: str) -> bool:
 
 
 def cases_at(epsilon: float, kinds: tuple[str, ...]) -> list[Case]:
-    """Return mechanisms of these kinds at an epsilon of one's own, without broken copies."""
+    """Return the mechanisms of these kinds at an epsilon of your own, without broken copies.
+
+    Raises
+    ------
+    ParameterError
+        If a kind has no mechanism with an epsilon.
+    """
     epsilon = check_epsilon(epsilon)
     readers = [family.at for family in _families() if family.at is not None]
     cases = [case for at in readers for case in at(epsilon)]
-    known = {case.kind for case in cases}
-    strange = [kind for kind in kinds if kind not in known]
-    if strange:
+    kinds_with_epsilon = {case.kind for case in cases}
+    unknown_kinds = [kind for kind in kinds if kind not in kinds_with_epsilon]
+    if unknown_kinds:
         raise ParameterError(
-            f"--epsilon is for kinds {', '.join(sorted(known))}; not for {strange[0]!r}."
+            f"--epsilon cannot be used with {unknown_kinds[0]!r}. Use it with"
+            f" {', '.join(sorted(kinds_with_epsilon))}."
         )
     return [case for case in cases if not kinds or case.kind in kinds]
 
@@ -157,11 +182,20 @@ def case_named(name: str) -> Case:
 
 
 def selected(kinds: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names of the cases of some kinds of release, of all kinds if none are given."""
-    known = {case.kind for case in all_cases().values()}
-    strange = [kind for kind in kinds if kind not in known]
-    if strange:
-        raise ParameterError(f"there is no kind {strange[0]!r}; kinds: {', '.join(sorted(known))}.")
+    """Yield the names of the cases of these kinds of release; of all kinds if there are none.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such kind.
+    """
+    known_kinds = {case.kind for case in all_cases().values()}
+    unknown_kinds = [kind for kind in kinds if kind not in known_kinds]
+    if unknown_kinds:
+        raise ParameterError(
+            f"No kind of release is called {unknown_kinds[0]!r}. Use some of"
+            f" {', '.join(sorted(known_kinds))}."
+        )
     for name, case in all_cases().items():
         if not kinds or case.kind in kinds:
             yield name

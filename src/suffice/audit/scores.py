@@ -48,40 +48,67 @@ Measure = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of p_lo and q_hi: wh
 Scored = tuple[np.ndarray, np.ndarray]  # scores of outputs under D and under D'
 
 _THRESHOLDS = 400  # tried per score
-_MORE = 0.1  # of a bound, that a score has to promise beyond those before it
+_MORE = 0.1  # of a bound, by which a score must exceed those before it
 _FEW_HITS, _KNOTS = 64, 120  # that a forecast is computed at, and not interpolated
 
 
 def log_density(noise: Noise, distance: np.ndarray) -> np.ndarray:
     """Return ln p of noise (n, dimension), up to a constant that does not depend on it."""
     if isinstance(noise, LaplaceNoise):
-        return -np.abs(distance).sum(axis=1) / noise.scale
+        return np.asarray(-np.abs(distance).sum(axis=1) / noise.scale)
     if isinstance(noise, GaussianNoise):
-        return -((distance / noise.scale) ** 2).sum(axis=1) / 2
-    return -np.linalg.norm(distance, axis=1) / noise.scale
+        return np.asarray(-((distance / noise.scale) ** 2).sum(axis=1) / 2)
+    return np.asarray(-np.linalg.norm(distance, axis=1) / noise.scale)
 
 
-def shift_score(noise: Noise, one: np.ndarray, two: np.ndarray, unit: float = 1.0) -> Score:
-    """Return the privacy loss of noise on either of two exact statistics, in steps of ``unit``."""
-    return mixture_score(noise, [one], [two], unit)
+def shift_score(noise: Noise, first: np.ndarray, second: np.ndarray, unit: float = 1.0) -> Score:
+    """Return the privacy loss of noise that is added to one of two exact statistics.
+
+    Parameters
+    ----------
+    noise
+        The noise of a release.
+    first, second
+        The exact statistics of the two data sets, in multiples of the noise's step.
+    unit
+        The size of such a step in an output.
+    """
+    return mixture_score(noise, [first], [second], unit)
 
 
 def mixture_score(
-    noise: Noise, ones: list[np.ndarray], twos: list[np.ndarray], unit: float = 1.0
+    noise: Noise, firsts: list[np.ndarray], seconds: list[np.ndarray], unit: float = 1.0
 ) -> Score:
-    """Return the loss where the exact statistic is one of ``ones``, or of ``twos``, at random."""
+    """Return the privacy loss where the exact statistic itself is random.
+
+    Parameters
+    ----------
+    noise
+        The noise of a release.
+    firsts, seconds
+        The equally likely statistics of the two data sets, in multiples of the noise's step.
+    unit
+        The size of such a step in an output.
+    """
 
     def log_mean(outputs: np.ndarray, means: list[np.ndarray]) -> np.ndarray:
         logs = [log_density(noise, outputs / unit - m.reshape(1, -1)) for m in means]
         return np.asarray(logsumexp(logs, axis=0))
 
-    return lambda outputs: log_mean(outputs, ones) - log_mean(outputs, twos)
+    return lambda outputs: log_mean(outputs, firsts) - log_mean(outputs, seconds)
 
 
 def limits(hits: np.ndarray, trials: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return Clopper and Pearson's limits of a probability: each fails with at most alpha / 2.
+    """Return Clopper and Pearson's limits of a probability.
 
-    ``hits`` may be fractional where they are only expected.
+    Parameters
+    ----------
+    hits
+        How often the event occurred; fractional where it is a forecast.
+    trials
+        How often it could occur.
+    alpha
+        Each limit is wrong with a probability of at most alpha / 2.
     """
     k = np.asarray(hits, dtype=np.float64)
     low = np.where(k > 0, betaincinv(np.maximum(k, 1e-9), trials - k + 1, alpha / 2), 0.0)
@@ -94,8 +121,8 @@ def epsilon_measure(delta: float) -> Measure:
     """Return what limits say about epsilon at this delta: ln((p_lo - delta) / q_hi)."""
 
     def measure(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        left = np.asarray(low) - delta
-        return np.where(left > 0, np.log(np.maximum(left, 1e-300) / high), -math.inf)
+        excess = np.asarray(low) - delta
+        return np.where(excess > 0, np.log(np.maximum(excess, 1e-300) / high), -math.inf)
 
     return measure
 
@@ -109,15 +136,25 @@ def mu_measure(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 class OutputEvent:
     """The outputs whose ``score``, times ``tail``, is at least ``threshold``.
 
-    It is likelier under D than under D' if it is ``forward``, else the other way round. ``promise``
-    is the bound that it is expected to give.
+    Parameters
+    ----------
+    score
+        The name of the score.
+    forward
+        Whether the event is more likely under D than under D'.
+    tail
+        1 for large scores, -1 for small ones.
+    threshold
+        The least value of ``tail`` times the score.
+    expected_bound
+        The bound that the event is expected to give.
     """
 
     score: str
     forward: bool
     tail: int
     threshold: float
-    promise: float
+    expected_bound: float
 
     def hits(self, scores: np.ndarray) -> int:
         """Return how many of these scores are in the event."""
@@ -126,11 +163,18 @@ class OutputEvent:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the limits of ``trials`` fresh outputs will be about, after hits of ``size`` others.
+    """A forecast of the limits that fresh outputs will give, from the hits of earlier ones.
 
-    Hits are counted a deviation less, and those under the other data set a deviation and one more,
-    than they were: an event that has rarely been seen is not taken at its word. Between its knots
-    it is interpolated, which is good enough to choose by; no bound rests on it.
+    The forecast is cautious, because a rare event may have been luck. It lowers the hits under one
+    data set by a standard deviation and raises those under the other by a standard deviation and
+    one. Between its knots it interpolates. It only helps to choose; no bound depends on it.
+
+    Parameters
+    ----------
+    knots
+        Numbers of hits.
+    low, high
+        The lower and the upper limit at each knot.
     """
 
     knots: np.ndarray
@@ -151,7 +195,7 @@ class Forecast:
         return cls(knots, low, high)
 
     def measured(self, measure: Measure, hits: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the bounds that are to be expected; what is no number counts as none."""
+        """Return the expected bounds; a bound that is not a number counts as none."""
         low, high = np.interp(hits, self.knots, self.low), np.interp(others, self.knots, self.high)
         return np.nan_to_num(measure(low, high), nan=-math.inf, posinf=-math.inf)
 
@@ -159,27 +203,42 @@ class Forecast:
 def choose_event(
     scored: Mapping[str, Scored], measure: Measure, trials: int, alpha: float, *, forward: bool
 ) -> OutputEvent:
-    """Return the event that promises the largest bound from ``trials`` fresh outputs of each.
+    """Return the event with the largest expected bound from ``trials`` fresh outputs of each.
 
-    Either tail of every score is tried. A score has to promise a tenth more than those before it:
-    the first is the exact loss, if there is one, and of many others one promises too much by luck.
+    Both tails of every score are tried. A score must exceed those before it by a tenth: the first
+    is the exact loss, if there is one, and among many others one may look better by luck.
+
+    Parameters
+    ----------
+    scored
+        By name, the scores of outputs under D and under D'.
+    measure
+        What the limits imply.
+    trials
+        The number of fresh outputs of each data set.
+    alpha
+        The probability that the bound may be wrong.
+    forward
+        Whether the event should be more likely under D than under D'.
     """
     best = OutputEvent(next(iter(scored)), forward, 1, math.inf, -math.inf)
     for name, scores in scored.items():
         likely, other = scores if forward else scores[::-1]
         forecast = Forecast.of(len(likely), trials, alpha)
-        least = best.promise + _MORE * abs(best.promise) if name != best.score else -math.inf
+        least = (
+            best.expected_bound + _MORE * abs(best.expected_bound)
+            if name != best.score
+            else -math.inf
+        )
         levels = np.unique(np.concatenate(scores))
         if len(levels) > _THRESHOLDS:
             levels = levels[np.linspace(0, len(levels) - 1, _THRESHOLDS).astype(int)]
         for tail in (1, -1):
             hits, others = (_above(tail * s, tail * levels) for s in (likely, other))
-            promised = forecast.measured(measure, hits, others)
-            at = int(np.argmax(promised))
-            if promised[at] > max(least, best.promise):
-                best = OutputEvent(
-                    name, forward, tail, float(tail * levels[at]), float(promised[at])
-                )
+            bounds = forecast.measured(measure, hits, others)
+            at = int(np.argmax(bounds))
+            if bounds[at] > max(least, best.expected_bound):
+                best = OutputEvent(name, forward, tail, float(tail * levels[at]), float(bounds[at]))
     return best
 
 
@@ -191,7 +250,7 @@ def _above(scores: np.ndarray, levels: np.ndarray) -> np.ndarray:
 def event_bound(
     event: OutputEvent, fresh: Mapping[str, Scored], measure: Measure, alpha: float
 ) -> float:
-    """Return the bound that fresh outputs give, wrong with a probability of at most alpha."""
+    """Return the bound from fresh outputs, which is wrong with a probability of at most alpha."""
     likely, other = fresh[event.score] if event.forward else fresh[event.score][::-1]
     low, _ = limits(np.array(event.hits(likely)), len(likely), alpha)
     _, high = limits(np.array(event.hits(other)), len(other), alpha)

@@ -1,8 +1,8 @@
-"""Worst pairs of neighbouring data sets, looked for and not guessed, and those at the boundary.
+"""A search for the worst pairs of neighbouring data sets, and pairs at every boundary.
 
 A data set is a tuple of units, each one of its own list of choices: all labels, the corners of a
-box with some points inside, all ways to vote. Neighbours differ in one unit. What both must share,
-such as public rows, is a unit that may not change.
+box with some points inside, all possible votes. Neighbours differ in one unit. A unit that both
+must share, such as public rows, may not change.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,14 +22,22 @@ _ALL = 1000  # changes of one unit: as many are all tried
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets; ``what`` says why they are tried."""
+    """Two neighbouring data sets.
 
-    one: DataSet
-    two: DataSet
+    Parameters
+    ----------
+    first, second
+        The data sets.
+    what
+        Why the pair is tried, in words.
+    """
+
+    first: DataSet
+    second: DataSet
     what: str = field(default="declared", compare=False)
 
     def __str__(self) -> str:
-        changed = [(a, b) for a, b in zip(self.one, self.two, strict=False) if a != b]
+        changed = [(a, b) for a, b in zip(self.first, self.second, strict=False) if a != b]
         if len(changed) == 1 and all(isinstance(unit, str) for unit in changed[0]):
             return f"{self.what}: {changed[0][0]} or {changed[0][1]}"
         return self.what
@@ -37,11 +45,19 @@ class Pair:
 
 @dataclass(frozen=True)
 class Space:
-    """The data sets that are declared possible, and which units a neighbour may change.
+    """The data sets that are possible, and which units may differ between neighbours.
 
-    ``choices`` lists what each unit can be; ``changing`` the positions that may differ, all unless
-    given. ``unit`` is what one of these is called. Units that may not change are shared: public
-    rows, for example. Those that are texts name a boundary, such as "equal rows".
+    Units that may not differ are shared, such as public rows. Where such a unit is a text, it names
+    a boundary, such as "equal rows".
+
+    Parameters
+    ----------
+    choices
+        For every unit, its possible values.
+    changing
+        The positions of the units that may differ; empty for all.
+    unit
+        What such a unit is called.
     """
 
     choices: tuple[Sequence[Any], ...]
@@ -61,8 +77,8 @@ class Space:
     def start(self, rng: np.random.Generator) -> "_State":
         """Return a random pair."""
         at = int(rng.choice(self.positions))
-        drawn = [_pick(rng, options) for options in self.choices]
-        return _State(at, tuple(drawn), _pick(rng, self.choices[at]))
+        units = [_pick(rng, options) for options in self.choices]
+        return _State(at, tuple(units), _pick(rng, self.choices[at]))
 
 
 @dataclass(frozen=True)
@@ -80,12 +96,23 @@ class _State:
 def neighbouring_pairs(
     space: Space, distance: Distance, rng: np.random.Generator, count: int = 2
 ) -> list[Pair]:
-    """Return the ``count`` pairs of largest ``distance``, and then one for every boundary.
+    """Return the pairs of largest distance, and then one for every boundary.
 
-    ``distance`` is negative for two data sets that are no neighbours: those are left out.
+    Parameters
+    ----------
+    space
+        The possible data sets.
+    distance
+        How far apart two data sets are; negative if they are not neighbours.
+    rng
+        Decides where the search starts.
+    count
+        How many pairs of largest distance to return.
     """
     pairs = [*_worst_pairs(space, distance, rng)[:count], *_boundary_pairs(space, distance)]
-    return list({frozenset((pair.one, pair.two)): pair for pair in reversed(pairs)}.values())[::-1]
+    return list({frozenset((pair.first, pair.second)): pair for pair in reversed(pairs)}.values())[
+        ::-1
+    ]
 
 
 def _worst_pairs(space: Space, distance: Distance, rng: np.random.Generator) -> list[Pair]:
@@ -95,13 +122,13 @@ def _worst_pairs(space: Space, distance: Distance, rng: np.random.Generator) -> 
     either data set (both together where it has few choices), which one that is, and those that both
     share.
     """
-    seen: dict[Pair, float] = {}
+    distances: dict[Pair, float] = {}
 
     def value(state: _State) -> float:
         pair = state.pair()
-        if pair not in seen:
-            seen[pair] = distance(pair.one, pair.two)
-        return seen[pair]
+        if pair not in distances:
+            distances[pair] = distance(pair.first, pair.second)
+        return distances[pair]
 
     for _ in range(_STARTS):
         state = space.start(rng)
@@ -111,7 +138,8 @@ def _worst_pairs(space: Space, distance: Distance, rng: np.random.Generator) -> 
                 state = max((state, *moves(state)), key=value)
             if value(state) <= before:
                 break
-    return sorted((pair for pair in seen if seen[pair] >= 0), key=lambda pair: -seen[pair])
+    neighbours = (pair for pair in distances if distances[pair] >= 0)
+    return sorted(neighbours, key=lambda pair: -distances[pair])
 
 
 def _boundary_pairs(space: Space, distance: Distance) -> Iterator[Pair]:
@@ -145,7 +173,7 @@ def _farthest(space: Space, units: DataSet, distance: Distance, what: str) -> It
         if other not in units
     ]
     pairs = [state.pair(what) for state in states]
-    distances = [distance(pair.one, pair.two) for pair in pairs]
+    distances = [distance(pair.first, pair.second) for pair in pairs]
     if distances and max(distances) >= 0:
         yield pairs[int(np.argmax(distances))]
 
@@ -171,8 +199,9 @@ def _neighbourhoods(space: Space) -> list[Callable[[_State], list[_State]]]:
     return [elsewhere, *(unit(j) for j in range(len(space.choices)))]
 
 
-def _at(options: Sequence[Any], place: int) -> Any:
-    return options[min(place, len(options) - 1)]
+def _at(options: Sequence[Any], index: int) -> Any:
+    """Return the option at an index, the last if there are too few."""
+    return options[min(index, len(options) - 1)]
 
 
 def _with(units: DataSet, at: int, value: Any) -> DataSet:

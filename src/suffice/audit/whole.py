@@ -35,10 +35,13 @@ def repeated_releases(
     def read() -> Any:
         return source.fold(parts, partial(procedure.accumulator, identified=False))
 
-    late = procedure.draws_while_reading
-    first = source.fold(parts, procedure.identifier) if late else read()
+    draws_while_reading = procedure.draws_while_reading
+    first = source.fold(parts, procedure.identifier) if draws_while_reading else read()
     promised = procedure.guarantees(first)
-    return [procedure.draw(read() if late or read_again else first, promised) for _ in range(times)]
+    return [
+        procedure.draw(read() if draws_while_reading or read_again else first, promised)
+        for _ in range(times)
+    ]
 
 
 def outputs_of(releases: Sequence[Release]) -> np.ndarray:
@@ -57,20 +60,20 @@ def outputs_of(releases: Sequence[Release]) -> np.ndarray:
 
 def _shown_numbers(release: Release) -> np.ndarray:
     noisy = [array.ravel().astype(np.float64) for array in noisy_arrays(release).values()]
-    shown = public_part(release)
-    return np.concatenate([[_digest(shown)], _folded(shown), *noisy])
+    public = public_part(release)
+    return np.concatenate([[_digest(public)], _folded(public), *noisy])
 
 
-def _digest(shown: Shown) -> float:
+def _digest(public: Shown) -> float:
     """Return 48 bits of a hash of all that is shown: a float holds them exactly."""
-    lines = [f"{place}\0{len(content)}\0".encode() + content for place, content in shown.items()]
+    lines = [f"{path}\0{len(content)}\0".encode() + content for path, content in public.items()]
     return float(int.from_bytes(sha256(b"".join(sorted(lines))).digest()[:6], "big"))
 
 
-def _folded(shown: Shown) -> np.ndarray:
+def _folded(public: Shown) -> np.ndarray:
     folded = np.zeros(_FOLDS)
-    for place, content in shown.items():
-        number = None if place.startswith(("array", "shape")) else json.loads(content)
+    for path, content in public.items():
+        number = None if path.startswith(("array", "shape")) else json.loads(content)
         if isinstance(number, int | float):
-            folded[crc32(place.encode()) % _FOLDS] += number
+            folded[crc32(path.encode()) % _FOLDS] += number
     return folded

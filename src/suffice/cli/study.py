@@ -110,7 +110,7 @@ def reproduce(
 def _show_results(results: Mapping[str, Any]) -> None:
     for name, result in results.items():
         say(f"{name}, {result.seconds:.0f} s")
-        for table in result.shown:
+        for table in result.all_tables:
             show_table(table.title, table.columns, table.rows)
         for note in result.notes:
             say(note)

@@ -1,70 +1,133 @@
-"""Drawings of matplotlib's: the curves that several pages share, as SVG elements and as files."""
+"""Drawings by matplotlib: the plots that several pages share, as markup and as files.
+
+Drawings on a page take the colour of its text for everything that is drawn in black, so that they
+can be read on a light and on a dark background.
+"""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from suffice.errors import ParameterError
+from suffice.plain_text import markup
 from suffice.release.files import write_whole
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = [
-    "Draw", "check_plot", "draw_plan", "draw_shares", "draw_utility", "figure_svg", "save_plot",
+    "BLUE", "ORANGE", "RED", "Draw", "check_plot", "draw_panels", "draw_plan", "draw_proportions",
+    "draw_utility", "save_plot",
 ]  # fmt: skip
 
 Draw = Callable[[Any], None]  # draws on a pair of axes
 
+# Colours that stand out on white and on nearly black.
+BLUE, ORANGE, RED = "#2f7fd0", "#e07b1a", "#d0454c"
+_COLOURS = (BLUE, ORANGE, "#2a9d6f", RED, "#8f6bd6", "#a9793a", "#c95fa8", "#7f8a96")
 _FORMATS = (".svg", ".png", ".pdf")
-_WIDTH, _ALONE, _PANEL = 7.2, 4.2, 2.6  # inches: a figure, the height of one panel, of many
-_ACROSS = 2
+_FILE_SIZE = (7.2, 4.2)  # inches
+_SINGLE_PANEL, _SMALL_PANEL = (4.8, 3.1), (3.5, 2.7)  # inches: small enough to read on a phone
+_KEY_SIZE = (0.5, 0.2)  # inches of a line or marker in a legend
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def check_plot(path: Path) -> None:
-    """Raise unless a drawing can be written to a file of that name."""
+    """Check that a drawing can be written to a file of that name.
+
+    Raises
+    ------
+    ParameterError
+        If the file name ends in anything but .svg, .png or .pdf.
+    """
     if path.suffix.lower() not in _FORMATS:
         raise ParameterError(
-            f"a plot must be written to a file that ends in {', '.join(_FORMATS)}."
+            f"The name of a plot file must end in one of {', '.join(_FORMATS)}. Rename the file."
         )
 
 
-def save_plot(figure: Any, path: Path, *, overwrite: bool = True) -> None:
-    """Write a figure of matplotlib's to ``path``, whole or not at all."""
+def save_plot(figure: "Figure", path: Path, *, overwrite: bool = True) -> None:
+    """Write a matplotlib figure to ``path``, completely or not at all.
+
+    Parameters
+    ----------
+    figure
+        What to write.
+    path
+        The file. Its ending decides the format: .svg, .png or .pdf.
+    overwrite
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        If the ending is none of these.
+    """
     check_plot(path)
     file = io.BytesIO()
     figure.savefig(file, format=path.suffix.lower().removeprefix("."))
     write_whole(path, file.getvalue(), overwrite=overwrite)
 
 
-def figure_svg(*draws: Draw) -> str:
-    """Return what each of ``draws`` put on its pair of axes, as one SVG element.
+def draw_panels(*draws: Draw) -> str:
+    """Return a legend and one panel for each function in ``draws``, as markup.
 
-    The legend of the first panel stands above all of them. Needs no display, and the same drawing
-    gives the same bytes.
+    The legend is that of the first panel. Panels stand side by side where the screen is wide enough
+    and below each other where it is not. The same drawing gives the same bytes; no display is
+    needed.
+
+    Parameters
+    ----------
+    draws
+        Functions that draw on the pair of axes which they get.
     """
     import matplotlib as mpl
+    from cycler import cycler
     from matplotlib.figure import Figure
 
-    across = min(_ACROSS, len(draws))
-    down = -(-len(draws) // across)
-    height = _ALONE if len(draws) == 1 else 0.6 + _PANEL * down
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.1, w_pad=0.08)
-    panels = list(figure.subplots(down, across, squeeze=False).flat)
-    for axes, draw in zip(panels, draws, strict=False):
-        axes.grid(alpha=0.25)
-        draw(axes)
-    for unused in panels[len(draws) :]:
-        unused.set_axis_off()
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=4, frameon=False)
+    single = len(draws) == 1
+    style: dict[Any, Any] = {
+        "axes.prop_cycle": cycler(color=_COLOURS),
+        "font.size": 10 if single else 9,
+        "axes.titlesize": "medium",
+        "svg.hashsalt": "suffice",
+    }
+    with mpl.rc_context(style):
+        panels, legend = [], ""
+        for draw in draws:
+            size = _SINGLE_PANEL if single else _SMALL_PANEL
+            figure = Figure(figsize=size, layout="constrained")
+            axes = figure.subplots()
+            axes.grid(alpha=0.25)
+            axes.set_axisbelow(True)
+            draw(axes)
+            panels.append(_svg(figure))
+            legend = legend or _legend(*axes.get_legend_handles_labels())
+    kind = "panels single" if single else "panels"
+    return f'{legend}<div class="{kind}">{"".join(panels)}</div>'
+
+
+def _legend(handles: Sequence[Any], names: Sequence[str]) -> str:
+    """Return every line or marker with its name; on a page they wrap as words do."""
+    from matplotlib.figure import Figure
+
+    entries = []
+    for handle, name in zip(handles, names, strict=True):
+        key = Figure(figsize=_KEY_SIZE)
+        key.legend([handle], [""], loc="center", frameon=False, borderpad=0, handlelength=3)
+        entries.append(f"<span>{_svg(key)}{markup(name)}</span>")
+    return f'<div class="legend">{"".join(entries)}</div>'
+
+
+def _svg(figure: "Figure") -> str:
+    """Return a figure as an SVG element without background, black replaced by the text's colour."""
     file = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "suffice"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    _, start, rest = file.getvalue().partition("<svg")
-    return start + rest
+    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    _, _, element = file.getvalue().partition("<svg")
+    return '<svg fill="currentColor"' + element.replace("#000000", "currentColor")
 
 
 def draw_utility(
@@ -76,61 +139,103 @@ def draw_utility(
     larger_class: float,
     unit: str = "label",
 ) -> None:
-    """Draw the mean of each curve's runs and their range, between what bounds them.
+    """Draw accuracy against epsilon: the mean of each curve's runs, and their range.
 
-    ``curves`` holds the runs at every epsilon, by name; "auto" is drawn broad and black, for it
-    lies on top of others. The bounds are accuracies, ``unit`` is what epsilon protects.
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    epsilons
+        The horizontal positions, shared by all curves.
+    curves
+        By name, the accuracies of all runs at every epsilon. The curve "auto" is drawn broad and
+        black, because it lies on top of others.
+    without_privacy
+        The accuracy of the same model, trained on the exact data.
+    larger_class
+        The accuracy of always predicting the larger class.
+    unit
+        What epsilon protects.
     """
     for name, marker in zip(curves, _MARKERS, strict=False):
-        chosen = name == "auto"
-        line = {"color": "black", "linewidth": 2.2, "zorder": 3} if chosen else {"linewidth": 1.4}
+        is_auto = name == "auto"
+        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if is_auto else {"linewidth": 1.4}
         means = [np.mean(runs) for runs in curves[name]]
-        (drawn,) = axes.plot(
-            epsilons, means, marker=marker, markersize=5, alpha=0.85, label=name, **line
+        (line,) = axes.plot(
+            epsilons, means, marker=marker, markersize=5, alpha=0.85, label=name, **style
         )
         low, high = zip(*((min(runs), max(runs)) for runs in curves[name]), strict=True)
-        axes.fill_between(epsilons, low, high, alpha=0.12, color=drawn.get_color(), linewidth=0)
-    level = {"color": "black", "linestyle": "--", "linewidth": 1}
-    axes.axhline(without_privacy, label="without privacy", **level)
+        axes.fill_between(epsilons, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+    axes.axhline(
+        without_privacy, label="without privacy", color="black", linestyle="--", linewidth=1
+    )
     axes.axhline(larger_class, color="grey", linestyle=":", linewidth=1.2, label="larger class")
-    axes.set(xscale="log", xlabel=f"epsilon (privacy loss per {unit})", ylabel="test accuracy")
+    axes.set(xscale="log", xlabel=f"epsilon per {unit}", ylabel="test accuracy")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.set_xticks([], minor=True)
 
 
-def draw_shares(
+def draw_proportions(
     axes: Any,
     names: Sequence[str],
-    shares: Sequence[float],
+    estimates: Sequence[float],
     truth: Sequence[float],
     *,
     low: Sequence[float],
     high: Sequence[float],
 ) -> None:
-    """Draw estimated shares with their intervals, one line each from above, and the true ones."""
-    places = np.arange(len(names))[::-1]
-    axes.hlines(places, low, high, color="tab:blue", linewidth=3, alpha=0.45)
-    axes.plot(shares, places, "o", color="tab:blue", markersize=6, label="estimated")
-    axes.plot(truth, places, "|", color="black", markersize=14, mew=1.8, label="true")
-    axes.set_yticks(places, names)
-    axes.set(xlabel="share", xlim=(0, 1))
+    """Draw estimated proportions with their intervals, from top to bottom, and the true ones.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    names
+        What each proportion is of.
+    estimates, truth
+        The estimated and the true proportions, in the order of ``names``.
+    low, high
+        The ends of the intervals.
+    """
+    rows = np.arange(len(names))[::-1]
+    axes.hlines(rows, low, high, color=BLUE, linewidth=3, alpha=0.45)
+    axes.plot(estimates, rows, "o", color=BLUE, markersize=6, label="estimated")
+    axes.plot(truth, rows, "|", color="black", markersize=14, mew=1.8, label="true")
+    axes.set_yticks(rows, names)
+    axes.set(xlabel="proportion", xlim=(0, 1))
 
 
 def draw_plan(curves: Any, path: Path, *, overwrite: bool = True) -> None:
-    """Draw a plan to a file: a quantity against epsilon, curve by curve (`PlanCurves`)."""
+    """Draw a plan to a file: one curve for each mechanism, against epsilon.
+
+    Parameters
+    ----------
+    curves
+        What to draw (`PlanCurves`).
+    path
+        The file; it ends in .svg, .png or .pdf.
+    overwrite
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    ParameterError
+        If the ending is none of these.
+    """
     from matplotlib.figure import Figure
 
     check_plot(path)
-    figure = Figure(figsize=(_WIDTH, _ALONE), layout="constrained")
+    figure = Figure(figsize=_FILE_SIZE, layout="constrained")
     axes = figure.subplots()
     axes.grid(alpha=0.25)
     for name, points in curves.series.items():
         axes.plot(*zip(*points, strict=True), marker="o", label=name)
     low, high = zip(*curves.band, strict=True)
     axes.fill_between(curves.epsilons, low, high, alpha=0.12, label=curves.band_name)
-    level = {"color": "black", "linestyle": "--", "linewidth": 1}
-    axes.axhline(curves.without_noise, label="without noise", **level)
-    axes.set(xscale="log", xlabel="epsilon (privacy loss per label)", ylabel=curves.y_label)
+    axes.axhline(
+        curves.without_noise, label="without noise", color="black", linestyle="--", linewidth=1
+    )
+    axes.set(xscale="log", xlabel="epsilon per label", ylabel=curves.y_label)
     axes.set_xticks(curves.epsilons, [f"{epsilon:g}" for epsilon in curves.epsilons])
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")

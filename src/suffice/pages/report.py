@@ -1,4 +1,8 @@
-"""Pages as one self-contained HTML file: paragraphs and tables; figures are SVG inside it."""
+"""Pages as one HTML file each: prose, tables that fit a phone, and figures inside the file.
+
+The pages follow the reader's choice of light or dark colours, and nothing on them is wider than the
+screen.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,72 +15,187 @@ __all__ = [
 ]  # fmt: skip
 
 _STYLE = """
+:root { color-scheme: light dark; --paper: #fff; --ink: #1d2733; --soft: #4a5666; --line: #d8dee6;
+        --accent: #2f6fc4; --tint: #f3f7fc; --code: #f6f7f9; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #12161b; --ink: #e3e8ee; --soft: #a9b4c0; --line: #37414d; --accent: #7db0f0;
+          --tint: #1a222c; --code: #1b2027; }
+}
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem;
-       color: #1d2733; }
+       color: var(--ink); background: var(--paper); overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-size: 1rem; }
-table { border-collapse: collapse; width: 100%; margin: 1.5rem 0; font-size: .9rem;
-        font-variant-numeric: tabular-nums; }
+.table { overflow-x: auto; margin: 1.5rem 0; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem;
+        font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
-th, td { text-align: left; padding: .35rem .5rem; border-bottom: 1px solid #d8dee6; }
-figure { margin: 1.5rem 0; } figcaption { font-size: .9rem; color: #4a5666; }
-svg { width: 100%; height: auto; }
-blockquote { margin: 1rem 0; padding: .6rem 1rem; border-left: 4px solid #3b7dd8;
-             background: #f3f7fc; font-size: .92rem; }
-pre { background: #f6f7f9; padding: .8rem; font-size: .8rem; white-space: pre-wrap; }
-summary { cursor: pointer; font-size: .9rem; color: #3b5a80; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .5rem;
+         border-bottom: 1px solid var(--line); }
+figure { margin: 1.5rem 0; } figcaption { font-size: .9rem; color: var(--soft); }
+svg { max-width: 100%; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; font-size: .85rem; }
+.legend svg { width: 2.2rem; height: auto; vertical-align: middle; margin-right: .35rem; }
+.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr));
+          gap: .6rem; }
+.panels.single { display: block; max-width: 34rem; }
+.panels svg { width: 100%; height: auto; }
+blockquote { margin: 1rem 0; padding: .6rem 1rem; border-left: 4px solid var(--accent);
+             background: var(--tint); font-size: .92rem; }
+blockquote p { margin: .5rem 0; }
+pre { background: var(--code); padding: .8rem; font-size: .8rem; white-space: pre-wrap; }
+summary { cursor: pointer; font-size: .9rem; color: var(--accent); }
+@media (max-width: 38rem) {
+  body { margin: 1.5rem auto; }
+  table, caption, tbody, tr, td { display: block; overflow-wrap: anywhere; }
+  thead { display: none; }
+  tr { padding: .4rem 0; border-bottom: 1px solid var(--line); }
+  td { border: 0; padding: .1rem 0; }
+  td[data-column]::before { content: attr(data-column) ": "; color: var(--soft); }
+  td:first-child { font-weight: 600; }
+}
 """
 
 
 @dataclass(frozen=True)
 class PageTable:
-    """Rows of text under named columns: the same on a page and on a terminal."""
+    """Rows of text under column headings: the same on a page and on a terminal.
+
+    Parameters
+    ----------
+    title
+        One or more sentences that say what the table shows. The last ends with a full stop.
+    columns
+        The headings, one for each cell of a row.
+    rows
+        The cells, row by row.
+
+    Raises
+    ------
+    ValueError
+        If the title is not a sentence, or a row has too few or too many cells.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    def __post_init__(self) -> None:
+        _check_sentence(self.title)
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"{self.title!r}: every row needs {len(self.columns)} cells.")
+
 
 def page(title: str, body: str) -> str:
-    """Return a whole HTML page; ``body`` is markup already."""
+    """Return an HTML page that needs no other file.
+
+    Parameters
+    ----------
+    title
+        Plain text, shown in the window's title and as the heading.
+    body
+        Markup, shown below the heading as it is.
+    """
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
         f"<title>{markup(title)}</title><style>{_STYLE}</style></head>"
         f"<body><h1>{markup(title)}</h1>{body}</body></html>"
     )
 
 
 def paragraphs(text: str) -> tuple[str, ...]:
-    """Return the paragraphs of ``text``, which blank lines part, each on one line."""
+    r"""Return the paragraphs of ``text``, each on one line; blank lines separate them.
+
+    Examples
+    --------
+    >>> paragraphs("\nOne\nline.\n\nAnother.\n")
+    ('One line.', 'Another.')
+    """
     return tuple(" ".join(part.split()) for part in text.strip().split("\n\n"))
 
 
 def prose(parts: Iterable[str]) -> str:
-    """Return plain text as paragraphs of markup."""
+    """Return plain text as paragraphs of markup.
+
+    Examples
+    --------
+    >>> prose(["1 < 2"])
+    '<p>1 &lt; 2</p>'
+    """
     return "".join(f"<p>{markup(part)}</p>" for part in parts)
 
 
 def table_html(table: PageTable) -> str:
-    """Return the table as markup, its title above it."""
+    """Return the table as markup, its title above it.
+
+    On a narrow screen every row becomes a list of cells, each behind the heading of its column.
+    """
     head = "".join(f"<th>{markup(column)}</th>" for column in table.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{markup(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
+    body = "".join(f"<tr>{_row_html(table.columns, row)}</tr>" for row in table.rows)
     title = f"<caption>{markup(table.title)}</caption>"
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="table"><table>{title}{rows}</table></div>'
 
 
-def figure_html(svg: str, caption: str = "") -> str:
-    """Return an SVG element as a figure, ``caption`` under it."""
-    below = f"<figcaption>{markup(caption)}</figcaption>" if caption else ""
-    return f"<figure>{svg}{below}</figure>"
+def _row_html(columns: Sequence[str], row: Sequence[str]) -> str:
+    """Return the cells of a row; all but the first name their column, for narrow screens."""
+    first, *others = row
+    named_cells = (
+        f'<td data-column="{markup(column)}">{markup(cell)}</td>'
+        for column, cell in zip(columns[1:], others, strict=True)
+    )
+    return f"<td>{markup(first)}</td>{''.join(named_cells)}"
+
+
+def figure_html(drawing: str, caption: str) -> str:
+    """Return a drawing as a figure with a caption below it.
+
+    Parameters
+    ----------
+    drawing
+        Markup, from `suffice.pages.plots.draw_panels`.
+    caption
+        One or more sentences of plain text. Readers who see no drawing read it instead.
+
+    Raises
+    ------
+    ValueError
+        If the caption is not a sentence.
+    """
+    text = markup(_check_sentence(caption))
+    return (
+        f'<figure><div role="img" aria-label="{text}">{drawing}</div>'
+        f"<figcaption>{text}</figcaption></figure>"
+    )
+
+
+def _check_sentence(text: str) -> str:
+    """Return ``text`` if it ends as a sentence does, or raise."""
+    if not text.endswith("."):
+        raise ValueError(f"A caption must be a sentence with a full stop: {text!r}.")
+    return text
 
 
 def mean_and_range(values: Sequence[float]) -> str:
-    """Return the mean of several values with their range, or one value alone."""
+    """Return the mean of several values with their range, or a single value.
+
+    Examples
+    --------
+    >>> mean_and_range([0.25, 0.75])
+    '0.500 (0.25-0.75)'
+    >>> mean_and_range([0.5])
+    '0.500'
+    """
     mean = f"{sum(values) / len(values):.3f}"
     return mean if len(values) == 1 else f"{mean} ({min(values):.2f}-{max(values):.2f})"
 
 
 def describe_repeats(count: int, unit: str) -> str:
-    """Return what `mean_and_range` shows: the value of one ``unit``, or of several."""
+    """Return what `mean_and_range` shows: the value of one ``unit``, or of several.
+
+    Examples
+    --------
+    >>> describe_repeats(3, "split")
+    'mean and range of 3 splits'
+    """
     return f"one {unit}" if count == 1 else f"mean and range of {count} {unit}s"

@@ -75,7 +75,7 @@ class Split:
     test_labels: np.ndarray
 
     @property
-    def whole(self) -> tuple[pa.Table, np.ndarray]:
+    def all_rows(self) -> tuple[pa.Table, np.ndarray]:
         """All rows, and all labels."""
         rows = pa.concat_tables([self.rows, self.test_rows])
         return rows, np.concatenate([self.labels, self.test_labels])
@@ -95,10 +95,12 @@ def files_of(*names: str) -> dict[str, str]:
 def require_files(folder: Path, files: Iterable[str]) -> None:
     """Raise unless ``folder`` holds every one of ``files``; the error names those it lacks."""
     if not folder.is_dir():
-        raise StorageError(f"{folder} is no folder.")
+        raise StorageError(f"{folder} is not a folder. Name an existing one.")
     missing = [file for file in files if not (folder / file).is_file()]
     if missing:
-        raise StorageError(f"{folder} lacks {', '.join(missing)}.")
+        raise StorageError(
+            f"{folder} does not contain {', '.join(missing)}. Add the missing files."
+        )
 
 
 def split(name: str, seed: int, folder: Path) -> Split:
@@ -110,17 +112,17 @@ def split(name: str, seed: int, folder: Path) -> Split:
     table = _read(folder, data_set)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(table))
-    held = _held_out(table, order, rng)
+    is_test = _is_test_row(table, order, rng)
     labels = data_set.positive(table["label"].to_numpy()).astype(int)
     features = _features(table)
-    train, test = order[~held], order[held]
+    train, test = order[~is_test], order[is_test]
     return Split(features.take(train), labels[train], features.take(test), labels[test])
 
 
 def numbers(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows as one number per column, and labels 0 or 1, in the file's order.
 
-    A category becomes its place among the sorted ones, a missing number the mean of its column.
+    A category becomes its rank among the sorted ones, a missing number the mean of its column.
     """
     table = _read(folder, SETS[name])
     columns = []
@@ -144,19 +146,22 @@ def _read(folder: Path, data_set: DataSet) -> pa.Table:
             f"{folder / data_set.file} is not a readable table ({type(error).__name__})."
         ) from None
     if "label" not in table.column_names:
-        raise TableError(f"{folder / data_set.file} has no column 'label'.")
+        raise TableError(
+            f"{folder / data_set.file} has no column 'label'. Add one with the classes."
+        )
     if data_set.labels is None:
         return table
     return table.filter(pc.is_in(table["label"], pa.array(data_set.labels, table["label"].type)))
 
 
-def _held_out(table: pa.Table, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _is_test_row(table: pa.Table, order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return which rows, in ``order``, are for testing."""
     if "split" in table.column_names:
-        return pc.equal(table["split"], "test").to_numpy()[order]
+        return np.asarray(pc.equal(table["split"], "test").to_numpy()[order])
     if "subject" in table.column_names:
         subjects = rng.permutation(table["subject"].unique().to_numpy())
-        return np.isin(table["subject"].to_numpy(), subjects[: len(subjects) // 4])[order]
+        tested_subjects = subjects[: len(subjects) // 4]
+        return np.asarray(np.isin(table["subject"].to_numpy(), tested_subjects)[order])
     return np.arange(len(table)) < len(table) // 4
 
 

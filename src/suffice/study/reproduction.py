@@ -1,4 +1,4 @@
-"""What a reproduction is: one table or figure of a paper, and how it is computed anew."""
+"""A reproduction: one table or figure of a paper, and how to compute it again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -9,12 +9,24 @@ from suffice.pages.report import PageTable
 
 __all__ = ["Comparison", "Figure", "Progress", "Reproduction", "Result", "Setting", "Steps"]
 
-Progress = Callable[[int, int, str], None]  # steps done, steps in all, what is being done
+Progress = Callable[[int, int, str], None]  # steps done, number of steps, what is being done
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a reproduction runs with: where its files are, which data sets, how many repetitions."""
+    """What a reproduction runs with.
+
+    Parameters
+    ----------
+    folder
+        The folder with the data sets.
+    sets
+        The names of the data sets to use.
+    seeds
+        The number of repetitions.
+    progress
+        Called with the steps done, the number of steps, and what is being done.
+    """
 
     folder: Path
     sets: tuple[str, ...]
@@ -23,36 +35,68 @@ class Setting:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A note for those who see one repetition, none for others."""
-        luck = "One seed shows luck as well as skill: ask for more with --seeds."
-        return (luck,) if self.seeds == 1 else ()
+        """A warning if there is only one repetition."""
+        warning = "One repetition depends much on chance. Use --seeds for more."
+        return (warning,) if self.seeds == 1 else ()
 
 
 @dataclass
 class Steps:
-    """Counts steps of equal weight for a progress bar."""
+    """Counts steps of equal weight for a progress bar.
+
+    Parameters
+    ----------
+    progress
+        Called at the start of every step.
+    total
+        The number of steps.
+    done
+        The number of steps that are done.
+    """
 
     progress: Progress
     total: int
     done: int = 0
 
     def begin(self, what: str) -> None:
-        """Say that the next step begins, and that the one before it is done."""
+        """Report that the next step begins, which is ``what``, and that the one before is done."""
         self.progress(self.done, self.total, what)
         self.done += 1
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, as an SVG element, with the sentence under it."""
+    """A drawing and its caption.
+
+    Parameters
+    ----------
+    caption
+        One or more sentences.
+    drawing
+        Markup, from `suffice.pages.plots.draw_panels`.
+    """
 
     caption: str
-    svg: str
+    drawing: str
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One statement of a paper (``printed``, None where it is words), our number, and a verdict."""
+    """One statement of a paper next to our number.
+
+    Parameters
+    ----------
+    what
+        What is compared.
+    printed
+        The number in the paper, or None if the paper says it in words.
+    ours
+        Our number.
+    verdict
+        How the two agree, in words.
+    digits
+        The number of decimal places.
+    """
 
     what: str
     printed: float | None
@@ -64,7 +108,7 @@ class Comparison:
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
-        """What stands under `COLUMNS`; a sentence has no number to differ from."""
+        """The cells under `COLUMNS`; a statement in words has no number to differ from."""
         printed = "in words" if self.printed is None else self._text(self.printed)
         difference = "see verdict" if self.difference is None else self._text(self.difference, "+")
         return printed, self._text(self.ours), difference, self.verdict
@@ -74,7 +118,7 @@ class Comparison:
 
     @property
     def difference(self) -> float | None:
-        """Ours less the printed one."""
+        """Our number minus the printed one, or None if there is none."""
         return None if self.printed is None else self.ours - self.printed
 
     def to_json(self) -> dict[str, Any]:
@@ -85,11 +129,22 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out: tables and figures for people, ``values`` for programs (plain JSON).
+    """The result of a reproduction: tables and figures for people, values for programs.
 
-    ``notes`` say how this differs from the paper; there is always one, if only that it does not.
-    ``compared`` are its statements with our numbers, under the title ``compared_as``; ``seconds``
-    is how long it took.
+    Parameters
+    ----------
+    tables, figures
+        What to show.
+    notes
+        How this differs from the paper. There is at least one note.
+    values
+        The same numbers as plain JSON values.
+    compared
+        The paper's statements with our numbers.
+    compared_as
+        The title of the table of ``compared``.
+    seconds
+        How long it took.
     """
 
     tables: tuple[PageTable, ...]
@@ -97,11 +152,11 @@ class Result:
     notes: tuple[str, ...]
     values: Mapping[str, Any]
     compared: tuple[Comparison, ...] = ()
-    compared_as: str = "Beside the paper"
+    compared_as: str = "What the paper says, and our numbers."
     seconds: float = 0.0
 
     @property
-    def shown(self) -> tuple[PageTable, ...]:
+    def all_tables(self) -> tuple[PageTable, ...]:
         """All tables, the comparison last."""
         if not self.compared:
             return self.tables
@@ -111,11 +166,26 @@ class Result:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Computes one table or figure of a paper anew.
+    """One table or figure of a paper that can be computed again.
 
-    ``paper`` says which one; ``files`` names the Parquet file of each data set that it needs in the
-    folder of --data, empty for none; ``seeds`` is how often it repeats unless told otherwise, if it
-    ``repeats``; ``uncompared`` says why there is nothing to compare with, where there is not.
+    Parameters
+    ----------
+    name
+        The name for the command line.
+    title
+        What it shows.
+    paper
+        Which table or figure of which paper it is.
+    run
+        Computes the result.
+    files
+        By data set, the Parquet file that is needed in the folder of --data.
+    seeds
+        The default number of repetitions.
+    repeats
+        Whether it can be repeated at all.
+    uncompared
+        Why there is nothing to compare with; empty if there is.
     """
 
     name: str

@@ -1,15 +1,15 @@
 """The messages of the two-agent protocol (Patrini et al. 2016, Algorithm 3), as frozen values.
 
-A learner sends a `Proposal`; the owner sends an `Answer`: `Granted`, `Countered` or `Refused`. None
-of them holds a record. A message travels as canonical JSON with a digest of its own contents, so
-that an altered or damaged one is noticed; who wrote it is for the channel to say. Every field is
-critical: one that this version does not know is an error.
+A learner sends a `Proposal`; the owner sends an `Answer`: `Granted`, `Countered` or `Refused`. No
+message contains a record. A message is a canonical JSON file with a digest of its own contents, so
+that readers notice an altered or damaged one. The digest does not show who wrote it. Every field
+matters: a field that this version does not know is an error.
 """
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnsupportedFileError
@@ -18,6 +18,9 @@ from suffice.release.artifact import RowSet
 from suffice.release.files import read_bounded, write_whole
 from suffice.tables.labels import check_classes
 from suffice.tables.missing_rule import MissingRule
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = [
     "MOST_BYTES",
@@ -37,70 +40,122 @@ _LONGEST_LINE = 1000
 
 
 class Message:
-    """Holds what both sides may know; the base of all messages."""
+    """The base of all messages.
+
+    Attributes
+    ----------
+    name
+        The kind of message, as its file states it.
+    """
 
     name: ClassVar[str] = "message"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the message as plain JSON values, its digest among them."""
+        """Return the message as plain JSON values, with its digest."""
         return {**self._content(), "digest": self.digest}
 
     @property
     def digest(self) -> str:
-        """The message's own name: ``sha256:...`` over its canonical contents."""
+        """The SHA-256 of the canonical contents, as ``sha256:...``; it identifies the message."""
         return digest_of(strict_json.canonical(self._content()))
 
     def encode(self) -> bytes:
-        """Return the canonical bytes: the same message always gives the same."""
+        """Return the canonical bytes: the same message always gives the same bytes."""
         return strict_json.canonical(self.to_json())
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write the message whole or not at all; without ``overwrite``, never over a file."""
+        """Write the message to a file, completely or not at all.
+
+        Parameters
+        ----------
+        path
+            The file.
+        overwrite
+            Whether an existing file may be replaced.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be written, or exists and may not be replaced.
+        """
         write_whole(Path(path), self.encode(), overwrite=overwrite)
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> Self:
-        """Return the message in a file, or raise: nothing in it is trusted before it was checked.
+        """Return the message in a file, after checking it completely.
 
         ``Proposal.load`` reads proposals, ``Answer.load`` answers, ``Message.load`` both. White
-        space does not matter: the digest is over the contents.
+        space does not matter, because the digest is over the contents.
+
+        Parameters
+        ----------
+        source
+            A path, or the bytes themselves.
+
+        Raises
+        ------
+        ReleaseError
+            If this is not such a message, or it was altered or damaged.
+        StorageError
+            If the file cannot be read, or is too large.
         """
         data = source if isinstance(source, bytes) else read_bounded(Path(source), MOST_BYTES)
         if len(data) > MOST_BYTES:
-            raise CorruptFileError(f"a message has at most {MOST_BYTES} bytes.")
+            raise CorruptFileError(
+                f"This file is larger than {MOST_BYTES} bytes, so it is not a suffice message."
+            )
         return cls.from_json(strict_json.parse(data))
 
     @classmethod
     def from_json(cls, data: object) -> Self:
-        """Return the message that `to_json` wrote; everything else is a `ReleaseError`."""
+        """Return the message that `to_json` wrote.
+
+        Parameters
+        ----------
+        data
+            Plain JSON values.
+
+        Raises
+        ------
+        CorruptFileError
+            If a field is missing or not valid, or the digest does not match.
+        UnsupportedFileError
+            If this is a message of another kind or version, or has an unknown field.
+        """
         if not isinstance(data, dict) or not data.keys() >= _HEAD:
-            raise CorruptFileError("this is not a suffice message.")
+            raise CorruptFileError("This is not a suffice message.")
         kind = _MESSAGES.get(strict_json.text(data["message"]))
         if kind is None or data["version"] is True or data["version"] != _VERSION:
-            raise UnsupportedFileError("the message is of a kind or version that is not read here.")
+            raise UnsupportedFileError(
+                "This version of suffice cannot read a message of this kind or version."
+            )
         if not issubclass(kind, cls):
-            raise UnsupportedFileError(f"this is no {cls.name} but a message {kind.name!r}.")
-        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
+            raise UnsupportedFileError(f"This message is not of kind {cls.name} but {kind.name!r}.")
+        field_names = {field.name for field in _fields_of(kind)}
         content = {name: value for name, value in data.items() if name not in _HEAD}
-        if not content.keys() >= known:
-            raise CorruptFileError("the message lacks a field.")
-        if content.keys() != known:
-            raise UnsupportedFileError("the message has a field that this version does not know.")
+        if not content.keys() >= field_names:
+            raise CorruptFileError("The message lacks a field.")
+        if content.keys() != field_names:
+            raise UnsupportedFileError(
+                "The message has a field that this version of suffice does not know."
+            )
         try:
             message = kind._from_content(content)  # noqa: SLF001  # one of our own
         except ReleaseError:
             raise
         except (ParameterError, TypeError, AttributeError) as error:
-            raise CorruptFileError("the message's contents are not valid.") from error
+            raise CorruptFileError("The contents of the message are not valid.") from error
         if message.digest != data["digest"]:
-            raise CorruptFileError("the digest does not match: the message was altered or damaged.")
+            raise CorruptFileError(
+                "The digest does not match. The message was altered or damaged. Ask for it again."
+            )
         return message
 
     def _content(self) -> dict[str, Any]:
         """Return everything but the digest."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        plain = {name: _plain(value) for name, value in values.items()}
-        return {"message": self.name, "version": _VERSION, **plain}
+        values = {field.name: getattr(self, field.name) for field in _fields_of(type(self))}
+        json_values = {name: _json_value(value) for name, value in values.items()}
+        return {"message": self.name, "version": _VERSION, **json_values}
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Self:
@@ -112,21 +167,47 @@ class Message:
             size = len(self.encode())
         except ValueError:
             raise ParameterError(
-                "a message holds text and numbers that JSON can write: whole characters, and"
-                " integers below 2^53."
+                "JSON cannot hold this message. Use only complete characters, and integers below"
+                " 2^53."
             ) from None
         if size > MOST_BYTES:
-            raise ParameterError(f"a message has at most {MOST_BYTES} bytes; name fewer features.")
+            raise ParameterError(
+                f"This message would be larger than {MOST_BYTES} bytes. Name fewer features."
+            )
 
 
 @dataclass(frozen=True)
 class Proposal(Message):
-    """Says what a learner wants, on which public rows, at which price; it holds no row.
+    """What a learner requests, for which public rows, at which epsilon and delta.
 
-    ``rows`` names the rows by their number and hash over the columns ``features``. ``map`` and
-    ``missing`` are as for `MeanOperator`; ``pipeline`` is the digest of the pipeline of an earlier
-    release that is to be used instead. ``purpose`` is for people. A proposal that differs in
-    anything, if only in its purpose, is another request.
+    A proposal contains no row. Two proposals that differ in anything, even in their purpose, are
+    two requests.
+
+    Parameters
+    ----------
+    kind
+        The kind of release; "mean-operator" is the only one that can be granted.
+    terms
+        Epsilon, delta and mechanism.
+    rows
+        The number of rows, and their hash over the columns ``features``.
+    features
+        The names of the public columns.
+    classes
+        The classes of the labels.
+    map
+        A feature map, as for `MeanOperator`.
+    missing
+        What to do about missing values, as for `MeanOperator`.
+    pipeline
+        The digest of an earlier release's pipeline that replaces ``map`` and ``missing``.
+    purpose
+        What the release is for, in words for the owner.
+
+    Raises
+    ------
+    ParameterError
+        If a part of the proposal is not valid, or the message would be too large.
     """
 
     name: ClassVar[str] = "proposal"
@@ -146,19 +227,23 @@ class Proposal(Message):
             _check_line(line)
         names = self.features
         if not names or len(set(names)) < len(names) or not all(names):
-            raise ParameterError("a proposal must name its features, none of them twice.")
+            raise ParameterError(
+                "A proposal must name at least one feature, and none of them twice."
+            )
         check_classes(self.classes)
         if self.missing not in {*MissingRule}:
             raise ParameterError(f"missing must be one of {', '.join(MissingRule)}.")
         if self.pipeline is not None:
             _check_digest(self.pipeline)
             if self.map is not None:
-                raise ParameterError("the given pipeline has its map already; leave out map.")
+                raise ParameterError(
+                    "map cannot be used with pipeline, which has its own. Remove map."
+                )
         self._check_writable()
 
     @property
     def request(self) -> str:
-        """The name under which a ledger pays for it, once."""
+        """The name of the request that the ledger charges."""
         return f"proposal {self.digest.removeprefix('sha256:')[:32]}"
 
     @classmethod
@@ -178,9 +263,14 @@ class Proposal(Message):
 
 
 class Answer(Message):
-    """Says what became of a proposal, which it names by its digest; depends on no label.
+    """The owner's answer to a proposal. It does not depend on any label.
 
-    ``exit_code`` is how ``suffice grant`` ends, for shells.
+    Attributes
+    ----------
+    exit_code
+        The exit code of ``suffice grant``.
+    proposal
+        The digest of the proposal.
     """
 
     name: ClassVar[str] = "answer"
@@ -191,7 +281,15 @@ class Answer(Message):
 
 @dataclass(frozen=True)
 class Granted(Answer):
-    """Names the release that was made for a proposal, by the SHA-256 of its file."""
+    """The answer that grants a proposal, and names the release.
+
+    Parameters
+    ----------
+    proposal
+        The digest of the proposal.
+    release
+        The SHA-256 of the release file.
+    """
 
     name: ClassVar[str] = "granted"
     exit_code: ClassVar[int] = 0
@@ -210,9 +308,18 @@ class Granted(Answer):
 
 @dataclass(frozen=True)
 class Countered(Answer):
-    """States the nearest terms that would be granted; nothing was released or spent.
+    """The answer that offers other terms. Nothing was released or charged.
 
-    It is no promise: by the time of the next proposal somebody else may have been granted theirs.
+    The owner may still refuse these terms later, if the budget was used for another request.
+
+    Parameters
+    ----------
+    proposal
+        The digest of the proposal.
+    terms
+        The nearest terms that the owner would grant now.
+    reasons
+        Why the proposed terms are not granted, one sentence each.
     """
 
     name: ClassVar[str] = "countered"
@@ -235,7 +342,15 @@ class Countered(Answer):
 
 @dataclass(frozen=True)
 class Refused(Answer):
-    """Says why nothing is granted; nothing was released or spent."""
+    """The answer that refuses a proposal. Nothing was released or charged.
+
+    Parameters
+    ----------
+    proposal
+        The digest of the proposal.
+    reasons
+        Why, one sentence each.
+    """
 
     name: ClassVar[str] = "refused"
     exit_code: ClassVar[int] = 9
@@ -258,11 +373,22 @@ _MESSAGES: dict[str, type[Message]] = {
 
 
 def digest_of(data: bytes) -> str:
-    """Return the name of a byte string: ``sha256:`` and 64 hexadecimal digits."""
+    """Return the SHA-256 of a byte string: ``sha256:`` and 64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> digest_of(b"suffice")[:15]
+    'sha256:0762c559'
+    """
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _fields_of(kind: type[Message]) -> tuple[Field[Any], ...]:
+    """Return the fields of a message; every kind of message is a dataclass."""
+    return fields(cast("type[DataclassInstance]", kind))
+
+
+def _json_value(value: Any) -> Any:
     """Return a field's value as plain JSON."""
     match value:
         case Terms():
@@ -285,13 +411,15 @@ def _terms(value: object) -> Terms:
 
 def _object(value: object, names: set[str]) -> dict[str, Any]:
     if not isinstance(value, dict) or set(value) != names:
-        raise CorruptFileError(f"the message must state {', '.join(sorted(names))}, and no more.")
+        raise CorruptFileError(
+            f"Part of the message must hold exactly {', '.join(sorted(names))}, and does not."
+        )
     return value
 
 
 def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise CorruptFileError("the message holds something else where a list belongs.")
+        raise CorruptFileError("The message holds something else where a list belongs.")
     return value
 
 
@@ -307,13 +435,13 @@ def _check_line(line: str) -> None:
     """Raise unless the text can be shown: what strangers write must not steer a terminal."""
     if len(line) > _LONGEST_LINE or not line.isprintable():
         raise ParameterError(
-            f"texts must be one printable line of at most {_LONGEST_LINE} letters."
+            f"A text in a message must be one printable line of at most {_LONGEST_LINE} letters."
         )
 
 
 def _check_reasons(answer: Countered | Refused) -> None:
     if not answer.reasons:
-        raise ParameterError("an answer that does not grant must say why.")
+        raise ParameterError("An answer that does not grant a proposal must give a reason.")
     for reason in answer.reasons:
         _check_line(reason)
     answer._check_writable()  # noqa: SLF001  # one of our own
@@ -321,4 +449,4 @@ def _check_reasons(answer: Countered | Refused) -> None:
 
 def _check_digest(text: str) -> None:
     if not strict_json.is_digest(text):
-        raise ParameterError("a digest must be written as sha256: and 64 hexadecimal digits.")
+        raise ParameterError("A digest must be written as sha256: and 64 hexadecimal digits.")

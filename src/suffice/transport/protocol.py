@@ -1,8 +1,8 @@
 """The two-agent protocol of Patrini et al. 2016, Algorithm 3: propose, grant, check.
 
 The paper's agents "establish the privacy level alpha" and then exchange one statistic. Here the
-learner proposes terms and names the public rows by their hash; the owner grants, counters or
-refuses; the learner checks that what came back is what was asked for.
+learner proposes terms and identifies the public rows by their hash. The owner grants, counters or
+refuses. The learner checks that the release is the one that it requested.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ from suffice.transport.messages import Answer, Countered, Granted, Proposal, Ref
 
 __all__ = ["check_answer", "grant", "propose"]
 
-_NEARLY = 0.95  # of the epsilon that was asked for: what a mechanism may leave over
+_LEAST_USE = 0.95  # of the requested epsilon: a mechanism may use a little less
 
 
 def propose(
@@ -57,11 +57,43 @@ def propose(
     pipeline: Pipeline | None = None,
     purpose: str = "",
 ) -> Proposal:
-    """Return what a learner asks for: the mean operator of its public rows, at these terms.
+    """Return a learner's request for the mean operator of its public rows.
 
-    The rows are named by number, columns and hash; they do not travel. What could never be granted
-    (a mechanism without its delta, a map that does not exist) is an error here already.
-    ``pipeline``, of an earlier release, is named by its digest; its owner has it.
+    The proposal identifies the rows by their number, columns and hash; it contains none of them.
+
+    Parameters
+    ----------
+    X
+        The public rows.
+    epsilon, delta
+        The requested guarantee per label.
+    mechanism
+        "auto", or the name of a mechanism.
+    features
+        The columns to use; None for all.
+    classes
+        The classes of the labels.
+    map
+        A feature map, such as "rff:512".
+    missing
+        What to do about missing values.
+    pipeline
+        The pipeline of an earlier release, to be used again. Its owner has it, so the proposal
+        states only its digest.
+    purpose
+        What the release is for, in words for the owner.
+
+    Returns
+    -------
+    Proposal
+        The request, ready to be saved and sent.
+
+    Raises
+    ------
+    ParameterError
+        If no owner could grant this, for example a mechanism without its delta.
+    TableError
+        If the rows cannot be used.
     """
     table = open_table(X)
     if pipeline is not None and features is None:
@@ -98,31 +130,56 @@ def grant(
 ) -> tuple[Answer, Release | None]:
     """Protects each label: answers a proposal, with a release only if policy and ledger allow it.
 
-    Whether it is granted depends on the proposal, the policy, the ledger's balance and the hash of
-    the public rows, never on a label: those are read once it is decided, for the release, and
-    whatever they are, there is one. The data set's classes must be declared, by ledger or policy;
-    labels outside them count as none. What the owner should know of the labels (how many are
-    outside, that they were changed) is said to ``tell`` alone. Nothing is spent unless it is
-    granted. The same proposal again gets the same bytes and costs nothing, whatever the policy has
-    become: those bytes have left already. Rows that are not the proposed ones are a
-    `ForeignRowsError`. ``key`` signs the release; ``pipeline`` is the one that the proposal names,
-    if it names one; one whose numbers come from private rows, or nobody knows from where, is
-    refused.
+    The decision depends on the proposal, the policy, the ledger's balance and the hash of the
+    public rows. It never depends on a label: labels are read after the decision, for the release,
+    and no label can prevent it. The ledger is charged only if the proposal is granted. The same
+    proposal gets the same file again at no charge, even if the policy has changed.
+
+    Parameters
+    ----------
+    proposal
+        The learner's request.
+    X
+        The owner's table.
+    y
+        The labels, unless they are a column of ``X``.
+    policy
+        What the owner grants.
+    ledger, dataset
+        The ledger, and the data set in it, that is charged.
+    label
+        The column of ``X`` that holds the labels.
+    pipeline
+        The pipeline that the proposal names, if it names one. It is refused if its numbers come
+        from private rows or from an unknown source.
+    key
+        A private key that signs the release.
+    tell
+        Gets sentences for the owner only, such as how many labels are not in the class list. Such
+        labels count as none.
+    progress
+        Called with the number of rows done.
+
+    Returns
+    -------
+    tuple of Answer and Release
+        The answer, and the release if it is granted, else None.
+
+    Raises
+    ------
+    ForeignRowsError
+        If the owner's rows are not the proposed ones.
+    ParameterError
+        If neither ledger nor policy declares the classes, or the pipeline is another one.
+    BurntRequestError
+        If this proposal was charged before and its release was lost.
     """
     _check_pipeline(proposal, pipeline)
-    if reason := _not_public(proposal, pipeline, ledger, label):
-        return Refused(proposal.digest, (reason,)), None
-    policy = _with_classes(policy, ledger, dataset, label)
-    decision = _decision(proposal, policy, ledger, dataset, pipeline)
-    if decision.terms is None:  # before any column is read: a policy may keep some of them private
-        return Refused(proposal.digest, decision.reasons), None
-    _check_rows(proposal, X, label)
-    if not _paid(proposal, ledger, dataset):
-        width = _coordinates(proposal, pipeline, _encoded_width(proposal, X, label))
-        if width > policy.most_coordinates:
-            return Refused(proposal.digest, (too_wide(policy),)), None
-    if decision.verdict is Verdict.COUNTERED:
-        return Countered(proposal.digest, decision.terms, decision.reasons), None
+    declined = _decline(
+        proposal, X, policy=policy, ledger=ledger, dataset=dataset, label=label, pipeline=pipeline
+    )
+    if declined is not None:
+        return declined, None
     try:
         release = _operator(proposal, pipeline).release_whatever_labels(
             X,
@@ -135,13 +192,13 @@ def grant(
             request=proposal.request,
             progress=progress,
         )
-    except BudgetError:  # composition, or somebody else was faster; nothing was spent
-        reason = "the data set's budget does not allow it on top of what is spent"
+    except BudgetError:  # composition, or another request was faster; nothing was charged
+        reason = "the release would exceed the budget of the data set"
         return Refused(proposal.digest, (reason,)), None
     except BurntRequestError:
         raise BurntRequestError(
-            "this proposal was paid for but its release was lost; it stays spent. Ask the learner"
-            " for a new proposal (another purpose is enough) to pay and draw again."
+            "This proposal was charged, but its release was lost. The charge stays. Ask the learner"
+            " for a new proposal (another purpose is enough). It will be charged too."
         ) from None
     if key is not None:
         release = sign(release, key)
@@ -150,31 +207,74 @@ def grant(
     return answer, release
 
 
+def _decline(
+    proposal: Proposal,
+    X: Any,
+    *,
+    policy: Policy,
+    ledger: Ledger,
+    dataset: str,
+    label: str | None,
+    pipeline: Pipeline | None,
+) -> Countered | Refused | None:
+    """Return why a proposal is not granted, or None if it is; no label is read."""
+    if reason := _not_public(proposal, pipeline, ledger, label):
+        return Refused(proposal.digest, (reason,))
+    policy = _with_classes(policy, ledger, dataset, label)
+    decision = _decision(proposal, policy, ledger, dataset, pipeline)
+    if decision.terms is None:  # before any column is read: a policy may keep some of them private
+        return Refused(proposal.digest, decision.reasons)
+    _check_rows(proposal, X, label)
+    if not _was_charged(proposal, ledger, dataset):
+        width = _coordinates(proposal, pipeline, _encoded_width(proposal, X, label))
+        if width > policy.most_coordinates:
+            return Refused(proposal.digest, (too_wide(policy),))
+    if decision.verdict is Verdict.COUNTERED:
+        return Countered(proposal.digest, decision.terms, decision.reasons)
+    return None
+
+
 def _not_public(
     proposal: Proposal, pipeline: Pipeline | None, ledger: Ledger, label: str | None
 ) -> str | None:
-    """Return why what a proposal names is not public, whatever the policy offers, or None."""
+    """Return why the proposed pipeline or features are not public, or None if they are."""
     if pipeline is not None and not pipeline.origin.is_public:
-        return f"the pipeline that it names is not public: {scaling_trouble(pipeline.origin)}"
+        return f"the proposed pipeline is not public: {scaling_trouble(pipeline.origin)}"
     private = sorted({*proposal.features} & {*ledger.label_columns(), label})
-    shown = ", ".join(ascii(name)[:60] for name in private[:4])
-    return f"these features are private labels: {shown}" if private else None
+    names = ", ".join(ascii(name)[:60] for name in private[:4])
+    return f"these features are private labels: {names}" if private else None
 
 
 def check_answer(proposal: Proposal, answer: Answer, release: str | Path | bytes) -> Release:
-    """Return the release that ``answer`` grants to ``proposal``, or raise if it is another one.
+    """Return the release that ``answer`` grants to ``proposal``, after checking that they match.
 
-    Computed from the files alone: the answer names the proposal, the release's bytes are those that
-    the answer names, and the release is about the proposed rows, features and classes. Who signed
-    it is for `suffice.verify` to say.
+    The check uses the files alone. The answer must name the proposal and the bytes of the release,
+    and the release must be about the proposed rows, features and classes. `suffice.verify` checks
+    who signed it.
+
+    Parameters
+    ----------
+    proposal
+        What the learner requested.
+    answer
+        What the owner answered.
+    release
+        The release, as a path or as bytes.
+
+    Raises
+    ------
+    ForeignAnswerError
+        If one of the three does not belong to the others.
+    ParameterError
+        If the answer does not grant the proposal.
     """
     if answer.proposal != proposal.digest:
-        raise ForeignAnswerError("the answer is to another proposal.")
+        raise ForeignAnswerError("This answer belongs to another proposal.")
     if not isinstance(answer, Granted):
-        raise ParameterError(f"the proposal was {answer.name}; there is no release to check.")
+        raise ParameterError(f"The proposal was {answer.name}, so there is no release to check.")
     data = release if isinstance(release, bytes) else read_bounded(Path(release), MOST_BYTES)
     if digest_of(data) != answer.release:
-        raise ForeignAnswerError("the release is not the file that the answer names.")
+        raise ForeignAnswerError("The release is not the file that the answer names.")
     decoded = decode(data)
     _check_subject(proposal, decoded)
     return decoded
@@ -195,9 +295,9 @@ def _operator(proposal: Proposal, pipeline: Pipeline | None) -> MeanOperator:
 def _decision(
     proposal: Proposal, policy: Policy, ledger: Ledger, dataset: str, pipeline: Pipeline | None
 ) -> Decision:
-    """Return the verdict, from public things only; what was paid for before is granted again."""
-    left = _left(ledger, dataset)
-    if _paid(proposal, ledger, dataset):
+    """Return the verdict, from public inputs only; a proposal charged before is granted again."""
+    remaining = _remaining_budget(ledger, dataset)
+    if _was_charged(proposal, ledger, dataset):
         return Decision(Verdict.GRANTED, proposal.terms)
     mapped = proposal.map is not None or (pipeline is not None and pipeline.map is not None)
     wanted = Wanted(
@@ -209,11 +309,11 @@ def _decision(
         coordinates=_coordinates(proposal, pipeline, len(proposal.features)),
         classes=tuple(map(canonical_class, proposal.classes)),
     )
-    return decide(wanted, policy, left)
+    return decide(wanted, policy, remaining)
 
 
-def _paid(proposal: Proposal, ledger: Ledger, dataset: str) -> bool:
-    """Say whether the ledger has paid for this proposal before."""
+def _was_charged(proposal: Proposal, ledger: Ledger, dataset: str) -> bool:
+    """Say whether the ledger was charged for this proposal before."""
     return any(e.dataset == dataset and e.request == proposal.request for e in ledger.history())
 
 
@@ -221,12 +321,12 @@ def _encoded_width(proposal: Proposal, X: Any, label: str | None) -> int:
     """Return how many numbers the proposed columns become: one each, texts one per category."""
     table = open_columns(X, proposal.features, label=label)
     texts = [n for n in proposal.features if is_categorical(table.schema.field(n).type)]
-    found: dict[str, set[Any]] = {name: set() for name in texts}
+    categories: dict[str, set[Any]] = {name: set() for name in texts}
     for batch in table.batches(texts) if texts else ():
-        for name, values in found.items():
+        for name, values in categories.items():
             values.update(batch.column(name).unique().to_pylist())
     numbers = len(proposal.features) - len(texts)
-    return numbers + sum(len(values - {None}) for values in found.values())
+    return numbers + sum(len(values - {None}) for values in categories.values())
 
 
 def _coordinates(proposal: Proposal, pipeline: Pipeline | None, width: int) -> int:
@@ -237,7 +337,7 @@ def _coordinates(proposal: Proposal, pipeline: Pipeline | None, width: int) -> i
         return width
     try:
         return most_outputs(proposal.map, width)
-    except ParameterError:  # what is no map is refused where maps are made
+    except ParameterError:  # an unknown map is refused where maps are made
         return width
 
 
@@ -246,36 +346,40 @@ def _with_classes(policy: Policy, ledger: Ledger, dataset: str, label: str | Non
     declared = ledger.classes(dataset, label)
     if declared is None and policy.classes is None:
         raise ParameterError(
-            f"data set {dataset!r} has no declared classes, so a proposal could choose them and"
-            " find out which labels occur. Declare them: suffice ledger init --classes, or classes"
-            " in the policy."
+            f"Data set {dataset!r} has no declared classes, so a proposal could reveal which labels"
+            " occur. Declare them with suffice ledger init --classes, or in the policy."
         )
     classes = check_classes(policy.classes or declared or ())
     if declared is not None and not same_classes(declared, classes):
         raise ParameterError(
-            "the policy declares other classes than the ledger. Leave them out of the policy."
+            "The policy declares other classes than the ledger. Remove them from the policy."
         )
     return replace(policy, classes=tuple(map(canonical_class, classes)))
 
 
-def _left(ledger: Ledger, dataset: str) -> Budget | None:
-    """Return what the data set's budget per label has left, None for nothing."""
+def _remaining_budget(ledger: Ledger, dataset: str) -> Budget | None:
+    """Return what remains of the data set's budget per label, None for nothing."""
     balances = {b.unit: b for b in ledger.balances() if b.dataset == dataset}
     if not balances:
-        raise LedgerError(f"{ledger.path} has no data set {dataset!r}; see suffice ledger init.")
+        raise LedgerError(
+            f"{ledger.path} has no data set {dataset!r}. Add it with suffice ledger init."
+        )
     if Unit.LABEL not in balances:
-        raise UnitError(f"data set {dataset!r} has no budget per label, which this would cost.")
+        raise UnitError(
+            f"Data set {dataset!r} has no budget per label, and this release needs one. Add it with"
+            " suffice ledger init."
+        )
     balance = balances[Unit.LABEL]
     return Budget.stored(balance.left, balance.budget.delta) if balance.left > 0 else None
 
 
 def _row_set(X: Any, features: Sequence[str], label: str | None) -> RowSet:
-    """Return the name of the rows of ``X``: how many, and the hash over ``features``."""
+    """Return how many rows ``X`` has, and their hash over ``features``."""
     table = open_columns(X, features, label=label)
     names = resolve_roles(table.schema, label=label, features=features).features
     digest = hash_rows(table, names)
     if digest.count == 0:
-        raise TableError("the table has no rows.")
+        raise TableError("The table has no rows.")
     return RowSet(digest.count, digest.result())
 
 
@@ -283,41 +387,42 @@ def _check_rows(proposal: Proposal, X: Any, label: str | None) -> None:
     rows = _row_set(X, proposal.features, label)
     if rows.count != proposal.rows.count:
         raise ForeignRowsError(
-            f"the proposal is about {proposal.rows.count} rows; the table has {rows.count}."
+            f"The proposal is about {proposal.rows.count} rows, but the table has {rows.count}."
+            " Use the rows of the proposal."
         )
     if rows != proposal.rows:
         raise ForeignRowsError(
-            "the table's rows are not those of the proposal: their hash differs in some value of"
-            " the columns that it names. Both sides must hold the same public rows."
+            "The rows of the table are not those of the proposal: a value in one of the proposed"
+            " columns differs. Both sides must hold the same public rows."
         )
 
 
 def _check_pipeline(proposal: Proposal, pipeline: Pipeline | None) -> None:
-    given = None if pipeline is None else pipeline.digest()
-    if given != proposal.pipeline:
+    digest = None if pipeline is None else pipeline.digest()
+    if digest != proposal.pipeline:
         raise ParameterError(
-            "the proposal names another pipeline than the one given: pass that of the release that"
-            " the learner used (pipeline=..., --pipeline-from), or none if the proposal names none."
+            "The proposal names another pipeline. Use that of the learner's earlier release"
+            " (--pipeline-from, Python: pipeline=...), or none if the proposal names none."
         )
 
 
 def _check_subject(proposal: Proposal, release: Release) -> None:
-    """Raise unless the release is about what was proposed, mapped so, at its price."""
+    """Raise unless the release has the proposed rows, features, classes, pipeline and terms."""
     columns = tuple(column.name for column in release.pipeline.columns)
-    asked = (proposal.kind, proposal.features, tuple(proposal.classes))
+    requested = (proposal.kind, proposal.features, tuple(proposal.classes))
     rows = [(part.rows.count, part.rows.hash) for part in release.parts]
-    same = (release.kind, columns, release.classes) == asked
+    same = (release.kind, columns, release.classes) == requested
     if not same or rows != [(proposal.rows.count, proposal.rows.hash)]:
         raise ForeignAnswerError(
-            "the release is about other rows, features or classes than the proposal."
+            "The release is about other rows, features or classes than the proposal."
         )
     pipeline, spec = release.pipeline, proposal.map
-    found = None if pipeline.map is None else f"{pipeline.map.kind}:{pipeline.map.size}"
+    used_map = None if pipeline.map is None else f"{pipeline.map.kind}:{pipeline.map.size}"
     if proposal.pipeline not in {None, pipeline.digest()} or (
-        proposal.pipeline is None and (found, pipeline.missing) != (spec, proposal.missing)
+        proposal.pipeline is None and (used_map, pipeline.missing) != (spec, proposal.missing)
     ):
-        raise ForeignAnswerError("the release maps its rows otherwise than was proposed.")
-    terms, promise = proposal.terms, release.guarantee
-    least = _NEARLY * terms.epsilon
-    if not least <= (promise.epsilon or 0.0) <= terms.epsilon or promise.delta > terms.delta:
-        raise ForeignAnswerError("the release has another price than was proposed.")
+        raise ForeignAnswerError("The release uses another pipeline than the proposal.")
+    terms, guarantee = proposal.terms, release.guarantee
+    least = _LEAST_USE * terms.epsilon
+    if not least <= (guarantee.epsilon or 0.0) <= terms.epsilon or guarantee.delta > terms.delta:
+        raise ForeignAnswerError("The release has another epsilon or delta than the proposal.")

@@ -27,6 +27,6 @@ def draw_pictures() -> Callable[..., pa.Table]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, draw_pictures):
-    place = tmp_path_factory.mktemp("data")
-    pq.write_table(draw_pictures(np.random.default_rng(0)), place / "mnist.parquet")
-    return place
+    folder = tmp_path_factory.mktemp("data")
+    pq.write_table(draw_pictures(np.random.default_rng(0)), folder / "mnist.parquet")
+    return folder

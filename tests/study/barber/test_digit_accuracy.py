@@ -35,7 +35,7 @@ def test_figure_3_measures_every_method_and_judges_the_paper_s_sentences(folder,
     assert [done for done, _, _ in steps] == [0, 1, 2, 3]
     write_report(results, tmp_path / "page.html")
     assert json.loads((tmp_path / "page.json").read_text()) == document(results)
-    assert "Share of the gap" in (tmp_path / "page.html").read_text()
+    assert "How much of the gap" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.usefixtures("small")
@@ -45,7 +45,7 @@ def test_section_6_1_measures_every_method_beside_what_is_printed(folder):
     printed = [statement.printed for statement in result.compared]
     assert printed == [95.7, 94.4, 93.0, 94.4, 93.0]
     assert result.values["accuracies"]["learned"][0][0] > 0.8
-    assert "One seed shows luck" in result.notes[-1]
+    assert "One repetition depends much on chance" in result.notes[-1]
 
 
 def test_shares_of_a_gap_and_verdicts(monkeypatch):

@@ -16,7 +16,7 @@ def test_pictures_come_with_what_each_pixel_and_each_picture_is_promised(
     pq.write_table(draw_pictures(rng, side=28), tmp_path / "mnist.parquet")
     result = reproduce(["spread-pictures"], folder=tmp_path)["spread-pictures"]
     assert len(result.figures) == 2
-    assert all("data:image/png;base64," in figure.svg for figure in result.figures)
+    assert all("data:image/png;base64," in figure.drawing for figure in result.figures)
     assert len(result.compared) == 6
     promises = {name: epsilons for name, *epsilons in result.values["promises"]}
     pixel, picture = promises["p_f = 0.2"]
@@ -26,11 +26,11 @@ def test_pictures_come_with_what_each_pixel_and_each_picture_is_promised(
 
 def test_pictures_are_square(tmp_path, draw_pictures, rng):
     pq.write_table(draw_pictures(rng).drop_columns(["f0"]), tmp_path / "mnist.parquet")
-    with pytest.raises(TableError, match="8 pixels make no square"):
+    with pytest.raises(TableError, match="8 pixels do not make a square"):
         reproduce(["spread-pictures"], folder=tmp_path)
 
 
 def test_what_was_drawn_is_judged():
-    assert pictures._agrees("share", 0.3, 0.33, 0.01).verdict == "as it should be"
+    assert pictures._agrees("share", 0.3, 0.33, 0.01).verdict == "as stated"
     assert pictures._agrees("share", 0.3, 0.35, 0.01).verdict == "too far off"
     assert pictures._agrees("share", 0.3, 0.25, 0.01).verdict == "too far off"

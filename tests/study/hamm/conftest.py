@@ -16,8 +16,8 @@ def table() -> pa.Table:
     label = rng.integers(0, 3, rows)
     columns = rng.normal(size=(rows, 4)) * 0.4
     columns[np.arange(rows), label] += 2.0
-    named = {f"f{j}": column for j, column in enumerate(columns.T)}
-    return pa.table({**named, "label": label, "user": rng.integers(0, 30, rows)})
+    numbers = {f"f{j}": column for j, column in enumerate(columns.T)}
+    return pa.table({**numbers, "label": label, "user": rng.integers(0, 30, rows)})
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,11 @@ def har_file(folder, rng):
     label = rng.integers(0, 6, 480)
     columns = rng.normal(size=(480, 9)) * 0.2
     columns[np.arange(480), label] += 1.0
-    named = {f"f{j}": column.astype(np.float32) for j, column in enumerate(columns.T)}
+    numbers = {f"f{j}": column.astype(np.float32) for j, column in enumerate(columns.T)}
     subjects = np.sort(rng.integers(1, 9, 480)) * 3
-    pq.write_table(pa.table({**named, "label": label, "subject": subjects}), folder / "har.parquet")
+    pq.write_table(
+        pa.table({**numbers, "label": label, "subject": subjects}), folder / "har.parquet"
+    )
 
 
 def kdd_file(folder, rng):
@@ -63,7 +65,7 @@ def test_both_figures_are_computed_and_written(small):
     har = results["parties-har"].values
     assert set(har["crowds"]) == {"30"}
     assert har["crowds"]["30"]["accuracies"]["operator"][0][0] > 0.8
-    assert {one.what for one in results["parties-har"].compared} > {
+    assert {comparison.what for comparison in results["parties-har"].compared} > {
         "soft, no noise",
         "batch, no noise",
     }
@@ -78,13 +80,13 @@ def test_both_figures_are_computed_and_written(small):
 
 def test_subjects_that_are_tested_take_no_part(small):
     table = pq.read_table(small / "har.parquet")
-    made = party_accuracy._activity_crowd(table, 0)
+    crowd = party_accuracy._activity_crowd(table, 0)
     subjects = table["subject"].to_numpy()
-    held = np.isin(subjects, np.unique(subjects)[::4])
-    assert len(made.test_codes) == held.sum()
-    assert len(made.parties.codes) == (~held).sum() - 60
-    assert np.linalg.norm(made.auxiliary.rows[:, :-1], axis=1).max() == pytest.approx(1.0)
+    is_test = np.isin(subjects, np.unique(subjects)[::4])
+    assert len(crowd.test_codes) == is_test.sum()
+    assert len(crowd.parties.codes) == (~is_test).sum() - 60
+    assert np.linalg.norm(crowd.auxiliary.rows[:, :-1], axis=1).max() == pytest.approx(1.0)
     # Components are those of the auxiliary rows: uncorrelated there, and not elsewhere.
-    within = np.corrcoef(made.auxiliary.rows[:, :-1].T) - np.eye(6)
-    elsewhere = np.corrcoef(made.parties.rows[:, :-1].T) - np.eye(6)
+    within = np.corrcoef(crowd.auxiliary.rows[:, :-1].T) - np.eye(6)
+    elsewhere = np.corrcoef(crowd.parties.rows[:, :-1].T) - np.eye(6)
     assert np.abs(within).max() < 1e-9 < np.abs(elsewhere).max()

@@ -59,7 +59,7 @@ def test_every_method_runs_and_hard_noise_harms(crowd):
 
 
 def test_what_makes_no_sense_is_refused(crowd, table):
-    with pytest.raises(ParameterError, match="methods must be some of"):
+    with pytest.raises(ParameterError, match="methods must be one or more of"):
         simulate([crowd], [1.0], delta=1e-5, methods=["operator", "magic"])
     for bad in ([], [0.0], [np.inf]):
         with pytest.raises(ParameterError, match="positive numbers"):
@@ -75,8 +75,8 @@ def test_trials_of_a_table_are_dealt_anew_and_repeat_with_their_seed(table, tmp_
     )
     assert outcome["without_noise"] == again["without_noise"]  # the noise itself is never seeded
     assert len(set(outcome["without_noise"]["indiv"])) == 2
-    drawn = write_simulation(outcome, tmp_path / "page.html")
-    assert [row[0] for row in drawn.rows][:2] == ["soft", "batch"]
+    table = write_simulation(outcome, tmp_path / "page.html")
+    assert [row[0] for row in table.rows][:2] == ["soft", "batch"]
     page = (tmp_path / "page.html").read_text()
     assert "1 / epsilon" in page
     assert "mean and range of 2 trials" in page

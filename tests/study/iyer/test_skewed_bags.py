@@ -11,19 +11,19 @@ def test_bags_have_the_ratios_asked_for_and_share_no_row(blobs, rng):
     rows, labels = blobs(3)
     shares = rare_but_last(3, np.array([0.05, 0.2, 1 / 3]))
     np.testing.assert_allclose(shares[1], [0.2, 0.2, 0.6])
-    drawn = draw_bags(rows, labels, size=150, rare=0.1, shares=shares, rng=rng)
+    sample = draw_bags(rows, labels, size=150, rare=0.1, shares=shares, rng=rng)
     expected = np.full((3, 3), 0.1) + 0.7 * np.eye(3)
-    np.testing.assert_allclose(drawn.proportions, expected)
-    assert np.bincount(drawn.bags).tolist() == [150] * 3
-    own = drawn.rows["place"].to_numpy().astype(int)
-    np.testing.assert_array_equal(labels[own], drawn.labels)
+    np.testing.assert_allclose(sample.proportions, expected)
+    assert np.bincount(sample.bags).tolist() == [150] * 3
+    own = sample.rows["place"].to_numpy().astype(int)
+    np.testing.assert_array_equal(labels[own], sample.labels)
     assert len(set(own)) == 450
-    for test, truth, asked in zip(drawn.tests, drawn.truth, shares, strict=True):
-        there = test["place"].to_numpy().astype(int)
-        assert len(set(there)) == 150
-        assert not set(there) & set(own)
-        np.testing.assert_allclose(np.bincount(labels[there]) / 150, truth)
-        np.testing.assert_allclose(truth, asked, atol=0.01)
-    assert l1_errors(drawn.truth + np.array([0.1, -0.1, 0]), drawn) == pytest.approx([0.2] * 3)
+    for test, truth, expected_truth in zip(sample.tests, sample.truth, shares, strict=True):
+        indices = test["place"].to_numpy().astype(int)
+        assert len(set(indices)) == 150
+        assert not set(indices) & set(own)
+        np.testing.assert_allclose(np.bincount(labels[indices]) / 150, truth)
+        np.testing.assert_allclose(truth, expected_truth, atol=0.01)
+    assert l1_errors(sample.truth + np.array([0.1, -0.1, 0]), sample) == pytest.approx([0.2] * 3)
     with pytest.raises(TableError, match="too few rows"):
         draw_bags(rows, labels, size=300, rare=0.1, shares=shares, rng=rng)

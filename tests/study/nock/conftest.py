@@ -12,7 +12,7 @@ from suffice.study.nock import private_rados, table_one
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Make files in the layout of the real ones: numbers, a category, a missing number."""
-    place = tmp_path_factory.mktemp("data")
+    folder = tmp_path_factory.mktemp("data")
     rng, count = np.random.default_rng(0), 160
     second = rng.random(count) < 0.4
     columns = {
@@ -24,8 +24,8 @@ def folder(tmp_path_factory):
     }
     for name, labels in {"magic": second, "transfusion": second, "abalone": 9 + second}.items():
         table = pa.table({**columns, "label": labels.astype(np.int8)})
-        pq.write_table(table, place / SETS[name].file)
-    return place
+        pq.write_table(table, folder / SETS[name].file)
+    return folder
 
 
 @pytest.fixture

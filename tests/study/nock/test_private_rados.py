@@ -17,10 +17,10 @@ def test_the_mechanisms_of_the_paper_say_what_they_cost(folder, tmp_path):
     assert rows["epsilon 0.3"][2:] == ("1", "none")  # the edge is hit for certain
     assert float(rows["plain rados"][3]) > 1
     noisy = {row[0]: row for row in result.tables[2].rows}
-    assert noisy["0"][1] == "no promise"
+    assert noisy["0"][1] == "no guarantee"
     assert float(noisy["2"][1]) > 1
     write_report(results, tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count("<svg") == 1
+    assert (tmp_path / "page.html").read_text().count("<figure>") == 1
 
 
 @pytest.mark.usefixtures("quick", "seeded")

@@ -30,4 +30,4 @@ def test_label_privacy_measures_every_mechanism_on_every_set(data_folder, monkey
     write_report(results, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "The paper has no experiments." in text
-    assert "<td>auto took</td>" in text
+    assert "<td>auto chose</td>" in text

@@ -45,33 +45,33 @@ def _proportions(name: str, **options: Any) -> Exercise:
 
 def _rados(unit: str, changed: Changed, **options: Any) -> Exercise:
     declared = {"ranges": RANGES, "categories": {"ward": WARDS}}
-    asked = {"count": 8, "epsilon": 1.0, "delta": 1e-6, "unit": unit, **declared}
-    name = ", ".join([f"per {unit}", *(f"noise on {place}" for place in options.values())])
-    return Exercise(name, {**asked, **options}, changed=changed, most_classes=2)
+    request = {"count": 8, "epsilon": 1.0, "delta": 1e-6, "unit": unit, **declared}
+    name = ", ".join([f"per {unit}", *(f"noise on {target}" for target in options.values())])
+    return Exercise(name, {**request, **options}, changed=changed, most_classes=2)
 
 
 def _own_scales(handed: Handed) -> Pipeline:
     """Return the pipeline of a release that shows the scales of these private rows."""
     columns = [name for name in FEATURES if handed.has(name)]
     labels = {"label": "label"} if handed.form.named else {"y": handed.column("label")}
-    plain = Rados(count=8, standardize="rows", clip=0.9, classes=handed.classes)
+    unprotected_rados = Rados(count=8, standardize="rows", clip=0.9, classes=handed.classes)
     inputs = {"features": columns, "ledger": None, "unprotected": True, **labels}
-    return plain.release(handed.data, **inputs).pipeline
+    return unprotected_rados.release(handed.data, **inputs).pipeline
 
 
 def _laundered() -> Exercise:
-    asked = {"count": 8, "epsilon": 1.0, "delta": 1e-6, "unit": "record", "pipeline": _own_scales}
+    options = {"count": 8, "epsilon": 1.0, "delta": 1e-6, "unit": "record", "pipeline": _own_scales}
     return Exercise(
-        "scaled by private rows", asked, changed=Changed.RECORD, most_classes=2, command=False,
+        "scaled by private rows", options, changed=Changed.RECORD, most_classes=2, command=False,
         refused=True,
     )  # fmt: skip
 
 
 def _parties(method: str, *, two: bool = False) -> Exercise:
-    asked = {"epsilon": 1.0, "delta": 1e-6, "method": method, "lam": 1e-2}
+    options = {"epsilon": 1.0, "delta": 1e-6, "method": method, "lam": 1e-2}
     most = 2 if two else 3
     return Exercise(
-        method, asked, _ENROLLED, changed=Changed.PARTY, columns=(), most_classes=most,
+        method, options, _ENROLLED, changed=Changed.PARTY, columns=(), most_classes=most,
         without=_NO_NAMES,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Runs pairs of neighbouring data sets through releases, and says where others see a difference.
+"""Releases pairs of neighbouring data sets, and reports where others see a difference.
 
 Every number that decides a pair follows from the seed and the pair's number, so that one pair can
 be run again.
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from suffice.audit.public_part.exercise import Way, ways
-from suffice.audit.public_part.forms import FORMS, Form, handed
+from suffice.audit.public_part.exercise import ExercisedMechanism, exercised_mechanisms
+from suffice.audit.public_part.forms import FORMS, Form, Handed, handed
 from suffice.audit.public_part.neighbours import Neighbours, neighbours
 from suffice.audit.public_part.releasing import Command, by_command, in_process, repeated_draws
 from suffice.audit.public_part.shown import Shown, frozen_cells
@@ -31,20 +31,40 @@ _FEW_ROWS, _MOST_ROWS = 240, 1500
 
 @dataclass(frozen=True)
 class Pair:
-    """One pair: what is released, in which form, and by which route."""
+    """One pair of neighbouring data sets.
+
+    Parameters
+    ----------
+    number
+        The number of the pair, from 0.
+    seed
+        With the number, it decides everything about the pair.
+    exercised
+        The mechanism and how it is exercised.
+    form
+        The form in which the tables are handed over.
+    """
 
     number: int
     seed: int
-    way: Way
+    exercised: ExercisedMechanism
     form: Form
 
     def __str__(self) -> str:
-        return f"pair {self.number} of seed {self.seed}, {self.way}, {self.form.name}"
+        return f"pair {self.number} of seed {self.seed}, {self.exercised}, {self.form.name}"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A place in which others see that two data sets are not one."""
+    """A difference between two data sets that others can see.
+
+    Parameters
+    ----------
+    pair
+        The pair.
+    where
+        What differs.
+    """
 
     pair: Pair
     where: str
@@ -55,7 +75,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out of some pairs."""
+    """The result for some pairs.
+
+    Parameters
+    ----------
+    pairs
+        The number of pairs.
+    differences
+        All differences that others can see.
+    """
 
     pairs: int
     differences: tuple[Difference, ...]
@@ -64,22 +92,22 @@ class Verdict:
         """Return the verdict in words."""
         if not self.differences:
             return [f"no difference in {self.pairs:,} pairs"]
-        return [f"the public part differs: {one}" for one in self.differences]
+        return [f"the public part differs: {difference}" for difference in self.differences]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        found = [
+        differences = [
             {
-                "pair": one.pair.number,
-                "seed": one.pair.seed,
-                "mechanism": one.pair.way.mechanism,
-                "exercise": one.pair.way.exercise.name,
-                "form": one.pair.form.name,
-                "where": one.where,
+                "pair": difference.pair.number,
+                "seed": difference.pair.seed,
+                "mechanism": difference.pair.exercised.mechanism,
+                "exercise": difference.pair.exercised.exercise.name,
+                "form": difference.pair.form.name,
+                "where": difference.where,
             }
-            for one in self.differences
+            for difference in self.differences
         ]
-        return {"pairs": self.pairs, "differs": bool(found), "differences": found}
+        return {"pairs": self.pairs, "differs": bool(differences), "differences": differences}
 
 
 def check_public_part(
@@ -91,54 +119,66 @@ def check_public_part(
     first_only: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Verdict:
-    """Return what neighbouring data sets of these mechanisms, or of all, show of each other.
+    """Return where releases of neighbouring data sets differ outside their noise.
 
-    ``command`` runs the program with words, for the pairs that go through it. ``first_only`` stops
-    at the first pair that differs.
+    Parameters
+    ----------
+    mechanisms
+        The names of mechanisms; empty for all.
+    pairs
+        How many pairs to try.
+    seed
+        Decides everything about the pairs but the noise.
+    command
+        Runs the program with words, for the pairs that use the command line.
+    first_only
+        Whether to stop at the first pair that differs.
+    progress
+        Called with the number of pairs done, the number of pairs, and the mechanism.
     """
-    exercised = ways(mechanisms)
-    found: list[Difference] = []
+    exercises = exercised_mechanisms(mechanisms)
+    differences: list[Difference] = []
     for number in range(pairs):
-        pair = _pair(number, seed, exercised)
+        pair = _pair(number, seed, exercises)
         if progress is not None:
-            progress(number, pairs, str(pair.way))
-        found += [Difference(pair, where) for where in check_pair(pair, command)]
-        if found and first_only:
-            return Verdict(number + 1, tuple(found))
-    return Verdict(pairs, tuple(found))
+            progress(number, pairs, str(pair.exercised))
+        differences += [Difference(pair, where) for where in check_pair(pair, command)]
+        if differences and first_only:
+            return Verdict(number + 1, tuple(differences))
+    return Verdict(pairs, tuple(differences))
 
 
-def _pair(number: int, seed: int, exercised: Sequence[Way]) -> Pair:
-    """Return the pair of this number: ways take turns, and so do the forms of each."""
-    way = exercised[number % len(exercised)]
-    forms = [form for form in FORMS.values() if form.name not in way.exercise.without]
-    turn = sum(divmod(number, len(exercised)))  # of the way, and of its forms
-    return Pair(number, seed, way, forms[turn % len(forms)])
+def _pair(number: int, seed: int, exercises: Sequence[ExercisedMechanism]) -> Pair:
+    """Return the pair of this number: exercises take turns, and so do the forms of each."""
+    exercised = exercises[number % len(exercises)]
+    forms = [form for form in FORMS.values() if form.name not in exercised.exercise.without]
+    turn = sum(divmod(number, len(exercises)))  # of the exercise, and of its forms
+    return Pair(number, seed, exercised, forms[turn % len(forms)])
 
 
 def check_pair(pair: Pair, command: Command | None = None) -> Iterator[str]:
-    """Yield where the two data sets of a pair show that they are not one."""
+    """Yield where others can see a difference between the two data sets of a pair."""
     rng = np.random.default_rng([pair.seed, pair.number])
-    exercise = pair.way.exercise
-    drawn = rng.integers(_DRAWN) == 0
+    exercise = pair.exercised.exercise
+    draws_often = rng.integers(_DRAWN) == 0
     batches = rng.choice(_BATCHES, 2)  # the batch must not show either
     data = neighbours(
         rng,
         exercise.changed,
-        rows=_FEW_ROWS if drawn else int(rng.integers(_FEW_ROWS, _MOST_ROWS)),
+        rows=_FEW_ROWS if draws_often else int(rng.integers(_FEW_ROWS, _MOST_ROWS)),
         batch=int(batches[0]),
         classes=int(rng.integers(2, exercise.most_classes + 1)),
-        lone=bool(drawn or rng.random() < 0.3),
+        lone=bool(draws_often or rng.random() < 0.3),
     )
     block = int(rng.choice(_BLOCKS))
-    route = in_process
+    route: Callable[[ExercisedMechanism, Handed], Shown] = in_process
     if command is not None and exercise.command and pair.form.in_file:
         route = by_command(command) if rng.integers(_COMMANDS) == 0 else in_process
-    one, two = (
+    first, second = (
         _on_its_own(pair, data, side, (int(batches[side]), block), route) for side in (0, 1)
     )
-    yield from _differing(one, two, refused=exercise.refused)
-    if drawn and "refused" not in one and not exercise.refused:
+    yield from _differing(first, second, refused=exercise.refused)
+    if draws_often and "refused" not in first and not exercise.refused:
         yield from _frozen(pair, data, block)
 
 
@@ -146,39 +186,40 @@ def _frozen(pair: Pair, data: Neighbours, block: int) -> Iterator[str]:
     """Yield which noisy cells of a pair have no noise in them, by many draws of both sides."""
     cuts = (max(_BATCHES), block)
     try:
-        one, two = (_on_its_own(pair, data, side, cuts, repeated_draws) for side in (0, 1))
+        first, second = (_on_its_own(pair, data, side, cuts, repeated_draws) for side in (0, 1))
     except SufficeError as error:
         yield f"many draws were refused: {error}"
         return
-    yield from frozen_cells(one, two)
+    yield from frozen_cells(first, second)
 
 
 def _on_its_own(
     pair: Pair, data: Neighbours, side: int, cuts: tuple[int, int], run: Callable[..., Any]
 ) -> Any:
-    """Return what ``run`` makes of one side, in a folder of its own that has no name in it."""
+    """Return what ``run`` returns for one side, in a new folder."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder), _cut(*cuts):
         table, auxiliary = data.tables[side], data.auxiliary[side]
-        return run(pair.way, handed(pair.form, table, auxiliary, data.classes))
+        return run(pair.exercised, handed(pair.form, table, auxiliary, data.classes))
 
 
 @contextmanager
 def _cut(batch: int, block: int) -> Iterator[None]:
     """Read tables in batches of so many rows, and CSV in blocks of so many bytes."""
-    usual = batching.BATCH_ROWS, csv_files.BLOCKS
-    batching.BATCH_ROWS, csv_files.BLOCKS = batch, (block, *usual[1])
+    usual_batch, usual_blocks = batching.BATCH_ROWS, csv_files.BLOCKS
+    batching.BATCH_ROWS = batch
+    csv_files.BLOCKS = (block, *usual_blocks)  # type: ignore[assignment]  # one more, for this block
     try:
         yield
     finally:
-        batching.BATCH_ROWS, csv_files.BLOCKS = usual
+        batching.BATCH_ROWS, csv_files.BLOCKS = usual_batch, usual_blocks
 
 
-def _differing(one: Shown, two: Shown, *, refused: bool) -> Iterator[str]:
-    for where in dict.fromkeys([*one, *two]):
-        if one.get(where) != two.get(where):
+def _differing(first: Shown, second: Shown, *, refused: bool) -> Iterator[str]:
+    for where in dict.fromkeys([*first, *second]):
+        if first.get(where) != second.get(where):
             yield where
-    answer = one.get("refused", b"").decode()
+    answer = first.get("refused", b"").decode()
     if refused and not answer:
-        yield "it was released, and should have been refused"
+        yield "the release was made, and should have been refused"
     elif answer and not (refused and answer.startswith(UnprotectedError.__name__)):
         yield f"nothing was released: {answer}"

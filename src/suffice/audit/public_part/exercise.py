@@ -12,20 +12,43 @@ from suffice.audit.public_part.neighbours import FEATURES, Changed
 from suffice.errors import ParameterError
 from suffice.owner.mechanism import mechanism_names, mechanism_of
 
-__all__ = ["AUXILIARY_DATASET", "Exercise", "Way", "exercises_of", "register_exercises", "ways"]
+__all__ = [
+    "AUXILIARY_DATASET",
+    "Exercise",
+    "ExercisedMechanism",
+    "exercised_mechanisms",
+    "exercises_of",
+    "register_exercises",
+]
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One way to make a mechanism release.
+    """Settings with which a mechanism makes a release.
 
-    ``options`` are fields of the mechanism and ``inputs`` of its source, beside the classes, the
-    label and the features, which the neighbours have; a value that can be called is given the data
-    set as it is handed over (`Handed`). ``columns`` are the features, none to leave them out; they,
-    and what is declared by column, are held to the columns of a form. ``changed`` is the unit that
-    differs, ``most_classes`` bounds the number of classes. ``without`` says in which forms it
-    cannot be handed over, and why; ``command`` whether the command line can ask for it.
-    ``refused``: it would show what is private, and must be refused as unprotected.
+    A value that can be called gets the data set as it is handed over (`Handed`). Columns that a
+    form lacks are left out.
+
+    Parameters
+    ----------
+    name
+        A name for people.
+    options
+        Fields of the mechanism, besides the classes.
+    inputs
+        Fields of its source, besides label and features.
+    changed
+        The unit in which the two data sets differ.
+    columns
+        The features; empty to name none.
+    most_classes
+        The largest number of classes.
+    without
+        The forms in which the data cannot be handed over, each with the reason.
+    command
+        Whether the command line can make this release.
+    refused
+        Whether it would show private data, and must be refused as unprotected.
     """
 
     name: str
@@ -40,8 +63,16 @@ class Exercise:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A mechanism, and one exercise of it."""
+class ExercisedMechanism:
+    """A mechanism, and one exercise of it.
+
+    Parameters
+    ----------
+    mechanism
+        The name of the mechanism.
+    exercise
+        The settings.
+    """
 
     mechanism: str
     exercise: Exercise
@@ -59,24 +90,30 @@ _REGISTERED: dict[str, Exercises] = {}
 def register_exercises(mechanism: str, exercises: Exercises) -> None:
     """Add the exercises of a mechanism: its public part is checked by them from now on."""
     if mechanism in _REGISTERED or mechanism in import_module(_BUILT_IN).EXERCISES:
-        raise ParameterError(f"there are exercises of {mechanism!r} already.")
+        raise ParameterError(f"Mechanism {mechanism!r} already has exercises. Choose another name.")
     _REGISTERED[mechanism] = exercises
 
 
 def exercises_of(mechanism: str) -> Exercises:
-    """Return the exercises of a mechanism; that it has none is an error."""
+    """Return the exercises of a mechanism.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such mechanism, or it has no exercise.
+    """
     mechanism_of(mechanism)  # it must be there
     built_in: Mapping[str, Exercises] = import_module(_BUILT_IN).EXERCISES
-    found = _REGISTERED.get(mechanism) or built_in.get(mechanism)
-    if not found:
+    exercises = _REGISTERED.get(mechanism) or built_in.get(mechanism)
+    if not exercises:
         raise ParameterError(
-            f"nothing says how {mechanism!r} is exercised, so that its public part is not checked;"
-            " register an exercise of it (register_exercises)."
+            f"The public part of {mechanism!r} cannot be checked, because it has no exercise. Add"
+            " one with register_exercises."
         )
-    return found
+    return exercises
 
 
-def ways(mechanisms: Sequence[str] = ()) -> list[Way]:
+def exercised_mechanisms(mechanisms: Sequence[str] = ()) -> list[ExercisedMechanism]:
     """Return every exercise of these mechanisms, of all that are registered if none is named."""
     names = mechanisms or mechanism_names()
-    return [Way(name, exercise) for name in names for exercise in exercises_of(name)]
+    return [ExercisedMechanism(name, exercise) for name in names for exercise in exercises_of(name)]

@@ -29,12 +29,22 @@ _SPREADSHEET = {"decimal": ",", "encoding": "latin-1"}
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a table; ``hand(table, folder)`` returns what an owner gives to a release.
+    """One form of a table, such as an array or a file.
 
-    ``named``: its columns have names; otherwise labels, and what else is no number, go beside it.
-    ``in_file``: it lies in a file, so that the command line can read it. ``needs`` is a library
-    without which there is no such form. ``dialect`` is what must be said of a file where no cell of
-    it may be looked at.
+    Parameters
+    ----------
+    name
+        The name of the form.
+    hand
+        ``hand(table, folder)`` returns what an owner gives to a release.
+    named
+        Whether its columns have names. If not, labels and categories go beside it.
+    in_file
+        Whether it is a file, so that the command line can read it.
+    needs
+        A library that it needs; empty for none.
+    dialect
+        What the owner must state about a file of private columns.
     """
 
     name: str
@@ -47,7 +57,21 @@ class Form:
 
 @dataclass(frozen=True)
 class Handed:
-    """A data set as it is handed over: ``data`` is the table in its form, ``auxiliary`` a file."""
+    """A data set as an owner hands it over.
+
+    Parameters
+    ----------
+    form
+        Its form.
+    data
+        The table in that form.
+    table
+        The table itself.
+    auxiliary
+        A file of auxiliary rows.
+    classes
+        The declared classes.
+    """
 
     form: Form
     data: Any
@@ -55,14 +79,14 @@ class Handed:
     auxiliary: Path
     classes: tuple[str, ...]
 
-    def told(self, source: type[Source]) -> Mapping[str, str]:
-        """Return what an owner must say of the file: all, unless its columns are public."""
+    def dialect_for(self, source: type[Source]) -> Mapping[str, str]:
+        """Return the dialect that the owner must state; nothing if the columns are public."""
         return {} if issubclass(source, PublicSource) else self.form.dialect
 
     def table_for(self, source: type[Source]) -> Any:
         """Return the table as an owner gives it to a release."""
-        told = self.told(source)
-        return TableFile(self.data, **told) if told else self.data
+        dialect = self.dialect_for(source)
+        return TableFile(self.data, **dialect) if dialect else self.data
 
     def has(self, name: str) -> bool:
         """Say whether the form has a column of this name."""

@@ -35,13 +35,13 @@ class Changed(StrEnum):
 class Neighbours:
     """Two data sets that differ in one unit; ``tables`` and ``auxiliary`` are one and two.
 
-    ``classes`` were declared for both, and ``place`` is the row that was changed.
+    ``classes`` were declared for both, and ``row`` is the row that was changed.
     """
 
     tables: tuple[pa.Table, pa.Table]
     auxiliary: tuple[pa.Table, pa.Table]
     classes: tuple[str, ...]
-    place: int
+    row: int
 
 
 def neighbours(
@@ -56,25 +56,25 @@ def neighbours(
     names = _classes(rng, classes)
     columns, scales = _columns(rng, rows)
     ward, labels = rng.integers(0, len(WARDS), rows), rng.integers(0, classes, rows)
-    place = _place(rng, rows, batch)
+    row = _choose_row(rng, rows, batch)
     if lone:
-        alike = (ward == ward[place]) & (labels == labels[place])
-        labels[alike] = (labels[place] + 1) % classes
-        labels[place] = (labels[place] - 1) % classes
-    one = _table(columns, ward, np.array(names)[labels])
-    two, auxiliary = one, _auxiliary(rng)
+        alike = (ward == ward[row]) & (labels == labels[row])
+        labels[alike] = (labels[row] + 1) % classes
+        labels[row] = (labels[row] - 1) % classes
+    table = _table(columns, ward, np.array(names)[labels])
+    neighbour, auxiliary = table, _auxiliary(rng)
     other = auxiliary
     if changed is Changed.AUXILIARY:
         other = _with_row(auxiliary, rng, int(rng.integers(_AUXILIARY)))
     elif changed is Changed.PARTY:
-        two = _other_party(rng, one, names, scales)
+        neighbour = _other_party(rng, table, names, scales)
     else:
-        labels[place] = (labels[place] + 1 + rng.integers(classes - 1)) % classes
+        labels[row] = (labels[row] + 1 + rng.integers(classes - 1)) % classes
         if changed is Changed.RECORD:
-            columns[:, place] = rng.uniform(-1, 1, _WIDTH) * scales
-            ward[place] = rng.integers(len(WARDS))
-        two = _table(columns, ward, np.array(names)[labels])
-    return Neighbours((one, two), (auxiliary, other), names, place)
+            columns[:, row] = rng.uniform(-1, 1, _WIDTH) * scales
+            ward[row] = rng.integers(len(WARDS))
+        neighbour = _table(columns, ward, np.array(names)[labels])
+    return Neighbours((table, neighbour), (auxiliary, other), names, row)
 
 
 def _classes(rng: np.random.Generator, count: int) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _columns(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarra
     return columns, scales
 
 
-def _place(rng: np.random.Generator, rows: int, batch: int) -> int:
+def _choose_row(rng: np.random.Generator, rows: int, batch: int) -> int:
     """Return a row: any, the first or last of all, or one where a batch begins or ends."""
     ends = np.arange(batch, rows, batch)
     edges = np.concatenate([[0, rows - 1], ends - 1, ends])
@@ -106,8 +106,8 @@ def _place(rng: np.random.Generator, rows: int, batch: int) -> int:
 
 def _table(columns: np.ndarray, ward: np.ndarray, labels: np.ndarray) -> pa.Table:
     party = np.array(PARTIES)[np.arange(len(labels)) % len(PARTIES)]
-    shown = {name: column.copy() for name, column in zip(NAMES, columns, strict=True)}
-    return pa.table({**shown, "ward": np.array(WARDS)[ward], "party": party, "label": labels})
+    numbers = {name: column.copy() for name, column in zip(NAMES, columns, strict=True)}
+    return pa.table({**numbers, "ward": np.array(WARDS)[ward], "party": party, "label": labels})
 
 
 def _other_party(
@@ -120,17 +120,17 @@ def _other_party(
         frame[name][theirs] = rng.normal(size=len(theirs)) * scale
     frame["label"] = frame["label"].astype(object)
     frame["label"][theirs] = rng.choice(classes, len(theirs))
-    kept = np.ones(table.num_rows, dtype=bool)
-    kept[theirs[: int(rng.integers(len(theirs)))]] = rng.random() < 0.5
-    return pa.table({name: column[kept] for name, column in frame.items()})
+    selected = np.ones(table.num_rows, dtype=bool)
+    selected[theirs[: int(rng.integers(len(theirs)))]] = rng.random() < 0.5
+    return pa.table({name: column[selected] for name, column in frame.items()})
 
 
 def _auxiliary(rng: np.random.Generator) -> pa.Table:
     return pa.table(dict(zip(NAMES, rng.normal(size=(_WIDTH, _AUXILIARY)), strict=True)))
 
 
-def _with_row(table: pa.Table, rng: np.random.Generator, place: int) -> pa.Table:
+def _with_row(table: pa.Table, rng: np.random.Generator, row: int) -> pa.Table:
     columns = {name: table[name].to_numpy().copy() for name in NAMES}
     for column in columns.values():
-        column[place] = rng.normal()
+        column[row] = rng.normal()
     return pa.table(columns)

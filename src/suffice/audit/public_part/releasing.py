@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from suffice.audit.public_part.exercise import AUXILIARY_DATASET, Way
+from suffice.audit.public_part.exercise import AUXILIARY_DATASET, ExercisedMechanism
 from suffice.audit.public_part.forms import Handed
 from suffice.audit.public_part.neighbours import Changed
 from suffice.audit.public_part.shown import Shown, ledger_part, public_part
@@ -43,7 +43,7 @@ Command = Callable[[Sequence[str]], Said]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Request:
     """A mechanism, and the inputs of its release."""
 
     mechanism: Mechanism[Any]
@@ -51,20 +51,20 @@ class _Asked:
     inputs: Mapping[str, Any]
 
     @classmethod
-    def of(cls, way: Way, handed: Handed) -> "_Asked":
+    def of(cls, exercised: ExercisedMechanism, handed: Handed) -> "_Request":
         """Return what an owner asks for with this data set."""
-        kind, exercise = mechanism_of(way.mechanism), way.exercise
-        options = {name: _held(value, handed) for name, value in exercise.options.items()}
-        if "classes" in {item.name for item in fields(kind)}:  # type: ignore[arg-type]
+        kind, exercise = mechanism_of(exercised.mechanism), exercised.exercise
+        options = {name: _for_form(value, handed) for name, value in exercise.options.items()}
+        if "classes" in {item.name for item in fields(kind)}:  # type: ignore[arg-type]  # a dataclass
             options["classes"] = handed.classes
-        inputs = {name: _held(value, handed) for name, value in exercise.inputs.items()}
+        inputs = {name: _for_form(value, handed) for name, value in exercise.inputs.items()}
         inputs |= {"label": "label"} if handed.form.named else {"y": handed.column("label")}
         columns = [name for name in exercise.columns if handed.has(name)]
         inputs |= {"features": columns} if columns else {}
         return cls(kind(**options), options, inputs)
 
 
-def _held(value: Any, handed: Handed) -> Any:
+def _for_form(value: Any, handed: Handed) -> Any:
     """Return a declared value for the columns that this form has."""
     if callable(value):
         return value(handed)
@@ -73,20 +73,20 @@ def _held(value: Any, handed: Handed) -> Any:
     return {name: item for name, item in value.items() if handed.has(name)} or None
 
 
-def in_process(way: Way, handed: Handed) -> Shown:
+def in_process(exercised: ExercisedMechanism, handed: Handed) -> Shown:
     """Return what others see of a release that a program asks for, paid from a new ledger."""
-    budgets = {
-        _DATASET: {_unit(way): _BUDGET},
+    budgets: dict[str, Budget | Mapping[Unit | str, Budget]] = {
+        _DATASET: {_unit(exercised): _BUDGET},
         AUXILIARY_DATASET: {Unit.RECORD: _BUDGET},
     }
     ledger = Ledger(_LEDGER, budgets)
     try:
         with collected_notes():  # of what is set up for several pairs
-            asked = _Asked.of(way, handed)
+            request = _Request.of(exercised, handed)
         with collected_notes() as notes:
-            release = asked.mechanism.release(
-                handed.table_for(asked.mechanism.source),
-                **asked.inputs,
+            release = request.mechanism.release(
+                handed.table_for(request.mechanism.source),
+                **request.inputs,
                 ledger=ledger,
                 dataset=_DATASET,
                 request="first",
@@ -97,27 +97,27 @@ def in_process(way: Way, handed: Handed) -> Shown:
     return public_part(release) | ledger_part(ledger) | _names() | said
 
 
-def by_command(run: Command) -> Callable[[Way, Handed], Shown]:
+def by_command(run: Command) -> Callable[[ExercisedMechanism, Handed], Shown]:
     """Return the route through the program: what it wrote and said, and a refusal of it."""
 
-    def release(way: Way, handed: Handed) -> Shown:
-        asked = _Asked.of(way, handed)
-        words = ["release", way.mechanism, str(handed.data)]
-        told = handed.told(asked.mechanism.source)
-        words += [f"--{name}={value}" for name, value in told.items()]
-        words += _words(asked.mechanism, asked.options)
-        words += _words(asked.mechanism.source, asked.inputs)
-        spoken = {
-            "ledger init": ["ledger", "init", *_opened(_LEDGER, _unit(way), _BUDGET)],
-            "second ledger": ["ledger", "init", *_opened(_POOR, _unit(way), Budget(1e-6))],
-            "release": [*words, *_paid(_LEDGER), "--request", "first", "-o", str(_OUTPUT)],
+    def release(exercised: ExercisedMechanism, handed: Handed) -> Shown:
+        request = _Request.of(exercised, handed)
+        words = ["release", exercised.mechanism, str(handed.data)]
+        dialect = handed.dialect_for(request.mechanism.source)
+        words += [f"--{name}={value}" for name, value in dialect.items()]
+        words += _words(request.mechanism, request.options)
+        words += _words(request.mechanism.source, request.inputs)
+        commands = {
+            "ledger init": ["ledger", "init", *_opened(_LEDGER, _unit(exercised), _BUDGET)],
+            "second ledger": ["ledger", "init", *_opened(_POOR, _unit(exercised), Budget(1e-6))],
+            "release": [*words, *_charged_to(_LEDGER), "--request", "first", "-o", str(_OUTPUT)],
             "release in JSON": [*words, "--no-ledger", "--json", "-o", "again.suffice"],
-            "refusal": [*words, *_paid(_POOR), "-o", "never.suffice"],
+            "refusal": [*words, *_charged_to(_POOR), "-o", "never.suffice"],
             "ledger history": ["ledger", "history", str(_LEDGER), "--json"],
             "ledger show": ["ledger", "show", str(_LEDGER)],
         }
         shown: Shown = {}
-        for name, line in spoken.items():
+        for name, line in commands.items():
             said = run(line)
             for part in ("code", "out", "err"):
                 text = _TIME.sub("(time)", str(getattr(said, part)))
@@ -130,13 +130,13 @@ def by_command(run: Command) -> Callable[[Way, Handed], Shown]:
     return release
 
 
-def _unit(way: Way) -> Unit:
+def _unit(exercised: ExercisedMechanism) -> Unit:
     """Return the unit whose budget pays: that which differs, or the party of an auxiliary row."""
-    changed = way.exercise.changed
+    changed = exercised.exercise.changed
     return Unit.PARTY if changed is Changed.AUXILIARY else Unit(changed.value)
 
 
-def _paid(ledger: Path) -> list[str]:
+def _charged_to(ledger: Path) -> list[str]:
     return [f"--ledger={ledger}", f"--dataset={_DATASET}"]
 
 
@@ -152,11 +152,11 @@ def _names() -> Shown:
     return {"names of files": "\n".join(names).encode()}
 
 
-def _words(kind: Any, given: Mapping[str, Any]) -> list[str]:
+def _words(kind: Any, values: Mapping[str, Any]) -> list[str]:
     """Return given fields of a mechanism or source as words of the command line."""
     declared = options_of(kind if isinstance(kind, type) else type(kind))
     words: list[str] = []
-    for name, value in given.items():
+    for name, value in values.items():
         if value is True:
             words.append(declared[name].name)
         elif isinstance(value, Mapping):
@@ -171,10 +171,10 @@ def _word(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def repeated_draws(way: Way, handed: Handed) -> list[Release]:
+def repeated_draws(exercised: ExercisedMechanism, handed: Handed) -> list[Release]:
     """Return many releases of one data set."""
-    asked = _Asked.of(way, handed)
-    data = handed.table_for(asked.mechanism.source)
-    source: Source = asked.mechanism.source(data, **asked.inputs)
+    request = _Request.of(exercised, handed)
+    data = handed.table_for(request.mechanism.source)
+    source: Source = request.mechanism.source(data, **request.inputs)
     with collected_notes():
-        return repeated_releases(asked.mechanism, source, _DRAWS)
+        return repeated_releases(request.mechanism, source, _DRAWS)

@@ -28,14 +28,14 @@ def public_part(release: Release) -> Shown:
         records = any(guarantee.unit is Unit.RECORD for guarantee in part.guarantees)
         if kind.named_by_noise == "always" or (kind.named_by_noise == "records" and records):
             del stated["rows"]["hash"]
-    shown = _flat("manifest", manifest)
+    visible = _flat("manifest", manifest)
     arrays = {**release.arrays, **release.pipeline.arrays(), **release.noise.arrays()}
     for name, array in arrays.items():
-        shown[f"shape of {name}"] = f"{array.dtype} {array.shape}".encode()
+        visible[f"shape of {name}"] = f"{array.dtype} {array.shape}".encode()
         if name not in kind.arrays or not kind.arrays[name].noisy:
-            shown[f"array {name}"] = array.tobytes()
-    shown["size of the file"] = str(len(encode(release))).encode()
-    return shown
+            visible[f"array {name}"] = array.tobytes()
+    visible["size of the file"] = str(len(encode(release))).encode()
+    return visible
 
 
 def _flat(where: str, value: Any) -> Shown:
@@ -46,19 +46,19 @@ def _flat(where: str, value: Any) -> Shown:
         parts = [_flat(f"{where}[{k}]", item) for k, item in enumerate(value)]
     else:
         return {where: json.dumps(value).encode()}
-    return {place: leaf for part in parts for place, leaf in part.items()}
+    return {path: leaf for part in parts for path, leaf in part.items()}
 
 
 def ledger_part(ledger: Ledger) -> Shown:
     """Return what a ledger shows: every charge but its time, and the balances."""
-    shown: Shown = {}
+    visible: Shown = {}
     for entry in ledger.history():
         for name, value in asdict(entry).items():
             if name != "time":
-                shown[f"history {entry.number}: {name}"] = repr(value).encode()
+                visible[f"history {entry.number}: {name}"] = repr(value).encode()
     for balance in ledger.balances():
-        shown[f"balance of {balance.dataset} per {balance.unit}"] = repr(balance).encode()
-    return shown
+        visible[f"balance of {balance.dataset} per {balance.unit}"] = repr(balance).encode()
+    return visible
 
 
 def noisy_arrays(release: Release) -> dict[str, np.ndarray]:
@@ -67,14 +67,14 @@ def noisy_arrays(release: Release) -> dict[str, np.ndarray]:
     return {name: array for name, array in release.arrays.items() if rules[name].noisy}
 
 
-def frozen_cells(one: Sequence[Release], two: Sequence[Release]) -> list[str]:
+def frozen_cells(first: Sequence[Release], second: Sequence[Release]) -> list[str]:
     """Return the noisy cells that have no noise on one side, and are otherwise on the other.
 
     A cell that is the same in all draws of one side, and not that in those of the other, tells the
     two apart, whatever noise the others have.
     """
-    draws = [[noisy_arrays(release) for release in side] for side in (one, two)]
-    found = []
+    draws = [[noisy_arrays(release) for release in side] for side in (first, second)]
+    frozen = []
     for name in draws[0][0]:
         stacks = [np.stack([arrays[name] for arrays in side]) for side in draws]
         if stacks[0].shape[1:] != stacks[1].shape[1:]:
@@ -82,5 +82,5 @@ def frozen_cells(one: Sequence[Release], two: Sequence[Release]) -> list[str]:
         still = [(stack == stack[0]).all(axis=0) for stack in stacks]
         differs = ~(still[0] & still[1] & (stacks[0][0] == stacks[1][0]))
         cells = np.argwhere((still[0] | still[1]) & differs)[:1]
-        found += [f"no noise in {name}{cell.tolist()}" for cell in cells]
-    return found
+        frozen += [f"no noise in {name}{cell.tolist()}" for cell in cells]
+    return frozen

@@ -14,7 +14,7 @@ from suffice.learner.rows import design_matrix
 from suffice.learner.spread.baselines import spread_baselines
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.spread.posterior import Corrupted
-from suffice.pages.plots import figure_svg
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, describe_repeats, paragraphs
 from suffice.release.spread import declared_pipeline
 from suffice.study.barber.digits import (
@@ -48,32 +48,31 @@ _CURVES = {
     "whitened": "naive after whitening (Appendix B)",
     "reconstruction": "reconstruction (Section 4.3)",
 }
-_NEVER_DRAWN = ("whitened", "reconstruction")  # far below, they would squeeze the others
+_OMITTED_CURVES = ("whitened", "reconstruction")  # far below, they would squeeze the others
 
 _FLIP_NOTES = f"""
-The paper prints Figure 3 without numbers, and our copy (text alone) has not the drawing; what can
-be compared are the three sentences of Section 6 about it.
+The paper prints Figure 3 without numbers, and our copy (text only) lacks the drawing. We can
+compare three statements of Section 6 about it.
 
 As in the paper: {_TRAIN} digits of each class to learn from, {_TEST} clean ones of each to test on,
 labels and pixels flipped with the same p_f. Ours: digits come from both parts of MNIST, a new draw
-for each repetition; the spread likelihood is solved in closed form where the paper samples; every
-penalty is chosen by five-fold cross-validation on the corrupted digits, where the paper does not
-say how it regularised. Naive training so penalised is a harder rival than the paper's.
+for each repetition. We solve the spread likelihood in closed form where the paper samples.
+Five-fold cross-validation on the corrupted digits chooses every penalty; the paper does not say how
+it regularised. With this penalty naive training is harder to beat than in the paper.
 
-"SD true prior" knows the marginals of the very digits that were corrupted: nobody has them.
-Whitening needs more records than pixels, which are not here. Reconstruction ends, but for some
-draws at the least noise, with one class for all: its objective prefers a model that is sure of
-anything (see spread-reconstruction).
+"SD true prior" uses the marginals of the exact digits, which nobody has in practice. Whitening
+needs more records than pixels, and there are fewer. Reconstruction almost always ends with one
+class for all digits: its objective prefers a model that is certain (see spread-reconstruction).
 """
 _GAUSSIAN_NOTES = f"""
-As in the paper: {_MANY:,} digits of each class to learn from, label flips of {LABEL_FLIP},
-Gaussian noise on every pixel. The paper does not give the scale of its variances; here pixels go
-from 0 to 1. It tests on 900 digits of each class and we on all that are left, clean, which makes
-less noise.
+As in the paper: {_MANY:,} digits of each class to learn from, label flips of {LABEL_FLIP}, Gaussian
+noise on every pixel. The paper does not give the scale of its variances; here pixels go from 0 to
+1. It tests on 900 clean digits of each class. We test on all remaining ones, so our accuracies vary
+less.
 
 "SD flat prior" is the paper's prior, a Gaussian of mean 0 and variance 10 for each pixel, in closed
-form instead of two samples per digit. The paper chose the number of steps of its clean model by how
-well it did; all our penalties are chosen by cross-validation on what was learnt from.
+form instead of two samples per digit. The paper chose the number of steps of its clean model by its
+accuracy. Cross-validation on the training data chooses all our penalties.
 """
 
 
@@ -83,11 +82,11 @@ def _learn(
     """Return the accuracy on clean digits, and the penalty, of every method."""
     columns = corruption.mechanism.columns(digits.names)
     records = Corrupted(columns, tuple(corruption.cells.T))
-    given = (records, corruption.codes, corruption.channel, (0, 1))
+    observed = (records, corruption.codes, corruption.channel, (0, 1))
     clean = (digits.table(corruption.rows), sample.labels)
-    models: dict[str, Any] = dict(spread_baselines(*given, clean))
+    models: dict[str, Any] = dict(spread_baselines(*observed, clean))
     for name, prior in corruption.priors.items():
-        models[name] = SpreadClassifier(prior=prior).fit_corrupted(*given)
+        models[name] = SpreadClassifier(prior=prior).fit_corrupted(*observed)
     rows = design_matrix(digits.table(corruption.test_rows), declared_pipeline(columns))
     truth = sample.test_labels == 1
     return {
@@ -120,14 +119,14 @@ def learn_from_flips(setting: Setting) -> Result:
     """Return accuracy on clean digits against p_f, for every way to learn from corrupted ones."""
     levels = {f"p_f = {p:g}": p for p in _PF}
     runs = _measure(setting, levels, flip_pixels, train=_TRAIN, test=_TEST)
-    caption = "Accuracy on clean digits against the share of flipped labels and pixels."
+    caption = "Accuracy on clean digits against the probability that a label or pixel is flipped."
     return Result(
         (_table(runs, levels), _gap_table(_means(runs))),
         (_figure(caption, _PF, runs, "flip probability p_f"),),
         paragraphs(_FLIP_NOTES) + setting.warnings,
         {"p_f": list(_PF), **runs},
         compared=_sentences(runs["accuracies"]),
-        compared_as="Sentences of Section 6 (means, and their errors over repetitions)",
+        compared_as="Statements of Section 6 about means over repetitions.",
     )
 
 
@@ -175,7 +174,7 @@ def _gap_table(mean: Mapping[str, np.ndarray]) -> PageTable:
         cells = ("no gap" if np.isnan(share) else f"{share:.2f}" for share in shares)
         rows.append((_CURVES[name], *cells))
     gaps = ("gap in accuracy", *(f"{width:.3f}" for width in gap))
-    title = "Share of the gap between naive and true prior that is closed (1: all of it)"
+    title = "How much of the gap between naive training and the true prior is closed (1 is all)."
     return PageTable(title, ("prior", *(f"p_f = {p:g}" for p in _PF)), (gaps, *rows))
 
 
@@ -203,15 +202,15 @@ def learn_from_gaussian_noise(setting: Setting) -> Result:
         paragraphs(_GAUSSIAN_NOTES) + setting.warnings,
         {"variances": list(_VARIANCES), **runs},
         compared=tuple(compared),
-        compared_as="Percent right on clean digits (Section 6.1)",
+        compared_as="Correct predictions on clean digits in per cent (Section 6.1).",
     )
 
 
-def _against(ours: float, printed: float) -> str:
+def _against(measured: float, printed: float) -> str:
     """Return the verdict; half a point is what 1,800 test digits of the paper's size leave open."""
-    if abs(ours - printed) <= 0.5:
+    if abs(measured - printed) <= 0.5:
         return "as printed, to half a point"
-    return "better than printed" if ours > printed else "worse than printed"
+    return "better than printed" if measured > printed else "worse than printed"
 
 
 def _means(runs: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -229,7 +228,7 @@ def _table(runs: Mapping[str, Any], columns: Iterable[str]) -> PageTable:
     rows = tuple(
         (_CURVES[name], *map(_percent, curve)) for name, curve in runs["accuracies"].items()
     )
-    title = f"Percent right on clean digits. {_repeats(runs['seeds'])}"
+    title = f"Correct predictions on clean digits in per cent. {_repeats(runs['seeds'])}."
     return PageTable(title, ("learnt by", *columns), rows)
 
 
@@ -240,13 +239,13 @@ def _percent(runs: Sequence[float]) -> str:
 
 def _figure(caption: str, levels: Sequence[float], runs: Mapping[str, Any], axis: str) -> Figure:
     draw = partial(_draw, levels, runs["accuracies"], axis)
-    return Figure(f"{caption} {_repeats(runs['seeds'])}.", figure_svg(draw))
+    return Figure(f"{caption} {_repeats(runs['seeds'])}.", draw_panels(draw))
 
 
 def _draw(levels: Sequence[float], curves: Mapping[str, Any], axis: str, axes: Any) -> None:
     """Draw the mean of each method's runs, and for ours their range as a band."""
     for name, curve in curves.items():
-        if name in _NEVER_DRAWN:
+        if name in _OMITTED_CURVES:
             continue
         style = {"clean": "k--", "learned": "k-"}.get(name, "-")
         width = 2.2 if name == "learned" else 1.4

@@ -1,6 +1,6 @@
 """Sevens and nines of MNIST for studies of corrupted records, and corruption by simulation.
 
-What is drawn here is numpy's and can never end in a release: an owner draws in `owner.responses`.
+Numpy draws this noise, which can never end in a release: an owner draws in `owner.responses`.
 """
 
 import math
@@ -58,12 +58,12 @@ class Digits:
         """The length of a picture's side."""
         side = math.isqrt(len(self.names))
         if side**2 != len(self.names):
-            raise TableError(f"{len(self.names)} pixels make no square picture.")
+            raise TableError(f"{len(self.names)} pixels do not make a square picture.")
         return side
 
     def first(self, label: int) -> np.ndarray:
         """Return the pixels of one digit of this class."""
-        return self.pixels[self.labels.argmax() if label else self.labels.argmin()]
+        return np.asarray(self.pixels[self.labels.argmax() if label else self.labels.argmin()])
 
     def table(self, values: np.ndarray) -> pa.Table:
         """Return pixels, on whatever scale, as a table with the names of the file."""
@@ -75,16 +75,19 @@ class Digits:
         end = None if test is None else train + test
         if min(map(len, picks)) < train + (1 if test is None else test):
             raise TableError(f"there are too few digits for {train} and {test or 1} of each class.")
-        learn = np.concatenate([pick[:train] for pick in picks])
-        held = np.concatenate([pick[train:end] for pick in picks])
+        training = np.concatenate([pick[:train] for pick in picks])
+        testing = np.concatenate([pick[train:end] for pick in picks])
         return DigitSample(
-            self.pixels[learn], self.labels[learn], self.pixels[held], self.labels[held]
+            self.pixels[training],
+            self.labels[training],
+            self.pixels[testing],
+            self.labels[testing],
         )
 
 
 def read_digits(folder: Path) -> Digits:
     """Return the sevens and nines of both parts of MNIST."""
-    rows, labels = split("mnist-7v9", 0, folder).whole
+    rows, labels = split("mnist-7v9", 0, folder).all_rows
     pixels = np.column_stack([column.to_numpy() for column in rows.columns])
     return Digits(tuple(rows.column_names), pixels.astype(np.int64), labels)
 
@@ -97,13 +100,13 @@ def flipped(codes: np.ndarray, p: float, rng: np.random.Generator, states: int) 
 
 @dataclass(frozen=True, eq=False)
 class Corruption:
-    """One sample of digits on the scale of its mechanism, and what left of it."""
+    """One sample of digits on the scale of its mechanism, and its corrupted copy."""
 
     mechanism: RandomizedResponse
     rows: np.ndarray  # clean, to learn from
-    cells: np.ndarray  # what left of them
+    cells: np.ndarray  # their corrupted copy
     test_rows: np.ndarray
-    codes: np.ndarray  # labels that left
+    codes: np.ndarray  # corrupted labels
     channel: np.ndarray
     priors: Mapping[str, Prior]
 

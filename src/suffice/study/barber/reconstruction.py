@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from suffice.pages.plots import figure_svg
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, paragraphs
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
@@ -19,14 +19,14 @@ _PF = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
 _GRID = np.linspace(0, 1, 1001)[1:-1]  # theta, short of the ends, where every J is zero
 _TRUTHS = np.linspace(0.02, 0.98, 49)
 _NOTES = """
-The paper prints a figure without numbers, of which our copy (text alone) has the caption; the flip
-probabilities here are ours. Its sentence holds: the line is straight without noise only.
+The paper prints a figure without numbers, and our copy (text only) has its caption. The flip
+probabilities are ours. The paper's statement holds: the line is straight only without noise.
 
-It is worse than the paper says. At theta = 0 and at theta = 1 the model is sure, reconstructs what
-it believes, and J is zero, its largest value, whatever theta_0 is. So with any noise at all the
-maximum is at an end; drawn is the best theta from .001 to .999, which is the end on the side of
-theta_0. A maximum inside (circles) is only a local one, exists near theta_0 = 1/2 alone, and not at
-all from p_f = .15 on.
+It is worse than the paper says. At theta = 0 and at theta = 1 the model is certain and reconstructs
+what it believes. Then J is zero, its largest value, whatever theta_0 is. So with any noise the
+maximum is at an end. The plot shows the best theta from .001 to .999, which is the end on the side
+of theta_0. A maximum inside (circles) is only a local one. It exists only near theta_0 = 1/2, and
+nowhere for p_f of .15 or more.
 
 Both limits are computed exactly (eq. 38, and eq. 30 for the spread likelihood), not simulated.
 """
@@ -58,10 +58,10 @@ def compare_maximisers(setting: Setting) -> Result:
     for p in _PF:
         steps.begin(f"p_f = {p:g}")
         curves[p] = _maximisers(p)
-    figure = figure_svg(*(partial(_draw_maximisers, p, curve) for p, curve in curves.items()))
+    figure = draw_panels(*(partial(_draw_maximisers, p, curve) for p, curve in curves.items()))
     caption = (
-        "The theta that maximises the reconstruction objective (dots; circles: a local maximum"
-        " inside) and the spread likelihood (line), against the true one."
+        "Estimated theta against the true one: the maximum of the reconstruction objective (dots),"
+        " a local maximum of it (circles), and the maximum of the spread likelihood (line)."
     )
     return Result(
         (_local_table(curves),),
@@ -72,7 +72,7 @@ def compare_maximisers(setting: Setting) -> Result:
             "curves": {f"{p:g}": curve for p, curve in curves.items()},
         },
         compared=tuple(_straightness(p, curve) for p, curve in curves.items()),
-        compared_as="How far the largest J is from the truth, at most",
+        compared_as="How far the maximum of J is from the truth, at most.",
     )
 
 
@@ -104,8 +104,8 @@ def _straightness(p: float, curve: Curve) -> Comparison:
     away = _furthest(curve["reconstruction"])
     straight = away < 1e-9
     verdict = "straight" if straight else "not straight"
-    said = "as the paper says" if straight == (p == 0) else "against the paper"
-    return Comparison(f"p_f = {p:g}", 0.0 if p == 0 else None, away, f"{verdict}, {said}")
+    agreement = "as the paper says" if straight == (p == 0) else "against the paper"
+    return Comparison(f"p_f = {p:g}", 0.0 if p == 0 else None, away, f"{verdict}, {agreement}")
 
 
 def _local_table(curves: Mapping[float, Curve]) -> PageTable:
@@ -115,8 +115,17 @@ def _local_table(curves: Mapping[float, Curve]) -> PageTable:
         where = f"{min(peaks):.2f} to {max(peaks):.2f}" if peaks else "nowhere"
         off = f"{_furthest(curve['inner']):.3f}" if peaks else "-"
         rows.append((f"{p:g}", where, off, f"{_furthest(curve['spread']):.3f}"))
-    columns = ("p_f", "J has a maximum inside for theta_0", "off by at most", "spread likelihood")
-    return PageTable("Maxima inside, and the spread likelihood", columns, tuple(rows))
+    columns = (
+        "p_f",
+        "theta_0 with a maximum inside",
+        "error at most",
+        "error of the spread likelihood",
+    )
+    return PageTable(
+        "Where J has a maximum inside, and how far the estimates are from the truth.",
+        columns,
+        tuple(rows),
+    )
 
 
 def _draw_maximisers(p: float, curve: Curve, axes: Any) -> None:
@@ -124,4 +133,4 @@ def _draw_maximisers(p: float, curve: Curve, axes: Any) -> None:
     axes.plot(_TRUTHS, curve["reconstruction"], "C3.", label="reconstruction")
     inner = [np.nan if theta is None else theta for theta in curve["inner"]]
     axes.plot(_TRUTHS, inner, "C0o", fillstyle="none", markersize=4, label="maximum inside")
-    axes.set(title=f"p_f = {p:g}", xlabel="true theta", ylabel="theta found")
+    axes.set(title=f"p_f = {p:g}", xlabel="true theta", ylabel="estimated theta")

@@ -1,4 +1,4 @@
-"""The five releases of the demo, each with its story."""
+"""The five releases of the demo, each with its text and its plot."""
 
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from suffice.owner.parties.mechanism import PrivateEnsemble
 from suffice.owner.proportions.mechanism import LabelProportions
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.responses.mechanism import RandomizedResponse
-from suffice.pages.plots import draw_shares
+from suffice.pages.plots import draw_proportions
 from suffice.pages.report import paragraphs
 from suffice.release.artifact import Release
 from suffice.study.demo.chapter import (
@@ -67,12 +67,12 @@ suffice score practices-model.suffice test.csv --label diagnosis"""
 
 
 def diagnoses(network: Network, ledger: Ledger, repeats: int) -> Chapter:
-    """Tell of the hospital whose samples are public and whose diagnoses are not."""
+    """Release the diagnoses of a hospital whose measurements are public."""
     rows = network.biopsies.select(MEASURED)
     labels = network.biopsies["diagnosis"].to_numpy()
 
-    def make(epsilon: float, **payment: Any) -> Release:
-        return MeanOperator(epsilon, _DELTA).release(rows, labels, **payment)
+    def make(epsilon: float, **charged_to: Any) -> Release:
+        return MeanOperator(epsilon, _DELTA).release(rows, labels, **charged_to)
 
     release, measure, draw = measure_utility(
         make,
@@ -86,28 +86,29 @@ def diagnoses(network: Network, ledger: Ledger, repeats: int) -> Chapter:
     )
     text = f"""
 A hospital has {len(labels):,} samples. Their {len(MEASURED)} measurements are public; the
-diagnoses are not. It releases one noisy vector, the mean operator of the diagnoses:
-{release.arrays["mean_operator"].size} numbers. Somebody with the public measurements trains a
-logistic regression from that."""
+diagnoses are not. The hospital releases the mean operator of the diagnoses with noise, a vector of
+{release.arrays["mean_operator"].size} numbers. A learner who has the public measurements trains a
+logistic regression from it."""
     return Chapter(
         "diagnoses",
-        "A hospital releases what its diagnoses say together",
+        "A hospital publishes one vector in place of its diagnoses",
         paragraphs(text),
         release,
         measure,
         draw,
-        "Test accuracy of what was learnt, and its range over releases, against epsilon.",
+        "Test accuracy of a model learnt from the release, against epsilon. The band is the range"
+        " over repeated releases.",
         _DIAGNOSES_BY_HAND,
     )
 
 
 def answers(network: Network, ledger: Ledger, repeats: int) -> Chapter:
-    """Tell of the survey whose participants' answers are randomised, one by one."""
+    """Release the answers of a survey, each changed at random."""
     table = network.answers
     mechanism = RandomizedResponse(label_flip=_FLIP, states=ANSWERS, feature_flip=_FLIP)
 
-    def make(**payment: Any) -> Release:
-        return mechanism.release(table, label="relapse", **payment)
+    def make(**charged_to: Any) -> Release:
+        return mechanism.release(table, label="relapse", **charged_to)
 
     def learn(release: Release) -> float:
         return accuracy(SpreadClassifier().fit_release(release), network.later, "relapse")
@@ -117,13 +118,14 @@ def answers(network: Network, ledger: Ledger, repeats: int) -> Chapter:
     rows = _one_hot(table)
     exact = FactoredClassifier().fit(rows.drop_columns(["relapse"]), rows["relapse"].to_numpy())
     text = f"""
-{table.num_rows:,} people are asked about their sleep, smoking, sport and pills, and whether they
-relapsed. Each answer is replaced by another with chance {_FLIP:g} before it is stored, so that
-every answer can be denied. Shares are estimated from what is stored, and so is a classifier of
-relapses, which takes the noise into account."""
+{table.num_rows:,} people answer questions about their sleep, smoking, sport and pills, and whether
+they relapsed. Each answer is replaced by another one with a probability of {100 * _FLIP:.0f} %
+before it is stored, so nobody can be sure which answers are true. A learner estimates from the
+stored answers how common each one is. It also trains a classifier of relapses, which takes the
+changes into account."""
     return Chapter(
         "answers",
-        "People answer what they would not say",
+        "People answer questions that they would not answer openly",
         paragraphs(text),
         release,
         Measure(
@@ -133,7 +135,8 @@ relapses, which takes the noise into account."""
             share_of_larger_class(network.later, "relapse"),
         ),
         partial(_draw_answers, release, table),
-        "Shares of each answer with 95 % intervals, and the true ones, which nobody reported.",
+        "Estimated proportion of each answer with its 95 % interval, and the true proportion,"
+        " which is not in the release.",
         _ANSWERS_BY_HAND,
     )
 
@@ -148,7 +151,7 @@ def _one_hot(table: pa.Table) -> pa.Table:
 
 
 def _draw_answers(release: Release, table: pa.Table, axes: Any) -> None:
-    """Draw the estimated share of every answer, and the true ones."""
+    """Draw the estimated proportion of every answer, and the true one."""
     estimates = [column for column in release_frequencies(release) if column.name in ANSWERS]
     names = [f"{column.name}: {state}" for column in estimates for state in column.states]
     shares, low, high = (
@@ -160,18 +163,18 @@ def _draw_answers(release: Release, table: pa.Table, axes: Any) -> None:
         for name, states in ANSWERS.items()
         for state in states
     ]
-    draw_shares(axes, names, shares, truth, low=low, high=high)
+    draw_proportions(axes, names, shares.tolist(), truth, low=low.tolist(), high=high.tolist())
 
 
 def sums(network: Network, ledger: Ledger, repeats: int) -> Chapter:
-    """Tell of the clinic whose whole records are private."""
+    """Release sums of the records of a clinic that may not show a single value."""
     table = network.records
 
-    def make(epsilon: float, **payment: Any) -> Release:
+    def make(epsilon: float, **charged_to: Any) -> Release:
         mechanism = Rados(
             unit="record", epsilon=epsilon, delta=_DELTA, standardize=network.auxiliary
         )
-        return mechanism.release(table, label="diagnosis", **payment)
+        return mechanism.release(table, label="diagnosis", **charged_to)
 
     release, measure, draw = measure_utility(
         make,
@@ -184,17 +187,18 @@ def sums(network: Network, ledger: Ledger, repeats: int) -> Chapter:
         repeats=repeats,
     )
     text = f"""
-Another clinic may show no measurement either. It releases {release.arrays["rados"].shape[0]:,}
-sums of whole records over random subsets (rados), with noise that hides any one record. A learner
-needs nothing else: no rows and no labels."""
+A second clinic may not show its measurements either. It releases
+{release.arrays["rados"].shape[0]:,} sums of records over secret random subsets (rados), with noise.
+A learner trains from these sums and needs no rows and no labels."""
     return Chapter(
         "sums",
-        "A clinic releases sums in the place of records",
+        "A clinic publishes sums in place of its records",
         paragraphs(text),
         release,
         measure,
         draw,
-        "Test accuracy of what was learnt from the sums, and its range, against epsilon.",
+        "Test accuracy of a model learnt from the sums, against epsilon. The band is the range over"
+        " repeated releases.",
         _SUMS_BY_HAND,
     )
 
@@ -205,14 +209,15 @@ def _measured(table: pa.Table) -> tuple[pa.Table, np.ndarray]:
 
 
 def proportions(network: Network, ledger: Ledger, repeats: int) -> Chapter:
-    """Tell of the wards that count, and of the ward that asks."""
+    """Release the class proportions of three wards, from which a fourth learns its own."""
     rows, labels = network.wards.drop_columns(["diagnosis"]), network.wards["diagnosis"].to_numpy()
 
-    def make(**payment: Any) -> Release:
-        return LabelProportions(0.1, _DELTA).release(rows, labels, "ward", **payment)
+    def make(**charged_to: Any) -> Release:
+        return LabelProportions(0.1, _DELTA).release(rows, labels, "ward", **charged_to)
 
     def learn(release: Release) -> ClassRatio:
-        return ClassRatio().fit_release(release, rows, bags="ward")
+        model: ClassRatio = ClassRatio().fit_release(release, rows, bags="ward")
+        return model
 
     release = make(ledger=ledger, dataset="wards")
     model = learn(release)
@@ -222,21 +227,21 @@ def proportions(network: Network, ledger: Ledger, repeats: int) -> Chapter:
     exact = FactoredClassifier().fit(*_measured(network.wards))
     counted = classify_and_count(exact, network.new, (0, 1))[1]
     text = f"""
-Three wards release what share of their samples was malignant, with noise. A fourth has
-{network.new.num_rows:,} samples that nobody has diagnosed and wants to know how many are
-malignant. From the three shares and the measurements it estimates {share:.3f}, between
-{low:.3f} and {high:.3f}; it is {network.share:.3f}. A classifier trained on every diagnosis,
-applied and counted, says {counted:.3f}."""
+Three wards release the proportion of malignant samples among theirs, with noise. A fourth ward has
+{network.new.num_rows:,} samples without a diagnosis and wants to know their proportion. From the
+three proportions and the measurements it estimates {share:.3f}, with an interval from {low:.3f} to
+{high:.3f}. The true proportion is {network.share:.3f}. A classifier that was trained on every
+diagnosis, and whose predictions are counted, gives {counted:.3f}."""
     errors = [abs(float(s) - network.share) for s in (share, *others, counted, labels.mean())]
     return Chapter(
-        "shares",
-        "Wards release counts, and another ward learns its own",
+        "proportions",
+        "Three wards publish proportions, and another ward estimates its own",
         paragraphs(text),
         release,
-        Measure("error", errors[:-2], *errors[-2:]),
+        Measure("absolute error", errors[:-2], *errors[-2:]),
         partial(_draw_wards, release, network, (share, low, high)),
-        "Malignant samples by ward: as released, and for the new ward as estimated, with a 95 %"
-        " interval; the true shares.",
+        "Proportion of malignant samples in each ward: as released, or for the new ward as"
+        " estimated with a 95 % interval, next to the true proportion.",
         _PROPORTIONS_BY_HAND,
     )
 
@@ -244,29 +249,29 @@ applied and counted, says {counted:.3f}."""
 def _draw_wards(
     release: Release, network: Network, estimate: tuple[float, float, float], axes: Any
 ) -> None:
-    """Draw the share of every ward as released, and that of the new ward as estimated."""
+    """Draw the proportion of every ward as released, and that of the new ward as estimated."""
     share, low, high = estimate
     released = release.arrays["proportions"][:, 1]
     wards = [str(bag) for bag in release.details["bags"]]
     ward, labels = (network.wards[name].to_numpy() for name in ("ward", "diagnosis"))
     truth = [*(float(labels[ward == name].mean()) for name in wards), network.share]
     ends = {"low": [*released, low], "high": [*released, high]}
-    draw_shares(axes, [*wards, "new ward"], [*released, share], truth, **ends)
+    draw_proportions(axes, [*wards, "new ward"], [*released, share], truth, **ends)
 
 
 def practices(network: Network, ledger: Ledger, repeats: int) -> Chapter:
-    """Tell of the practices that vote."""
+    """Release the votes of many practices, each a party of its own."""
     auxiliary = AuxiliaryRows.read(network.auxiliary)
     count = len(network.practices["practice"].unique())  # invented people, who may be counted
 
-    def make(epsilon: float, **payment: Any) -> Release:
+    def make(epsilon: float, **charged_to: Any) -> Release:
         return PrivateEnsemble(epsilon, _DELTA, lam=_LAM).release(
             network.practices,
             label="diagnosis",
             party="practice",
             enrolled=count,
             auxiliary=auxiliary,
-            **payment,
+            **charged_to,
         )
 
     release, measure, draw = measure_utility(
@@ -280,17 +285,19 @@ def practices(network: Network, ledger: Ledger, repeats: int) -> Chapter:
         repeats=repeats,
     )
     text = f"""
-{count:,} practices have {network.practices.num_rows // count} patients each. Every
-practice trains its own classifier and votes on {network.auxiliary.num_rows} public samples; the sum
-of all votes leaves once, with noise that hides everything any one practice holds."""
+{count:,} practices have {network.practices.num_rows // count} patients each. Every practice trains
+a classifier of its own and votes with it on {network.auxiliary.num_rows} public samples. An
+aggregator publishes the sum of all votes once, with noise that limits how much any one practice can
+change it."""
     return Chapter(
         "practices",
-        "A thousand practices train one classifier",
+        "A thousand practices train a common classifier",
         paragraphs(text),
         release,
         measure,
         draw,
-        "Test accuracy of the common classifier, and its range, against epsilon per practice.",
+        "Test accuracy of the common classifier, against epsilon per practice. The band is the"
+        " range over repeated releases.",
         _PRACTICES_BY_HAND,
     )
 

@@ -1,4 +1,4 @@
-"""The demo's network of clinics: tables of nobody, drawn after data that ship with scikit-learn."""
+"""The demo's network of clinics: invented tables that imitate data which scikit-learn includes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +34,8 @@ _COMMON = {
     "sport": (0.6, 0.4),
     "pills": (0.6, 0.3, 0.1),
 }
-_WARDS = {"north": 0.15, "south": 0.45, "west": 0.75}  # shares of malignant samples
-_NEW_WARD, _WHOLE = 0.30, 0.37  # those of the ward that asks, and of everybody
+_WARDS = {"north": 0.15, "south": 0.45, "west": 0.75}  # proportions of malignant samples
+_NEW_WARD, _EVERYBODY = 0.30, 0.37  # those of the new ward, and of all others
 _ROWS, _TEST, _WARD, _NEW, _AUXILIARY, _PARTICIPANTS = 3000, 3000, 1000, 800, 500, 4000
 _PRACTICES, _EACH = 1000, 6
 _BASE = -1.3
@@ -47,12 +47,24 @@ _FILES = (
 
 @dataclass(frozen=True)
 class Network:
-    """The tables of the story. ``diagnosis``: 1 is malignant; ``relapse``: 1 is yes.
+    """The tables of the demo. A ``diagnosis`` of 1 is malignant; a ``relapse`` of 1 is yes.
 
-    ``biopsies``, ``records`` and ``test`` have a diagnosis, ``wards`` the ward too, ``practices``
-    the practice; ``new`` and ``auxiliary`` are measurements alone, the share of malignant samples
-    in the former being ``share``; ``answers`` are what participants would say if they hid
-    nothing, ``later`` those of other people.
+    Parameters
+    ----------
+    biopsies, records, test
+        Measurements and diagnoses.
+    wards
+        The same, with the ward.
+    new
+        Measurements of the ward that has no diagnoses.
+    share
+        The proportion of malignant samples in ``new``.
+    practices
+        Measurements and diagnoses, with the practice.
+    auxiliary
+        Public measurements.
+    answers, later
+        True answers of participants, and of other people.
     """
 
     biopsies: pa.Table
@@ -68,14 +80,23 @@ class Network:
 
 
 def clinic_network(seed: int = 0, *, smaller: int = 1) -> Network:
-    """Return the tables of the demo, ``smaller`` times smaller; the same seed gives the same ones.
+    """Return the tables of the demo; the same seed gives the same tables.
 
     Measurements are lognormal, with the means and covariances of benign and malignant samples in
     the Wisconsin breast cancer data (Street et al. 1993).
+
+    Parameters
+    ----------
+    seed
+        Seed of the random numbers.
+    smaller
+        The number by which the sizes of the tables are divided.
     """
     rng = np.random.default_rng(seed)
 
-    def patients(count: int, share: float | np.ndarray = _WHOLE, **more: np.ndarray) -> pa.Table:
+    def patients(
+        count: int, share: float | np.ndarray = _EVERYBODY, **more: np.ndarray
+    ) -> pa.Table:
         sick = rng.random(count) < share
         table = _measured(sick, rng)
         for name, column in more.items():
@@ -107,15 +128,15 @@ def _measured(sick: np.ndarray, rng: np.random.Generator) -> pa.Table:
     rows = np.empty((len(sick), len(MEASURED)))
     for malignant in (False, True):
         group = logs[samples.target == (0 if malignant else 1)]
-        here = sick == malignant
-        rows[here] = rng.multivariate_normal(
-            group.mean(axis=0), np.cov(group.T), size=int(here.sum())
+        in_class = sick == malignant
+        rows[in_class] = rng.multivariate_normal(
+            group.mean(axis=0), np.cov(group.T), size=int(in_class.sum())
         )
     return pa.table({name: np.exp(rows[:, j]).round(4) for j, name in enumerate(MEASURED)})
 
 
 def _answered(people: int, rng: np.random.Generator) -> pa.Table:
-    """Return what participants know about themselves, and whether they relapsed."""
+    """Return the true answers of participants, and whether they relapsed."""
     odds = np.full(people, _BASE)
     columns: dict[str, np.ndarray] = {}
     for name, states in ANSWERS.items():

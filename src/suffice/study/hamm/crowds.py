@@ -1,4 +1,4 @@
-"""Crowds of parties: who holds which records of a table, what all of them see, what they send."""
+"""Simulated parties: the records that each holds, the public rows, and what the parties send."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -99,32 +99,36 @@ class Contributions:
 
     @cached_property
     def soft_labels(self) -> np.ndarray:
-        """The exact share of parties that vote for each class, (N, K)."""
+        """The exact proportion of parties that vote for each class, (N, K)."""
         return self.tally.gathered("votes").total / (VOTE * self.enrolled.count)
 
-    def release(self, method: str, epsilon: float, delta: float, **payment: Any) -> Release:
-        """Return the release of one method, with fresh noise, paid for by ``payment``.
+    def release(self, method: str, epsilon: float, delta: float, **charged_to: Any) -> Release:
+        """Return the release of one method, with fresh noise.
 
-        The one place of the studies in which all parties of one table are released.
+        ``charged_to`` names the ledger and the data set, or ``ledger=None``.
         """
-        sent = self.parameters if method == "average" else self.tally
+        contributions = self.parameters if method == "average" else self.tally
         ensemble = PrivateEnsemble(
             epsilon, delta, method, classes=self.parties.classes, lam=self.lam
         )
-        return ensemble.aggregate(sent, self.auxiliary, enrolled=self.enrolled, **payment).release
+        return ensemble.aggregate(
+            contributions, self.auxiliary, enrolled=self.enrolled, **charged_to
+        ).release
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Which shares of a table's rows become auxiliary and test rows; parties have the others."""
+    """Which proportions of a table's rows are auxiliary and test rows; parties hold the others."""
 
     auxiliary: float = 0.1
     test: float = 0.25
 
     def cut(self, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Return the places of auxiliary, test and private rows, drawn at random."""
+        """Return the indices of auxiliary, test and private rows, drawn at random."""
         if not (self.auxiliary > 0 and self.test > 0 and self.auxiliary + self.test < 1):
-            raise ParameterError("the shares of auxiliary and test rows must leave private ones.")
+            raise ParameterError(
+                "The proportions of auxiliary and test rows must be above 0 and their sum below 1."
+            )
         order = rng.permutation(rows)
         first = max(1, round(self.auxiliary * rows))
         second = first + max(1, round(self.test * rows))
@@ -147,19 +151,25 @@ def crowd_of_table(
     ``pipeline`` holds what `AuxiliaryRows.read` takes.
     """
     if (party is None) == (parties is None):
-        raise ParameterError("parties come from a column, or are a number of them at random.")
+        raise ParameterError(
+            "Parties come either from a column or from random numbers. Give party or parties."
+        )
     declared = check_classes(classes)
     roles = resolve_roles(table.schema, label=label, party=party)
     for_auxiliary, for_test, private = shares.cut(len(table), rng)
     public = table.select(roles.features).take(for_auxiliary)
     auxiliary = auxiliary_of_unit_norm(public, **pipeline)
     records = table.take(private)
+    party_column = party or ""
     if parties is not None:
         if not 1 <= parties <= len(records):
-            raise ParameterError("there must be a party, and a record for each.")
-        records, party = deal(records, parties)
+            raise ParameterError(
+                f"The number of parties must be between 1 and {len(records)}, the number of"
+                " private records."
+            )
+        records, party_column = deal(records, parties)
     return crowd_of_parts(
-        auxiliary, records, table.take(for_test), label=label, classes=declared, party=party
+        auxiliary, records, table.take(for_test), label=label, classes=declared, party=party_column
     )
 
 
@@ -178,16 +188,16 @@ def auxiliary_of_unit_norm(public: pa.Table, **pipeline: Any) -> AuxiliaryRows:
 def crowd_of_parts(
     auxiliary: AuxiliaryRows,
     records: pa.Table,
-    held: pa.Table,
+    test_records: pa.Table,
     *,
     label: str,
     classes: Classes,
     party: str,
 ) -> Crowd:
-    """Return the crowd of parties' ``records``, tested on the rows that were ``held`` out."""
+    """Return the crowd of parties that hold ``records``, tested on ``test_records``."""
     own = PartyTable.read(records, auxiliary, label=label, classes=classes, party=party)
-    codes = label_codes(held[label].combine_chunks(), classes)
-    return Crowd(auxiliary, own, auxiliary.transform(held), codes)
+    codes = label_codes(test_records[label].combine_chunks(), classes)
+    return Crowd(auxiliary, own, auxiliary.transform(test_records), codes)
 
 
 def deal(records: pa.Table, parties: int) -> tuple[pa.Table, str]:
@@ -196,5 +206,5 @@ def deal(records: pa.Table, parties: int) -> tuple[pa.Table, str]:
     while name in records.column_names:
         name += "_"
     width = len(str(parties))  # so that names sort as numbers do
-    owners = [f"{place % parties:0{width}d}" for place in range(len(records))]
+    owners = [f"{index % parties:0{width}d}" for index in range(len(records))]
     return records.append_column(name, pa.array(owners)), name

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from suffice.owner.parties.auxiliary import AuxiliaryRows
-from suffice.pages.plots import figure_svg
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, describe_repeats, paragraphs
 from suffice.study.data_sets import real_numbers
 from suffice.study.hamm.crowds import Crowd, auxiliary_of_unit_norm, crowd_of_parts, deal
@@ -51,22 +51,22 @@ records anew, and the noise is drawn afresh from the operating system: figures m
 _NEARLY_BATCH = 0.1  # the epsilon down to which soft is said to do as well as batch
 _ACTIVITY_NOTES = f"""
 The official test part of UCI HAR could not be had: test subjects are every fourth of the 21 sorted
-training subjects, from the first on. {_AUXILIARY} of the other subjects' rows, drawn at random,
-are the auxiliary ones; the others are dealt to {_PARTIES:,} parties, 4 or 5 each (the paper has 6,
-and 1K auxiliary rows). The {_COMPONENTS} principal components are those of the auxiliary rows
-alone, divided by their largest norm; longer rows are clipped to norm one.
+training subjects, from the first on. {_AUXILIARY} of the other subjects' rows, drawn at random, are
+the auxiliary ones; the others are dealt to {_PARTIES:,} parties, 4 or 5 each (the paper has 6, and
+1K auxiliary rows). The {_COMPONENTS} principal components are those of the auxiliary rows alone,
+divided by their largest norm; longer rows are clipped to norm one.
 
-The paper says that soft and avg stay above indiv until 1/epsilon = 1. We do not see that: at
-M = 1000 and lam = 1e-4 the sensitivity is sqrt(2)/(lam M) = 14 and more, the noise is longer than
-the model at epsilon 10 already, and both are near chance.
+The paper says that soft and avg stay above indiv until 1/epsilon = 1. We do not see that: at M =
+1000 and lam = 1e-4 the sensitivity is sqrt(2)/(lam M) = 14 and more, the noise is longer than the
+model at epsilon 10 already, and both are near chance.
 """
 _INTRUSION_NOTES = f"""
 The 10 % file of KDD-99 for training and its corrected test set, as the paper. Each of M parties has
 {_SAMPLES} records; {_INTRUSION_AUXILIARY:,} others are auxiliary rows, from which columns are
 standardised and clipped to norm one; categories are those that the training file lists. The smaller
 crowds are the first parties of the largest. batch is trained on at most 100,000 records. The paper
-prints no numbers here but says that soft is nearly as good as batch until about 1/epsilon = 10 at
-M = 20K.
+prints no numbers here but says that soft is nearly as good as batch until about 1/epsilon = 10 at M
+= 20K.
 """
 
 
@@ -81,7 +81,7 @@ def recognise_activities(setting: Setting) -> Result:
         Comparison(f"{name}, no noise", value, float(np.mean(exact[name])), _nearness(name))
         for name, value in _PRINTED.items()
     ]
-    title = f"UCI HAR, {_PARTIES:,} parties: test accuracy, {_repeats(setting)}"
+    title = f"Test accuracy on UCI HAR with {_PARTIES:,} parties ({_repeats(setting)})."
     tables = (outcome_table(title, outcome),)
     values = {"crowds": {str(_PARTIES): outcome}}
     return _result(tables, {"UCI HAR": outcome}, _ACTIVITY_NOTES, values, compared)
@@ -97,13 +97,13 @@ def _nearness(name: str) -> str:
 
 def _activity_crowd(table: pa.Table, seed: int) -> Crowd:
     subjects = np.sort(pc.unique(table["subject"]).to_numpy())
-    held = np.isin(table["subject"].to_numpy(), subjects[::4])
-    order = np.random.default_rng(seed).permutation(np.flatnonzero(~held))
+    is_test = np.isin(table["subject"].to_numpy(), subjects[::4])
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(~is_test))
     rows = table.drop_columns(["subject"])
     public = rows.take(order[:_AUXILIARY]).drop_columns(["label"])
     auxiliary = AuxiliaryRows.read(public, pipeline=_components(public))
     records, party = deal(rows.take(order[_AUXILIARY:]), _PARTIES)
-    tested = rows.take(np.flatnonzero(held))
+    tested = rows.take(np.flatnonzero(is_test))
     return crowd_of_parts(
         auxiliary, records, tested, label="label", classes=tuple(range(6)), party=party
     )
@@ -145,7 +145,9 @@ def detect_intrusions(setting: Setting) -> Result:
         for count in _CROWDS
     }
     tables = tuple(
-        outcome_table(f"KDD-99, {count:,} parties: test accuracy, {_repeats(setting)}", outcome)
+        outcome_table(
+            f"Test accuracy on KDD-99 with {count:,} parties ({_repeats(setting)}).", outcome
+        )
         for count, outcome in outcomes.items()
     )
     panels = {f"M = {count:,}": outcome for count, outcome in outcomes.items()}
@@ -157,9 +159,9 @@ def _sentences(outcome: Mapping[str, Any]) -> list[Comparison]:
     """Return what Section 6.2 says of the largest crowd, each with the number that decides it."""
     batch, indiv = (float(np.mean(outcome["without_noise"][name])) for name in ("batch", "indiv"))
     least = min(epsilon for epsilon in outcome["epsilons"] if epsilon >= _NEARLY_BATCH)
-    place = outcome["epsilons"].index(least)
+    index = outcome["epsilons"].index(least)
     soft, average = (
-        float(np.mean(outcome["accuracies"][name][place])) for name in ("soft", "average")
+        float(np.mean(outcome["accuracies"][name][index])) for name in ("soft", "average")
     )
     verdicts = {True: "as the text says", False: "against the text"}
     return [
@@ -216,10 +218,10 @@ def _result(
     values: Mapping[str, Any],
     compared: Sequence[Comparison],
 ) -> Result:
-    figure = figure_svg(*(partial(_draw, name, outcome) for name, outcome in panels.items()))
+    figure = draw_panels(*(partial(_draw, name, outcome) for name, outcome in panels.items()))
     caption = (
-        "Test accuracy against the privacy of a party. operator is one release, learnt from with"
-        " everything chosen from it."
+        "Test accuracy against 1/epsilon per party, so that privacy is stronger to the right."
+        " operator is one release, and the learner chooses all its settings from it."
     )
     return Result(
         tables,

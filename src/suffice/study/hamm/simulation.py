@@ -19,7 +19,7 @@ from suffice.learner.votes import VoteClassifier
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.parties.records import predicted
-from suffice.pages.plots import figure_svg
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import (
     PageTable,
     describe_repeats,
@@ -100,9 +100,9 @@ def simulate(
     larger class of the private records gives. `step_count` says how many ``steps`` a crowd takes.
     """
     _check_request(methods, epsilons)
-    tell = (lambda _: None) if steps is None else steps.begin
+    report_step = (lambda _: None) if steps is None else steps.begin
     trials = [
-        _simulate_crowd(crowd, epsilons, delta, methods=methods, lam=lam, tell=tell)
+        _simulate_crowd(crowd, epsilons, delta, methods=methods, lam=lam, report_step=report_step)
         for crowd in crowds
     ]
     return {
@@ -125,7 +125,7 @@ def simulate(
 
 def _check_request(methods: Sequence[str], epsilons: Sequence[float]) -> None:
     if not methods or set(methods) - set(METHODS):
-        raise ParameterError(f"methods must be some of {', '.join(METHODS)}.")
+        raise ParameterError(f"methods must be one or more of {', '.join(METHODS)}.")
     if not epsilons or not all(np.isfinite(e) and e > 0 for e in epsilons):
         raise ParameterError("epsilons must be positive numbers.")
 
@@ -146,16 +146,16 @@ def _simulate_crowd(
     *,
     methods: Sequence[str],
     lam: float,
-    tell: Callable[[str], None],
+    report_step: Callable[[str], None],
 ) -> _Trial:
     """Return the sizes of a crowd and the accuracy of every method at every epsilon."""
-    tell(f"{crowd.count:,} parties train and vote")
+    report_step(f"{crowd.count:,} parties train and vote")
     sent = Contributions(crowd.parties, crowd.auxiliary, lam)
     exact = _without_noise(crowd, sent)
     accuracies: dict[str, list[list[float]]] = {name: [[] for _ in epsilons] for name in methods}
     for i, epsilon in enumerate(epsilons):
         for name in methods:
-            tell(f"{crowd.count:,} parties, {name}, epsilon {epsilon:g}")
+            report_step(f"{crowd.count:,} parties, {name}, epsilon {epsilon:g}")
             released, score = _METHODS[name]
             release = sent.release(released, epsilon, delta, ledger=None)
             accuracies[name][i].append(score(crowd, release))
@@ -203,12 +203,16 @@ def write_simulation(
     """Write a page with the plot against 1/epsilon; return its table."""
     parties, auxiliary = outcome["parties"], outcome["auxiliary"]
     table = outcome_table(
-        f"{parties[0]:,} parties, {auxiliary[0]:,} auxiliary rows: test accuracy,"
-        f" {describe_repeats(len(parties), 'trial')}, delta = {outcome['delta']:g}",
+        f"Test accuracy with {parties[0]:,} parties and {auxiliary[0]:,} auxiliary rows"
+        f" ({describe_repeats(len(parties), 'trial')}, delta = {outcome['delta']:g}).",
         outcome,
     )
-    body = figure_html(figure_svg(partial(draw_crowd, outcome))) + table_html(table)
-    text = page("suffice: many parties, simulated", body)
+    caption = (
+        "Test accuracy of every method against 1/epsilon, so that privacy is stronger to the right."
+        " Bands are the range over trials; grey lines have no noise."
+    )
+    body = figure_html(draw_panels(partial(draw_crowd, outcome)), caption) + table_html(table)
+    text = page("suffice: a simulation of many parties", body)
     write_whole(output, text.encode(), overwrite=overwrite)
     return table
 
@@ -273,14 +277,14 @@ def draw_crowd(outcome: Mapping[str, Any], axes: Any) -> None:
     privacy = [1 / epsilon for epsilon in outcome["epsilons"]]
     for name, marker in zip(outcome["accuracies"], "osP^vD", strict=False):
         cells = outcome["accuracies"][name]
-        ours = {"color": "black", "linewidth": 2.2, "zorder": 3} if name == "operator" else {}
+        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if name == "operator" else {}
         means = [np.mean(cell) for cell in cells]
-        (line,) = axes.plot(privacy, means, marker=marker, markersize=5, label=name, **ours)
+        (line,) = axes.plot(privacy, means, marker=marker, markersize=5, label=name, **style)
         low, high = [min(cell) for cell in cells], [max(cell) for cell in cells]
         axes.fill_between(privacy, low, high, alpha=0.12, color=line.get_color(), linewidth=0)
-    for name, style in (("batch", "--"), ("indiv", "-."), ("larger_class", ":")):
+    for name, linestyle in (("batch", "--"), ("indiv", "-."), ("larger_class", ":")):
         level = float(np.mean(outcome["without_noise"][name]))
-        axes.axhline(level, color="grey", linestyle=style, label=name.replace("_", " "))
-    axes.set(xscale="log", xlabel="1 / epsilon (privacy of a party)", ylabel="test accuracy")
+        axes.axhline(level, color="grey", linestyle=linestyle, label=name.replace("_", " "))
+    axes.set(xscale="log", xlabel="1 / epsilon (per party)", ylabel="test accuracy")
     axes.set_xticks(privacy, [f"{value:.3g}" for value in privacy])
     axes.set_xticks([], minor=True)

@@ -12,7 +12,7 @@ import numpy as np
 from suffice.errors import ParameterError
 from suffice.models.simplex import nearest_proportions
 from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.pages.plots import figure_svg
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, paragraphs
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
@@ -42,36 +42,36 @@ _MARKERS = dict(zip(_SHOWN, "v^PsDXo", strict=True))
 _UNSOUND = tuple(name for name in _OPTIONS if name.endswith(("eq. 9", "exact")))
 
 _NOTES = f"""
-The paper's own setting: bags of {_SIZE:,} labels, five classes, all but the last with a share of
-rho_1 = .05, epsilon = delta = .05, one of them varied per panel. Its figure is a picture without
-numbers; printed are .06 for its Scaled Dirichlet and .15 for the best other one, in the
-introduction. Where its axis of classes ends is not printed either.
+The paper's own setting: bags of {_SIZE:,} labels, five classes, all but the last with a proportion
+of rho_1 = .05, epsilon = delta = .05, one of them varied per panel. Its figure is a picture without
+numbers. The introduction gives two: .06 for its Scaled Dirichlet and .15 for the best other
+mechanism. The paper does not say where the axis of classes ends.
 
-The .06 cannot be reproduced. Equation 9, by which the paper says it searched, gives .31: it counts
-all outputs that break the ratio towards delta, and so asks for more noise than is needed. With the
-exact delta it is .036. A distortion of .06 needs sigma = .28, at which equation 9 is .34 and the
-exact delta .023: neither is .05. Equation 10 (Chebyshev) finds no sigma here at all. That its
-distortion is "the lowest under all settings" holds against Laplace with the exact delta; by
-equation 9 it is above Laplace unless classes are nearly even.
+We cannot reproduce the .06. Equation 9, with which the paper says it searched, gives .31. It counts
+all outputs that break the ratio towards delta, and so asks for more noise than necessary. With the
+exact delta the distortion is .036. A distortion of .06 needs sigma = .28, at which equation 9 is
+.34 and the exact delta .023: neither is .05. Equation 10 (Chebyshev) finds no sigma here at all.
+That its distortion is "the lowest under all settings" holds against Laplace with the exact delta;
+by equation 9 it is above Laplace unless classes are nearly even.
 
-Scaled Dirichlet is not differentially private with either: its sigma is computed from the private
-counts (docs/errata.md). Here it leaves unprotected, to be compared with. The sound variant adds a
-public kappa to every count. Where a curve is missing, no sigma exists.
+Scaled Dirichlet is not differentially private with either delta: its sigma is computed from the
+private counts (docs/errata.md). Here it is released as unprotected, for comparison only. The sound
+variant adds a public kappa to every count. Where a curve is missing, no sigma exists.
 
-"Gaussian provides no advantage over Laplace" is so for the classical constant,
-sqrt(2 ln(1.25/delta)) sqrt(2)/epsilon, which we simulate; with the analytic one (Balle & Wang 2018)
-no curve is clearly below that of the same noise in any panel, and its promise is global.
+"Gaussian provides no advantage over Laplace" is true for the classical constant, sqrt(2
+ln(1.25/delta)) sqrt(2)/epsilon, which we simulate. With the analytic constant (Balle & Wang 2018)
+no curve is clearly below that of the same noise in any panel, and its guarantee is global.
 
-Everything but the classical Gaussian is released by LabelProportions itself, {_DRAWS} bags per
-repetition at once (the paper: 20 samples), and {_MORE} times as many at the setting above. With two
-classes our Laplace noise is drawn once per bag, for one count says both: that is less than in the
-paper. Noise comes from the operating system, so figures move a little from run to run.
+LabelProportions itself makes all releases but the classical Gaussian: {_DRAWS} bags per repetition
+at once (the paper: 20 samples), and {_MORE} times as many at the setting above. With two classes
+one count determines the other, so our Laplace noise is drawn once per bag; that is less than in the
+paper. The noise comes from the operating system, so numbers change a little from run to run.
 """
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting: the number of classes, the share of all but the last one, epsilon."""
+    """One setting: the number of classes, the proportion of all but the last one, epsilon."""
 
     classes: int = 5
     rare: float = 0.05
@@ -95,7 +95,7 @@ _PANELS: Mapping[str, tuple[Point, ...]] = MappingProxyType(
 )
 _AXES = {
     "classes": "number of classes",
-    "rare": "rho_1, the share of every class but one",
+    "rare": "rho_1, the proportion of every class but one",
     "epsilon": "epsilon",
 }
 
@@ -113,13 +113,13 @@ def measure_distortion(setting: Setting) -> Result:
     tables += [_panel_table(name, runs) for name in _PANELS]
     draws = [partial(_draw, name, runs) for name in _PANELS]
     caption = (
-        "Mean L1 distance of released proportions from the true ones, on a logarithmic scale, with"
-        " the standard deviation of a draw as a bar. Dirichlet is the paper's Scaled Dirichlet: by"
-        " eq. 9 and by the exact delta it has no global guarantee; all others have one."
+        "Mean L1 distance of released proportions from the true ones, on a logarithmic scale. Bars"
+        " are the standard deviation of a draw. Dirichlet is the paper's Scaled Dirichlet: by eq. 9"
+        " and by the exact delta it has no global guarantee. All others have one."
     )
     return Result(
         tuple(tables),
-        (Figure(caption, figure_svg(*draws)),),
+        (Figure(caption, draw_panels(*draws)),),
         paragraphs(_NOTES),
         {
             "draws": _DRAWS * setting.seeds,
@@ -135,10 +135,12 @@ def measure_distortion(setting: Setting) -> Result:
     )
 
 
-Drawn = Mapping[str, np.ndarray | None]  # the distortion of every draw; None where it is refused
+Distortions = Mapping[
+    str, np.ndarray | None
+]  # the distortion of every draw; None where it is refused
 
 
-def _measure(point: Point, draws: int) -> Drawn:
+def _measure(point: Point, draws: int) -> Distortions:
     distortions: dict[str, np.ndarray | None] = {_CLASSICAL: _classical(point, draws)}
     for name, options in _OPTIONS.items():
         distortions[name] = _released(point, draws, options, unprotected=name in _UNSOUND)
@@ -177,46 +179,52 @@ def _l1(proportions: np.ndarray, point: Point) -> np.ndarray:
     return np.asarray(np.abs(proportions - point.counts / _SIZE).sum(axis=1))
 
 
-def _means(drawn: Drawn) -> dict[str, float | None]:
-    return {name: None if draws is None else float(draws.mean()) for name, draws in drawn.items()}
+def _means(distortions: Distortions) -> dict[str, float | None]:
+    return {
+        name: None if draws is None else float(draws.mean()) for name, draws in distortions.items()
+    }
 
 
-def _compare(runs: Mapping[Point, Drawn]) -> tuple[Comparison, ...]:
+def _compare(runs: Mapping[Point, Distortions]) -> tuple[Comparison, ...]:
     """Return the two printed numbers and three sentences, ours beside them."""
-    means = {point: _means(drawn) for point, drawn in runs.items()}
-    here = {name: value or math.nan for name, value in means[_DEFAULT].items()}
+    means = {point: _means(distortions) for point, distortions in runs.items()}
+    means_at_default = {name: value or math.nan for name, value in means[_DEFAULT].items()}
     laplace = runs[_DEFAULT]["Laplace"]
     assert laplace is not None  # noqa: S101  # for the type checker: it always exists
     # The printed mean is itself one of twenty draws.
     doubt = float(laplace.std()) * math.sqrt(1 / 20 + 1 / len(laplace))
-    near = abs(here["Laplace"] - 0.15) <= 2 * doubt
+    near = abs(means_at_default["Laplace"] - 0.15) <= 2 * doubt
     return (
-        Comparison("Scaled Dirichlet, eq. 9", 0.06, here["Dirichlet, eq. 9"], _NOT_SAME),
-        Comparison("the same, exact delta", 0.06, here["Dirichlet, exact"], _NOT_SAME),
+        Comparison(
+            "Scaled Dirichlet, eq. 9", 0.06, means_at_default["Dirichlet, eq. 9"], _NOT_SAME
+        ),
+        Comparison("the same, exact delta", 0.06, means_at_default["Dirichlet, exact"], _NOT_SAME),
         Comparison(
             "best existing one: Laplace",
             0.15,
-            here["Laplace"],
+            means_at_default["Laplace"],
             "the same, to the noise of 20 draws" if near else "not the same",
         ),
         Comparison(
             "Gaussian, classical, over Laplace",
             None,
-            here[_CLASSICAL] / here["Laplace"],
-            "no advantage, as the paper says" if here[_CLASSICAL] > here["Laplace"] else "better",
+            means_at_default[_CLASSICAL] / means_at_default["Laplace"],
+            "no advantage, as the paper says"
+            if means_at_default[_CLASSICAL] > means_at_default["Laplace"]
+            else "better",
             2,
         ),
         _best_everywhere(runs),
     )
 
 
-def _best_everywhere(runs: Mapping[Point, Drawn]) -> Comparison:
+def _best_everywhere(runs: Mapping[Point, Distortions]) -> Comparison:
     """Return by how many standard errors any other curve is below the analytic Gaussian's."""
     below = []
-    for drawn in runs.values():
-        best = drawn[_BEST]
+    for distortions in runs.values():
+        best = distortions[_BEST]
         assert best is not None  # noqa: S101  # for the type checker: it always exists
-        for name, draws in drawn.items():
+        for name, draws in distortions.items():
             if name != _BEST and draws is not None:
                 doubt = math.sqrt(best.var() / len(best) + draws.var() / len(draws))
                 below.append(float((best.mean() - draws.mean()) / doubt))
@@ -227,15 +235,15 @@ def _best_everywhere(runs: Mapping[Point, Drawn]) -> Comparison:
     )
 
 
-def _default_table(drawn: Drawn) -> PageTable:
+def _default_table(distortions: Distortions) -> PageTable:
     rows = []
     for name in _SHOWN:
-        draws = drawn[name]
-        promise = "data-dependent" if name in _UNSOUND else "global"
+        draws = distortions[name]
+        guarantee = "data-dependent" if name in _UNSOUND else "global"
         cells = ("refused",) * 3 if draws is None else tuple(map(_number, _summary(draws)))
-        rows.append((name, promise, *cells))
-    title = f"m = {_SIZE:,}, c = 5, rho_1 = .05, epsilon = delta = .05: L1 distortion"
-    columns = ("mechanism", "guarantee", "mean", "standard error", "deviation of a draw")
+        rows.append((name, guarantee, *cells))
+    title = f"L1 distortion with m = {_SIZE:,}, c = 5, rho_1 = .05, epsilon = delta = .05."
+    columns = ("mechanism", "guarantee", "mean", "standard error", "standard deviation")
     return PageTable(title, columns, tuple(rows))
 
 
@@ -248,24 +256,24 @@ def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
 
 
-def _panel_table(name: str, runs: Mapping[Point, Drawn]) -> PageTable:
+def _panel_table(name: str, runs: Mapping[Point, Distortions]) -> PageTable:
     means = [_means(runs[point]) for point in _PANELS[name]]
     rows = tuple((curve, *(_number(mean[curve]) for mean in means)) for curve in _SHOWN)
     columns = ("mechanism", *(f"{getattr(point, name):g}" for point in _PANELS[name]))
-    return PageTable(f"L1 distortion by {_AXES[name]}", columns, rows)
+    return PageTable(f"L1 distortion by {_AXES[name]}.", columns, rows)
 
 
-def _draw(name: str, runs: Mapping[Point, Drawn], axes: Any) -> None:
+def _draw(name: str, runs: Mapping[Point, Distortions], axes: Any) -> None:
     values = [getattr(point, name) for point in _PANELS[name]]
     for curve, marker in _MARKERS.items():
-        there = [
-            (x, drawn.mean(), drawn.std())
+        points = [
+            (x, draws.mean(), draws.std())
             for x, point in zip(values, _PANELS[name], strict=True)
-            if (drawn := runs[point][curve]) is not None
+            if (draws := runs[point][curve]) is not None
         ]
-        x, mean, deviation = zip(*there, strict=True) if there else ((), (), ())
-        ours = curve == _BEST
-        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if ours else {"linewidth": 1.2}
+        x, mean, deviation = zip(*points, strict=True) if points else ((), (), ())
+        is_best = curve == _BEST
+        style = {"color": "black", "linewidth": 2.2, "zorder": 3} if is_best else {"linewidth": 1.2}
         axes.errorbar(
             x, mean, deviation, marker=marker, markersize=4, elinewidth=0.6, label=curve, **style
         )

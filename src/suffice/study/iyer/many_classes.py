@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from suffice.errors import ParameterError
 from suffice.learner.ratio.estimator import ClassRatio
 from suffice.owner.proportions.mechanism import LabelProportions
-from suffice.pages.plots import figure_svg
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, paragraphs
 from suffice.study.iyer.skewed_bags import SkewedBags, draw_bags, l1_errors, rare_but_last
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
@@ -35,29 +35,31 @@ _NOTES = f"""
 As in the paper: one bag per class, rich in it, all other classes rare (5 % on MNIST, 10 % with
 three classes), bags of 3000 rows on MNIST and of 900 elsewhere, epsilon = delta = {_EPSILON:g}.
 Test sets are as large; all their classes but the last have the proportion rho_1. Figure 3 is a
-picture without numbers; printed is that on MNIST the error with Scaled Dirichlet is 60 % lower than
-with Laplace.
+picture without numbers. The text says that on MNIST the error with Scaled Dirichlet is 60 % lower
+than with Laplace.
 
 The three largest classes of Covertype stand in for Acoustic, which we do not have. Twitter is the
 paper's data set of 6,940 tweets; features are {_COMPONENTS} components of the TF-IDF of words (the
-paper has 3,600 handmade ones). Words or pairs, the number of components and their scale were chosen
-of twelve variants by errors like those shown, so Twitter is a little flattered. MNIST's features
-are 50 standardised principal components, for time: in one trial with Gaussian noise MMD had .056
-with them, .064 with raw pixels and .076 with standardised ones.
+paper has 3,600 handmade ones). We chose words or pairs, the number of components and their scale
+from twelve variants by errors like those below, so the numbers for Twitter are a little too good.
+MNIST's features are 50 standardised principal components, to save time: in one trial with Gaussian
+noise MMD had .056 with them, .064 with raw pixels and .076 with standardised ones.
 
-MMD is the paper's estimator. ours is ClassRatio as it comes. Both learn from what LabelProportions
-released: the first word of a curve is the learner, the others the mechanism. auto takes the
-mechanism of least predicted distortion, here Gaussian noise with the analytic constant. no noise is
-a release at epsilon {_NO_NOISE:g}, which protects nothing.
+"MMD" is the paper's estimator. "ours" is ClassRatio with default settings. Both learn from releases
+by LabelProportions: a curve's name starts with the learner and ends with the mechanism. "auto"
+picks the mechanism with the least predicted distortion, here Gaussian noise with the analytic
+constant. "no noise" is a release at epsilon {_NO_NOISE:g}, which protects nothing.
 
-Scaled Dirichlet has the exact delta in the place of equation 9 and leaves unprotected, for it is
-not differentially private (docs/errata.md). And bags that are formed by label, as here and in the
-paper, give labels away through membership, whatever the noise: the promise of these releases
-assumes that nobody looked. assign_bags forms skewed bags and pays for it.
+Scaled Dirichlet uses the exact delta instead of equation 9. It is released as unprotected, because
+it is not differentially private (docs/errata.md). Here, as in the paper, bags are formed by label.
+Such bags reveal labels through membership, whatever the noise is: the guarantee of these releases
+assumes that labels did not decide who is in which bag. assign_bags forms skewed bags and charges
+the ledger for it.
 
-60 % cannot be seen here: without any noise MMD errs about half as much as with Laplace. On even
-test sets of Covertype and Twitter ours was no better than MMD when this was written. Noise is from
-the operating system, and draws are few: figures move from run to run, those with Laplace most.
+We do not see the 60 %. Even without noise the error of MMD is only about half of that with Laplace
+noise. On even test sets of Covertype and Twitter ours was no better than MMD when we wrote this.
+The noise comes from the operating system, and there are few draws. So numbers change a little from
+run to run, those with Laplace noise most.
 """
 
 
@@ -151,10 +153,10 @@ def measure_errors(setting: Setting) -> Result:
     runs = {name: _over_draws(name, setting, steps) for name in setting.sets}
     compared = [statement for name, errors in runs.items() for statement in _compare(name, errors)]
     caption = (
-        "Mean L1 error of the estimated ratios against rho_1, the share of every class but the last"
-        " in the test set: skewed on the left, even on the right."
+        "Mean L1 error of the estimated proportions, against the proportion rho_1 of every class"
+        " but the last in the test set. Test sets on the left are skewed, those on the right even."
     )
-    figure = figure_svg(*(partial(_draw, name, errors) for name, errors in runs.items()))
+    figure = draw_panels(*(partial(_draw, name, errors) for name, errors in runs.items()))
     values = {"epsilon": _EPSILON, "delta": _DELTA, "seeds": setting.seeds, "sets": runs}
     return Result(
         tuple(_table(name, errors) for name, errors in runs.items()),
@@ -162,7 +164,7 @@ def measure_errors(setting: Setting) -> Result:
         paragraphs(_NOTES),
         values,
         compared=tuple(compared),
-        compared_as="By which share the mean error is lower",
+        compared_as="The fraction by which the mean error is lower.",
     )
 
 
@@ -177,31 +179,31 @@ def _over_draws(name: str, setting: Setting, steps: Steps) -> dict[str, Runs]:
     errors: dict[str, Runs] = {_curve_name(*curve): [] for curve in _CURVES}
     for seed in range(setting.seeds * task.draws):
         rng = np.random.default_rng(seed)
-        drawn = draw_bags(rows, labels, size=task.size, rare=task.rare, shares=shares, rng=rng)
+        sample = draw_bags(rows, labels, size=task.size, rare=task.rare, shares=shares, rng=rng)
         for feed in _FEEDS:
             steps.begin(f"{name}, draw {seed + 1}, {feed}")
-            for curve, run in _learn(drawn, feed, task.owner(rows)).items():
+            for curve, run in _learn(sample, feed, task.owner(rows)).items():
                 errors[curve].append(run)
     return errors
 
 
-def _learn(drawn: SkewedBags, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _learn(sample: SkewedBags, feed: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the errors of every learner that is fed by this mechanism."""
     request = {"epsilon": _EPSILON, "delta": _DELTA, **_FEEDS[feed]}
-    owner = LabelProportions(classes=drawn.classes, **request, **options)
+    owner = LabelProportions(classes=sample.classes, **request, **options)
     release = owner.release(
-        drawn.rows, drawn.labels, drawn.bags, ledger=None, unprotected=feed == "Scaled Dirichlet"
+        sample.rows, sample.labels, sample.bags, ledger=None, unprotected=feed == "Scaled Dirichlet"
     )
     runs = {}
     for learner in (learner for learner, fed in _CURVES if fed == feed):
         run: dict[str, Any] = {"errors": None, "method": "refused"}
         try:
-            fitted = _LEARNERS[learner]().fit_release(release, drawn.rows, bags=drawn.bags)
+            fitted = _LEARNERS[learner]().fit_release(release, sample.rows, bags=sample.bags)
         except ParameterError:  # the noise, or the rows, leave classes that cannot be told apart
             pass
         else:
-            answers = fitted.quantify(list(drawn.tests))
-            run = {"errors": l1_errors(answers, drawn), "method": fitted.method_}
+            answers = fitted.quantify(list(sample.tests))
+            run = {"errors": l1_errors(answers, sample), "method": fitted.method_}
         runs[_curve_name(learner, feed)] = run
     return runs
 
@@ -251,11 +253,11 @@ def _table(name: str, errors: dict[str, Runs]) -> PageTable:
         rows.append((curve, *cells, ", ".join(f"{m} {n}" for m, n in sorted(methods.items()))))
     draws = len(next(iter(errors.values())))
     title = (
-        f"{name}: L1 error by rho_1; {task.classes} bags of {task.size:,}, "
-        f"{'one draw' if draws == 1 else f'mean of {draws} draws'}"
+        f"{name}: L1 error by rho_1, learnt from {task.classes} bags of {task.size:,} rows"
+        f" ({'one draw' if draws == 1 else f'mean of {draws} draws'})."
     )
     shown = (f"{rare:.3g}" for rare in _rare_shares(task.classes))
-    return PageTable(title, ("learner, mechanism", *shown, "mean", "answers by"), tuple(rows))
+    return PageTable(title, ("learner, mechanism", *shown, "mean", "method"), tuple(rows))
 
 
 _LINES: Mapping[str, Mapping[str, Any]] = {

@@ -65,9 +65,9 @@ def draw_bags(
         np.concatenate([pool[ends[i, k] : ends[i + 1, k]] for k, pool in enumerate(pools)])
         for i in range(classes)
     ]
-    left = [pool[end:] for pool, end in zip(pools, ends[-1], strict=True)]
+    remaining = [pool[end:] for pool, end in zip(pools, ends[-1], strict=True)]
     tests = [
-        np.concatenate([rng.permutation(pool)[:n] for pool, n in zip(left, line, strict=True)])
+        np.concatenate([rng.permutation(pool)[:n] for pool, n in zip(remaining, line, strict=True)])
         for line in tested
     ]
     picked = np.concatenate(inside)
@@ -75,7 +75,7 @@ def draw_bags(
         rows.take(picked),
         labels[picked],
         np.repeat(np.arange(classes), size),
-        tuple(rows.take(places) for places in tests),
+        tuple(rows.take(indices) for indices in tests),
         tested / size,
     )
 
@@ -97,6 +97,6 @@ def rare_but_last(classes: int, rare: np.ndarray) -> np.ndarray:
     return shares
 
 
-def l1_errors(estimates: np.ndarray, drawn: SkewedBags) -> list[float]:
+def l1_errors(estimates: np.ndarray, sample: SkewedBags) -> list[float]:
     """Return the L1 distance of estimated ratios from the true ones, test set by test set."""
-    return [float(error) for error in np.abs(estimates - drawn.truth).sum(axis=1)]
+    return [float(error) for error in np.abs(estimates - sample.truth).sum(axis=1)]

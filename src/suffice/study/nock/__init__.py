@@ -8,8 +8,10 @@ __all__ = ["ENTRIES", "LEFT_OUT", "PAPER"]
 
 PAPER = "Nock, Patrini & Friedman 2015"
 
-_SMALL = ("haberman", "transfusion", "banknote", "breast", "ionosphere", "sonar", "wine-red")
-_SMALL += ("fertility", "spambase")
+_SMALL = (
+    "haberman", "transfusion", "banknote", "breast", "ionosphere", "sonar", "wine-red",
+    "fertility", "spambase",
+)  # fmt: skip
 
 ENTRIES = (
     Reproduction(

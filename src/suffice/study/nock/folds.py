@@ -1,4 +1,4 @@
-"""Folds of public data sets as the rado paper has them, and errors in per cent on what is held."""
+"""Folds of public data sets as in the paper on rados, and errors in per cent on their test rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Fold:
 
     def edges(self) -> np.ndarray:
         """Return y_i x_i of the rows to learn from, y_i = -1 or +1."""
-        return (2.0 * self.labels - 1)[:, None] * self.rows
+        return np.asarray((2.0 * self.labels - 1)[:, None] * self.rows)
 
     def error_of(self, parameters: np.ndarray) -> float:
         """Return the error of the linear classifier theta, in per cent."""
@@ -58,8 +58,8 @@ def folds_of(name: str, folder: Path, count: int, seed: int) -> Iterator[Fold]:
     """Yield ``count`` stratified folds of a data set, shuffled by ``seed``."""
     rows, labels = numbers(name, folder)
     cuts = StratifiedKFold(count, shuffle=True, random_state=seed).split(rows, labels)
-    for fit, held in cuts:
-        yield Fold(rows[fit], labels[fit], rows[held], labels[held])
+    for train, test in cuts:
+        yield Fold(rows[train], labels[train], rows[test], labels[test])
 
 
 def repeated_folds(name: str, setting: Setting, steps: Steps, count: int) -> Iterator[Fold]:

@@ -12,7 +12,7 @@ from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rados.simulated import rados_of_subsets, simulated_rados
 from suffice.owner.rados.mechanism import Rados
-from suffice.pages.plots import figure_svg
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, paragraphs
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon
@@ -39,32 +39,34 @@ _RECORD_RADOS = 64  # noise grows with their number
 _LEARNERS = (RadoBoost.__name__, RadoRidge.__name__)
 
 _MECHANISM_NOTES = f"""
-Our copy of the paper is text alone: of Table 2 and its plots it has the captions. Data sets,
-epsilons, noise levels and supports are ours; folds, rounds and the number of rados as in Table 1,
-with standardised features and no intercept. A round is chosen by the examples that the learner is
-given, noisy ones where they are noisy.
+Our copy of the paper is text only: it has the captions of Table 2 and its plots, but no numbers.
+Data sets, epsilons, noise levels and supports are ours. Folds, rounds and the number of rados are
+as in Table 1, with standardised features and no intercept. The examples that the learner gets
+choose the round; where examples are noisy, it gets noisy ones.
 
 DP-Feat: the protected column is the first with two values, else the first one cut at its median.
-What the paper claims is n epsilon and a delta of o(1/m) per rado (Theorem 6). What holds is in the
-last columns: the chance that some of the n rados lies on the edge of the truncation, where the loss
-is infinite, and the epsilon of all n for this column alone at delta = {_DELTA:g}, which truncation
-never lowers. None of it protects the column once other columns are known (docs/known-holes.md).
+The paper claims n epsilon and a delta of o(1/m) per rado (Theorem 6). The last columns show what
+holds. The first is the chance that any of the n rados lies on the edge of the truncation, where the
+loss is infinite. The second is the epsilon of all n for this column, read alone, at delta =
+{_DELTA:g}; truncation never lowers it. Nothing here protects the column against a reader who
+combines columns (docs/known-holes.md).
 
-Of what the text says we see: AdaBoost loses its lead as noise grows; rados of small support with
-the strong oracle do well; the median oracle helps on Transfusion. We do not see it help on Magic,
-where it never takes the features that matter.
+We confirm these statements of the text: AdaBoost loses its lead as noise grows; rados of small
+support with the strong oracle do well; the median oracle helps on Transfusion. It does not help on
+Magic, where it never picks the features that matter.
 
-Noisy edges: every edge gets Gaussian noise of this deviation. The epsilon beside it is that of one
-record at delta = {_DELTA:g} if the longest standardised row bounds the rows.
+Noisy edges: every edge gets Gaussian noise of this standard deviation. The epsilon next to it is
+that of one record at delta = {_DELTA:g} if the longest standardised row bounds the rows.
 """
 _UNIT_NOTES = f"""
-The paper has no such figure: noise that protects labels or records jointly over all rados is ours.
+The paper has no such figure. Noise that protects labels or records jointly over all rados is ours.
 
 Rows are standardised and clipped by a public sample, a tenth of the training rows without their
 labels. Label: one shared noise vector, min(1000, m/2) rados with structured signs. Record: noise on
 the matrix of {_RECORD_RADOS} rados, since it grows with their number. delta = {_DELTA:g}.
 
-The learners see the release and no example. Without noise: the same rados as for labels.
+The learners get the release and no examples. "nothing": the same rados as for labels, without
+noise.
 """
 
 
@@ -74,10 +76,11 @@ def measure_paper_mechanisms(setting: Setting) -> Result:
     feature = {name: _over_folds(name, setting, steps, _with_feature) for name in setting.sets}
     edges = {name: _over_folds(name, setting, steps, _with_noise) for name in setting.sets}
     caption = (
-        "Test error against the noise on every edge. Rados of fixed support with a prudent oracle"
-        " (median) against all examples (AdaBoost) and plain rados."
+        "Test error against the standard deviation of the noise on every edge. The plot compares"
+        " rados of fixed support and a prudent oracle (median) with all examples (AdaBoost) and"
+        " with plain rados."
     )
-    figure = figure_svg(*(partial(_draw_noise, name, errors) for name, errors in edges.items()))
+    figure = draw_panels(*(partial(_draw_noise, name, errors) for name, errors in edges.items()))
     tables = [_feature_table(name, errors, setting) for name, errors in feature.items()]
     tables += [_noise_table(name, errors) for name, errors in edges.items()]
     values = {"truncations": list(_TRUNCATIONS), "noises": list(_NOISES), "seeds": setting.seeds}
@@ -94,7 +97,11 @@ def measure_units(setting: Setting) -> Result:
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds * FOLDS)
     runs = {name: _over_folds(name, setting, steps, _with_units) for name in setting.sets}
     tables = tuple(
-        PageTable(f"{name}: test error in per cent", ("protected", *_LEARNERS), _unit_rows(errors))
+        PageTable(
+            f"{name}: test error in per cent, by what is protected.",
+            ("protected", *_LEARNERS),
+            _unit_rows(errors),
+        )
         for name, errors in runs.items()
     )
     values = {"delta": _DELTA, "seeds": setting.seeds, "sets": runs}
@@ -123,7 +130,7 @@ def _boosting_error(fold: Fold, rows: np.ndarray, examples: np.ndarray, **option
 
 
 def _with_feature(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
-    """Return the errors with DP-Feat at each epsilon, with plain rados, and with all examples."""
+    """Return the errors with DP-Feat at each epsilon, plain rados, and all examples."""
     (two,) = np.nonzero([len(np.unique(column)) == 2 for column in fold.rows.T])
     column = int(two[0]) if two.size else 0
     scaled = fold.standardised(coded=column)
@@ -161,14 +168,16 @@ def _with_noise(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
     scaled = fold.standardised()
     clean = scaled.edges()
     count = default_count(len(clean))
-    chosen = {share: _supports(len(clean), share, count, rng) for share in _SUPPORTS}
+    subsets = {share: _supports(len(clean), share, count, rng) for share in _SUPPORTS}
     errors = {}
     for noise in _NOISES:
         edges = clean + noise * rng.normal(size=clean.shape)
-        inputs = {"AdaBoost": (edges, {"gentle": False})}
+        inputs: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
+            "AdaBoost": (edges, {"gentle": False})
+        }
         inputs["plain rados"] = (simulated_rados(edges, count, rng), {})
         for share in _SUPPORTS:
-            rados = rados_of_subsets(edges, chosen[share])
+            rados = rados_of_subsets(edges, subsets[share])
             inputs[f"support {share:g} m, median"] = (rados, {"oracle": "median"})
             inputs[f"support {share:g} m, strong"] = (rados, {})
         for method, (rows, options) in inputs.items():
@@ -220,13 +229,13 @@ def _rows_learnt(name: str, setting: Setting) -> int:
 
 
 def _feature_table(name: str, errors: Mapping[str, list[float]], setting: Setting) -> PageTable:
-    """Return the errors with what DP-Feat really promises about its column alone."""
+    """Return the errors with the epsilon that DP-Feat really has for its column, read alone."""
     rows = _rows_learnt(name, setting)
     count = default_count(rows)
     untruncated = shift_epsilon(rows, count, _DELTA)
     cells = []
     for method, runs in errors.items():
-        cost = f"{untruncated:.3g}" if method == "plain rados" else "no promise"
+        cost = f"{untruncated:.3g}" if method == "plain rados" else "no guarantee"
         edge = "not truncated"
         if method.startswith("epsilon"):
             low = truncation(rows, float(method.split()[1]))
@@ -235,7 +244,8 @@ def _feature_table(name: str, errors: Mapping[str, list[float]], setting: Settin
             cost = f"{shift_epsilon(rows, count, _DELTA, low):.3g}" if chance < _DELTA else "none"
         cells.append((method, mean_and_deviation(runs), edge, cost))
     columns = ("learnt from", "test error in per cent", "chance of an edge", "epsilon of all rados")
-    return PageTable(f"{name}: DP-Feat, {count} rados of {rows:,} rows", columns, tuple(cells))
+    title = f"{name}: test error with DP-Feat, from {count} rados of {rows:,} rows."
+    return PageTable(title, columns, tuple(cells))
 
 
 def _by_noise(errors: Mapping[str, list[float]]) -> dict[str, list[list[float]]]:
@@ -250,13 +260,15 @@ def _noise_table(name: str, errors: Mapping[str, list[float]]) -> PageTable:
     cells = []
     for i, noise in enumerate(_NOISES):
         cost = (
-            "no promise" if noise == 0 else f"{gaussian_epsilon(_DELTA, noise / (2 * reach)):.3g}"
+            "no guarantee" if noise == 0 else f"{gaussian_epsilon(_DELTA, noise / (2 * reach)):.3g}"
         )
         cells.append(
             (f"{noise:g}", cost, *(mean_and_deviation(runs[i]) for runs in curves.values()))
         )
     return PageTable(
-        f"{name}: noisy edges, test error", ("noise", "epsilon", *curves), tuple(cells)
+        f"{name}: test error in per cent with noisy edges.",
+        ("noise", "epsilon", *curves),
+        tuple(cells),
     )
 
 
@@ -266,4 +278,4 @@ def _draw_noise(name: str, errors: Mapping[str, list[float]], axes: Any) -> None
             continue
         style = "--" if method.startswith("support") else "-"
         axes.plot(_NOISES, [np.mean(r) for r in runs], linestyle=style, marker="o", label=method)
-    axes.set(title=name, xlabel="deviation of the noise", ylabel="test error in per cent")
+    axes.set(title=name, xlabel="standard deviation of the noise", ylabel="test error in per cent")

@@ -29,27 +29,27 @@ PRINTED: Mapping[str, tuple[tuple[float, float], ...]] = MappingProxyType(
         "higgs": ((42.55, 0.19), (45.39, 0.28), (47.86, 0.06)),
     }
 )
-_OURS = ("RadoBoost, rados alone", "RadoBoost, our options", "RadoRidge, our options")
+_OURS = ("RadoBoost, rados only", "RadoBoost, our options", "RadoRidge, our options")
 
 _NOTES = """
 As in the paper: stratified folds, T = 1000 rounds, n = min(1000, m/2) rados of the training fold,
-the round of fewest errors on it kept. Not in the paper, but what its figures are reproduced with:
-features standardised on the training fold, and no intercept. Wine: quality above 5; Abalone: more
-rings than the median, sex as one number (d = 8).
+and the round with the fewest errors on that fold. Not in the paper, but needed to reproduce its
+numbers: features standardised on the training fold, and no intercept. Wine: quality above 5;
+Abalone: more rings than the median, sex as one number (d = 8).
 
-The small sets are in the paper's supplement, which we do not have: nothing is printed for them.
-Higgs is a sample of 11 thousand rows; the paper has 11 million.
+Results for the small sets are in the paper's supplement, which we do not have. Higgs is a sample of
+11 thousand rows; the paper has 11 million.
 
-p is of a two-tailed paired t-test over folds, AdaBoost against RadoBoost, and p' of AdaBoost(n)
-against RadoBoost. Folds share rows, so such a p is smaller than it should be.
+p is the p-value of a two-tailed paired t-test over folds, AdaBoost against RadoBoost; p' is that of
+AdaBoost(n) against RadoBoost. Folds share rows, so these p-values are too small.
 
-RadoBoost in the first table looks at the examples of its fold to choose a round, as the paper does.
-A learner who has rados alone cannot; the second table is about that learner. Our options: an
-intercept, structured signs, and rows clipped as other releases clip them; RadoRidge learns from the
+RadoBoost in the first table uses the examples of its fold to choose a round, as the paper does. A
+learner who has only the rados cannot do this; the second table is about that learner. Our options
+are an intercept, structured signs, and rows clipped as in other releases. RadoRidge learns from the
 mean and the covariance of the rados, with a penalty chosen from them. Penalties (ridge, lasso) on
-the exponential rado-risk itself helped on some sets and hurt on others, and are not in the library.
+the exponential rado-risk helped on some data sets and hurt on others; the library has none.
 
-Rados are drawn from the operating system: figures move a little from run to run.
+The subsets come from the operating system, so numbers change a little from run to run.
 """
 
 
@@ -64,8 +64,16 @@ def compare_boosting(setting: Setting) -> Result:
         for comparison in _compare(name, runs[name]["errors"])
     ]
     tables = (
-        PageTable("Test error in per cent", _columns(), tuple(map(_row, runs, runs.values()))),
-        PageTable("From rados alone", ("data set", *_OURS), tuple(map(_own, runs, runs.values()))),
+        PageTable(
+            "Test error in per cent of the paper's methods.",
+            _columns(),
+            tuple(map(_row, runs, runs.values())),
+        ),
+        PageTable(
+            "Test error in per cent of learners that use only the rados.",
+            ("data set", *_OURS),
+            tuple(map(_own, runs, runs.values())),
+        ),
     )
     values = {"rounds": ROUNDS, "folds": FOLDS, "seeds": setting.seeds, "sets": runs}
     return Result(
@@ -74,7 +82,7 @@ def compare_boosting(setting: Setting) -> Result:
         paragraphs(_NOTES),
         values,
         compared=tuple(compared),
-        compared_as="Printed errors and ours, in per cent",
+        compared_as="Printed errors and ours, in per cent.",
     )
 
 
@@ -108,7 +116,7 @@ def _paper(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
 
 
 def _our_own(fold: Fold) -> dict[str, float]:
-    """Return the errors of learners without examples, the rados crafted our way."""
+    """Return the errors of learners without examples, from rados with our options."""
     clip = default_clip(fold.rows.shape[1])
     mechanism = Rados(signs="hadamard", standardize="rows", clip=clip)
     release = mechanism.release(fold.rows, fold.labels, ledger=None, unprotected=True)
@@ -135,8 +143,8 @@ def _row(name: str, runs: Mapping[str, Any]) -> tuple[str, ...]:
     printed = PRINTED.get(name, (None,) * len(_METHODS))
     cells = []
     for method, figures in zip(_METHODS, printed, strict=True):
-        there = "not printed" if figures is None else f"{figures[0]:.2f} ± {figures[1]:.2f}"
-        cells += [mean_and_deviation(runs["errors"][method]), there]
+        printed_error = "not printed" if figures is None else f"{figures[0]:.2f} ± {figures[1]:.2f}"
+        cells += [mean_and_deviation(runs["errors"][method]), printed_error]
     tests = (
         "equal" if p is None else "< 0.01" if p < 0.01 else f"{p:.2f}" for p in runs["p"].values()
     )
@@ -151,9 +159,9 @@ def _compare(name: str, errors: Mapping[str, list[float]]) -> list[Comparison]:
     """Return how far each printed error is from ours, in printed deviations."""
     compared = []
     for method, (printed, deviation) in zip(_METHODS, PRINTED[name], strict=True):
-        ours = float(np.mean(errors[method]))
-        away = abs(ours - printed) / deviation
+        measured = float(np.mean(errors[method]))
+        away = abs(measured - printed) / deviation
         agrees = "within one deviation" if away <= 1 else f"{away:.1f} deviations away"
         verdict = f"another sample; {agrees}" if name == "higgs" else agrees
-        compared.append(Comparison(f"{name}, {method}", printed, ours, verdict, digits=2))
+        compared.append(Comparison(f"{name}, {method}", printed, measured, verdict, digits=2))
     return compared

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from suffice.models.losses import LOSSES, Function, odd_line, rho_loss
-from suffice.pages.plots import figure_svg
+from suffice.pages.plots import draw_panels
 from suffice.pages.report import PageTable, paragraphs
 from suffice.study.reproduction import Comparison, Figure, Result, Setting, Steps
 
@@ -31,12 +31,12 @@ _OURS = {**LOSSES, "rho": rho_loss(_RHO)}
 _MARGINS = np.linspace(-3, 3, 601)
 _LINE = 1e-9  # what rounding leaves of a line
 _NOTES = f"""
-Here are all losses that Table 1 of the paper names, the rho-loss at rho = {_RHO:g}, and the hinge,
-which its text names as one that does not factor. Which of them Figure 1 drew, our copy of the paper
-(text alone) does not show.
+These are all losses in Table 1 of the paper, the rho-loss at rho = {_RHO:g}, and the hinge loss,
+which the text names as one that does not factor. Our copy of the paper is text only, so we do not
+know which of them Figure 1 shows.
 
-The losses are evaluated as printed and their odd parts measured; the last column compares the even
-part that is left with the one that our learner minimises.
+We evaluate the losses as printed and measure their odd parts. The last column compares the even
+part with the one that our learner minimises.
 
 The rho-loss factors, but theta = 0 minimises it for any labels: our learner refuses it.
 """
@@ -48,13 +48,13 @@ def measure_odd_parts(setting: Setting) -> Result:
     for name, loss in _PRINTED.items():
         steps.begin(name)
         losses[name] = _factors(name, loss)
-    columns = ("loss", "a", "odd part leaves its line by", "our even part differs by")
-    title = "f(z) - f(-z) = -a z, looked at for margins z up to 40"
+    columns = ("loss", "a", "distance of the odd part from a line", "difference of our even part")
+    title = "How well f(z) - f(-z) = -a z holds, for margins z up to 40."
     rows = tuple((name, *_cells(factors)) for name, factors in losses.items())
-    figure = figure_svg(*(partial(_draw_parts, name) for name in _PRINTED))
+    figure = draw_panels(*(partial(_draw_parts, name) for name in _PRINTED))
     caption = (
-        "Each loss (black) is the sum of its even part, which needs no label, and its odd part. "
-        "Only the hinge's odd part is no line."
+        "Each loss (solid line) is the sum of its even part, which needs no label, and its odd"
+        " part. Only the odd part of the hinge loss is not a line."
     )
     return Result(
         (PageTable(title, columns, rows),),
@@ -62,7 +62,7 @@ def measure_odd_parts(setting: Setting) -> Result:
         paragraphs(_NOTES),
         {"losses": losses},
         compared=tuple(_straight(name, factors) for name, factors in losses.items()),
-        compared_as="How far the odd part is from a line, at most",
+        compared_as="How far the odd part is from a line, at most.",
     )
 
 
@@ -79,8 +79,8 @@ def _factors(name: str, loss: Function) -> dict[str, float | None]:
     """Return a of the nearest line, how far the odd part is from it, and our even part's error."""
     a, gap = odd_line(loss)
     even = (loss(_MARGINS) + loss(-_MARGINS)) / 2
-    ours = _OURS.get(name)
-    differs = None if ours is None else float(np.abs(even - ours.even(_MARGINS)).max())
+    known_loss = _OURS.get(name)
+    differs = None if known_loss is None else float(np.abs(even - known_loss.even(_MARGINS)).max())
     return {"a": a, "odd_deviation": gap / 2, "even_difference": differs}
 
 
@@ -95,11 +95,11 @@ def _cells(factors: Mapping[str, float | None]) -> tuple[str, str, str]:
 
 def _draw_parts(name: str, axes: Any) -> None:
     loss = _PRINTED[name]
-    here, mirrored = loss(_MARGINS), loss(-_MARGINS)
-    axes.plot(_MARGINS, here, color="black", linewidth=2, label="loss f(z)")
-    axes.plot(_MARGINS, (here + mirrored) / 2, color="C0", linestyle="--", label="even part")
-    axes.plot(_MARGINS, (here - mirrored) / 2, color="C3", linestyle="-.", label="odd part")
+    values, mirrored = loss(_MARGINS), loss(-_MARGINS)
+    axes.plot(_MARGINS, values, color="black", linewidth=2, label="loss f(z)")
+    axes.plot(_MARGINS, (values + mirrored) / 2, color="C0", linestyle="--", label="even part")
+    axes.plot(_MARGINS, (values - mirrored) / 2, color="C3", linestyle="-.", label="odd part")
     axes.axvline(0, color="grey", linewidth=0.6)
     fails = name not in _OURS
-    title = f"{name}: the odd part is no line" if fails else name
+    title = f"{name}: the odd part is not a line" if fails else name
     axes.set(title=title, xlabel="margin z", ylabel="value", ylim=(-3.2, 4.6))

@@ -12,7 +12,7 @@ from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.owner.operator.candidates import MECHANISMS
 from suffice.owner.operator.mechanism import MeanOperator
-from suffice.pages.plots import draw_utility, figure_svg
+from suffice.pages.plots import draw_panels, draw_utility
 from suffice.pages.report import PageTable, describe_repeats, mean_and_range, paragraphs
 from suffice.study.data_sets import Split, split
 from suffice.study.reproduction import Figure, Result, Setting, Steps
@@ -33,12 +33,13 @@ Of the mechanisms only laplace is the paper's, and it is calibrated to the 1-nor
 of Theorem 9 needs (docs/errata.md). gaussian, knorm, response, auto, whitened noise, the projection
 and a penalty chosen from the release alone are ours.
 
-gaussian promises epsilon at delta = {DELTA:g}, and auto may take it; the others are pure.
+gaussian guarantees epsilon at delta = {DELTA:g}, and auto may pick it; the others have delta = 0.
 
-Without privacy: the same learner on exact labels, its penalty by five-fold cross-validation.
+Without privacy: the same learner on exact labels, with a penalty chosen by five-fold
+cross-validation.
 
-Each seed is another split, or order, of the rows. The noise itself is drawn afresh from the
-operating system, so figures move a little from run to run.
+Each seed is another split, or order, of the rows. The noise comes from the operating system, so
+numbers change a little from run to run.
 """
 
 
@@ -48,10 +49,10 @@ def measure_accuracies(setting: Setting) -> Result:
     steps = Steps(setting.progress, len(setting.sets) * setting.seeds * (1 + releases))
     measured = {name: _measure_set(name, setting, steps) for name in setting.sets}
     repeats = describe_repeats(setting.seeds, "split")
-    figure = figure_svg(*(partial(_draw_set, name, runs) for name, runs in measured.items()))
+    figure = draw_panels(*(partial(_draw_set, name, runs) for name, runs in measured.items()))
     caption = (
-        "Test accuracy against the privacy loss of each label. auto takes the mechanism that the"
-        f" public rows predict to be best. {repeats.capitalize()}."
+        "Test accuracy against epsilon per label. auto picks the mechanism with the best predicted"
+        f" accuracy. Values are the {repeats}."
     )
     values = {"epsilons": list(_EPSILONS), "delta": DELTA, "seeds": setting.seeds}
     return Result(
@@ -90,18 +91,26 @@ def _measure_set(name: str, setting: Setting, steps: Steps) -> dict[str, Any]:
 
 
 def _draw_set(name: str, runs: Mapping[str, Any], axes: Any) -> None:
-    bounds = {key: float(np.mean(runs[key])) for key in ("without_privacy", "larger_class")}
-    draw_utility(axes, _EPSILONS, runs["accuracies"], **bounds)
+    draw_utility(
+        axes,
+        _EPSILONS,
+        runs["accuracies"],
+        without_privacy=float(np.mean(runs["without_privacy"])),
+        larger_class=float(np.mean(runs["larger_class"])),
+    )
     axes.set(title=f"{name} ({np.mean(runs['rows']):,.0f} rows)")
 
 
 def _utility_table(name: str, runs: Mapping[str, Any], repeats: str) -> PageTable:
     exact, majority = (mean_and_range(runs[key]) for key in ("without_privacy", "larger_class"))
-    title = f"{name}: test accuracy, {repeats}; without privacy {exact}, larger class {majority}"
+    title = (
+        f"{name}: test accuracy, {repeats}. It is {exact} without privacy and {majority} for the"
+        " larger class."
+    )
     rows = [
         (mechanism, *map(mean_and_range, curve)) for mechanism, curve in runs["accuracies"].items()
     ]
-    took = ("auto took", *(", ".join(sorted(set(names))) for names in runs["auto_took"]))
+    took = ("auto chose", *(", ".join(sorted(set(names))) for names in runs["auto_took"]))
     columns = ("mechanism", *(f"epsilon {epsilon:g}" for epsilon in _EPSILONS))
     return PageTable(title, columns, (*rows, took))
 
@@ -123,7 +132,7 @@ def private_accuracy(
 def without_noise(
     data: Split,
     folds: int = _FOLDS,
-    lams: Sequence[float] = _LAMS,
+    lams: Sequence[float] = tuple(_LAMS.tolist()),
     clip: float | None = None,
 ) -> float:
     """Return the test accuracy of the same learner on exact labels, lam by cross-validation.
@@ -135,13 +144,13 @@ def without_noise(
     signs = 2.0 * data.labels - 1
     fold = np.arange(len(rows)) % folds
 
-    def accuracies(fit: np.ndarray, held: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    def accuracies(fit: np.ndarray, test_rows: np.ndarray, truth: np.ndarray) -> np.ndarray:
         operator = rows[fit].T @ signs[fit] / fit.sum()
         problem = FactoredProblem(rows[fit], operator, LOSSES["logistic"], intercept=True)
         shares, start = [], None
         for lam in lams:
             start = problem.solve(lam, tol=1e-5, max_iter=1000, start=start).parameters
-            shares.append(np.mean(np.sign(held @ start) == truth))
+            shares.append(np.mean(np.sign(test_rows @ start) == truth))
         return np.array(shares)
 
     scores = sum(accuracies(fold != k, rows[fold == k], signs[fold == k]) for k in range(folds))

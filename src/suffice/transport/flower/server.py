@@ -1,4 +1,4 @@
-"""The aggregator's end of Flower: asks every node once, aggregates, releases, reports."""
+"""The aggregator's side of Flower: it asks every node once, aggregates, releases and reports."""
 
 import logging
 import time
@@ -18,16 +18,16 @@ _LOG = logging.getLogger("suffice.flower")
 def server_app() -> Any:
     """Return Flower's ServerApp of the aggregator.
 
-    The run configuration says ``aux``, ``classes``, ``enrolled``, ``epsilon``, ``delta``,
-    ``method``, ``lam``, ``output``, ``ledger`` with ``dataset`` (or ``no-ledger = true``), how many
-    ``nodes`` to wait for, and ``timeout`` in seconds for waiting and again for answers.
+    The run configuration has ``aux``, ``classes``, ``enrolled``, ``epsilon``, ``delta``,
+    ``method``, ``lam``, ``output``, and ``ledger`` with ``dataset`` (or ``no-ledger = true``).
+    ``nodes`` is the number of nodes to wait for, ``timeout`` the time in seconds to wait for them
+    and again for their answers.
     """
     from flwr.app import Context
     from flwr.serverapp import Grid, ServerApp
 
     app = ServerApp()
 
-    @app.main()
     def main(grid: Grid, context: Context) -> None:
         run = context.run_config
         parts, silent = gather_bytes(grid, int(run["nodes"]), float(run["timeout"]))
@@ -39,41 +39,54 @@ def server_app() -> Any:
         _LOG.warning("%s parties counted; %s sent nothing", outcome.accepted, outcome.absent)
         outcome.release.save(Path(text(run, "output")))
 
+    app.main()(main)
     return app
 
 
 def gather_bytes(
     grid: Any, nodes: int, timeout: float
 ) -> tuple[list[bytes], list[tuple[int, str]]]:
-    """Return what the nodes sent, and which of them sent nothing that could be read.
+    """Return what the nodes sent, and which nodes sent nothing that can be read.
 
-    Waits until ``nodes`` are there, or for ``timeout`` seconds; then asks each once.
+    Parameters
+    ----------
+    grid
+        Flower's connection to the nodes.
+    nodes
+        The number of nodes to wait for.
+    timeout
+        How many seconds to wait for nodes, and again for their answers.
+
+    Returns
+    -------
+    tuple of two lists
+        The bytes of the contributions; and the id of every other node with the reason.
     """
     from flwr.app import Message, RecordDict
 
     until = time.monotonic() + timeout
     while len(ids := list(grid.get_node_ids())) < nodes and time.monotonic() < until:
         time.sleep(0.5)
-    asked = [
+    requests = [
         Message(content=RecordDict(), dst_node_id=node, message_type=f"query.{QUESTION}")
         for node in ids
     ]
-    replies = list(grid.send_and_receive(asked, timeout=timeout))
+    replies = list(grid.send_and_receive(requests, timeout=timeout))
     parts: list[bytes] = []
     silent: list[tuple[int, str]] = []
     for reply in replies:
-        found = _bytes_of(reply)
-        if found is None:
+        contribution = _bytes_of(reply)
+        if contribution is None:
             silent.append((reply.metadata.src_node_id, "it answered with an error, or no bytes"))
         else:
-            parts.append(found)
-    heard = {reply.metadata.src_node_id for reply in replies}
-    silent += [(node, "it did not answer in time") for node in ids if node not in heard]
+            parts.append(contribution)
+    answered = {reply.metadata.src_node_id for reply in replies}
+    silent += [(node, "it did not answer in time") for node in ids if node not in answered]
     return parts, silent
 
 
 def _bytes_of(reply: Any) -> bytes | None:
-    """Return the bytes of a reply, or None: what a node sends is not trusted to be well formed."""
+    """Return the bytes of a reply, or None if the node sent anything else."""
     if reply.has_error() or RECORD not in reply.content.config_records:
         return None
     data = reply.content.config_records[RECORD].get(RECORD)
@@ -81,13 +94,31 @@ def _bytes_of(reply: Any) -> bytes | None:
 
 
 def release_of(parts: Sequence[bytes], run: Mapping[str, Any]) -> Any:
-    """Return the aggregation of contributions as the run's configuration says."""
+    """Return the aggregation of contributions as the configuration of the run describes it.
+
+    Parameters
+    ----------
+    parts
+        The bytes of the contributions.
+    run
+        The configuration of the run.
+
+    Raises
+    ------
+    ParameterError
+        If a setting is missing or not valid.
+    BudgetError
+        If the release would exceed the budget.
+    """
     from suffice.owner.ledger import Ledger
     from suffice.owner.parties.mechanism import METHODS, PrivateEnsemble
 
-    payer = run.get("ledger")
-    if bool(payer) == bool(run.get("no-ledger", False)):
-        raise ParameterError("say who pays: ledger and dataset, or no-ledger = true.")
+    ledger = run.get("ledger")
+    if bool(ledger) == bool(run.get("no-ledger", False)):
+        raise ParameterError(
+            "Choose a ledger: set ledger and dataset. To release without a budget, set no-ledger ="
+            " true."
+        )
     auxiliary, classes = audience(text(run, "aux"), run)
     ensemble = PrivateEnsemble(
         epsilon=float(run["epsilon"]),
@@ -100,6 +131,6 @@ def release_of(parts: Sequence[bytes], run: Mapping[str, Any]) -> Any:
         parts,
         auxiliary,
         enrolled=int(run["enrolled"]),
-        ledger=Ledger(text(run, "ledger")) if payer else None,
-        dataset=text(run, "dataset") if payer else None,
+        ledger=Ledger(text(run, "ledger")) if ledger else None,
+        dataset=text(run, "dataset") if ledger else None,
     )
