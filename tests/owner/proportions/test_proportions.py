@@ -573,3 +573,17 @@ def test_counts_over_several_batches_are_those_of_one(monkeypatch):
     """The rows arrive in pieces; sets are found by the position of a row."""
     monkeypatch.setattr(batching, "BATCH_ROWS", 128)
     np.testing.assert_array_equal(counted(mechanism(), X, Y, BAGS), EXACT)
+
+
+# --- the plan in a notebook
+
+
+def test_a_plan_prints_as_a_table_and_is_one_in_a_notebook():
+    plan = plan_proportions([900, 500], 3, [0.5], 1e-6)
+    head, first, *_ = str(plan).splitlines()
+    assert head.split() == ["epsilon", "mechanism", "error", "worst", "bag", "guarantee"]
+    assert first.startswith("0.5")
+    assert repr(plan) == f"{plan.title}\n{plan}"
+    page = plan._repr_html_()
+    assert page.startswith(f"<table><caption>{plan.title}</caption><tr><th>epsilon</th>")
+    assert page.count("<tr>") == 1 + len(plan.rows)
