@@ -139,7 +139,9 @@ def test_an_earlier_grant_makes_no_difference_that_is_seen(tmp_path, dataset):
         before = spend_earlier(name, dataset)
         seen[name], notes[name] = seen_by_a_learner(tmp_path / name, LABELS, before)
     assert all(one == seen["as they are"] for one in seen.values()), seen
-    told = {"d": "are not those of earlier releases", "e": "also have a budget under the name 'e'"}[dataset]
+    told = {"d": "are not those of earlier releases", "e": "also have a budget under the name 'e'"}[
+        dataset
+    ]
     assert {name: told in note for name, note in notes.items()} == {
         "as they are": dataset == "e",
         "one flipped": dataset == "d",
