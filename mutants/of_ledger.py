@@ -87,8 +87,8 @@ MUTANTS = (
     Mutant(
         "one-column-for-all",
         "owner/ledger/charging.py",
-        "if guarantee.unit is Unit.ATTRIBUTE and guarantee.of:",
-        "if guarantee.unit is Unit.ATTRIBUTE and not guarantee.of:",
+        "if guarantee.unit is Unit.ATTRIBUTE and guarantee.columns:",
+        "if guarantee.unit is Unit.ATTRIBUTE and not guarantee.columns:",
         (
             "owner/ledger/test_ledger.py::test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all",
         ),
@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "ledger-lock-shared",
         "owner/ledger/locks.py",
-        "while not _try(held, fcntl.LOCK_EX):",
-        "while not _try(held, fcntl.LOCK_SH):",
+        "while not _try(lock_file, fcntl.LOCK_EX):",
+        "while not _try(lock_file, fcntl.LOCK_SH):",
         ("owner/ledger/test_ledger_locks.py::test_whoever_uses_a_ledger_holds_its_file_alone",),
         "Two processes spend from one file at once.",
     ),

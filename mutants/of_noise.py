@@ -250,8 +250,8 @@ MUTANTS = (
     Mutant(
         "support-decided-too-early",
         "kernels/rados.py",
-        "taken = below + whole <= target",
-        "taken = below <= target",
+        "chosen = below + rows_left <= target",
+        "chosen = below <= target",
         ("kernels/test_rado_twins.py::test_a_word_on_the_line_is_decided_by_the_next",),
         "Supports are not equally likely: a word on the line counts as inside.",
     ),

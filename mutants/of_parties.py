@@ -240,17 +240,17 @@ MUTANTS = (
     Mutant(
         "training-stops-by-all-rows",
         "models/local.py",
-        "local_minimisers(rows, codes, own, lam, _TOL, _STEPS, found[first:last])",
+        "local_minimisers(rows, codes, own, lam, _TOL, _STEPS, coefficients[first:last])",
         "local_minimisers(rows, codes, own, lam, _TOL * np.abs(rows).max(), _STEPS,"
-        " found[first:last])",
+        " coefficients[first:last])",
         ("models/test_local.py::test_a_party_with_long_rows_changes_no_other_classifier",),
         "One party's long rows change when the training of all others stops.",
     ),
     Mutant(
         "training-by-the-largest-party",
         "models/local.py",
-        "small = counts * found.shape[2] <= _LARGEST",
-        "small = np.full(len(counts), counts.max() * found.shape[2] <= _LARGEST)",
+        "small = counts * coefficients.shape[2] <= _LARGEST",
+        "small = np.full(len(counts), counts.max() * coefficients.shape[2] <= _LARGEST)",
         ("models/test_local.py::test_a_large_party_changes_no_small_party_s_solver",),
         "One party's number of records decides by which solver all others are trained.",
     ),

@@ -33,7 +33,7 @@ def test_one_value_for_all_others_stands_beside_named_ones():
     assert parse(None) is None
     assert parse(["1", "a=2"])["a"] == 2.0
     assert parse(["1", "a=2"])["z"] == 1.0
-    with pytest.raises(ParameterError, match="--flip is given twice"):
+    with pytest.raises(ParameterError, match="--flip has two values"):
         parse(["1", "2"])
     with pytest.raises(ParameterError, match="--flip names a column twice"):
         parse(["a=1", "a=2"])

@@ -1,6 +1,7 @@
 """Text from files is shown, never obeyed: on a terminal, on a page, in a sheet."""
 
 import ast
+import doctest
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import crafted_files
-from suffice import plain_text
+from suffice import plain_text, strict_json
 from suffice.cli import output
 from suffice.privacy.events import Unbounded
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Unit
@@ -136,3 +137,10 @@ def test_pages_show_markup_and_controls():
     ):
         assert "<script" not in html
         assert html.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("module", [plain_text, strict_json], ids=lambda module: module.__name__)
+def test_examples_are_right(module):
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -192,7 +192,7 @@ def test_inspect_says_what_it_holds_and_promises():
     run(f"{RELEASE} --no-ledger -o a.suffice")
     printed = run("inspect a.suffice")
     assert "noisy class counts of a table" in printed
-    assert "Protects each label" in printed
+    assert "Practically no protection (epsilon = " in printed
     assert json.loads(run("inspect a.suffice --json"))["kind"] == "class-counts"
     words = CliRunner().invoke(app, ["fit", "a.suffice", "-o", "m"])
     assert "teach no classifier" in str(words.exception)

@@ -54,14 +54,15 @@ _HOMES = {
     # releases
     "Release": "suffice.release.artifact",
     "generate_keys": "suffice.release.signing",
-    "load": "suffice.release.codec",
     "merge": "suffice.release.merge",
     "sign": "suffice.release.signing",
     "verify": "suffice.release.signing",
+    "load": "suffice.learner.model_file",  # a release; of a model file, one that predicts
     # learner
     "AdaBoostLinear": "suffice.learner.rados.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",
     "FactoredClassifier": "suffice.learner.operator.factored",
+    "NoisyLabelClassifier": "suffice.learner.noisy_labels.classifier",
     "RadoBoost": "suffice.learner.rados.radoboost",
     "RadoRidge": "suffice.learner.rados.ridge",
     "SpreadClassifier": "suffice.learner.spread.classifier",

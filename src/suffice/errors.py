@@ -3,29 +3,30 @@
 ::
 
     SufficeError                      exit 1   500
-    ├── UsageError                    exit 2   400   the call itself is wrong (also a ValueError)
+    ├── UsageError                    exit 2   400   the call is wrong (also a ValueError)
     │   ├── ParameterError                           a parameter outside its domain
-    │   │   └── InvalidParameterError                of an estimator (learner/sklearn_names.py)
-    │   └── TableError                               rows that cannot be used as asked
-    │       ├── MissingValuesError                   no rule says what missing values become
+    │   │   ├── InvalidParameterError                of an estimator (learner/sklearn_names.py)
+    │   │   └── MissingFigureError                   a figure that a model lacks (learner/base.py)
+    │   └── TableError                               rows that cannot be used
+    │       ├── MissingValuesError                   missing values, and no rule for them
     │       └── StrangeLabelsError                   labels of no class (tables/labels.py)
     ├── ReleaseError                  exit 3   422   a file that must not be trusted
     │   ├── CorruptFileError                         bytes altered, cut off or malformed
     │   ├── UnsupportedFileError                     written by another version, or of another kind
-    │   ├── SignatureError                           not signed by the key that was given
+    │   ├── SignatureError                           not signed with this key
     │   ├── ForeignRowsError                         these are not the rows it was computed on
     │   └── ForeignAnswerError                       it answers another proposal than this one
-    ├── PrivacyError                  exit 4   403   it would break a promise
-    │   ├── UnitError                                units of protection do not match
-    │   ├── UnprotectedError                         no guarantee, and nobody said so aloud
+    ├── PrivacyError                  exit 4   403   it would break a guarantee
+    │   ├── UnitError                                units do not match
+    │   ├── UnprotectedError                         no guarantee, and unprotected not set
     │   └── BudgetError                              the budget does not allow it
-    ├── LedgerError                   exit 5   409   the ledger cannot answer
+    ├── LedgerError                   exit 5   409   the ledger cannot serve the request
     │   ├── RequestConflictError                     one request name, two different requests
-    │   ├── BurntRequestError                        paid for, but its output was lost
-    │   ├── PendingRequestError                      paid for, and its output is still being made
+    │   ├── BurntRequestError                        charged, but its output was lost
+    │   ├── PendingRequestError                      charged; its output is being computed
     │   └── DataChangedError                         other data under the same name
-    ├── StorageError                  exit 6   507   the disk refused; nothing was half written
-    ├── OptimisationError             exit 7   500   a solver stopped short of its certificate
+    ├── StorageError                  exit 6   507   the disk refused; no partial file
+    ├── OptimisationError             exit 7   500   a solver stopped too early
     └── EngineError                   exit 10  503   a cluster or its workers failed; try again
 
 ``exit_code`` is for shells, ``http_status`` for services; 8 and 9 are no errors but how ``suffice
@@ -63,14 +64,14 @@ __all__ = [
 
 
 class SufficeError(Exception):
-    """The root: everything that suffice raises on purpose."""
+    """Every error that suffice raises on purpose is one of these."""
 
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
 
 
 class UsageError(SufficeError, ValueError):
-    """The call is wrong and the caller can mend it."""
+    """The call is wrong. The caller can correct it."""
 
     exit_code = 2
     http_status = 400
@@ -81,30 +82,30 @@ class ParameterError(UsageError):
 
 
 class TableError(UsageError):
-    """The rows cannot be used as asked: a column, a type, a missing value, a class."""
+    """The rows cannot be used: a column, a type, a missing value or a class is wrong."""
 
 
 class MissingValuesError(TableError):
-    """A column has missing values, and no rule says what they become."""
+    """A column has missing values, and no rule says how to replace them."""
 
 
 class ReleaseError(SufficeError):
-    """A file from elsewhere cannot be trusted as it is."""
+    """A file cannot be trusted or read."""
 
     exit_code = 3
     http_status = 422
 
 
 class CorruptFileError(ReleaseError):
-    """The bytes were altered, cut off or are malformed."""
+    """The file was altered, is cut off or is malformed."""
 
 
 class UnsupportedFileError(ReleaseError):
-    """The file is well formed but of a version or kind that this library does not read."""
+    """The file has a version or kind that this version of suffice does not read."""
 
 
 class SignatureError(ReleaseError):
-    """The file is not signed by the key that was given."""
+    """The file is not signed with this key."""
 
 
 class ForeignRowsError(ReleaseError):
@@ -112,22 +113,22 @@ class ForeignRowsError(ReleaseError):
 
 
 class ForeignAnswerError(ReleaseError):
-    """The answer, or the release that it brought, belongs to another proposal."""
+    """The answer, or its release, belongs to another proposal."""
 
 
 class PrivacyError(SufficeError):
-    """Going on would break a promise."""
+    """The operation would break a guarantee."""
 
     exit_code = 4
     http_status = 403
 
 
 class UnitError(PrivacyError):
-    """Guarantees for different units of protection do not mix silently."""
+    """Guarantees about different units cannot be combined."""
 
 
 class UnprotectedError(PrivacyError):
-    """The release is not differentially private as a whole, and nobody accepted that aloud."""
+    """The release is not differentially private, and ``unprotected=True`` was not set."""
 
 
 class BudgetError(PrivacyError):
@@ -135,7 +136,7 @@ class BudgetError(PrivacyError):
 
 
 class LedgerError(SufficeError):
-    """The ledger cannot be read, or cannot answer."""
+    """The ledger cannot be read, or cannot serve the request."""
 
     exit_code = 5
     http_status = 409
@@ -146,32 +147,32 @@ class RequestConflictError(LedgerError):
 
 
 class BurntRequestError(LedgerError):
-    """The request was paid for, but its output was lost; it is never drawn again."""
+    """The request was charged, but its output was lost. It is never drawn again."""
 
 
 class PendingRequestError(LedgerError):
-    """The request was paid for, and its output is still being made."""
+    """The request was charged, and its output is still being computed."""
 
 
 class DataChangedError(LedgerError):
-    """Other data were given under a name that the ledger knows."""
+    """The data differ from those that the ledger knows under this name."""
 
 
 class StorageError(SufficeError):
-    """The disk refused to read or write; nothing was half written."""
+    """The disk refused to read or write. No file was written in part."""
 
     exit_code = 6
     http_status = 507
 
 
 class OptimisationError(SufficeError):
-    """A solver stopped before it reached its certificate."""
+    """A solver stopped before its result was accurate enough."""
 
     exit_code = 7
 
 
 class EngineError(SufficeError):
-    """A cluster, its workers or the way to them failed while they read rows."""
+    """A cluster, its workers or the connection to them failed while they read rows."""
 
     exit_code = 10
     http_status = 503

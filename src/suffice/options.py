@@ -288,7 +288,9 @@ def pair(text: str) -> tuple[float, float]:
     try:
         low, high = (float(end) for end in text.split(","))
     except ValueError:
-        raise ParameterError(f"A range is two numbers, for example 0,100; got {text!r}.") from None
+        raise ParameterError(
+            f"A range is two numbers, LO,HI, for example 0,100; got {text!r}."
+        ) from None
     return low, high
 
 

@@ -4,10 +4,11 @@ A participant runs this file alone, on their own machine, and can read all of it
 
     python participant.py respond SURVEY -o ANSWER
 
-It checks the survey, says in words what answering gives away (computed here, from the survey's
-numbers), asks for the truth, randomises each answer and writes one answer file. The truth is
-written nowhere. What was answered is kept beside it, so that asking again brings the same answer.
-The file is long because it has to be whole: it imports nothing from the rest of the package.
+It checks the survey and computes, from the survey's numbers, what an answer gives away. It says so
+in words, asks for the true answers, changes each at random and writes one answer file. It writes
+the true answers nowhere. A memory beside the answer file holds what was sent, so that you give the
+same answers if you are asked again. The file is long because it needs nothing else: it imports
+nothing from the rest of the package.
 """
 
 import argparse
@@ -22,11 +23,13 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = [
+    "LANGUAGES",
     "MOST_BYTES",
     "Choice",
     "Memory",
@@ -43,21 +46,25 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_BYTES = 2**20  # of a survey or an answer
-_WHOLE = 2**64
+_WORD_COUNT = 2**64  # different words of 64 random bits
 _MOST_STATES = 256
 _MOST_TABLE = 64  # the exact check of a larger one would take minutes
-_NAME_ONLY = 20.0  # beyond this epsilon nothing is hidden, whatever its name
+_WEAK, _PRACTICALLY_NONE = 3.0, 10.0  # epsilons; those of privacy/words.py
 NO_PROTECTION_DELTA, EXPLAINED_DELTA = 0.1, 1e-3  # those of privacy/calibrate.py
 _TAILS = {"laplace": 46, "gaussian": 10}  # of so many scales: beyond with probability < 2^-64
-_VERSION = 2  # of surveys and memories; 1 is read
+_VERSION = 3  # of surveys; 1 and 2 are read
+_TEXT_VERSION = 3  # of the words in a survey; before version 3, that of the survey
+_MEMORY_VERSION = 2  # 1 is read
+_DIGITS = 3  # of numbers in sentences
+_LARGEST_POWER = 6  # a number of more digits is written with an exponent
 
 
 class SurveyError(ValueError):
-    """A survey is damaged, or says something else in words than in numbers."""
+    """A survey is damaged, or its words do not follow from its numbers."""
 
 
 class Choice:
-    """Hides one answer among all that could be given: what is sent is drawn at random.
+    """Hides one answer among all possible answers: what is sent is drawn at random.
 
     P_ij = P[answer i | truth j] is ``noise``, as rows; or the truth is sent with the probability
     ``noise``, and otherwise one of the others, evenly. All are multiples of 2^-64, and the cost
@@ -65,6 +72,30 @@ class Choice:
         epsilon = max_i ln(max_j P_ij / min_j P_ij)
 
     is computed from those integers, which are those of an owner's records (privacy/response.py).
+
+    Parameters
+    ----------
+    states
+        The possible answers, 2 to 256 of them.
+    noise
+        The probability that the true answer is sent, or the rows of P.
+
+    Attributes
+    ----------
+    states
+        The possible answers.
+    pure
+        The epsilon of one answer, rounded up.
+    keep
+        The probability that the true answer is sent; with a table, the largest of them.
+
+    Examples
+    --------
+    >>> choice = Choice(["no", "yes"], 0.75)
+    >>> round(choice.pure, 4)
+    1.0986
+    >>> choice.draw(choice.locate("yes")) in ("no", "yes")
+    True
     """
 
     precision = slack = 0.0  # not Gaussian
@@ -73,38 +104,42 @@ class Choice:
         self.states, count = tuple(states), len(states)
         if not 2 <= count <= _MOST_STATES or len(set(self.states)) < count:
             raise ValueError(f"states must list 2 to {_MOST_STATES} different answers.")
+        self._even: tuple[int, int] | None = None
+        self._table: list[list[int]] = []
         if isinstance(noise, int | float):
-            self._even, self._table = _even(count, noise), None
+            self._even, self.keep = _even(count, noise), float(noise)
             ratio = Fraction(*self._even)
-            how = f"sent as it is with a probability of {_percent(noise)}, otherwise as another"
         else:
             self._table = _by_truth(count, noise)
             ratio = max(Fraction(max(row), min(row)) for row in zip(*self._table, strict=True))
-            how = "replaced at random, by a table of probabilities"
+            self.keep = max(row[i] for i, row in enumerate(self._table)) / _WORD_COUNT
         bound = math.log(ratio.numerator) - math.log(ratio.denominator)
         self.pure = bound + 4 * math.ulp(64 * math.log(2))  # rounded up
-        self.words = f"Your answer is {how}."
-        self.holds = " / ".join(_quoted(str(state)) for state in self.states)
 
-    def place(self, truth: Any) -> int:
-        """Return which state is the truth, as a value or as a person wrote it."""
-        written = [str(state) for state in self.states]
-        for known in (self.states, written, [_plain(state) for state in written]):
-            if truth in known:
-                return known.index(truth)
-        raise ValueError("the truth must be one of the declared states.")  # and is not repeated
+    @property
+    def has_table(self) -> bool:
+        """Whether a table says how likely each change is."""
+        return self._even is None
 
-    def weights(self, place: int) -> list[int]:
+    def locate(self, truth: Any) -> int:
+        """Return the index of the true answer, given as a value or as a person wrote it."""
+        texts = [str(state) for state in self.states]
+        for answers in (self.states, texts, [_plain(text) for text in texts]):
+            if truth in answers:
+                return answers.index(truth)
+        raise ValueError("The truth must be one of the possible answers.")  # and is not repeated
+
+    def weights(self, index: int) -> list[int]:
         """Return how many of the 2^64 words give each answer, for one truth."""
-        if self._table is not None:
-            return self._table[place]
-        kept, width = self._even
-        return [kept if i == place else width for i in range(len(self.states))]
+        if self._even is None:
+            return self._table[index]
+        same, other = self._even
+        return [same if i == index else other for i in range(len(self.states))]
 
-    def draw(self, place: int) -> Hashable:
+    def draw(self, index: int) -> Hashable:
         """Return a fresh answer: i for truth j with probability weights(j)[i] / 2^64."""
         word = secrets.randbits(64)
-        for state, weight in zip(self.states, self.weights(place), strict=True):
+        for state, weight in zip(self.states, self.weights(index), strict=True):
             if word < weight:
                 return state
             word -= weight
@@ -116,14 +151,14 @@ class Choice:
 
 
 def _even(states: int, keep: float) -> tuple[int, int]:
-    """Return how many of the 2^64 words keep the truth, and how many give each other answer."""
+    """Return how many of the 2^64 words send the truth, and how many send each other answer."""
     if not 1 / states < keep < 1:
         raise ValueError("keep must lie between 1/states and 1; both ends are excluded.")
-    width = round((1 - Fraction(keep)) * _WHOLE / (states - 1))
-    kept = _WHOLE - (states - 1) * width
-    if not 0 < width < kept:
+    width = round((1 - Fraction(keep)) * _WORD_COUNT / (states - 1))
+    same = _WORD_COUNT - (states - 1) * width
+    if not 0 < width < same:
         raise ValueError("keep is too close to an end of its range.")
-    return kept, width
+    return same, width
 
 
 def _by_truth(states: int, rows: Any) -> list[list[int]]:
@@ -144,9 +179,9 @@ def _by_truth(states: int, rows: Any) -> list[list[int]]:
         total = sum(exact, Fraction(0))
         if abs(total - 1) > 1e-9:
             raise ValueError("the columns of P must sum to one: P_ij is P[answer i | truth j].")
-        whole = [max(1, round(p / total * _WHOLE)) for p in exact]
-        whole[column.index(max(column))] += _WHOLE - sum(whole)  # the largest takes what is left
-        weights.append(whole)
+        words = [max(1, round(p / total * _WORD_COUNT)) for p in exact]
+        words[column.index(max(column))] += _WORD_COUNT - sum(words)  # the largest takes the rest
+        weights.append(words)
     if not _invertible(weights):
         raise ValueError("P is singular, or nearly so: some truths have the same answers.")
     return weights
@@ -158,7 +193,7 @@ def _invertible(matrix: Sequence[Sequence[int]]) -> bool:
     while rest:
         top = max(rest, key=lambda row: abs(row[0]))
         rest.remove(top)
-        if abs(top[0]) * 10**9 < _WHOLE * abs(last):
+        if abs(top[0]) * 10**9 < _WORD_COUNT * abs(last):
             return False
         rest = [
             [(x * top[0] - row[0] * y) // last for x, y in zip(row[1:], top[1:], strict=True)]
@@ -169,7 +204,7 @@ def _invertible(matrix: Sequence[Sequence[int]]) -> bool:
 
 
 class Number:
-    """Hides one number in noise: it is held to low..high, put on a grid, then moved at random.
+    """Hides one number in noise: it is limited to low..high, put on a grid, then moved at random.
 
     It moves by n steps with probability proportional to e^(-|n| / scale) ("laplace", at a cost of
     epsilon = (reach + 2) / scale, reach = (high - low) / step) or to e^(-n^2 / (2 scale^2))
@@ -177,6 +212,30 @@ class Number:
     happens with a probability below 2^-64, is held to them: that is done to a private answer and
     costs nothing. Step, scale, limits and cost are those of an owner's records
     (owner/responses/channels.py, release/spread.py, privacy/noise.py).
+
+    Parameters
+    ----------
+    low, high
+        The declared range. A number outside it is moved to its nearer end.
+    kernel
+        The type of noise: "laplace" or "gaussian".
+    variance
+        The variance of the noise.
+
+    Attributes
+    ----------
+    step, scale
+        The rounding step, and the scale of the noise in steps.
+    limits
+        The least and the largest answer.
+    deviation
+        The standard deviation of the noise.
+
+    Examples
+    --------
+    >>> age = Number(0, 120, "laplace", 14400.0)
+    >>> age.fits(age.draw(age.locate("44")))
+    True
     """
 
     def __init__(self, low: float, high: float, kernel: str, variance: float) -> None:
@@ -186,7 +245,10 @@ class Number:
             raise ValueError("the noise must be gaussian or laplace.")
         deviation = math.sqrt(variance) if 0 < variance < math.inf else math.nan
         if not 2.0**-12 <= deviation / (high - low) <= 2.0**16:
-            raise ValueError("the deviation must be 1/4096 to 65536 times the declared range.")
+            raise ValueError(
+                "the standard deviation must be 1/4096 to 65536 times the declared range."
+            )
+        self.deviation = deviation
         self.low, self.high, self.kernel = float(low), float(high), kernel
         self.step = 2.0 ** (math.floor(math.log2(deviation)) - 20)
         if not max(abs(low), abs(high)) / self.step < 2.0**52:
@@ -202,25 +264,22 @@ class Number:
         else:
             self.precision = (reach / scale) ** 2
             self.slack = (14 + reach / scale) ** 2 / (24 * scale**2)  # proofs/gaussian.md
-        self.holds = f"{low:.6g} to {high:.6g}"
-        moved = f"moved at random, by about {deviation:.3g} ({kernel} noise)"
-        self.words = f"Your number is held to {self.holds} and {moved}."
 
-    def place(self, truth: Any) -> int:
-        """Return the truth, as a number or as a person wrote it, on the grid."""
+    def locate(self, truth: Any) -> int:
+        """Return the truth on the grid, given as a number or as a person wrote it."""
         try:
             value = math.nan if isinstance(truth, bool) else float(truth)
         except (TypeError, ValueError, OverflowError):
             value = math.nan
         if math.isnan(value):
-            raise ValueError("the truth must be a number.")  # and is not repeated
+            raise ValueError("The truth must be a number.")  # and is not repeated
         return round(min(max(value, self.low), self.high) / self.step)
 
-    def draw(self, place: int) -> float:
+    def draw(self, index: int) -> float:
         """Return a fresh answer, a multiple of ``step`` within ``limits``."""
         sample = _gaussian if self.kernel == "gaussian" else _laplace
         least, most = (end / self.step for end in self.limits)
-        moved = place + sample(self.scale)
+        moved = index + sample(self.scale)
         return min(max(moved, math.ceil(least)), math.floor(most)) * self.step
 
     def fits(self, answer: Any) -> bool:
@@ -280,14 +339,14 @@ def _cost(noises: Sequence[Choice | Number], delta: float) -> tuple[float, float
         return pure if len(noises) == 1 else math.nextafter(pure, math.inf), 0.0
     if delta >= NO_PROTECTION_DELTA:
         raise ValueError(
-            f"delta must be below {NO_PROTECTION_DELTA:g}: with more, one answer in ten or more may"
-            " be revealed completely."
+            f"delta must be below {NO_PROTECTION_DELTA:g}: a larger one may reveal one answer in"
+            " ten completely."
         )
     slack = math.fsum(noise.slack for noise in noises)  # with e^-98: the grid (proofs/gaussian.md)
-    left = (delta - len(noises) * 2 * math.exp(-98)) * math.exp(-slack)
-    if not 0 < left < delta < 1:
+    smaller = (delta - len(noises) * 2 * math.exp(-98)) * math.exp(-slack)
+    if not 0 < smaller < delta < 1:
         raise ValueError("Gaussian noise needs delta between 0 and 1; Laplace noise needs none.")
-    return pure + _gaussian_epsilon(precision**-0.5, left) + 2 * slack, delta
+    return pure + _gaussian_epsilon(precision**-0.5, smaller) + 2 * slack, delta
 
 
 def _gaussian_epsilon(z: float, delta: float) -> float:
@@ -304,38 +363,280 @@ def _gaussian_epsilon(z: float, delta: float) -> float:
     return high * (1 + 1e-9)
 
 
-def _promise(noises: Sequence[Choice | Number], delta: float, version: int = _VERSION) -> str:
-    """Return what is promised about answers, in plain words; version 1 explained no delta."""
+# What the program says. Sentences about an answer are also in the survey's file: to change one of
+# them means a new _TEXT_VERSION, so that surveys which are already out stay readable.
+
+_TEXTS: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "changed": "Your answer is changed at random before it leaves this computer.",
+        "kept": "With a probability of {chance} it stays as it is.",
+        "kept at most": "With a probability of at most {chance} it stays as it is.",
+        "limited": "Your number is limited to the range from {low} to {high}.",
+        "noise": "Random noise is added before it leaves this computer ({kernel} noise, standard"
+        " deviation about {deviation}).",
+        "any": "Whatever is sent could come from any true answer.",
+        "factor": "No true answer makes it more than {factor} times as likely as another ({cost}).",
+        "factor and delta": "For one true answer its probability is at most {factor} times what it"
+        " is for another, plus {delta} ({cost}).",
+        "weak": "This protects your answer only weakly.",
+        "nothing": "This hides practically nothing ({cost}): a reader may become almost certain of"
+        " your answer.",
+        "all factor": "For all your answers together the factor is {factor} ({cost}).",
+        "all factor and delta": "For all your answers together the factor is {factor}, and the"
+        " added probability is {delta} ({cost}).",
+        "all weak": "All your answers together are protected only weakly.",
+        "all nothing": "All your answers together are practically not hidden ({cost}): a reader may"
+        " become almost certain of them.",
+        "rest": "This does not hide that you took part, or what other people's answers suggest"
+        " about you.",
+        "large delta": "Large delta: in the worst case, noise with delta = {delta} reveals your"
+        " answers completely with probability {delta} (1 in {count}).",
+        "no protection": "No protection: in the worst case, noise with delta = {delta} reveals your"
+        " answers completely with probability {delta} (1 in {count}).",
+        "cost": "epsilon = {epsilon}",
+        "cost and delta": "epsilon = {epsilon}, delta = {delta}",
+        "more than": "more than {chance}",
+        "bars": "Lines that begin with | are the survey's own words. All other lines are this"
+        " program's.",
+        "survey": "Survey {id}",
+        "question": "Question {index} of {count}:",
+        "answers": "Answers: {answers}",
+        "range": "{low} to {high}",
+        "prompt": "Your true answer (this program changes it at random before it writes it): ",
+        "not an answer": "This is not one of the possible answers.",
+        "not a number": "This is not a number.",
+        "answered": "You have answered before. The program gives the same answers again, also where"
+        " the truth has changed.",
+        "surveys": "All {count} surveys in {memory} together: {cost}.",
+        "written": "Your answers are in {output}. Send that file. Keep {memory} and do not send it:"
+        " with it, you give the same answers if you are asked again.",
+    },
+    "de": {
+        "changed": "Ihre Antwort wird zufällig verändert, bevor sie diesen Computer verlässt.",
+        "kept": "Mit einer Wahrscheinlichkeit von {chance} bleibt sie, wie sie ist.",
+        "kept at most": "Mit einer Wahrscheinlichkeit von höchstens {chance} bleibt sie, wie sie"
+        " ist.",
+        "limited": "Ihre Zahl wird auf den Bereich von {low} bis {high} begrenzt.",
+        "noise": "Bevor sie diesen Computer verlässt, wird ein zufälliger Betrag addiert"
+        " ({kernel}-Rauschen, Standardabweichung etwa {deviation}).",
+        "any": "Was gesendet wird, kann von jeder wahren Antwort stammen.",
+        "factor": "Keine wahre Antwort macht es mehr als {factor}-mal so wahrscheinlich wie eine"
+        " andere ({cost}).",
+        "factor and delta": "Die Wahrscheinlichkeit dafür ist bei einer wahren Antwort höchstens"
+        " {factor}-mal so groß wie bei einer anderen, plus {delta} ({cost}).",
+        "weak": "Das schützt Ihre Antwort nur schwach.",
+        "nothing": "Das verbirgt praktisch nichts ({cost}): Wer es liest, kann fast sicher"
+        " wissen, wie Ihre Antwort lautet.",
+        "all factor": "Für alle Ihre Antworten zusammen ist der Faktor {factor} ({cost}).",
+        "all factor and delta": "Für alle Ihre Antworten zusammen ist der Faktor {factor}, und die"
+        " zusätzliche Wahrscheinlichkeit ist {delta} ({cost}).",
+        "all weak": "Alle Ihre Antworten zusammen sind nur schwach geschützt.",
+        "all nothing": "Alle Ihre Antworten zusammen sind praktisch nicht verborgen ({cost}): Wer"
+        " sie liest, kann fast sicher wissen, wie sie lauten.",
+        "rest": "Nicht verborgen wird, dass Sie teilgenommen haben, und auch nicht, was die"
+        " Antworten anderer über Sie vermuten lassen.",
+        "large delta": "Großes Delta: Im schlimmsten Fall verrät ein Rauschen mit Delta = {delta}"
+        " Ihre Antworten vollständig mit der Wahrscheinlichkeit {delta} (1 von {count}).",
+        "no protection": "Kein Schutz: Im schlimmsten Fall verrät ein Rauschen mit Delta = {delta}"
+        " Ihre Antworten vollständig mit der Wahrscheinlichkeit {delta} (1 von {count}).",
+        "cost": "Epsilon = {epsilon}",
+        "cost and delta": "Epsilon = {epsilon}; Delta = {delta}",
+        "more than": "mehr als {chance}",
+        "bars": "Zeilen, die mit | beginnen, sind Worte der Umfrage. Alle anderen Zeilen stammen"
+        " von diesem Programm.",
+        "survey": "Umfrage {id}",
+        "question": "Frage {index} von {count}:",
+        "answers": "Antworten: {answers}",
+        "range": "{low} bis {high}",
+        "prompt": "Ihre wahre Antwort (das Programm verändert sie zufällig, bevor es sie"
+        " speichert): ",
+        "not an answer": "Das ist keine der möglichen Antworten.",
+        "not a number": "Das ist keine Zahl.",
+        "answered": "Sie haben schon geantwortet. Das Programm gibt noch einmal dieselben"
+        " Antworten, auch wenn sich die Wahrheit geändert hat.",
+        "surveys": "Alle {count} Umfragen in {memory} zusammen: {cost}.",
+        "written": "Ihre Antworten stehen in {output}. Senden Sie diese Datei. Bewahren Sie"
+        " {memory} auf und senden Sie es nicht: Damit geben Sie dieselben Antworten, wenn Sie noch"
+        " einmal gefragt werden.",
+    },
+}
+LANGUAGES = tuple(_TEXTS)
+_KERNELS = {
+    "en": {"laplace": "Laplace", "gaussian": "Gaussian"},
+    "de": {"laplace": "Laplace", "gaussian": "Gauß"},
+}
+
+
+class _Words:
+    """What the program says in one language; numbers are rounded up, so that they never flatter."""
+
+    def __init__(self, language: str) -> None:
+        self.language, self._texts = language, _TEXTS[language]
+
+    def text(self, key: str, **values: object) -> str:
+        """Return a text of the catalogue with its values."""
+        return self._texts[key].format(**values)
+
+    def number(self, text: str) -> str:
+        """Return a number as the language writes it."""
+        return text.replace(".", ",") if self.language == "de" else text
+
+    def up(self, value: float) -> str:
+        """Return a number of a few digits, rounded up."""
+        return self.number(_up(value))
+
+    def cost(self, epsilon: float, delta: float) -> str:
+        """Return epsilon, and delta unless it is 0."""
+        key = "cost and delta" if delta else "cost"
+        return self.text(key, epsilon=self.up(epsilon), delta=self.up(delta))
+
+    def about_delta(self, delta: float) -> str:
+        """Return what a large delta means, and nothing for a small one.
+
+        No more is claimed: noise may be better than its delta.
+        """
+        if delta <= EXPLAINED_DELTA:
+            return ""
+        key = "no protection" if delta >= NO_PROTECTION_DELTA else "large delta"
+        return self.text(key, delta=self.up(delta), count=max(1, math.floor(1 / delta)))
+
+    def answers(self, noise: Choice | Number) -> str:
+        """Return the possible answers to a question, or the range of a number."""
+        if isinstance(noise, Choice):
+            return " / ".join(_quoted(str(state)) for state in noise.states)
+        return self.text("range", **self._ends(noise))
+
+    def _ends(self, noise: Number) -> dict[str, str]:
+        return {"low": self.number(f"{noise.low:.6g}"), "high": self.number(f"{noise.high:.6g}")}
+
+    def _change(self, noise: Choice | Number) -> list[str]:
+        """Return how one answer is changed."""
+        if isinstance(noise, Number):
+            kernel = _KERNELS[self.language][noise.kernel]
+            deviation = self.number(_rounded(noise.deviation, ROUND_FLOOR))  # never flatters
+            return [
+                self.text("limited", **self._ends(noise)),
+                self.text("noise", kernel=kernel, deviation=deviation),
+            ]
+        if noise.has_table:
+            most = self.number(f"{_up(100 * noise.keep, 6)} %")
+            return [self.text("changed"), self.text("kept at most", chance=most)]
+        return [self.text("changed"), self.text("kept", chance=self._percent(noise.keep))]
+
+    def _percent(self, chance: float) -> str:
+        """Return a probability below 1 in percent; it is never shown as 100."""
+        shown = f"{100 * chance:.6g}"
+        if shown == "100":
+            return self.text("more than", chance=self.number("99.9999 %"))
+        return self.number(f"{shown} %")
+
+    def about_question(self, noise: Choice | Number, delta: float) -> str:
+        """Return how one answer is changed, and what it gives away."""
+        epsilon, delta = _cost([noise], delta)
+        texts = [*self._change(noise), self.about_delta(delta)]
+        if epsilon > _PRACTICALLY_NONE:
+            texts.append(self.text("nothing", cost=self.cost(epsilon, delta)))
+        else:
+            texts += [self.text("weak")] if epsilon > _WEAK else []
+            texts += [self.text("any"), self._factor("factor", epsilon, delta)]
+        return " ".join(filter(None, texts))
+
+    def about_all(self, noises: Sequence[Choice | Number], delta: float) -> str:
+        """Return what all answers together give away."""
+        epsilon, delta = _cost(noises, delta)
+        texts = [self.about_delta(delta)]
+        if epsilon > _PRACTICALLY_NONE:
+            texts.append(self.text("all nothing", cost=self.cost(epsilon, delta)))
+        else:
+            texts += [self.text("all weak")] if epsilon > _WEAK else []
+            texts.append(self._factor("all factor", epsilon, delta))
+        return " ".join(filter(None, [*texts, self.text("rest")]))
+
+    def _factor(self, key: str, epsilon: float, delta: float) -> str:
+        """Return by how much the truth changes a probability."""
+        cost, factor = self.cost(epsilon, delta), self.up(math.exp(epsilon))
+        key = f"{key} and delta" if delta else key
+        allowance = self.number(_up(delta, smallest_power=-6))
+        return self.text(key, factor=factor, delta=allowance, cost=cost)
+
+
+def _up(value: float, digits: int = _DIGITS, smallest_power: int = -3) -> str:
+    """Return a number for reading: a few digits, rounded up so that it never flatters."""
+    return _rounded(value, ROUND_CEILING, digits, smallest_power)
+
+
+def _rounded(value: float, rounding: str, digits: int = _DIGITS, smallest_power: int = -3) -> str:
+    """Return a number of a few digits; a difference below 1e-12 of it counts as none."""
+    if value == 0:
+        return "0"
+    away = Decimal("1e-12") * (1 if rounding == ROUND_FLOOR else -1)
+    number = Context(prec=digits, rounding=rounding).plus(Decimal(value) * (1 + away)).normalize()
+    power = number.adjusted()
+    if smallest_power <= power < _LARGEST_POWER:
+        return f"{number:f}"
+    return f"{number.scaleb(-power).normalize():f}e{power}"
+
+
+def _guarantees(
+    noises: Iterable[Choice | Number], delta: float, text_version: int, language: str
+) -> list[str]:
+    """Return what a survey says about each question, and last about all of them."""
+    listed = list(noises)
+    if text_version < _TEXT_VERSION:
+        return _old_guarantees(listed, delta, text_version)
+    words = _Words(language)
+    each = [words.about_question(noise, delta) for noise in listed]
+    return [*each, words.about_all(listed, delta)]
+
+
+# The words of versions 1 and 2: surveys that are already out must say exactly this.
+
+
+def _old_guarantees(noises: Sequence[Choice | Number], delta: float, version: int) -> list[str]:
+    """Return what a survey of version 1 or 2 says about each question, and about all of them."""
+    each = [f"{_old_change(noise)} {_old_guarantee([noise], delta, version)}" for noise in noises]
+    return [*each, f"All answers together: {_old_guarantee(noises, delta, version)}"]
+
+
+def _old_change(noise: Choice | Number) -> str:
+    if isinstance(noise, Number):
+        limits = f"{noise.low:.6g} to {noise.high:.6g}"
+        moved = f"moved at random, by about {noise.deviation:.3g} ({noise.kernel} noise)"
+        return f"Your number is held to {limits} and {moved}."
+    if noise.has_table:
+        return "Your answer is replaced at random, by a table of probabilities."
+    shown = f"{100 * noise.keep:.6g}"
+    chance = "more than 99.9999 %" if shown == "100" else f"{shown} %"
+    return f"Your answer is sent as it is with a probability of {chance}, otherwise as another."
+
+
+def _old_guarantee(noises: Sequence[Choice | Number], delta: float, version: int) -> str:
+    """Return what versions 1 and 2 said of answers; version 1 explained no delta."""
     epsilon, delta = _cost(noises, delta)
+    about = ""
     if version > 1 and delta > EXPLAINED_DELTA:
-        return f"{_about_delta(delta)} {_promise(noises, delta, 1)}"
-    cost = f"epsilon = {_up(epsilon)}" + (f", delta = {_up(delta)}" if delta else "")
-    if epsilon > _NAME_ONLY:
-        return f"This hides practically nothing ({cost}): who reads it can be nearly certain."
-    extra = f" and an extra probability of {_up(delta)}" if delta else ""
+        about = (
+            f"Large delta: in the worst case, noise with delta = {_old_up(delta)} reveals your"
+            f" answers completely with probability {_old_up(delta)}"
+            f" (1 in {max(1, math.floor(1 / delta))}). "
+        )
+    cost = f"epsilon = {_old_up(epsilon)}" + (f", delta = {_old_up(delta)}" if delta else "")
+    if epsilon > _OLD_NAME_ONLY:
+        return (
+            f"{about}This hides practically nothing ({cost}): who reads it can be nearly certain."
+        )
+    extra = f" and an extra probability of {_old_up(delta)}" if delta else ""
     return (
-        "Whatever is received could come from any truth; none makes it more likely than another"
-        f" by more than a factor of {_up(math.exp(epsilon))}{extra} ({cost})."
+        f"{about}Whatever is received could come from any truth; none makes it more likely than"
+        f" another by more than a factor of {_old_up(math.exp(epsilon))}{extra} ({cost})."
     )
 
 
-def _about_delta(delta: float) -> str:
-    """Return what a large delta means; no more is claimed, since noise may be better than it."""
-    start = "No protection" if delta >= NO_PROTECTION_DELTA else "Large delta"
-    return (
-        f"{start}: in the worst case, noise with delta = {_up(delta)} reveals your answers"
-        f" completely with probability {_up(delta)} (1 in {max(1, math.floor(1 / delta))})."
-    )
+_OLD_NAME_ONLY = 20.0
 
 
-def _percent(chance: float) -> str:
-    """Return a probability below 1 in percent; it is never shown as 100."""
-    shown = f"{100 * chance:.6g}"
-    return "more than 99.9999 %" if shown == "100" else f"{shown} %"
-
-
-def _up(value: float) -> str:
-    """Return a number for reading: four digits, rounded up so that it never flatters."""
+def _old_up(value: float) -> str:
+    """Return a number as versions 1 and 2 wrote it: four digits, rounded up."""
     if value == 0:
         return "0"
     digits = 10.0 ** (3 - math.floor(math.log10(value)))
@@ -343,10 +644,16 @@ def _up(value: float) -> str:
 
 
 class MemoryEntry(NamedTuple):
-    """What a line of a memory is about: its kind, the survey, and the question.
+    """What a line of a memory is about.
 
-    The kind is "cost" or "token" of a survey (the question is None), or "answer"; single questions
-    of a `Randomizer` belong to no survey.
+    Attributes
+    ----------
+    kind
+        "cost" or "token" of a survey, or "answer".
+    survey
+        The survey's id; None for a single question of a `Randomizer`.
+    question
+        The question of an answer, otherwise None.
     """
 
     kind: str
@@ -355,39 +662,53 @@ class MemoryEntry(NamedTuple):
 
 
 class Memory:
-    """Protects answers from being averaged: what was once drawn is kept and given again.
+    """Protects answers from being averaged: an answer is drawn only the first time.
 
-    With a ``path`` it survives a restart. Each line of that file is an entry and its value; it is
-    on disk before the value is given out, is never changed, and the first line of an entry counts,
-    also when two programs write at once. The file holds what was sent, never a truth.
+    Each line of the file is an entry and its value. It is on disk before the value is given out,
+    and is never changed. The first line of an entry counts, also when two programs write at once.
+    The file holds what was sent, never a truth.
+
+    Parameters
+    ----------
+    path
+        The file, which survives a restart; None for a memory that does not.
+
+    Attributes
+    ----------
+    values
+        What is remembered, by entry.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = None if path is None else Path(path)
-        self.kept: dict[MemoryEntry, Any] = {}
+        self.values: dict[MemoryEntry, Any] = {}
         self._read()
 
-    def once(self, entry: MemoryEntry, draw: Callable[[], Any]) -> Any:
-        """Return what is kept for ``entry``; if there is nothing, keep what ``draw`` returns."""
-        if entry not in self.kept:
+    def get_or_draw(self, entry: MemoryEntry, draw: Callable[[], Any]) -> Any:
+        """Return the value of ``entry``; the first time, store what ``draw`` returns."""
+        if entry not in self.values:
             value = draw()
             if self._path is None:
-                self.kept[entry] = value
+                self.values[entry] = value
             else:
-                self._append({"version": _VERSION, **entry._asdict(), "value": value})
+                self._append({"version": _MEMORY_VERSION, **entry._asdict(), "value": value})
                 self._read()
-        return self.kept[entry]
+        return self.values[entry]
 
     def costs(self) -> list[tuple[float, float]]:
         """Return epsilon and delta of every survey that was answered."""
-        return [tuple(value) for entry, value in self.kept.items() if entry.kind == "cost"]
+        return [tuple(value) for entry, value in self.values.items() if entry.kind == "cost"]
 
     def _append(self, fields: dict[str, Any]) -> None:
+        if self._path is None:
+            return
         line = json.dumps(fields)
         if json.loads(line) != fields:
-            raise ValueError("a memory that is a file keeps texts and numbers only.")
+            raise ValueError(
+                "A memory file can hold texts and numbers only. Name the question by one of them."
+            )
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        file = os.open(self._path, flags, 0o600)  # type: ignore[arg-type]  # there is a path
+        file = os.open(self._path, flags, 0o600)
         try:
             os.write(file, f"{line}\n".encode())  # one write; a torn line is found when it is read
             os.fsync(file)
@@ -401,13 +722,14 @@ class Memory:
         try:
             for line in data.splitlines():
                 for entry, value in _entries(json.loads(line)):
-                    self.kept.setdefault(entry, value)  # the first one counts
-            whole = data[-1:] in {b"", b"\n"}
+                    self.values.setdefault(entry, value)  # the first one counts
+            complete = data[-1:] in {b"", b"\n"}
         except (LookupError, TypeError, ValueError):
-            whole = False
-        if not whole:
+            complete = False
+        if not complete:
             raise ValueError(
-                f"the memory {self._path} is damaged; nothing is drawn anew while it is there."
+                f"The memory {self._path} is damaged. The program draws no new answers while this"
+                " file exists."
             )
 
 
@@ -415,19 +737,20 @@ def _entries(line: Any) -> list[tuple[MemoryEntry, Any]]:
     """Return what one line of a memory says, or raise.
 
     A line of version 1 is a pair: a `Randomizer`'s question, or "SURVEY cost", "SURVEY token" or
-    "SURVEY answer NAME", which are told apart by the form of a survey's id.
+    "SURVEY answer NAME"; a survey's id has a form of its own.
     """
     if isinstance(line, list):
         key, value = line
-        found = [MemoryEntry("answer", None, key)]
+        entries = [MemoryEntry("answer", None, key)]
         old = _OLD_KEY.fullmatch(key) if isinstance(key, str) else None
         if old and (old["kind"] != "cost" or _is_cost(value)):
-            found.append(MemoryEntry(old["kind"] or "answer", old["survey"], old["name"]))
-        return [(entry, value) for entry in found]
+            entries.append(MemoryEntry(old["kind"] or "answer", old["survey"], old["name"]))
+        return [(entry, value) for entry in entries]
     version, kind, survey, name, value = (line[key] for key in ("version", *_FIELDS))
-    known = kind == "answer" or (kind in {"cost", "token"} and name is None)
-    costs = kind != "cost" or _is_cost(value)
-    if len(line) > 1 + len(_FIELDS) or version != _VERSION or not (known and costs):
+    valid_kind = kind == "answer" or (kind in {"cost", "token"} and name is None)
+    valid_cost = kind != "cost" or _is_cost(value)
+    valid_fields = len(line) <= 1 + len(_FIELDS) and version == _MEMORY_VERSION
+    if not (valid_fields and valid_kind and valid_cost):
         raise ValueError
     return [(MemoryEntry(kind, survey, name), value)]
 
@@ -444,12 +767,36 @@ _OLD_KEY = re.compile(
 
 
 class Randomizer:
-    """Protects a participant's answers: each is replaced at random before it leaves, once.
+    """Protects a participant's answers: each is changed at random before it leaves, once.
 
-    ``states`` and ``keep`` (a probability, or the rows of P) are those of `Choice`; a `Number` may
-    stand in their place. Asked again, a question gets the same answer again, because many fresh
-    ones would average the noise away; with a file as ``memory`` also after a restart. One answer
-    costs ``epsilon`` at ``delta``, which is 0 unless the noise is Gaussian.
+    The same question gets the same answer again, because the mean of many fresh answers would be
+    close to the truth.
+
+    Parameters
+    ----------
+    states
+        The possible answers; or a `Choice` or a `Number`.
+    keep
+        The probability that the true answer is sent, or the rows of P (see `Choice`).
+    delta
+        The delta at which the epsilon of Gaussian noise is computed.
+    memory
+        A file that remembers answers, also after a restart; None for no file.
+
+    Attributes
+    ----------
+    noise
+        The `Choice` or `Number`.
+    epsilon, delta
+        What one answer costs; delta is 0 unless the noise is Gaussian.
+
+    Examples
+    --------
+    >>> smokes = Randomizer(["no", "yes"], 0.75)
+    >>> smokes.answer("Do you smoke?", "yes") == smokes.answer("Do you smoke?", "no")
+    True
+    >>> round(smokes.epsilon, 2), smokes.delta
+    (1.1, 0.0)
     """
 
     def __init__(
@@ -465,19 +812,42 @@ class Randomizer:
         self._memory = Memory(memory)
 
     def answer(self, question: Hashable, truth: object) -> Any:
-        """Return the randomised answer to ``question``: the same one, however often it is asked."""
-        place = self.noise.place(truth)
+        """Return the randomised answer to ``question``, always the same one.
+
+        Parameters
+        ----------
+        question
+            Its name. Another name is another question.
+        truth
+            The true answer; it is read the first time only.
+
+        Raises
+        ------
+        ValueError
+            If the truth is not a possible answer, or the memory holds another question of that
+            name.
+        """
+        index = self.noise.locate(truth)
         entry = MemoryEntry("answer", None, question)
-        answer = self._memory.once(entry, lambda: self.noise.draw(place))
+        answer = self._memory.get_or_draw(entry, lambda: self.noise.draw(index))
         if not self.noise.fits(answer):
-            raise ValueError("the memory holds an answer to another question of that name.")
+            raise ValueError(
+                "The memory holds an answer to another question of that name. Use another name."
+            )
         return answer
 
 
 class Survey(NamedTuple):
-    """What a survey's file says, the noise of each question by name, and the file's one form.
+    """A survey that was checked. Its id is a hash of everything else in it.
 
-    Its id is a hash of everything else in it: whoever changes a survey makes another one.
+    Attributes
+    ----------
+    content
+        The JSON value of the file.
+    noises
+        The noise of each question, by its name.
+    data
+        The bytes of the file.
     """
 
     content: Mapping[str, Any]
@@ -489,34 +859,92 @@ class Survey(NamedTuple):
         """The survey's own name, ``sha256:...``."""
         return str(self.content["id"])
 
+    @property
+    def language(self) -> str:
+        """The language of the program's words; English before version 3."""
+        return str(self.content.get("language", "en"))
+
 
 def make_survey(
-    title: str, questions: Sequence[Mapping[str, Any]], label: str, delta: float = 1e-6
+    title: str,
+    questions: Sequence[Mapping[str, Any]],
+    label: str,
+    delta: float = 1e-6,
+    language: str = "en",
 ) -> Survey:
-    """Return a survey of ``questions``, its promises computed from their numbers.
+    """Return a survey whose guarantees are computed from its numbers.
 
-    A question has a ``name``, a ``text``, either ``states`` or a ``range`` (low and high), and a
-    ``noise``: keep, table, or kernel and variance. ``label`` names the question, one with states,
-    that the others may be used to predict.
+    Parameters
+    ----------
+    title
+        What the survey is about.
+    questions
+        Each has a ``name``, a ``text``, either ``states`` or a ``range`` (low and high), and a
+        ``noise``: keep, table, or kernel and variance.
+    label
+        The name of the question, one with states, that the others may be used to predict.
+    delta
+        The delta at which the epsilon of Gaussian noise is computed.
+    language
+        The language of the guarantees, and of the program's words: "en" or "de".
+
+    Raises
+    ------
+    ValueError
+        If a part is missing, malformed or not allowed.
+
+    Examples
+    --------
+    >>> question = {"name": "q", "text": "", "states": ["no", "yes"], "noise": {"keep": 0.75}}
+    >>> print(make_survey("Example", [question], "q").content["guarantee"][:62])
+    For all your answers together the factor is 3 (epsilon = 1.1).
     """
-    return _survey(_VERSION, title, questions, label, delta)
+    return _survey(_Form(_VERSION, _TEXT_VERSION, language), title, questions, label, delta)
+
+
+class _Form(NamedTuple):
+    """Which version a survey is of, and in which words and language it speaks."""
+
+    version: int
+    text_version: int
+    language: str
+
+    @classmethod
+    def of_file(cls, content: Mapping[str, Any]) -> "_Form":
+        """Return the form of a survey in a file, or raise if this program does not read it."""
+        version = content["version"]
+        if type(version) is not int or version not in range(1, _VERSION + 1):
+            raise ValueError("this program does not read its version.")
+        if version < _VERSION:
+            return cls(version, version, "en")
+        if content["text_version"] != _TEXT_VERSION or content["language"] not in LANGUAGES:
+            raise ValueError("this program does not know its words or its language.")
+        return cls(version, _TEXT_VERSION, content["language"])
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a survey that say its form."""
+        fields = {"suffice": "survey", "version": self.version}
+        if self.version < _VERSION:
+            return fields
+        return {**fields, "text_version": self.text_version, "language": self.language}
 
 
 def _survey(
-    version: int, title: str, questions: Sequence[Mapping[str, Any]], label: str, delta: float
+    form: _Form, title: str, questions: Sequence[Mapping[str, Any]], label: str, delta: float
 ) -> Survey:
-    """Return a survey in the words of its version, after checking all of it."""
-    line = _line if version > 1 else _old_line
+    """Return a survey in the words of its form, after checking all of it."""
+    if form.language not in LANGUAGES:
+        raise ValueError(f"the language must be {' or '.join(LANGUAGES)}.")
+    line = _line if form.version > 1 else _old_line
     noises = {line(question["name"]): _noise(question, line) for question in questions}
-    named = all(name and "=" not in name for name in noises)
-    if not named or not 0 < len(noises) == len(questions) or not _differ(noises):
+    valid_names = all(name and "=" not in name for name in noises)
+    if not valid_names or not 0 < len(noises) == len(questions) or not _differ(noises):
         raise ValueError("questions need different names, without an equals sign.")
     if label not in noises or isinstance(noises[label], Number):
         raise ValueError("the label must be the name of a question with states.")
-    *each, whole = _told(noises.values(), _number(delta), version)
+    *each, total = _guarantees(noises.values(), _number(delta), form.text_version, form.language)
     content: dict[str, Any] = {
-        "suffice": "survey",
-        "version": version,
+        **form.fields(),
         "title": line(title),
         "label": label,
         "delta": delta,
@@ -524,60 +952,59 @@ def _survey(
             {**question, "guarantee": words}
             for question, words in zip(questions, each, strict=True)
         ],
-        "guarantee": whole,
+        "guarantee": total,
     }
     content["id"] = "sha256:" + hashlib.sha256(_canonical(content)).hexdigest()
     return Survey(content, noises, _canonical(content))
 
 
 def read_survey(data: bytes) -> Survey:
-    """Return the survey in a file, or raise: its words must be those that its numbers mean."""
+    """Return the survey in a file, after computing its words anew from its numbers.
+
+    Parameters
+    ----------
+    data
+        The bytes of the file; versions 1 to 3 are read.
+
+    Raises
+    ------
+    SurveyError
+        If the file is damaged, of an unknown version or language, or if its words are not those
+        that its numbers mean.
+    """
     try:
-        given = _parsed(data)
-        bare = [{k: v for k, v in q.items() if k != "guarantee"} for q in given["questions"]]
-        version = _known_version(given["version"])
-        made = _survey(version, given["title"], bare, given["label"], given["delta"])
-        same = _promises(given) == _promises(made.content)
+        content = _parsed(data)
+        bare = [{k: v for k, v in q.items() if k != "guarantee"} for q in content["questions"]]
+        form = _Form.of_file(content)
+        survey = _survey(form, content["title"], bare, content["label"], content["delta"])
+        same = _stated_guarantees(content) == _stated_guarantees(survey.content)
     except ValueError as error:
-        raise SurveyError(f"this is no valid survey: {error}") from None
+        raise SurveyError(f"This is not a valid survey: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError):
-        raise SurveyError("this is no valid survey: a part is missing or malformed.") from None
+        raise SurveyError("This is not a valid survey: a part is missing or malformed.") from None
     if not same:
-        raise SurveyError("the survey's words are not what its numbers mean; do not answer it.")
-    if _canonical(given) != made.data:
-        raise SurveyError("the survey was altered or damaged: its id is not that of its contents.")
-    return made
+        raise SurveyError("This survey does not do what it says. Do not answer it.")
+    if _canonical(content) != survey.data:
+        raise SurveyError("The survey was altered or damaged: its id does not match its contents.")
+    return survey
 
 
-def _promises(content: Mapping[str, Any]) -> list[str]:
+def _stated_guarantees(content: Mapping[str, Any]) -> list[str]:
     return [q["guarantee"] for q in content["questions"]] + [content["guarantee"]]
-
-
-def _known_version(version: object) -> int:
-    if version not in range(1, _VERSION + 1):
-        raise ValueError("it is of a version that this program does not read.")
-    return int(version)  # type: ignore[call-overload]  # a number
-
-
-def _told(noises: Iterable[Choice | Number], delta: float, version: int = _VERSION) -> list[str]:
-    """Return what is promised about each question, and last about all of them."""
-    listed = list(noises)
-    each = [f"{noise.words} {_promise([noise], delta, version)}" for noise in listed]
-    return [*each, f"All answers together: {_promise(listed, delta, version)}"]
 
 
 def _noise(question: Mapping[str, Any], line: Callable[..., str]) -> Choice | Number:
     """Return the noise of a question; whatever is not expected raises."""
-    holds, noise = set(question) - {"name", "noise"}, question["noise"]
+    fields, noise = set(question) - {"name", "noise"}, question["noise"]
     line(question["text"], 1000)
-    if holds == {"text", "range"} and set(noise) == {"kernel", "variance"}:
+    if fields == {"text", "range"} and set(noise) == {"kernel", "variance"}:
         low, high = map(_number, question["range"])
         return Number(low, high, line(noise["kernel"]), _number(noise["variance"]))
-    if holds != {"text", "states"} or set(noise) not in ({"keep"}, {"table"}):
+    if fields != {"text", "states"} or set(noise) not in ({"keep"}, {"table"}):
         raise ValueError("a question has states or a range, and noise that fits them.")
-    listed = question["states"]
-    check = line if isinstance(listed, list) and isinstance(listed[0], str) else _whole
-    states = [check(state) for state in listed]
+    answers = question["states"]
+    check = line if isinstance(answers, list) and isinstance(answers[0], str) else _integer
+    states = [check(state) for state in answers]
     if not _differ(states):
         raise ValueError("states must look different from each other.")
     if "keep" in noise:
@@ -585,8 +1012,8 @@ def _noise(question: Mapping[str, Any], line: Callable[..., str]) -> Choice | Nu
     return Choice(states, [[_number(p) for p in row] for row in noise["table"]])
 
 
-# What strangers write is data: it is shown in quotes, and can neither steer a terminal nor look
-# like what this program says.
+# Text from a survey is data: it is shown in quotes. It can neither steer a terminal nor look like
+# the words of this program.
 
 _BLANKS = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs that show nothing
 _UNSEEN = frozenset(map(chr, (0x34F, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10),
@@ -599,8 +1026,8 @@ def _plain(text: str) -> str:
     letters, marks = [], 0
     for letter in text:
         marks = marks + 1 if unicodedata.category(letter) in {"Mn", "Me"} else 0
-        seen = letter.isprintable() and letter not in _UNSEEN and marks <= _MOST_MARKS
-        letters.append(" " if letter in _BLANKS else letter if seen else "\ufffd")
+        visible = letter.isprintable() and letter not in _UNSEEN and marks <= _MOST_MARKS
+        letters.append(" " if letter in _BLANKS else letter if visible else "\ufffd")
     return " ".join("".join(letters).split())
 
 
@@ -611,8 +1038,8 @@ def _quoted(text: str) -> str:
 
 def _differ(values: Iterable[object]) -> bool:
     """Say whether values look different from each other."""
-    shown = [unicodedata.normalize("NFC", _plain(str(value))) for value in values]
-    return len(set(shown)) == len(shown)
+    texts = [unicodedata.normalize("NFC", _plain(str(value))) for value in values]
+    return len(set(texts)) == len(texts)
 
 
 def _line(value: Any, most: int = 200) -> str:
@@ -638,7 +1065,7 @@ def _number(value: Any) -> float:
     return value
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**53:
         raise ValueError("states must be texts, or integers.")
     return value
@@ -651,15 +1078,15 @@ def _canonical(value: object) -> bytes:
 
 
 def _parsed(data: bytes) -> Any:
-    """Return the value of a JSON file; a key that stands there twice is refused."""
+    """Return the value of a JSON file; a duplicate key is refused."""
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
             raise ValueError
         return dict(pairs)
 
     try:
-        return json.loads(data.decode(), object_pairs_hook=once)
+        return json.loads(data.decode(), object_pairs_hook=reject_duplicate_keys)
     except (ValueError, RecursionError):
         raise ValueError("it is no JSON file, or names a key twice.") from None
 
@@ -669,30 +1096,43 @@ def respond(
 ) -> tuple[bytes, list[str]]:
     """Return one participant's answer file, and the names of questions answered before.
 
-    All truths are checked before anything is drawn. What ``memory`` holds is given again, whatever
-    the truth is said to be now; a question that it holds needs no truth.
+    All truths are checked before anything is drawn.
+
+    Parameters
+    ----------
+    survey
+        The survey, as `read_survey` returned it.
+    truths
+        The true answers by question. A question that the memory holds needs none.
+    memory
+        The memory, or its file. An answer that it holds is given again, whatever the truth is.
+
+    Raises
+    ------
+    ValueError
+        If a truth is missing or not a possible answer, or the memory was changed.
     """
     book = memory if isinstance(memory, Memory) else Memory(memory)
-    keys = {name: MemoryEntry("answer", survey.id, name) for name in survey.noises}
-    before = [name for name in keys if keys[name] in book.kept]
-    if not truths.keys() <= keys.keys():
-        raise ValueError("a truth is given for a name that no question has.")
-    if missing := [name for name in keys if name not in before and name not in truths]:
-        raise ValueError(f"there is no truth for {', '.join(map(_quoted, missing))}.")
-    places: dict[str, Any] = {}
+    entries = {name: MemoryEntry("answer", survey.id, name) for name in survey.noises}
+    before = [name for name in entries if entries[name] in book.values]
+    if not truths.keys() <= entries.keys():
+        raise ValueError("There is a truth for a name that no question has. Remove it.")
+    if missing := [name for name in entries if name not in before and name not in truths]:
+        raise ValueError(f"There is no truth for {', '.join(map(_quoted, missing))}.")
+    indices: dict[str, int] = {}
     for name, truth in truths.items():
         try:
-            places[name] = survey.noises[name].place(truth)
+            indices[name] = survey.noises[name].locate(truth)
         except ValueError as error:
             raise ValueError(f"{_quoted(name)}: {error}") from None
     cost = _cost(list(survey.noises.values()), survey.content["delta"])
-    book.once(MemoryEntry("cost", survey.id, None), lambda: list(cost))
-    token = book.once(MemoryEntry("token", survey.id, None), lambda: secrets.token_hex(16))
+    book.get_or_draw(MemoryEntry("cost", survey.id, None), lambda: list(cost))
+    token = book.get_or_draw(MemoryEntry("token", survey.id, None), lambda: secrets.token_hex(16))
     answers = {}
     for name, noise in survey.noises.items():
-        answers[name] = book.once(keys[name], lambda: noise.draw(places[name]))  # noqa: B023  # now
+        answers[name] = book.get_or_draw(entries[name], lambda: noise.draw(indices[name]))  # noqa: B023  # now
         if not noise.fits(answers[name]):
-            raise ValueError("the memory was changed: it holds what is no answer to this survey.")
+            raise ValueError("The memory was changed: it holds a value that no answer can have.")
     head = {"suffice": "answer", "version": 1, "survey": survey.id, "token": token}
     return _canonical({**head, "answers": answers}), before
 
@@ -700,74 +1140,102 @@ def respond(
 def respond_to_file(
     path: Path, output: Path, given: Sequence[str], truths: Path | None, memory: Path | None
 ) -> None:
-    """Read a survey, say what it promises, get the truth, and write the answer file.
+    """Read a survey, say what it gives away, ask for the truth, and write the answer file.
 
-    The truth comes from ``given`` (NAME=VALUE), from the JSON file ``truths``, or by asking.
+    Parameters
+    ----------
+    path
+        The survey's file.
+    output
+        The answer file to write. It is never overwritten.
+    given
+        True answers as NAME=VALUE.
+    truths
+        A JSON file of true answers, {NAME: VALUE}. Missing ones are asked at a terminal.
+    memory
+        The file that remembers answers; None for OUTPUT.memory.
     """
     survey = read_survey(_bytes(path))
-    _say("Lines that begin with | are the survey's own words. All others are this program's.")
-    _say(f"Survey {survey.id}")
+    words = _Words(survey.language)
+    _say(words.text("bars"))
+    _say(words.text("survey", id=survey.id))
     _show(_quoted(survey.content["title"]))
     for name in survey.noises:
         _show_question(survey, name)
-    _say(_told_whole(survey))
-    place = Path(f"{output}.memory") if memory is None else memory
-    book = Memory(place)
-    known: Any = {} if truths is None else _parsed(_bytes(truths))
-    if not isinstance(known, dict) or not all("=" in item for item in given):
-        raise ValueError("a truth is given as NAME=VALUE, in a file as {NAME: VALUE}.")
-    known |= dict(item.split("=", 1) for item in given)
+    _say(_about_all(survey))
+    memory_path = Path(f"{output}.memory") if memory is None else memory
+    book = Memory(memory_path)
+    true_answers = _stated_truths(given, truths)
     for name in survey.noises if sys.stdin.isatty() else ():
-        if name not in known and MemoryEntry("answer", survey.id, name) not in book.kept:
-            known[name] = _asked(survey, name)
-    sheet, before = respond(survey, known, book)
+        if name not in true_answers and MemoryEntry("answer", survey.id, name) not in book.values:
+            true_answers[name] = _ask(survey, name)
+    sheet, before = respond(survey, true_answers, book)
     if before:
-        _say("Answered before: the same answer is given again, whatever the truth is now.")
+        _say(words.text("answered"))
     if len(costs := book.costs()) > 1:
         epsilon, delta = map(math.fsum, zip(*costs, strict=True))
-        about = f"{_about_delta(delta)} " if delta > EXPLAINED_DELTA else ""
-        total = f"epsilon {_up(epsilon)}, delta {_up(delta)}"
-        _say(f"{about}All {len(costs)} surveys in {place}: {total}.")
+        total = words.text(
+            "surveys", count=len(costs), memory=memory_path, cost=words.cost(epsilon, delta)
+        )
+        _say(f"{words.about_delta(delta)} {total}".strip())
+    _write_once(output, sheet)
+    _say(words.text("written", output=output, memory=memory_path))
+
+
+def _stated_truths(given: Sequence[str], path: Path | None) -> dict[str, Any]:
+    """Return the true answers of the command line and of a file."""
+    truths: Any = {} if path is None else _parsed(_bytes(path))
+    if not isinstance(truths, dict) or not all("=" in item for item in given):
+        raise ValueError("Write a truth as NAME=VALUE, or in a file as {NAME: VALUE}.")
+    return {**truths, **dict(item.split("=", 1) for item in given)}
+
+
+def _write_once(output: Path, sheet: bytes) -> None:
+    """Write an answer file; one that exists and differs is an error."""
     try:
         with output.open("xb") as file:
             file.write(sheet)
     except FileExistsError:
         if _bytes(output) != sheet:
-            reason = f"{output} is there and holds something else; it is not overwritten."
-            raise ValueError(reason) from None
-    _say(f"Written: {output}. Keep {place}, by which asking again brings the same answer.")
+            raise ValueError(
+                f"{output} exists and has other contents. The program does not overwrite it;"
+                " choose another name."
+            ) from None
 
 
-def _told_whole(survey: Survey) -> str:
-    return _told(survey.noises.values(), survey.content["delta"])[-1]
+def _about_all(survey: Survey) -> str:
+    """Return what all answers give away, in the program's present words."""
+    noises = list(survey.noises.values())
+    return _Words(survey.language).about_all(noises, survey.content["delta"])
 
 
 def _show_question(survey: Survey, name: str) -> None:
     """Print a question in the survey's words, then what its answer gives away in ours."""
-    names, noise = list(survey.noises), survey.noises[name]
+    words, names, noise = _Words(survey.language), list(survey.noises), survey.noises[name]
     texts = {q["name"]: q["text"] for q in survey.content["questions"]}
-    _say(f"\nQuestion {names.index(name) + 1} of {len(names)}:")
+    _say("\n" + words.text("question", index=names.index(name) + 1, count=len(names)))
     _show(f"{_quoted(name)}: {_quoted(texts[name])}" if texts[name] else _quoted(name))
-    _show(f"Answers: {noise.holds}")
-    _say(_told([noise], survey.content["delta"])[0])
+    _show(words.text("answers", answers=words.answers(noise)))
+    _say(words.about_question(noise, survey.content["delta"]))
 
 
-def _asked(survey: Survey, name: str) -> str:
-    """Return what a person typed, once it can be the truth; our own words come last."""
+def _ask(survey: Survey, name: str) -> str:
+    """Return what a person typed, when it can be the truth; our own words come last."""
+    words, noise = _Words(survey.language), survey.noises[name]
     _show_question(survey, name)
-    _say(_told_whole(survey))
+    _say(_about_all(survey))
     while True:
-        typed = input("Your true answer, which is randomised before it is written: ")
+        typed = input(words.text("prompt"))
         try:
-            survey.noises[name].place(typed)
-        except ValueError as error:
-            _say(str(error))
+            noise.locate(typed)
+        except ValueError:
+            _say(words.text("not a number" if isinstance(noise, Number) else "not an answer"))
         else:
             return typed
 
 
 def _show(text: str) -> None:
-    """Print what strangers wrote, in lines that no terminal breaks once more."""
+    """Print a survey's own text, in lines that are too short for a terminal to break."""
     width = max(20, min(shutil.get_terminal_size().columns, 100) - 6)
     while text:
         wide = (unicodedata.east_asian_width(letter) in "AFW" for letter in text[:width])
@@ -782,7 +1250,7 @@ def _bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise ValueError(f"{path} is larger than {MOST_BYTES} bytes; it is not read.")
+        raise ValueError(f"{path} is larger than {MOST_BYTES} bytes. The program does not read it.")
     return data
 
 
@@ -791,17 +1259,33 @@ def _say(text: str) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run ``respond``; return 0, 2 for a wrong call, 3 for a bad survey, 6 if the disk refused."""
-    parser = argparse.ArgumentParser(description="Answer a survey with randomised answers.")
+    """Run ``respond``.
+
+    Returns
+    -------
+    int
+        0, or 2 for a wrong call, 3 for a bad survey, 6 if the disk refused.
+    """
+    parser = argparse.ArgumentParser(
+        description="Answer a survey: your answers are changed at random before they are written."
+    )
     command = parser.add_subparsers(required=True).add_parser("respond")
     command.add_argument("survey", type=Path)
-    command.add_argument("-o", "--output", type=Path, required=True, help="the answer file")
-    command.add_argument("--truth", action="append", default=[], metavar="NAME=VALUE")
-    command.add_argument("--truth-file", type=Path, help="the truth as JSON: {NAME: VALUE}")
-    command.add_argument("--memory", type=Path, help="what was answered; default: OUTPUT.memory")
-    asked = parser.parse_args(words)
+    command.add_argument("-o", "--output", type=Path, required=True, help="answer file to write")
+    command.add_argument(
+        "--truth", action="append", default=[], metavar="NAME=VALUE",
+        help="your true answer, once per question; other users of this computer can see it while"
+        " the program runs",
+    )  # fmt: skip
+    command.add_argument("--truth-file", type=Path, help="your true answers as JSON: {NAME: VALUE}")
+    command.add_argument(
+        "--memory", type=Path, help="file that remembers your answers; default: OUTPUT.memory"
+    )
+    options = parser.parse_args(words)
     try:
-        respond_to_file(asked.survey, asked.output, asked.truth, asked.truth_file, asked.memory)
+        respond_to_file(
+            options.survey, options.output, options.truth, options.truth_file, options.memory
+        )
     except (OSError, ValueError, EOFError) as error:
         sys.stderr.write(f"participant: {error}\n")
         return 3 if isinstance(error, SurveyError) else 6 if isinstance(error, OSError) else 2

@@ -1,9 +1,9 @@
-"""Text from files is data: nothing that a stranger wrote steers a terminal, a page or a sheet.
+"""Text from files is data: it can steer no terminal, no page and no spreadsheet.
 
-Everything that suffice prints, logs or puts into HTML or CSV passes through here. What cannot be
-seen (controls, escapes, bidirectional marks, separators, halves of characters, letters that look
-blank) is shown as an escape; what is long is cut, and the cut says so; what could be read as a
-sentence of ours is put in quotes. Values in Parquet and Feather files, and those that a program
+All text that suffice prints, logs or writes into HTML or CSV passes through this module. Invisible
+characters (controls, escapes, bidirectional marks, separators, halves of characters, letters that
+look blank) are shown as escapes. Long text is cut, and the cut is marked. Text that could look like
+a sentence of ours is put in quotes. Values in Parquet and Feather files, and values that a program
 reads, stay as they are.
 """
 
@@ -30,13 +30,28 @@ _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?)?")
 
 
 class FromFile(str):
-    """A phrase that a stranger may have written: it is shown in quotes, whatever it says."""
+    """A phrase from a file: `phrase` always shows it in quotes."""
 
     __slots__ = ()
 
 
 def escaped(text: str, most: int = _LONGEST_LINE) -> str:
-    """Return ``text`` on one line: what cannot be seen as an escape, runs of blanks as a count."""
+    """Return ``text`` on one line, with invisible characters as escapes.
+
+    Parameters
+    ----------
+    text
+        Any text.
+    most
+        The number of characters after which it is cut.
+
+    Examples
+    --------
+    >>> escaped("a" + chr(27)) == "a" + chr(92) + "x1b"
+    True
+    >>> escaped("abcdef", 3)
+    'abc... [3 characters more]'
+    """
     left_out = len(text) - most
     text = text[:most]
     if not text.isprintable() or not text.isascii():
@@ -50,55 +65,98 @@ def _visible(text: str) -> Iterable[str]:
     marks = 0
     for letter in text:
         marks = marks + 1 if unicodedata.category(letter) in {"Mn", "Me"} else 0
-        seen = letter.isprintable() and letter not in _BLANK_LETTERS and marks <= _MARKS
-        yield letter if seen else letter.encode("unicode_escape", "surrogatepass").decode()
+        visible = letter.isprintable() and letter not in _BLANK_LETTERS and marks <= _MARKS
+        yield letter if visible else letter.encode("unicode_escape", "surrogatepass").decode()
 
 
 def quoted(text: str, most: int = _LONGEST_PHRASE) -> str:
-    """Return ``text`` escaped and in quotes, so that it is seen where it begins and ends."""
-    plain = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped(plain, most)}"'
+    """Return ``text`` escaped and in quotes, which it cannot close itself.
+
+    Examples
+    --------
+    >>> quoted('a "b"') == '"a ' + chr(92) + '"b' + chr(92) + '""'
+    True
+    """
+    protected = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped(protected, most)}"'
 
 
 def name(value: Any) -> str:
-    """Return a class, column, state or bag for reading: as it is if it is a few plain words."""
+    """Return the name of a class, column, value or bag, in quotes unless it is a few plain words.
+
+    Examples
+    --------
+    >>> name("blood pressure"), name("x = 1")
+    ('blood pressure', '"x = 1"')
+    """
     text = str(value)
-    return text if _plain(text, _NAME_WORD, _LONGEST_NAME) else quoted(text, _LONGEST_NAME)
+    return text if _is_plain(text, _NAME_WORD, _LONGEST_NAME) else quoted(text, _LONGEST_NAME)
 
 
 def phrase(text: str) -> str:
-    """Return part of a sentence: as it is if it is ours and cannot end the sentence."""
+    """Return part of a sentence, in quotes if it is from a file or could end the sentence.
+
+    Examples
+    --------
+    >>> phrase("the rows"), phrase(FromFile("the rows"))
+    ('the rows', '"the rows"')
+    """
     if isinstance(text, FromFile):
         return quoted(text)
-    return text if _plain(text, _PHRASE_WORD, _LONGEST_PHRASE) else quoted(text)
+    return text if _is_plain(text, _PHRASE_WORD, _LONGEST_PHRASE) else quoted(text)
 
 
-def _plain(text: str, word: re.Pattern[str], most: int) -> bool:
+def _is_plain(text: str, word: re.Pattern[str], most: int) -> bool:
     """Say whether a text is short and made of plain words, one blank between them."""
     words = text.split(" ") if len(text) <= most else [""]
     return all(map(word.fullmatch, words)) and escaped(text) == text
 
 
 def listed(values: Iterable[Any], last: str = ", ", each: Callable[[Any], str] = name) -> str:
-    """Return the first few of many names, and how many more there are."""
+    """Return the first few of many names, and how many more there are.
+
+    Parameters
+    ----------
+    values
+        What is listed.
+    last
+        What stands before the last one.
+    each
+        How one of them is written.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], last=" and ")
+    'a, b and c'
+    """
     items = list(values)
-    shown = [each(item) for item in items[:_LISTED]]
+    texts = [each(item) for item in items[:_LISTED]]
     if len(items) > _LISTED:
-        return f"{', '.join(shown)} and {len(items) - _LISTED:,} more"
-    return ", ".join(shown[:-1]) + last + shown[-1] if len(shown) > 1 else "".join(shown)
+        return f"{', '.join(texts)} and {len(items) - _LISTED:,} more"
+    return ", ".join(texts[:-1]) + last + texts[-1] if len(texts) > 1 else "".join(texts)
 
 
 def markup(text: str) -> str:
-    """Return ``text`` as HTML that shows it, line by line, and does nothing."""
+    """Return ``text`` as HTML that shows it, line by line, without any markup of its own.
+
+    Examples
+    --------
+    >>> markup("<b>")
+    '&lt;b&gt;'
+    """
     return html.escape("\n".join("".join(_visible(line)) for line in text.split("\n")))
 
 
 def sheet_cell(text: str) -> str:
-    """Return ``text`` for a cell of a CSV file that a spreadsheet takes for no formula.
+    """Return ``text`` for a cell of a CSV file that no spreadsheet takes for a formula.
 
-    One that begins as a formula does gets an apostrophe in front; numbers, and a sign alone, do not
-    need it.
+    Text that begins like a formula gets an apostrophe in front. Numbers, and a single sign, do not.
+
+    Examples
+    --------
+    >>> sheet_cell("=1+1"), sheet_cell("-3.5")
+    ("'=1+1", '-3.5')
     """
-    plain = "".join(_visible(text))
+    visible = "".join(_visible(text))
     formula = text.startswith(_FORMULA) and not _PLAIN_NUMBER.fullmatch(text)
-    return f"'{plain}" if formula else plain
+    return f"'{visible}" if formula else visible

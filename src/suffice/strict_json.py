@@ -1,4 +1,4 @@
-"""JSON from strangers: no duplicate keys, no NaN, no infinities, no surprises of depth or size."""
+"""JSON from files: no duplicate keys, no NaN or infinities, and limited depth and size."""
 
 import json
 import math
@@ -23,12 +23,29 @@ LARGEST_INTEGER = 2**53 - 1  # what RFC 8785 can write
 
 
 def canonical(value: Any) -> bytes:
-    """Return the one canonical encoding of ``value`` (RFC 8785)."""
+    """Return the canonical encoding of ``value`` (RFC 8785).
+
+    Examples
+    --------
+    >>> canonical({"b": 1, "a": 2.0})
+    b'{"a":2,"b":1}'
+    """
     return rfc8785.dumps(value)
 
 
 def parse(data: bytes) -> Any:
-    """Return the value of ``data``, or raise; what Python's json would let pass is refused."""
+    """Return the value of ``data``, more strictly than Python's json.
+
+    Raises
+    ------
+    CorruptFileError
+        If it is malformed, has a duplicate key, or holds a number that is not finite.
+
+    Examples
+    --------
+    >>> parse(b'{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
     try:
         return json.loads(
             data.decode("utf-8"),
@@ -40,7 +57,7 @@ def parse(data: bytes) -> Any:
     except CorruptFileError:
         raise
     except (ValueError, RecursionError) as error:
-        raise CorruptFileError("the file holds malformed JSON.") from error
+        raise CorruptFileError("The file holds malformed JSON.") from error
 
 
 def parse_canonical(data: bytes) -> Any:
@@ -51,14 +68,14 @@ def parse_canonical(data: bytes) -> Any:
     except (rfc8785.CanonicalizationError, ValueError, RecursionError):
         same = False
     if not same:
-        raise CorruptFileError("the manifest is not in its canonical form.")
+        raise CorruptFileError("The manifest is not in its canonical form.")
     return value
 
 
 def number(value: object) -> float:
     """Return a JSON number as a float; text, booleans and everything else are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CorruptFileError("the file holds something else where a number belongs.")
+        raise CorruptFileError("The file holds something else where a number belongs.")
     try:
         return float(value)
     except OverflowError:
@@ -68,24 +85,30 @@ def number(value: object) -> float:
 def text(value: object) -> str:
     """Return a JSON string; everything else is refused."""
     if not isinstance(value, str):
-        raise CorruptFileError("the file holds something else where text belongs.")
+        raise CorruptFileError("The file holds something else where text belongs.")
     return value
 
 
 def is_digest(value: str) -> bool:
-    """Say whether a text names bytes as we write it: ``sha256:`` and 64 lowercase hex digits."""
+    """Say whether a text is a digest: ``sha256:`` and 64 lowercase hexadecimal digits.
+
+    Examples
+    --------
+    >>> is_digest("sha256:" + 64 * "0"), is_digest("sha256:0")
+    (True, False)
+    """
     return re.fullmatch(r"sha256:[0-9a-f]{64}", value) is not None
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise CorruptFileError("a JSON object in the file names a key twice.")
+        raise CorruptFileError("A JSON object in the file names a key twice.")
     return result
 
 
 def _refuse(_: str) -> NoReturn:
-    raise CorruptFileError("the file holds a JSON number that is not finite.")
+    raise CorruptFileError("The file holds a JSON number that is not finite.")
 
 
 def _finite(text: str) -> float:
@@ -95,5 +118,5 @@ def _finite(text: str) -> float:
 
 def _integer(text: str) -> int:
     if len(text) > 17 or abs(value := int(text)) > LARGEST_INTEGER:
-        raise CorruptFileError("the file holds an integer that is too large.")
+        raise CorruptFileError("The file holds an integer that is too large.")
     return value

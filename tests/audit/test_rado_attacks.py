@@ -211,9 +211,9 @@ def test_the_guarantee_of_what_was_recovered_says_marginal(rng, truncate):
     options = {"count": 24, "protect": ["x1"], "delta": 0.05, "truncate": truncate}
     release = released(X, y, standardize="none", **options)
     (promise,) = release.guarantees
-    said = (promise.scope, promise.unit, promise.kind, promise.of)
+    said = (promise.scope, promise.unit, promise.kind, promise.columns)
     assert said == (Scope.MARGINAL, Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",))
-    assert "the whole release, read together, is not protected" in str(promise)
+    assert "with other columns may recover its values exactly" in str(promise)
     rows = np.column_stack([X[:, 0], np.full(24, np.nan), np.ones(24)])
     found = joint_attack(release.arrays["rados"], 1, rows, 2.0 * y - 1)
     assert found.rate(2 * X[:, 1] - 1) == 1.0

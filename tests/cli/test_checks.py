@@ -238,7 +238,7 @@ def precious(tmp_path_factory) -> dict[str, bytes]:
     made = new_survey("Health", states={"ill": ["no", "yes"]}, flip=0.2)
     answer, _ = respond(made, {"ill": "no"}, folder / "memory")
     private, _ = generate_keys(folder / "owner")
-    Memory(folder / "questions").once(MemoryEntry("answer", None, "ill?"), lambda: 1)
+    Memory(folder / "questions").get_or_draw(MemoryEntry("answer", None, "ill?"), lambda: 1)
     files = {name: (folder / name).read_bytes() for name in ("ledger", "memory", "questions")}
     older = {"older memory": b'["sha256:0 cost", [1.0, 0.0]]\n', "oldest": b'["ill?", 1]\n'}
     moved = {"survey in one line": json.dumps(made.content).encode()}

@@ -46,7 +46,7 @@ def desk(tmp_path_factory) -> Path:
     suffice("ledger", "init", "l", "--dataset", "d", "--epsilon", 10, "--delta", "1e-5", cwd=folder)
     words = (*RELEASE, "--ledger", "l", "--dataset", "d", "--sign", "owner.key", "-o", "r.suffice")
     done = suffice(*words, cwd=folder)
-    assert "Protects each label" in done.stdout
+    assert "Weakly protects each label" in done.stdout
     assert done.stderr == ""
     return folder
 
@@ -68,12 +68,12 @@ def test_the_whole_way_from_release_to_score(desk):
 
 def test_inspect_speaks_english_and_json(desk):
     text = suffice("inspect", "r.suffice", cwd=desk).stdout
-    for word in ("mean operator", "Protects each label", "600", "knorm", "by key"):
+    for word in ("mean operator", "Weakly protects each label", "600", "knorm", "by key"):
         assert word in text
     data = json.loads(suffice("inspect", "r.suffice", "--json", cwd=desk).stdout)
     assert data["kind"] == "mean-operator"
     assert data["parts"][0]["guarantees"][0]["epsilon"] <= 5
-    assert "Protects each label" in data["sentences"][0]
+    assert "Weakly protects each label" in data["sentences"][0]
     assert len(data["signed_by"]) == 64
 
 
@@ -137,7 +137,7 @@ def test_two_owners_releases_are_fitted_together(desk):
         ((*RELEASE, "--ledger", "l", "-o", "x"), 2, "--dataset"),
         ((*RELEASE[:-1], 0, "--no-ledger", "-o", "x"), 2, "epsilon must be"),
         ((*RELEASE[:-1], "inf", "--no-ledger", "-o", "x"), 2, "epsilon must be"),
-        ((*RELEASE, "--mechanism", "gaussian", "--no-ledger", "-o", "x"), 2, "delta above zero"),
+        ((*RELEASE, "--mechanism", "gaussian", "--no-ledger", "-o", "x"), 2, "delta above 0"),
         ((*RELEASE, "--classes", "a,b", "--no-ledger", "-o", "x"), 2, "classes"),
         ((*RELEASE, "--categories", "ward", "--no-ledger", "-o", "x"), 2, "COLUMN="),
         ((*RELEASE, "--features", "height", "--no-ledger", "-o", "x"), 2, "no column 'height'"),

@@ -58,4 +58,7 @@ def test_rados_need_no_rows(program, words, keys, lines):
 
 def test_a_loss_that_rados_do_not_stand_for_is_refused(program):
     error = program("fit", "0.suffice", "--loss", "matsushita", "-o", "m.suffice", code=2)
-    assert error == "suffice: rados are learnt from with loss square or logistic.\n"
+    choose = "Choose one of them."
+    assert (
+        error == f"suffice: Rados can be learnt from with loss square or logistic only. {choose}\n"
+    )

@@ -54,14 +54,14 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
         assert "not private. Send it to the aggregator only" in printed
     words = ("aggregate", "p0.part", "p1.part", "p2.part", *AUX, *CLASSES, *PAID, *more)
     printed, err = streams(*words, "--enrolled", "4", "--no-ledger", "-o", "r.suffice")
-    assert "Protects each party" in printed
+    assert "Weakly protects each party's data as a whole" in printed
     assert "3 counted" in printed
     assert "no contribution from 1 parties" in err
     kinds = {"operator": "mean-operator", "votes": "votes"}
     assert load("r.suffice").kind == kinds.get(method, "model")
     if method in kinds:
         fitted = ("fit", "r.suffice", "--rows", "aux.parquet", "-o", "m.suffice")
-        assert "of what the parties vote" in suffice(*fitted)
+        assert "of the parties' votes" in suffice(*fitted)
         assert load("m.suffice").kind == "model"
 
 
@@ -145,11 +145,11 @@ def test_protected_auxiliary_rows_pay_for_themselves(suffice):
     first = (*words, "--enrolled", "4", "--ledger", "l", "--dataset", "a", "-o", "a.suffice")
     assert "--aux-dataset NAME" in suffice(*first, code=2)
     printed = suffice(*first, "--aux-dataset", "rows")
-    assert "Protects each party" in printed
-    assert "Protects each record of the auxiliary rows" in printed
+    assert "Weakly protects each party's data as a whole" in printed
+    assert "Weakly protects each record of the auxiliary rows" in printed
     printed = suffice("inspect", "a.suffice")
     assert "per party" in printed
-    assert 'Protects each record of "the auxiliary rows"' in printed
+    assert 'Weakly protects each record of "the auxiliary rows"' in printed
     second = (*words, "--enrolled", "5", "--ledger", "l", "--dataset", "b", "-o", "b.suffice")
     err = suffice(*second, "--aux-dataset", "rows", code=4)
     assert "exceed the budget of 'rows': epsilon 5 per record" in err

@@ -50,7 +50,7 @@ def test_a_column_of_sets_leaves_as_proportions(suffice):
     told = suffice("inspect", "p.suffice")
     assert "bag south" in told
     assert "not decided by looking at its label" in told
-    assert "on each count" in told
+    assert "standard deviation per count" in told
     assert json.loads(suffice("inspect", "p.suffice", "--json"))["kind"] == "proportions"
 
 

@@ -84,11 +84,11 @@ def test_parties_take_over_where_a_pipeline_came_from(suffice):
 
 def test_inspect_says_where_the_scaling_comes_from(suffice):
     suffice(*RADOS, "--range", "-5,5", "-o", "a.suffice")
-    assert "scaling from  declared" in suffice("inspect", "a.suffice")
+    assert "scaling from   declared" in suffice("inspect", "a.suffice")
     suffice(*RADOS, "--standardize", "public.parquet", "-o", "b.suffice")
     (rows_hash,) = load("b.suffice").pipeline.origin.rows
     printed = suffice("inspect", "b.suffice")
-    assert "scaling from  public rows" in printed
+    assert "scaling from   public rows" in printed
     assert rows_hash in "".join(printed.split())
     suffice(*RADOS, "--like", "b.suffice", "-o", "c.suffice")
     assert load("c.suffice").guarantee.kind is Protection.GLOBAL

@@ -62,7 +62,10 @@ def test_programs_read_three_promises(suffice):
     shown = json.loads(suffice("inspect", "r.suffice", "--json"))
     assert shown["kind"] == "responses"
     printed = suffice("inspect", "r.suffice")
-    assert "ward: 2 states, 25 % of cells changed; size: -1 to 1, laplace noise of" in printed
+    assert (
+        "ward: 2 possible values, changed with probability 0.25; size: -1 to 1, laplace noise,"
+        in printed
+    )
 
 
 @pytest.mark.usefixtures("desk")
@@ -91,7 +94,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
         (("--states", "ward="), "--states takes COLUMN=VALUE"),
         (("--states", "ward=x,y"), "names a column twice"),
         (("--states", "nose=x,y"), "'nose' is declared, but it is not a feature"),
-        (("--label-flip", "0.5"), "1/states"),
+        (("--label-flip", "0.5"), "not near 1 / "),
         (("--epsilon", "1"), "label_flip or label_epsilon"),
         (("--kernel", "uniform"), "must be one of gaussian, laplace; got 'uniform'"),
     ],

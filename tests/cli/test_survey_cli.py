@@ -32,9 +32,9 @@ def test_a_new_survey_says_what_it_promises(suffice):
     printed = suffice(*NEW)
     made = load_survey("s.json")
     assert made.id in printed
-    assert "factor of 9 (epsilon = 2.198)" in printed
+    assert "more than 9 times as likely as another (epsilon = 2.2)" in printed
     assert "epsilon = 2)" in printed
-    assert "All answers together" in printed
+    assert "For all your answers together" in printed
     told = json.loads(suffice(*NEW[:3], "t.json", *NEW[4:], "--json"))
     assert told["written"] == "t.json"
     assert [q["name"] for q in told["questions"]] == ["sick", "grade", "age"]
@@ -51,17 +51,17 @@ def test_a_matrix_is_read_from_a_file(suffice, desk):
 def test_answering_twice_gives_the_same_file(suffice, desk):
     suffice(*NEW)
     printed = suffice(*ANSWER, *TRUTH)
-    assert "factor of 9 (epsilon = 2.198)" in printed
+    assert "more than 9 times as likely as another (epsilon = 2.2)" in printed
     first = (desk / "a.json").read_bytes()
     (desk / "a.json").unlink()
     (desk / "t.json").write_text('{"sick": "no", "grade": 1, "age": 3}')
     printed = suffice(*ANSWER, "--truth-file", "t.json")
-    assert "Answered before" in printed
+    assert "You have answered before" in printed
     assert (desk / "a.json").read_bytes() == first
     suffice("survey", "respond", "s.json", "-o", "b.json", "--memory", "a.json.memory")
     assert (desk / "b.json").read_bytes() == first
     error = suffice("survey", "collect", "s.json", "a.json", "b.json", "-o", "r", code=3)
-    assert "b.json: the participant of a.json again." in error
+    assert "b.json: same participant as a.json." in error
     assert error.count("\n") == 1
     assert not (desk / "r").exists()
 
@@ -110,7 +110,7 @@ def test_a_release_can_be_signed_and_read_by_programs(suffice):
         (("--states", "sick"), "--states takes COLUMN=VALUE"),
         (("--range", "shoe=3,4", "--noise", "shoe=-1"), "positive"),
         (("--label", "age"), "the label must be"),
-        (("--text", "shoe=Which size?"), "no question is named 'shoe'"),
+        (("--text", "shoe=Which size?"), "No question is named 'shoe'"),
         (("--flip", "grade=0.9"), "Use one of --flip, --epsilon and --matrix."),
         (("--states", "q=a,b,c", "--flip", "q=0.9"), "'q': flip must lie above 0 and below 0.6667"),
         (("--states", "q=a,b,c", "--flip", "q=0"), "'q': flip must lie above 0 and below 0.6667"),
@@ -125,16 +125,16 @@ def test_a_wrong_survey_is_one_line(suffice, desk, words, reason):
 
 def test_a_wrong_answer_is_one_line(suffice, desk):
     suffice(*NEW)
-    assert 'no truth for "sick", "grade", "age"' in suffice(*ANSWER, code=2)
+    assert 'There is no truth for "sick", "grade", "age"' in suffice(*ANSWER, code=2)
     error = suffice(*ANSWER, *TRUTH, "--truth", "grade=17", code=2)
-    assert '"grade": the truth must be one of the declared states' in error
+    assert '"grade": The truth must be one of the possible answers' in error
     assert "17" not in error
     assert "none.json" in suffice("survey", "respond", "none.json", "-o", "a.json", code=6)
     assert "none.json" in suffice(*ANSWER, "--truth-file", "none.json", code=6)
     data = (desk / "s.json").read_bytes()
     (desk / "s.json").write_bytes(data.replace(b'"keep": 0.9', b'"keep": 0.99'))
-    assert "not what its numbers mean" in suffice(*ANSWER, *TRUTH, code=3)
-    assert "not what its numbers mean" in suffice(
+    assert "This survey does not do what it says" in suffice(*ANSWER, *TRUTH, code=3)
+    assert "This survey does not do what it says" in suffice(
         "survey", "collect", "s.json", "x", "-o", "r", code=3
     )
     assert not list(desk.glob("a.json*"))

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import suffice.learner
 from suffice import errors
+from suffice.learner.noisy_labels.classifier import NoisyLabelClassifier
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rados.adaboost import AdaBoostLinear
 from suffice.learner.rados.radoboost import RadoBoost
@@ -25,6 +26,7 @@ ESTIMATORS = [
     AdaBoostLinear(rounds=40),
     ClassRatio(),
     FactoredClassifier(),
+    NoisyLabelClassifier("logistic", settings=[{"C": 1.0}], folds=2),  # trees take minutes
     RadoBoost(rounds=40),
     RadoRidge(),
     SpreadClassifier(),
@@ -36,6 +38,7 @@ WRONG = {  # a parameter of each that is outside its domain
     AdaBoostLinear: {"rounds": 0},
     ClassRatio: {"kernel": "round"},
     FactoredClassifier: {"lam": -1.0},
+    NoisyLabelClassifier: {"folds": 1},
     RadoBoost: {"kappa": 0.5},
     RadoRidge: {"lam": "much"},
     SpreadClassifier: {"solver": "guess"},
@@ -45,28 +48,28 @@ WRONG = {  # a parameter of each that is outside its domain
 
 def estimators_of_the_library() -> set[type]:
     """Return every class below suffice.learner that can be fitted to plain rows."""
-    found = set()
+    estimators = set()
     for info in pkgutil.walk_packages(suffice.learner.__path__, "suffice.learner."):
         for _, value in inspect.getmembers(importlib.import_module(info.name), inspect.isclass):
-            ours = value.__module__ == info.name and issubclass(value, BaseEstimator)
-            if ours and not value.__name__.startswith("_") and hasattr(value, "fit"):
-                found.add(value)
-    return found
+            own = value.__module__ == info.name and issubclass(value, BaseEstimator)
+            if own and not value.__name__.startswith("_") and hasattr(value, "fit"):
+                estimators.add(value)
+    return estimators
 
 
 def test_every_estimator_is_checked():
-    checked = {type(one) for one in ESTIMATORS}
+    checked = {type(estimator) for estimator in ESTIMATORS}
     assert checked | ADAPTERS == estimators_of_the_library()
     assert checked == set(WRONG)
 
 
-@pytest.mark.filterwarnings("ignore:the rows do not tell classes:UserWarning")  # random labels
+@pytest.mark.filterwarnings("ignore:The rows do not tell classes:UserWarning")  # random labels
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_finds_nothing_wrong(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("learner", WRONG, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("learner", WRONG, ids=lambda estimator: estimator.__name__)
 def test_a_bad_parameter_is_an_error_of_ours_and_of_scikit_learn(learner, rng):
     from sklearn.utils._param_validation import InvalidParameterError as TheirError
 
@@ -77,8 +80,8 @@ def test_a_bad_parameter_is_an_error_of_ours_and_of_scikit_learn(learner, rng):
     assert caught.value.exit_code == errors.UsageError.exit_code
 
 
-@pytest.mark.parametrize("one", ESTIMATORS, ids=lambda one: type(one).__name__)
-def test_what_was_not_fitted_says_so(one, rng):
-    ask = one.quantify if isinstance(one, ClassRatio) else one.predict
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+def test_what_was_not_fitted_says_so(estimator, rng):
+    ask = estimator.quantify if isinstance(estimator, ClassRatio) else estimator.predict
     with pytest.raises(NotFittedError):
         ask(rng.normal(size=(4, 2)))

@@ -209,9 +209,10 @@ def test_merging_keeps_every_owners_rows_and_guarantees(example):
     both = merge([example, other])
     own = example.parts + other.parts
     assert [part.rows for part in both.parts] == [part.rows for part in own]
-    for merged, alone in zip(both.guarantees, example.guarantees + other.guarantees, strict=True):
-        assert merged.assumptions[:-1] == alone.assumptions
-        assert dataclasses.replace(merged, assumptions=alone.assumptions) == alone
+    guarantees = example.guarantees + other.guarantees
+    for merged, single in zip(both.guarantees, guarantees, strict=True):
+        assert merged.assumptions[:-1] == single.assumptions
+        assert dataclasses.replace(merged, assumptions=single.assumptions) == single
     assert both.rows == 2 * ROWS
     assert decode(encode(both)) == both
     assert merge([example]) is example
@@ -223,5 +224,5 @@ def test_merging_refuses_what_does_not_belong_together(example):
         merge([example, foreign])
     with pytest.raises(ParameterError):
         merge([example, example])
-    with pytest.raises(ParameterError, match="nothing"):
+    with pytest.raises(ParameterError, match="There is no release to merge"):
         merge([])

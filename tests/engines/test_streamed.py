@@ -88,7 +88,7 @@ def test_every_sum_is_that_of_the_matrix(folder, data):
     slow = matrix(owners, each)
     if data.draw(st.booleans()):
         basis = np.random.default_rng(data.draw(st.integers(0, 99))).normal(size=(4, 3))
-        fast, slow = fast.turned(basis), slow.turned(basis)
+        fast, slow = fast.in_basis(basis), slow.in_basis(basis)
     method, function = data.draw(st.sampled_from(FUNCTIONS))
     several = isinstance(function, _PairCurves) or function.loss is None
     generator = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -104,7 +104,7 @@ def test_what_is_known_of_the_rows_is_that_of_the_matrix(folder, each, rng):
     assert fast.shape == slow.shape
     assert len(fast) == 120
     basis = rng.normal(size=(4, 2))
-    for actual, expected in ((fast, slow), (fast.turned(basis), slow.turned(basis))):
+    for actual, expected in ((fast, slow), (fast.in_basis(basis), slow.in_basis(basis))):
         for name in ("weights", "labels", "mean", "mean_square", "moment"):
             assert getattr(actual, name) == pytest.approx(getattr(expected, name), rel=1e-12), name
         assert actual.sample.matrix == pytest.approx(expected.matrix[::4], rel=1e-12)

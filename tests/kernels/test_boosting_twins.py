@@ -63,8 +63,8 @@ def test_boost_equals_its_twin(oracle, gentle, shape, least, cap):
     examples = rng.normal(size=(9, shape[1])) + 0.5
     scale = 0.5 if gentle else 1.0  # kappa is for rule (11) alone
     settings = {"oracle": oracle, "cap": cap, "least": least, "scale": scale, "gentle": gentle}
-    found = [boost(rows, examples, **settings, rounds=6) for boost in (fast_boost, slow_boost)]
-    for fast, slow in zip(*found, strict=True):
+    paths = [boost(rows, examples, **settings, rounds=6) for boost in (fast_boost, slow_boost)]
+    for fast, slow in zip(*paths, strict=True):
         np.testing.assert_allclose(fast, slow, rtol=1e-9, atol=1e-12)
 
 

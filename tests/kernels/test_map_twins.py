@@ -97,12 +97,12 @@ def test_products_extend_shorter_products():
 @pytest.mark.parametrize("rows", SIZES)
 def test_norms_are_summed_in_order(rows):
     columns = np.random.default_rng(rows).normal(size=(6, rows))
-    one, two = np.zeros(rows), np.zeros(rows)
+    sums, squares = np.zeros(rows), np.zeros(rows)
     for column in columns:
-        one += np.abs(column)
-        two += column * column
-    np.testing.assert_array_equal(maps.row_sums(columns), one)
-    np.testing.assert_array_equal(maps.row_norms(columns), np.sqrt(two))
+        sums += np.abs(column)
+        squares += column * column
+    np.testing.assert_array_equal(maps.row_sums(columns), sums)
+    np.testing.assert_array_equal(maps.row_norms(columns), np.sqrt(squares))
 
 
 def test_a_row_has_the_same_bits_at_every_place_of_every_batch():
@@ -115,15 +115,15 @@ def test_a_row_has_the_same_bits_at_every_place_of_every_batch():
     def mapped(part):
         part = np.ascontiguousarray(part)
         waves, near = np.empty((21, part.shape[1])), np.empty((18, part.shape[1]))
-        turned = np.empty((21, part.shape[1]))
+        output = np.empty((21, part.shape[1]))
         maps.fourier(frequencies, phases, part, waves)
         maps.nystroem(landmarks, whitening, 0.1, part, near)
-        maps.linear(frequencies, part, turned)
-        return np.vstack([waves, near, turned])
+        maps.linear(frequencies, part, output)
+        return np.vstack([waves, near, output])
 
-    whole = mapped(columns)
+    in_one_batch = mapped(columns)
     for size in (1, 2, 63, 130, 999):
         start = int(rng.integers(0, rows - size + 1))
         np.testing.assert_array_equal(
-            mapped(columns[:, start : start + size]), whole[:, start : start + size]
+            mapped(columns[:, start : start + size]), in_one_batch[:, start : start + size]
         )

@@ -16,8 +16,8 @@ LARGEST = 2.0**510
 
 def exact(columns: np.ndarray) -> list[tuple[int, Fraction, Fraction]]:
     """Return count, sum and sum of squares of each column, one number after the other."""
-    kept = [[Fraction(float(x)) for x in column if not np.isnan(x)] for column in columns]
-    return [(len(c), sum(c, Fraction(0)), sum((x * x for x in c), Fraction(0))) for c in kept]
+    fractions = [[Fraction(float(x)) for x in column if not np.isnan(x)] for column in columns]
+    return [(len(c), sum(c, Fraction(0)), sum((x * x for x in c), Fraction(0))) for c in fractions]
 
 
 def added(*batches: np.ndarray) -> list[tuple[int, Fraction, Fraction]]:
@@ -30,8 +30,8 @@ def added(*batches: np.ndarray) -> list[tuple[int, Fraction, Fraction]]:
         kernel.add_moments(columns, counts, sums, squares, wrong)
     assert not wrong.any()
     return [
-        (int(n), Fraction(_integer(one), 2**1074), Fraction(_integer(two), 2**2148))
-        for n, one, two in zip(counts, sums, squares, strict=True)
+        (int(n), Fraction(_integer(total), 2**1074), Fraction(_integer(square), 2**2148))
+        for n, total, square in zip(counts, sums, squares, strict=True)
     ]
 
 
@@ -89,12 +89,12 @@ def test_both_ways_of_adding_are_in_use_above():
 def test_any_split_and_any_order_give_the_same_words():
     rng = np.random.default_rng(0)
     columns = rng.standard_cauchy((2, 5000)) * 10.0 ** rng.integers(-9, 9, (2, 5000))
-    whole = added(columns)
+    in_one_pass = added(columns)
     for _ in range(5):
-        turned = np.ascontiguousarray(columns[:, rng.permutation(5000)])
+        shuffled = np.ascontiguousarray(columns[:, rng.permutation(5000)])
         cuts = np.sort(rng.integers(0, 5000, 7))
-        parts = [np.ascontiguousarray(p) for p in np.split(turned, cuts, axis=1)]
-        assert added(*parts) == whole
+        parts = [np.ascontiguousarray(p) for p in np.split(shuffled, cuts, axis=1)]
+        assert added(*parts) == in_one_pass
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e200, -1e200])
@@ -114,9 +114,9 @@ def test_mean_and_deviation_are_rounded_once():
     count, total, squares = exact(columns)[0]
     mean = total / count
     variance = squares / count - mean * mean
-    found = moments.result()
-    assert found.mean[0] == float(mean)
-    assert abs(Fraction(found.deviation[0]) ** 2 / variance - 1) < Fraction(1, 2**51)
+    result = moments.result()
+    assert result.mean[0] == float(mean)
+    assert abs(Fraction(result.deviation[0]) ** 2 / variance - 1) < Fraction(1, 2**51)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 5e-324, 1e-160, 1.0, 1e150])
@@ -130,6 +130,6 @@ def test_deviations_of_any_size_are_found(scale):
 def test_columns_of_zeros_and_of_nothing_have_no_moments():
     moments = ColumnMoments(2)
     moments.update(np.array([[0.0, -0.0], [np.nan, np.nan]]))
-    found = moments.result()
-    assert found.count.tolist() == [2, 0]
-    assert np.signbit([*found.mean, *found.deviation]).tolist() == [False] * 4
+    result = moments.result()
+    assert result.count.tolist() == [2, 0]
+    assert np.signbit([*result.mean, *result.deviation]).tolist() == [False] * 4

@@ -24,7 +24,7 @@ def stream(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2**32, count, dtype=np.uint32)
 
 
-def whole(rows: int, width: int, seed: int = 0) -> np.ndarray:
+def integer_rows(rows: int, width: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-9, 10, (width, rows)).astype(np.float64)
 
 
@@ -54,9 +54,9 @@ def slow_hadamard(batch, step):
     total = np.zeros((size, len(columns)))
     for block, order in enumerate(orders):
         start = first + block * (size - 1)
-        here = slice(start, min(start + size - 1, columns.shape[1]))
-        part = values[:, here]
-        sign = matrix[order][:, 1 : 1 + part.shape[1]] * signs[here]
+        members = slice(start, min(start + size - 1, columns.shape[1]))
+        part = values[:, members]
+        sign = matrix[order][:, 1 : 1 + part.shape[1]] * signs[members]
         total += (sign > 0) @ part.T
     return total
 
@@ -67,7 +67,7 @@ def slow_hadamard(batch, step):
 def test_structured_sums_equal_their_twin(count, first, step):
     size = 1 << (count - 1).bit_length()
     rows = first + 3 * (size - 1) - (size > 2)  # the last block lacks one row
-    columns, weights, signs = whole(rows, 5), fair_signs(rows, 1), fair_signs(rows, 2)
+    columns, weights, signs = integer_rows(rows, 5), fair_signs(rows, 1), fair_signs(rows, 2)
     orders = np.stack([np.random.default_rng(b).permutation(size) for b in range(3)])
     sums = HadamardSums(5, count, step)
     batch = (columns, first, weights, signs, orders.astype(np.int32))
@@ -90,7 +90,7 @@ def memberships(bits: np.ndarray, rows: int) -> np.ndarray:
 @pytest.mark.parametrize("width", [1, 5, 31, 32, 33, 70])
 @pytest.mark.parametrize("step", [0.0, 0.5])
 def test_subset_sums_equal_their_twin(rows, width, step):
-    columns, weights = whole(rows, width), fair_signs(rows)
+    columns, weights = integer_rows(rows, width), fair_signs(rows)
     bits = stream(2 * -(-rows // 16) * 7).astype(np.uint8).reshape(-1, 7)
     sums = SubsetSums(width, 7, step)
     sums.update((columns, weights, bits))
@@ -146,25 +146,25 @@ def shuffled(count: int) -> np.ndarray:
     return orders
 
 
-def chance_of_uniform(seen: Counter, outcomes: list) -> float:
-    assert set(seen) <= set(outcomes)
-    return float(stats.chisquare([seen[o] for o in outcomes]).pvalue)
+def chance_of_uniform(counts: Counter, outcomes: list) -> float:
+    assert set(counts) <= set(outcomes)
+    return float(stats.chisquare([counts[o] for o in outcomes]).pvalue)
 
 
 def test_all_permutations_are_equally_likely():
     outcomes = list(permutations(range(4)))
-    seen = Counter(map(tuple, shuffled(24_000).tolist()))
-    assert chance_of_uniform(seen, outcomes) > ALARM
+    counts = Counter(map(tuple, shuffled(24_000).tolist()))
+    assert chance_of_uniform(counts, outcomes) > ALARM
 
 
 def test_a_shuffle_that_swaps_with_any_place_would_be_noticed():
-    rng, seen = np.random.default_rng(0), Counter()
+    rng, counts = np.random.default_rng(0), Counter()
     for places in rng.integers(0, 4, (24_000, 4)):
         order = list(range(4))
         for i, j in enumerate(places):
             order[i], order[j] = order[j], order[i]
-        seen[tuple(order)] += 1
-    assert chance_of_uniform(seen, list(permutations(range(4)))) < ALARM
+        counts[tuple(order)] += 1
+    assert chance_of_uniform(counts, list(permutations(range(4)))) < ALARM
 
 
 def test_a_word_that_would_favour_a_place_is_thrown_away():
@@ -182,14 +182,14 @@ def test_a_word_that_would_favour_a_place_is_thrown_away():
 
 def chosen(words, sizes, rows, cuts):
     """Return memberships drawn part by part."""
-    left, total, parts = np.array(sizes), rows, []
+    needs, total, parts = np.array(sizes), rows, []
     for count in cuts:
         bits = np.empty((2 * -(-count // 16), len(sizes)), dtype=np.uint8)
         need = count * len(sizes) + 8
-        assert kernel.choose(words[:need], left, total, count, bits)
+        assert kernel.choose(words[:need], needs, total, count, bits)
         words, total = words[need:], total - count
         parts.append(memberships(bits, count))
-    assert not left.any()
+    assert not needs.any()
     return np.hstack(parts)
 
 
@@ -197,8 +197,8 @@ def chosen(words, sizes, rows, cuts):
 def test_supports_of_a_size_are_equally_likely(cuts):
     count = 20_000
     inside = chosen(stream(6 * count + 99), [2] * count, 5, cuts)
-    seen = Counter(tuple(np.flatnonzero(row)) for row in inside)
-    assert chance_of_uniform(seen, list(combinations(range(5), 2))) > ALARM
+    counts = Counter(tuple(np.flatnonzero(row)) for row in inside)
+    assert chance_of_uniform(counts, list(combinations(range(5), 2))) > ALARM
 
 
 def test_sizes_are_kept_to_the_letter():
@@ -210,8 +210,8 @@ def test_a_word_on_the_line_is_decided_by_the_next():
     """One of three: 3 w <= 2^32 < 3 (w + 1) leaves a third of the last word's interval."""
     line = 2**32 // 3
     bits = np.empty((2, 1), dtype=np.uint8)
-    for after, taken in ((0, 1), (line - 1, 1), (line + 1, 0), (2**32 - 1, 0)):
-        left = np.array([1])
-        assert kernel.choose(np.array([line, after], dtype=np.uint32), left, 3, 1, bits)
-        assert bits[0, 0] == taken
+    for after, expected in ((0, 1), (line - 1, 1), (line + 1, 0), (2**32 - 1, 0)):
+        needs = np.array([1])
+        assert kernel.choose(np.array([line, after], dtype=np.uint32), needs, 3, 1, bits)
+        assert bits[0, 0] == expected
     assert not kernel.choose(np.array([line], dtype=np.uint32), np.array([1]), 3, 1, bits)

@@ -39,9 +39,10 @@ def exact_codes(columns: np.ndarray, inverse_step: float) -> list[list[int]]:
 
 
 def exact_sums(codes: list[list[int]], weights: np.ndarray) -> list[list[int]]:
-    whole = [[int(w) for w in row] for row in weights]
+    integers = [[int(w) for w in row] for row in weights]
     return [
-        [sum(w * c for w, c in zip(row, column, strict=True)) for column in codes] for row in whole
+        [sum(w * c for w, c in zip(row, column, strict=True)) for column in codes]
+        for row in integers
     ]
 
 
@@ -207,17 +208,17 @@ def test_neither_the_order_nor_a_cut_changes_a_sum(seed, cut):
     columns, weights = rng.normal(size=(3, rows)), whole_weights(2, rows, seed)
     order = rng.permutation(rows)
     mixed, with_them = np.ascontiguousarray(columns[:, order]), weights[:, order]
-    _, whole, reach = run_mapped(columns, weights, inverse_step=2.0**20)
+    _, totals, reach = run_mapped(columns, weights, inverse_step=2.0**20)
     parts = [
-        run_mapped(mixed[:, here].copy(), with_them[:, here].copy(), inverse_step=2.0**20)
-        for here in (slice(None, cut), slice(cut, None))
+        run_mapped(mixed[:, part].copy(), with_them[:, part].copy(), inverse_step=2.0**20)
+        for part in (slice(None, cut), slice(cut, None))
     ]
-    np.testing.assert_array_equal(whole, parts[0][1] + parts[1][1])
+    np.testing.assert_array_equal(totals, parts[0][1] + parts[1][1])
     np.testing.assert_array_equal(reach, np.maximum(parts[0][2], parts[1][2]))
     by_row = np.zeros((2, 3), dtype=np.int64)
-    for here in (slice(None, cut), slice(cut, None)):
-        sums.sums_of_rows(mixed[:, here].T.copy(), with_them[:, here].copy(), 2.0**20, by_row)
-    np.testing.assert_array_equal(whole, by_row)
+    for part in (slice(None, cut), slice(cut, None)):
+        sums.sums_of_rows(mixed[:, part].T.copy(), with_them[:, part].copy(), 2.0**20, by_row)
+    np.testing.assert_array_equal(totals, by_row)
 
 
 # --- digests.py
@@ -277,9 +278,9 @@ def test_fold_lanes_equals_its_twin(rows):
     folded = np.array([1, 2], dtype=np.uint64)
     digests.fold_lanes(lanes, folded)
     expected = [1, 2]
-    for one, two in zip(*lanes.tolist(), strict=True):
-        mixed = slow_mix(two ^ slow_mix(one))
-        expected = [(expected[0] + mixed) & WORD, (expected[1] + slow_mix(mixed ^ one)) & WORD]
+    for first, second in zip(*lanes.tolist(), strict=True):
+        mixed = slow_mix(second ^ slow_mix(first))
+        expected = [(expected[0] + mixed) & WORD, (expected[1] + slow_mix(mixed ^ first)) & WORD]
     assert folded.tolist() == expected
 
 

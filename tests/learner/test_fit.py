@@ -16,6 +16,7 @@ from suffice.learner.fit import Learning, Report, fit, learning_from, model_of, 
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
+from suffice.learner.reports import REPORTS
 from suffice.learner.spread.classifier import SpreadClassifier
 from suffice.learner.votes import VoteClassifier
 from suffice.owner.operator.mechanism import MeanOperator
@@ -54,10 +55,10 @@ def released(name: str) -> Release:
 
 def altered(file: bytes, version=None, **details) -> bytes:
     """Return a file that is sealed again, with another version of its kind or other details."""
-    whole = Container.read(file)
-    whole.manifest["kind_version"] = version
-    whole.manifest["details"] |= details
-    return whole.sealed()
+    container = Container.read(file)
+    container.manifest["kind_version"] = version
+    container.manifest["details"] |= details
+    return container.sealed()
 
 
 def votes(rows: np.ndarray) -> Release:
@@ -85,7 +86,7 @@ def test_every_kind_has_an_entry_that_fits_or_says_what_to_use_instead():
         fit(old("proportions"))
     with pytest.raises(ParameterError, match="suffice predict"):
         fit(old("model"))
-    with pytest.raises(ParameterError, match="no learner is known for releases of kind poll"):
+    with pytest.raises(ParameterError, match="no learner for releases of kind poll"):
         learning_from("poll")
     with pytest.raises(ParameterError, match="no release"):
         fit([])
@@ -95,7 +96,7 @@ def test_every_learner_that_a_file_may_name_can_be_loaded_and_reported():
     assert set(KINDS["model"].details["learner"].among) == set(learners._MODELS)
     for name, home in learners._MODELS.items():
         assert home().stored_as == home().__name__ == name
-        assert name in learners._REPORTS
+        assert name in REPORTS
 
 
 @pytest.mark.parametrize(("name", "options", "learner"), LEARNT)
@@ -126,10 +127,35 @@ def test_a_model_file_of_any_learner_loads_as_that_learner(name, options, learne
     ],
 )
 def test_an_option_without_meaning_is_refused(name, options, unused):
-    with pytest.raises(ParameterError, match=f"^{unused} means nothing"):
+    with pytest.raises(ParameterError, match=f"^{unused} cannot be used with"):
         fit(old(name), **options)
-    kept = dict.fromkeys(options)
-    assert learning_from(old(name).kind).unused(None, kept) == []
+    defaults = dict.fromkeys(options)
+    assert learning_from(old(name).kind).unused(None, defaults) == []
+
+
+@pytest.mark.parametrize("name", ["gaussian", "response"])
+def test_progress_counts_the_rows_that_are_read(name):
+    batches: list[int] = []
+    fit(released(name), ROWS, progress=batches.append)
+    assert sum(batches) == 200
+    learning = learning_from(released(name).kind)
+    learning.fit([released(name)], ROWS, {"progress": batches.append})  # as an option, too
+    assert sum(batches) == 400
+
+
+def test_votes_report_progress_whatever_trains_on_them(rng):
+    rows, batches = rng.normal(size=(60, 4)), []
+    release = votes(rows)
+    fit(release, rows, progress=batches.append)
+    fit(release, rows, estimator=DecisionTreeClassifier(), progress=batches.append)
+    assert sum(batches) == 120
+
+
+@pytest.mark.parametrize("name", ["rados", "responses"])
+def test_kinds_without_rows_have_no_progress_to_report(name):
+    batches: list[int] = []
+    fit(old(name), progress=batches.append)
+    assert batches == []
 
 
 def test_rows_that_are_missing_are_asked_for():
@@ -141,15 +167,15 @@ def test_rows_that_are_missing_are_asked_for():
 def test_votes_train_what_the_caller_gives_which_has_no_file(rng):
     rows = rng.normal(size=(60, 4))
     release = votes(rows)
-    plain = fit(release, rows, lam=0.1)
-    assert type(plain) is FactoredClassifier
+    from_shares = fit(release, rows, lam=0.1)
+    assert type(from_shares) is FactoredClassifier
     model = fit([release], rows, estimator=DecisionTreeClassifier(max_depth=2), labels="shares")
     assert type(model) is VoteClassifier
     report = learning_from("votes").report(model)
     assert report.values == {"classes": [0, 1, 2], "estimator": "DecisionTreeClassifier"}
     with pytest.raises(ParameterError, match="cannot be stored in a file"):
         release_of(model)
-    with pytest.raises(ParameterError, match=r"^lam means nothing"):
+    with pytest.raises(ParameterError, match=r"^lam cannot be used with"):
         fit(release, rows, estimator=DecisionTreeClassifier(), lam=0.1)
 
 
@@ -206,7 +232,7 @@ def test_a_model_is_loaded_by_its_own_learner_alone():
     model = fit(old("rados")).to_release()
     with pytest.raises(ParameterError, match="learnt by RadoRidge"):
         FactoredClassifier.from_release(model)
-    with pytest.raises(ParameterError, match="no model"):
+    with pytest.raises(ParameterError, match="not a model"):
         model_of(old("rados"))
 
 
@@ -226,8 +252,8 @@ def test_what_only_a_fit_knows_is_missing_after_a_file(loss):
     if loss == "square":
         assert np.isfinite(again.risk_)
         return
-    with pytest.raises(AttributeError, match="not from a file"):
+    with pytest.raises(AttributeError, match="does not store"):
         next(again.staged_predict(OLD / "clinic.csv"))
-    with pytest.raises(AttributeError, match="not from a file"):
+    with pytest.raises(AttributeError, match="does not store"):
         again.sampling_term()
     assert not hasattr(again, "feature_importances_")

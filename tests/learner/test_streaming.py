@@ -41,12 +41,12 @@ def table_of(classes: int) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("streaming")
+    path = tmp_path_factory.mktemp("streaming")
     for classes in (2, 3):
         table = table_of(classes)
-        pq.write_table(table, place / f"{classes}.parquet", row_group_size=70)
-        pa.csv.write_csv(table, place / f"{classes}.csv")
-    return place
+        pq.write_table(table, path / f"{classes}.parquet", row_group_size=70)
+        pa.csv.write_csv(table, path / f"{classes}.csv")
+    return path
 
 
 @pytest.fixture
@@ -65,23 +65,23 @@ def releases_of(classes: int, kind: str, epsilon: float) -> list[Release]:
     options = {"epsilon": epsilon, "classes": NAMES[:classes], "mechanism": mechanism}
     table = table_of(classes)
     cuts = CUTS if words[0] in ("merged", "several") else (0, ROWS)
-    found: list[Release] = []
+    releases: list[Release] = []
     for start, end in pairwise(cuts):
-        agreed = {"pipeline": found[0].pipeline} if found else {}
+        agreed = {"pipeline": releases[0].pipeline} if releases else {}
         rows = table.slice(start, end - start)
-        found.append(MeanOperator(**options, **agreed).release(rows, label="label", ledger=None))
-    return [merge(found)] if words[0] == "merged" else found
+        releases.append(MeanOperator(**options, **agreed).release(rows, label="label", ledger=None))
+    return [merge(releases)] if words[0] == "merged" else releases
 
 
-def assert_same(held: FactoredClassifier, kept: FactoredClassifier) -> None:
-    assert isinstance(kept._evidence.problems[0].weighted, StreamedRows)
-    assert not isinstance(held._evidence.problems[0].weighted, StreamedRows)
-    assert kept.coef_ == pytest.approx(held.coef_, rel=0, abs=1e-8)
-    assert kept.lam_ == pytest.approx(held.lam_, rel=1e-12)
-    assert kept.intercept_only_ == held.intercept_only_
+def assert_same(in_memory: FactoredClassifier, streamed: FactoredClassifier) -> None:
+    assert isinstance(streamed._evidence.problems[0].weighted, StreamedRows)
+    assert not isinstance(in_memory._evidence.problems[0].weighted, StreamedRows)
+    assert streamed.coef_ == pytest.approx(in_memory.coef_, rel=0, abs=1e-8)
+    assert streamed.lam_ == pytest.approx(in_memory.lam_, rel=1e-12)
+    assert streamed.intercept_only_ == in_memory.intercept_only_
     # Without a penalty noise can make a risk of 1e4 and more: there floats have fewer digits left.
-    assert kept.risk_ == pytest.approx(held.risk_, rel=1e-8, abs=1e-8)
-    assert kept.risk_interval_ == pytest.approx(held.risk_interval_, rel=1e-8, abs=1e-8)
+    assert streamed.risk_ == pytest.approx(in_memory.risk_, rel=1e-8, abs=1e-8)
+    assert streamed.risk_interval_ == pytest.approx(in_memory.risk_interval_, rel=1e-8, abs=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["one", "merged", "several", "one of answers", "several answers"])
@@ -90,11 +90,11 @@ def assert_same(held: FactoredClassifier, kept: FactoredClassifier) -> None:
 def test_models_are_those_of_rows_in_memory(folder, streams, classes, kind, suffix):
     releases = releases_of(classes, kind, 3.0)
     rows = folder / f"{classes}.{suffix}"
-    held = FactoredClassifier().fit_release(releases, rows)
+    in_memory = FactoredClassifier().fit_release(releases, rows)
     streams()
-    kept = FactoredClassifier().fit_release(releases, rows, workers=3)
-    assert_same(held, kept)
-    assert kept.coef_interval_ == pytest.approx(held.coef_interval_, abs=1e-7)
+    streamed = FactoredClassifier().fit_release(releases, rows, workers=3)
+    assert_same(in_memory, streamed)
+    assert streamed.coef_interval_ == pytest.approx(in_memory.coef_interval_, abs=1e-7)
 
 
 @pytest.mark.parametrize("epsilon", [3.0, 0.01], ids=["signal", "noise"])
@@ -102,10 +102,10 @@ def test_models_are_those_of_rows_in_memory(folder, streams, classes, kind, suff
 @pytest.mark.parametrize("loss", ["square", "matsushita", "logistic"])
 def test_any_loss_and_penalty_and_a_projected_operator(folder, streams, loss, penalty, epsilon):
     releases = releases_of(2, "several", epsilon)
-    held = FactoredClassifier(loss, penalty).fit_release(releases, folder / "2.parquet")
+    in_memory = FactoredClassifier(loss, penalty).fit_release(releases, folder / "2.parquet")
     streams()
-    kept = FactoredClassifier(loss, penalty).fit_release(releases, folder / "2.parquet")
-    assert_same(held, kept)
+    streamed = FactoredClassifier(loss, penalty).fit_release(releases, folder / "2.parquet")
+    assert_same(in_memory, streamed)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "square"])
@@ -118,10 +118,10 @@ def test_votes_of_parties_are_shrunk_in_white_coordinates(folder, streams, loss,
     tally.add([f"p{i}" for i in range(60)], np.where(rng.random((60, 1)) < 0.8, truth, guesses))
     ensemble = PrivateEnsemble(3.0, 1e-5, "votes", classes=NAMES)
     release = ensemble.aggregate(tally, auxiliary, enrolled=60, ledger=None).release
-    held = fit(release, folder / "3.parquet", loss=loss)
+    in_memory = fit(release, folder / "3.parquet", loss=loss)
     streams()
-    kept = fit(release, folder / "3.parquet", loss=loss)
-    assert_same(held, kept)
+    streamed = fit(release, folder / "3.parquet", loss=loss)
+    assert_same(in_memory, streamed)
 
 
 # --- which rows stay where they are
@@ -140,7 +140,7 @@ def test_rows_stay_in_files_beyond_the_limit_and_tables_in_memory_are_held(
         assert isinstance(rows, StreamedRows) == stays
         assert rows.shape == (ROWS, 5)
     both = concatenated([open_table(files_), open_table(frame)])
-    with pytest.raises(ForeignRowsError, match="1800 were given"):
+    with pytest.raises(ForeignRowsError, match="there are 1800"):
         streaming.public_rows(both, [release], Computing())
 
 
@@ -157,16 +157,16 @@ def test_the_number_of_passes_stays_small(folder, streams):
 
     The sample is of 300 rows here; where it has more, the solver needs fewer steps.
     """
-    read: list[int] = []
+    rows_read: list[int] = []
     (release,) = releases_of(2, "one", 3.0)
     streams()
-    model = fit(release, folder / "2.parquet", progress=read.append)
+    model = fit(release, folder / "2.parquet", progress=rows_read.append)
     model.to_release()
-    assert sum(read) % ROWS == 0
-    assert sum(read) // ROWS <= 12
-    before = sum(read)
+    assert sum(rows_read) % ROWS == 0
+    assert sum(rows_read) // ROWS <= 12
+    before = sum(rows_read)
     assert model.risk_interval_[0] < model.risk_ < model.risk_interval_[1]
-    assert sum(read) == before
+    assert sum(rows_read) == before
 
 
 # --- rows that are not those of the release
@@ -183,13 +183,13 @@ def test_other_rows_are_refused_before_anything_is_learnt(streams, tmp_path, kin
     order = np.arange(ROWS)
     order[[299, 300]] = [300, 299]
     others = {
-        "hash differs": table.set_column(1, "x1", pa.array(cell)),
+        "do not match the release": table.set_column(1, "x1", pa.array(cell)),
         "missing": table.set_column(1, "x1", lacking),
-        r"about \d+ rows; \d+ were given": table.slice(0, ROWS - 1),
-        "901 were given": pa.concat_tables([table, table.slice(0, 1)]),
+        r"belongs to \d+ rows, but there are \d+": table.slice(0, ROWS - 1),
+        "there are 901": pa.concat_tables([table, table.slice(0, 1)]),
     }
     if kind != "one":  # across two owners, or of answers row by row
-        others["in their order"] = table.take(pa.array(order))
+        others["order of rows, differs"] = table.take(pa.array(order))
     for message, other in others.items():
         pq.write_table(other, tmp_path / "other.parquet", row_group_size=70)
         with pytest.raises(ForeignRowsError, match=message):
@@ -201,10 +201,10 @@ def test_the_same_rows_twice_are_refused(streams, tmp_path):
     classes = NAMES[:2]
     operator = MeanOperator(1.0, mechanism="laplace", classes=classes)
     first = operator.release(table, label="label", ledger=None)
-    turned = table.take(pa.array(np.arange(ROWS)[::-1]))
+    reversed_rows = table.take(pa.array(np.arange(ROWS)[::-1]))
     options = {"mechanism": "response", "pipeline": first.pipeline, "classes": classes}
-    second = MeanOperator(1.0, **options).release(turned, label="label", ledger=None)
-    pq.write_table(pa.concat_tables([table, turned]), tmp_path / "rows.parquet")
+    second = MeanOperator(1.0, **options).release(reversed_rows, label="label", ledger=None)
+    pq.write_table(pa.concat_tables([table, reversed_rows]), tmp_path / "rows.parquet")
     streams()
     with pytest.raises(ParameterError, match="same rows"):
         fit([first, second], tmp_path / "rows.parquet")
@@ -224,9 +224,9 @@ def test_rows_that_change_after_the_fit_are_noticed_by_the_next_interval(streams
 def test_scores_of_many_rows_are_computed_batch_by_batch(folder, streams):
     (release,) = releases_of(3, "one", 3.0)
     model = fit(release, table_of(3))
-    whole = model.decision_function(folder / "3.parquet")
+    scores = model.decision_function(folder / "3.parquet")
     streams()
-    assert np.array_equal(model.decision_function(folder / "3.parquet"), whole)
+    assert np.array_equal(model.decision_function(folder / "3.parquet"), scores)
     empty = table_of(3).slice(0, 0)
     with pytest.raises(TableError, match="no rows"):
         model.predict(empty)

@@ -55,9 +55,9 @@ def test_the_default_is_a_logistic_regression_of_the_largest_votes(crowd):
     model = VoteClassifier().fit_release(release, X)
     rows = AuxiliaryRows.read(X).rows
     labels = np.array(CLASSES)[release.arrays["votes"].argmax(axis=1)]
-    plain = LogisticRegression(C=1 / (80 * 1e-4), fit_intercept=False, max_iter=10_000)
+    regression = LogisticRegression(C=1 / (80 * 1e-4), fit_intercept=False, max_iter=10_000)
     assert isinstance(model.estimator_, LogisticRegression)
-    assert model.estimator_.coef_ == pytest.approx(plain.fit(rows, labels).coef_, rel=1e-3)
+    assert model.estimator_.coef_ == pytest.approx(regression.fit(rows, labels).coef_, rel=1e-3)
 
 
 def test_shares_of_exact_votes_weigh_each_class_by_its_votes(crowd):
@@ -76,8 +76,8 @@ def test_a_class_without_a_largest_vote_has_no_probability(crowd):
     model = VoteClassifier(GaussianNB()).fit_release(fresh, X)
     assert (model.predict_proba(X)[:, 1] == 0).all()
     votes[:, 0] = 1.0
-    one = release.__class__(**{**vars(release), "arrays": {"votes": votes}})
-    constant = VoteClassifier().fit_release(one, X)
+    one_class = release.__class__(**{**vars(release), "arrays": {"votes": votes}})
+    constant = VoteClassifier().fit_release(one_class, X)
     assert (constant.predict(X) == "lie").all()
     assert constant.predict_proba(X).tolist() == [[1.0, 0.0, 0.0]] * 80
 

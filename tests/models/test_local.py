@@ -32,18 +32,18 @@ def gradient(rows: np.ndarray, codes: np.ndarray, theta: np.ndarray, lam: float)
         signs = 2.0 * codes - 1
         pull = signs * expit(-signs * (rows @ theta))
         return lam * theta - rows.T @ pull / len(rows)
-    seen = np.unique(codes)
-    wrong = softmax(rows @ theta[:, seen], axis=1) - (codes[:, None] == seen)
-    return rows.T @ wrong / len(rows) + lam * theta[:, seen]
+    present = np.unique(codes)
+    wrong = softmax(rows @ theta[:, present], axis=1) - (codes[:, None] == present)
+    return rows.T @ wrong / len(rows) + lam * theta[:, present]
 
 
 def slow_twin(rows: np.ndarray, codes: np.ndarray, lam: float) -> np.ndarray:
     """Return one party's softmax over its classes by a general minimiser."""
-    seen = np.unique(codes)
-    truth = (codes[:, None] == seen).astype(float)
+    present = np.unique(codes)
+    truth = (codes[:, None] == present).astype(float)
 
     def risk(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = flat.reshape(rows.shape[1], len(seen))
+        theta = flat.reshape(rows.shape[1], len(present))
         scores = rows @ theta
         top = scores.max(axis=1)
         value = np.mean(np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top)
@@ -51,43 +51,43 @@ def slow_twin(rows: np.ndarray, codes: np.ndarray, lam: float) -> np.ndarray:
         slope = rows.T @ (softmax(scores, axis=1) - truth) / len(rows) + lam * theta
         return float(value), slope.ravel()
 
-    start = np.zeros(rows.shape[1] * len(seen))
-    found = minimize(risk, start, jac=True, method="BFGS", options={"gtol": 1e-9})
-    return found.x.reshape(rows.shape[1], len(seen))
+    start = np.zeros(rows.shape[1] * len(present))
+    optimum = minimize(risk, start, jac=True, method="BFGS", options={"gtol": 1e-9})
+    return optimum.x.reshape(rows.shape[1], len(present))
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
 @pytest.mark.parametrize("lam", [1e-4, 1e-2, 10.0])
 def test_every_party_is_at_its_minimum(rng, classes, lam):
     rows, codes, parties = crowd(rng, 40, 7, classes)
-    found = local_classifiers(rows, codes, parties, classes, lam)
-    assert found.shape == ((40, 12) if classes == 2 else (40, 12, classes))
+    classifiers = local_classifiers(rows, codes, parties, classes, lam)
+    assert classifiers.shape == ((40, 12) if classes == 2 else (40, 12, classes))
     largest = np.linalg.norm(rows, axis=1).max()
-    for party, theta in enumerate(found):
+    for party, theta in enumerate(classifiers):
         own = parties == party
         if len(np.unique(codes[own])) > 1:
-            left = gradient(rows[own], codes[own], theta, lam)
-            assert np.linalg.norm(left) <= 1e-6 * largest
+            gradient_left = gradient(rows[own], codes[own], theta, lam)
+            assert np.linalg.norm(gradient_left) <= 1e-6 * largest
             assert np.abs(theta).max() > 0
 
 
 def test_it_is_what_a_general_minimiser_finds(rng):
     rows, codes, parties = crowd(rng, 4, 6, 3, width=4)
-    found = local_classifiers(rows, codes, parties, 3, LAM)
+    classifiers = local_classifiers(rows, codes, parties, 3, LAM)
     for party in range(4):
         own = parties == party
         expected = slow_twin(rows[own], codes[own], LAM)
-        assert found[party][:, np.unique(codes[own])] == pytest.approx(expected, abs=1e-4)
+        assert classifiers[party][:, np.unique(codes[own])] == pytest.approx(expected, abs=1e-4)
 
 
 def test_it_is_what_scikit_learn_finds(rng):
     rows, codes, parties = crowd(rng, 5, 20, 2)
-    found = local_classifiers(rows, codes, parties, 2, LAM)
+    classifiers = local_classifiers(rows, codes, parties, 2, LAM)
     for party in range(5):
         own = parties == party
         model = LogisticRegression(C=1 / (20 * LAM), fit_intercept=False, tol=1e-10, max_iter=10**4)
         model.fit(rows[own], codes[own])
-        assert found[party] == pytest.approx(model.coef_[0], abs=1e-4)
+        assert classifiers[party] == pytest.approx(model.coef_[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -102,22 +102,22 @@ def test_sizes_may_differ_and_the_order_of_rows_does_not_matter(rng, monkeypatch
     rows, codes, _ = crowd(rng, 1, 60, 3)
     parties = np.repeat([0, 1, 3, 4], [1, 9, 40, 10])  # two has no rows
     monkeypatch.setattr(local, "_LARGEST", 60)  # three is a large one, between small ones
-    found = local_classifiers(rows, codes, parties, 3, LAM)
+    classifiers = local_classifiers(rows, codes, parties, 3, LAM)
     order = rng.permutation(60)
     again = local_classifiers(rows[order], codes[order], parties[order], 3, LAM)
-    assert found == pytest.approx(again, abs=1e-4)
-    assert found.shape == (5, 12, 3)
-    assert not found[[0, 2]].any()
-    assert all(found[party].any() for party in (1, 3, 4))
+    assert classifiers == pytest.approx(again, abs=1e-4)
+    assert classifiers.shape == (5, 12, 3)
+    assert not classifiers[[0, 2]].any()
+    assert all(classifiers[party].any() for party in (1, 3, 4))
 
 
 def test_a_class_that_a_party_lacks_keeps_zeros(rng):
     rows, parties = rng.normal(size=(12, 5)), np.repeat([0, 1, 2], 4)
     codes = np.array([0, 2, 0, 2, 1, 1, 1, 1, 0, 1, 2, 3])
-    found = local_classifiers(rows, codes, parties, 4, LAM)
-    assert found[0].any(axis=0).tolist() == [True, False, True, False]
-    assert not found[1].any()
-    assert found[2].any(axis=0).all()
+    classifiers = local_classifiers(rows, codes, parties, 4, LAM)
+    assert classifiers[0].any(axis=0).tolist() == [True, False, True, False]
+    assert not classifiers[1].any()
+    assert classifiers[2].any(axis=0).all()
 
 
 @given(
@@ -131,13 +131,15 @@ def test_any_scale_and_penalty_is_solved(seed, classes, lam, scale, size):
     local_rng = np.random.default_rng(seed)
     rows, codes, parties = crowd(local_rng, 3, size, classes, width=3)
     rows *= scale
-    found = local_classifiers(rows, codes, parties, classes, lam)
-    assert np.isfinite(found).all()
-    for party, theta in enumerate(found):
+    classifiers = local_classifiers(rows, codes, parties, classes, lam)
+    assert np.isfinite(classifiers).all()
+    for party, theta in enumerate(classifiers):
         own = parties == party
         if len(np.unique(codes[own])) > 1 and lam >= 1e-3 * scale:  # else so flat that it may be
-            left = np.linalg.norm(gradient(rows[own], codes[own], theta, lam))  # rounding alone
-            assert left <= 2e-6 * np.linalg.norm(rows[own], axis=1).max()
+            gradient_left = np.linalg.norm(
+                gradient(rows[own], codes[own], theta, lam)
+            )  # rounding alone
+            assert gradient_left <= 2e-6 * np.linalg.norm(rows[own], axis=1).max()
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -178,18 +180,18 @@ def test_a_large_party_whose_solver_stops_short_is_solved_more_coarsely(rng, mon
     ("change", "message"),
     [
         ({"rows": np.full((4, 2), np.nan)}, "finite"),
-        ({"codes": np.array([0, 1, 2, 0])}, "no class"),
-        ({"codes": np.array([0, 1, -1, 0])}, "no class"),
+        ({"codes": np.array([0, 1, 2, 0])}, "between 0 and classes"),
+        ({"codes": np.array([0, 1, -1, 0])}, "between 0 and classes"),
         ({"codes": np.array([0.0, 1, 1, 0])}, "whole"),
         ({"parties": np.array([0, 0, 1, -1])}, "negative"),
-        ({"parties": np.array([0, 0, 1])}, "one party per row"),
-        ({"classes": 1}, "two or more"),
+        ({"parties": np.array([0, 0, 1])}, "one number for each row"),
+        ({"classes": 1}, "classes at least 2"),
         ({"lam": 0.0}, "positive"),
         ({"lam": np.nan}, "positive"),
     ],
 )
 def test_what_makes_no_sense_is_refused(change, message):
-    given_ = {
+    arguments = {
         "rows": np.ones((4, 2)),
         "codes": np.array([0, 1, 1, 0]),
         "parties": np.array([0, 0, 1, 1]),
@@ -197,4 +199,4 @@ def test_what_makes_no_sense_is_refused(change, message):
         "lam": 1.0,
     }
     with pytest.raises(ParameterError, match=message):
-        local_classifiers(**(given_ | change))
+        local_classifiers(**(arguments | change))

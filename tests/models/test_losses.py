@@ -33,24 +33,24 @@ def test_the_factored_risk_equals_the_plain_risk(name, rng):
     """Theorem 3, to 1e-12, on random data."""
     for _ in range(5):
         theta = rng.normal(size=5)
-        plain = PLAIN[name](signs * (X @ theta)).mean()
+        exact_risk = PLAIN[name](signs * (X @ theta)).mean()
         factored, _ = FactoredProblem(X, X.T @ signs / len(X), LOSSES[name]).risk(theta)
-        assert factored == pytest.approx(plain, abs=1e-12)
+        assert factored == pytest.approx(exact_risk, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_constants_and_derivatives_of_the_registry_are_those_of_the_loss(name, rng):
-    ours, z = LOSSES[name], np.linspace(-4, 4, 41)
+    loss, z = LOSSES[name], np.linspace(-4, 4, 41)
     numerical = from_function(PLAIN[name])
-    assert ours.a == pytest.approx(numerical.a, rel=1e-9)
-    assert np.allclose(ours(z), PLAIN[name](z), atol=1e-12)
-    assert np.allclose(ours.slope(z), numerical.slope(z), atol=1e-8)
-    assert np.allclose(ours.second(z), numerical.second(z), atol=1e-5)
-    assert ours.curvature == pytest.approx(float(ours.second(np.zeros(1))[0]))
-    if ours.fused is not None:
+    assert loss.a == pytest.approx(numerical.a, rel=1e-9)
+    assert np.allclose(loss(z), PLAIN[name](z), atol=1e-12)
+    assert np.allclose(loss.slope(z), numerical.slope(z), atol=1e-8)
+    assert np.allclose(loss.second(z), numerical.second(z), atol=1e-5)
+    assert loss.curvature == pytest.approx(float(loss.second(np.zeros(1))[0]))
+    if loss.fused is not None:
         weights, scores = rng.random(41), z.copy()
-        assert ours.fused(scores, weights) == pytest.approx(weights @ ours.even(z))
-        assert np.allclose(scores, weights * ours.slope(z))
+        assert loss.fused(scores, weights) == pytest.approx(weights @ loss.even(z))
+        assert np.allclose(scores, weights * loss.slope(z))
 
 
 def test_every_loss_is_tried_here():
@@ -60,8 +60,8 @@ def test_every_loss_is_tried_here():
 def test_linear_loss_has_its_closed_form():
     """Theta = a mu / (2 lam)."""
     mu = X.T @ signs / len(X)
-    found = FactoredProblem(X, mu, LOSSES["linear"]).solve(0.5, tol=1e-9, max_iter=100)
-    assert np.allclose(found.parameters, mu / 0.5)
+    solution = FactoredProblem(X, mu, LOSSES["linear"]).solve(0.5, tol=1e-9, max_iter=100)
+    assert np.allclose(solution.parameters, mu / 0.5)
 
 
 @pytest.mark.parametrize("loss", [*PLAIN, huber_like])
@@ -157,13 +157,13 @@ GENERATED = {
 def test_a_generator_gives_its_loss(name, exact):
     """Table 1 of the paper, also far out, with the generator's slope and without."""
     phi, slope, b = GENERATED[name]
-    ours, known = from_generator(phi, slope=slope if exact else None, b=b), LOSSES[name]
+    generated, registered = from_generator(phi, slope=slope if exact else None, b=b), LOSSES[name]
     z = np.linspace(-30, 30, 121)
-    assert ours.a == pytest.approx(known.a, rel=1e-12)
-    assert np.allclose(ours(z), known(z), rtol=1e-13, atol=1e-11)
-    assert np.allclose(ours.slope(z), known.slope(z), atol=1e-13 if exact else 1e-9)
-    assert np.allclose(ours.second(z), known.second(z), atol=1e-6)
-    assert np.allclose(ours.link(z), known.link(z), atol=1e-13 if exact else 1e-9)
+    assert generated.a == pytest.approx(registered.a, rel=1e-12)
+    assert np.allclose(generated(z), registered(z), rtol=1e-13, atol=1e-11)
+    assert np.allclose(generated.slope(z), registered.slope(z), atol=1e-13 if exact else 1e-9)
+    assert np.allclose(generated.second(z), registered.second(z), atol=1e-6)
+    assert np.allclose(generated.link(z), registered.link(z), atol=1e-13 if exact else 1e-9)
 
 
 def test_a_generator_is_scaled_to_one_at_zero_and_learns():
@@ -174,9 +174,9 @@ def test_a_generator_is_scaled_to_one_at_zero_and_learns():
     z = np.linspace(-1, 1, 21)
     assert np.allclose(squared(z), LOSSES["square"](z), atol=1e-9)  # on [-1, 1], linear beyond
     mu = X.T @ signs / len(X)
-    ours = FactoredProblem(X, mu, loss).solve(0.1 / np.log(2), tol=1e-6, max_iter=200)
-    plain = FactoredProblem(X, mu, LOSSES["logistic"]).solve(0.1, tol=1e-6, max_iter=200)
-    assert np.allclose(ours.parameters, plain.parameters, atol=1e-4)
+    generated = FactoredProblem(X, mu, loss).solve(0.1 / np.log(2), tol=1e-6, max_iter=200)
+    logistic = FactoredProblem(X, mu, LOSSES["logistic"]).solve(0.1, tol=1e-6, max_iter=200)
+    assert np.allclose(generated.parameters, logistic.parameters, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -31,15 +31,15 @@ def residual(problem: FactoredProblem, theta: np.ndarray, lam: float) -> float:
 def test_a_1norm_problem_is_solved_to_its_certificate_and_sets_zeros(mixing, operator, rng):
     loss = LOSSES["logistic"] if operator.ndim == 1 else None
     problem = FactoredProblem(X, operator, loss, penalty=Penalty("elastic-net", mixing))
-    found = problem.solve(0.1, tol=1e-7, max_iter=2000)
-    assert residual(problem, found.parameters, 0.1) <= 1e-6
-    assert found.gradient == pytest.approx(residual(problem, found.parameters, 0.1))
-    best, _ = problem.risk(found.parameters, 0.1)
+    solution = problem.solve(0.1, tol=1e-7, max_iter=2000)
+    assert residual(problem, solution.parameters, 0.1) <= 1e-6
+    assert solution.gradient == pytest.approx(residual(problem, solution.parameters, 0.1))
+    best, _ = problem.risk(solution.parameters, 0.1)
     for _ in range(20):
-        other = found.parameters + 0.01 * rng.normal(size=operator.shape)
+        other = solution.parameters + 0.01 * rng.normal(size=operator.shape)
         assert problem.risk(other, 0.1)[0] > best
     if mixing == 1.0:
-        assert np.count_nonzero(found.parameters == 0) >= 4
+        assert np.count_nonzero(solution.parameters == 0) >= 4
 
 
 @pytest.mark.parametrize(("name", "ratio"), [("l1", 1.0), ("elastic-net", 0.5)])

@@ -35,26 +35,26 @@ weighted = pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["even", "wei
 @names
 def test_integer_weights_mean_repeated_rows(name, rng):
     counts = rng.integers(0, 4, 250)
-    ours = problem(name, counts / counts.sum())
-    again = FactoredProblem(np.repeat(X, counts, axis=0), ours.operator, ours.loss)
-    theta = rng.normal(size=ours.operator.shape)
-    for one, two in zip(ours.risk(theta, 0.1), again.risk(theta, 0.1), strict=True):
-        assert np.allclose(one, two, atol=1e-12)
-    assert np.allclose(ours.hessian(theta), again.hessian(theta))
-    assert np.allclose(ours.moment, again.moment)
+    weighted = problem(name, counts / counts.sum())
+    again = FactoredProblem(np.repeat(X, counts, axis=0), weighted.operator, weighted.loss)
+    theta = rng.normal(size=weighted.operator.shape)
+    for expected, actual in zip(weighted.risk(theta, 0.1), again.risk(theta, 0.1), strict=True):
+        assert np.allclose(expected, actual, atol=1e-12)
+    assert np.allclose(weighted.hessian(theta), again.hessian(theta))
+    assert np.allclose(weighted.moment, again.moment)
 
 
 @names
 @weighted
 def test_gradient_hessian_and_product_agree_with_differences(name, weights, rng):
-    ours = problem(name, weights)
-    theta, step = rng.normal(size=(2, *ours.operator.shape))
-    near = [ours.risk(theta + s * 1e-5 * step, 0.3) for s in (1, -1)]
-    gradient = ours.risk(theta, 0.3)[1]
+    factored = problem(name, weights)
+    theta, step = rng.normal(size=(2, *factored.operator.shape))
+    near = [factored.risk(theta + s * 1e-5 * step, 0.3) for s in (1, -1)]
+    gradient = factored.risk(theta, 0.3)[1]
     assert (near[0][0] - near[1][0]) / 2e-5 == pytest.approx(np.vdot(gradient, step), abs=1e-8)
-    product = ours.hessian_product(theta, step, 0.3)
+    product = factored.hessian_product(theta, step, 0.3)
     assert np.allclose((near[0][1] - near[1][1]) / 2e-5, product, atol=1e-8)
-    assert np.allclose(ours.hessian(theta, 0.3) @ step.ravel(), product.ravel())
+    assert np.allclose(factored.hessian(theta, 0.3) @ step.ravel(), product.ravel())
 
 
 def test_a_hessian_that_does_not_fit_is_refused():
@@ -67,50 +67,50 @@ def test_a_hessian_that_does_not_fit_is_refused():
 @weighted
 @pytest.mark.parametrize("lam", [1.0, 1e-3, 1e-6])
 def test_the_solver_reaches_its_certificate_at_any_penalty(name, weights, lam):
-    ours = problem(name, weights)
-    found = ours.solve(lam, tol=1e-8, max_iter=500)
-    gradient = np.abs(ours.risk(found.parameters, lam)[1]).max()
+    factored = problem(name, weights)
+    solution = factored.solve(lam, tol=1e-8, max_iter=500)
+    gradient = np.abs(factored.risk(solution.parameters, lam)[1]).max()
     assert gradient <= 1.1e-8  # where a risk has no digits left to compare
-    assert found.gradient == pytest.approx(gradient, abs=1e-9)
+    assert solution.gradient == pytest.approx(gradient, abs=1e-9)
 
 
 def test_the_solver_agrees_with_scikit_learn_also_for_weighted_softmax():
     peer = LogisticRegression(C=1 / 0.01, fit_intercept=False, tol=1e-10, max_iter=10_000)
     peer.fit(X, codes, sample_weight=WEIGHTS)
-    found = problem("softmax", WEIGHTS).solve(0.01, tol=1e-8, max_iter=1000)
-    assert np.allclose(found.parameters.T, peer.coef_, atol=1e-4)
+    solution = problem("softmax", WEIGHTS).solve(0.01, tol=1e-8, max_iter=1000)
+    assert np.allclose(solution.parameters.T, peer.coef_, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["logistic", "softmax"])
 def test_the_metric_saves_steps_and_changes_nothing_else(name, monkeypatch):
-    ours = problem(name)
-    with_metric = ours.solve(1e-6, tol=1e-8, max_iter=5000)
+    factored = problem(name)
+    with_metric = factored.solve(1e-6, tol=1e-8, max_iter=5000)
     monkeypatch.setattr(module, "_LARGEST_METRIC", 0)
-    without = ours.solve(1e-6, tol=1e-8, max_iter=5000)
+    without = factored.solve(1e-6, tol=1e-8, max_iter=5000)
     assert with_metric.iterations < 0.7 * without.iterations
     assert np.allclose(with_metric.parameters, without.parameters, rtol=1e-2)
 
 
 def test_a_noisy_softmax_operator_is_no_harder_than_a_true_one(rng):
     """Its columns do not sum to mean x: what all classes share is huge, and in closed form."""
-    ours = problem("softmax")
-    noisy = ours.with_operator(ours.operator + rng.normal(size=(6, 3)))
-    found = noisy.solve(1e-4, tol=1e-6, max_iter=300)
-    assert np.abs(noisy.risk(found.parameters, 1e-4)[1]).max() <= 1e-5
+    factored = problem("softmax")
+    noisy = factored.with_operator(factored.operator + rng.normal(size=(6, 3)))
+    solution = noisy.solve(1e-4, tol=1e-6, max_iter=300)
+    assert np.abs(noisy.risk(solution.parameters, 1e-4)[1]).max() <= 1e-5
     excess = noisy.operator.sum(axis=1) - X.mean(axis=0)
-    assert np.allclose(found.parameters.mean(axis=1), excess / (3 * 1e-4))
+    assert np.allclose(solution.parameters.mean(axis=1), excess / (3 * 1e-4))
 
 
 def test_a_start_at_the_solution_ends_there_at_once():
-    ours = problem("logistic")
-    first = ours.solve(0.01, tol=1e-8, max_iter=100)
-    again = ours.solve(0.01, tol=1e-7, max_iter=100, start=first.parameters)
+    factored = problem("logistic")
+    first = factored.solve(0.01, tol=1e-8, max_iter=100)
+    again = factored.solve(0.01, tol=1e-7, max_iter=100, start=first.parameters)
     assert again.iterations == 0
     assert np.array_equal(again.parameters, first.parameters)
 
 
 def test_too_few_iterations_are_an_error():
-    with pytest.raises(OptimisationError, match="raise max_iter or lam"):
+    with pytest.raises(OptimisationError, match="larger max_iter or lam"):
         problem("logistic").solve(1e-6, tol=1e-10, max_iter=3)
 
 
@@ -137,15 +137,15 @@ def test_weights_that_are_none_are_refused(weights):
 @pytest.mark.parametrize("name", ["logistic", "matsushita", "square", "softmax"])
 def test_without_a_penalty_a_problem_with_a_minimiser_is_solved(name):
     free = problem(name, penalty=PENALTIES["none"])
-    found = free.solve(5.0, tol=1e-7, max_iter=1000)  # lam has no say
-    assert np.abs(free.risk(found.parameters)[1]).max() <= 1e-6
+    solution = free.solve(5.0, tol=1e-7, max_iter=1000)  # lam has no say
+    assert np.abs(free.risk(solution.parameters)[1]).max() <= 1e-6
 
 
 @pytest.mark.parametrize("name", ["logistic", "linear", "softmax"])
 def test_without_a_penalty_a_problem_without_a_minimiser_is_refused(name):
     far = problem(name, penalty=PENALTIES["none"])
     far = far.with_operator(far.operator + 10)
-    with pytest.raises(ParameterError, match=r"no minimiser.*lam > 0"):
+    with pytest.raises(ParameterError, match=r"no best model.*lam > 0"):
         far.solve(1.0, tol=1e-7, max_iter=1000)
-    with pytest.raises(ParameterError, match="no minimiser"):
+    with pytest.raises(ParameterError, match="no best model"):
         problem("linear").solve(0.0, tol=1e-7, max_iter=1000)  # lam = 0 is no penalty either

@@ -23,8 +23,8 @@ def test_least_squares_on_the_simplex_meets_its_optimality_conditions(classes, s
 
 def test_least_squares_finds_a_mixture_that_is_one(rng):
     points, truth = rng.normal(size=(6, 4)), np.array([0.5, 0.0, 0.2, 0.3])
-    found = least_squares_on_simplex(points.T @ points, points.T @ (points @ truth))
-    assert np.allclose(found, truth, atol=1e-8)
+    mixture = least_squares_on_simplex(points.T @ points, points.T @ (points @ truth))
+    assert np.allclose(mixture, truth, atol=1e-8)
 
 
 @given(st.integers(2, 6), st.integers(0, 2**32 - 1))

@@ -25,15 +25,15 @@ def test_one_thread_within_and_as_many_as_before_afterwards():
 
 
 def test_a_classifier_is_fitted_with_one(monkeypatch):
-    seen = set()
+    thread_counts = set()
 
-    def spy(self, *given, **options):
-        seen.update(threads())
-        return risk(self, *given, **options)
+    def spy(self, *arguments, **options):
+        thread_counts.update(threads())
+        return risk(self, *arguments, **options)
 
     risk = FactoredProblem.risk
     monkeypatch.setattr(FactoredProblem, "risk", spy)
     X = np.random.default_rng(0).normal(size=(60, 2))
     with threadpool_limits(limits=2, user_api="blas"):
         FactoredClassifier().fit(X, (X[:, 0] > 0).astype(int))
-    assert seen == {1}
+    assert thread_counts == {1}

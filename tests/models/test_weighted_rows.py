@@ -28,18 +28,18 @@ def test_sums_are_what_they_say_row_by_row(weighted, rng):
     value, slope = weighted.sums(theta, lambda z, w: (float(w @ z**2), 2 * w * z))
     assert value == pytest.approx(sum(w * (x @ theta) ** 2 for w, x in pairs))
     assert slope == pytest.approx(sum(2 * w * (x @ theta) * x for w, x in pairs))
-    (found,) = weighted.grams(theta, lambda z, w: [w * z**2])
-    assert found == pytest.approx(sum(w * (x @ theta) ** 2 * np.outer(x, x) for w, x in pairs))
+    (gram,) = weighted.grams(theta, lambda z, w: [w * z**2])
+    assert gram == pytest.approx(sum(w * (x @ theta) ** 2 * np.outer(x, x) for w, x in pairs))
     assert weighted.gram(weights) == pytest.approx(weighted.moment)
     assert weighted.combined(weights) == pytest.approx(weighted.mean)
     basis = rng.normal(size=(3, 2))
-    assert weighted.turned(basis).scores(np.ones(2)) == pytest.approx(rows @ basis @ np.ones(2))
+    assert weighted.in_basis(basis).scores(np.ones(2)) == pytest.approx(rows @ basis @ np.ones(2))
     assert np.array_equal(weighted.last().matrix, rows[:, -1:])
 
 
 def test_a_matrix_gets_weights_once(weighted):
     assert as_weighted(weighted) is weighted
-    with pytest.raises(ParameterError, match="weights already"):
+    with pytest.raises(ParameterError, match="already have weights"):
         as_weighted(weighted, weighted.weights)
 
 
@@ -47,10 +47,10 @@ def test_the_sample_is_every_so_many_th_row(weighted, monkeypatch):
     assert weighted.sample is weighted
     monkeypatch.setattr(module, "_SAMPLE_CELLS", 40)
     assert sample_stride((50, 3)) == 3
-    small = MatrixRows(weighted.matrix, weighted.given).sample
+    small = MatrixRows(weighted.matrix, weighted.own_weights).sample
     assert np.array_equal(small.matrix, weighted.matrix[::3])
     assert small.weights == pytest.approx(weighted.weights[::3] / weighted.weights[::3].sum())
-    assert MatrixRows(weighted.matrix).sample.given is None
+    assert MatrixRows(weighted.matrix).sample.own_weights is None
 
 
 @pytest.mark.parametrize("penalty", ["l2", "l1", "elastic-net"])
@@ -81,14 +81,14 @@ def test_a_sample_without_a_minimiser_is_no_obstacle(rng, monkeypatch):
     solve = problem_module.minimise
 
     def fails_on_few(function, start, *limits):
-        if len(asked) == 0:
-            asked.append(start)
+        if len(operators) == 0:
+            operators.append(start)
             raise OptimisationError("the sample has no minimiser.")
         return solve(function, start, *limits)
 
-    asked: list[np.ndarray] = []
+    operators: list[np.ndarray] = []
     monkeypatch.setattr(problem_module, "minimise", fails_on_few)
     again = FactoredProblem(rows, problem.operator, problem.loss)
-    found = again.solve(1e-2, tol=1e-8, max_iter=200).parameters
-    assert asked
-    assert found == pytest.approx(expected, abs=1e-6)
+    parameters = again.solve(1e-2, tol=1e-8, max_iter=200).parameters
+    assert operators
+    assert parameters == pytest.approx(expected, abs=1e-6)

@@ -37,12 +37,12 @@ def test_the_projection_is_the_one_of_a_general_solver(weights):
     peer = minimize(
         objective, np.zeros(60), jac=True, bounds=[(-1, 1)] * 60, options={"ftol": 0, "gtol": 1e-10}
     )
-    found = project(X, FAR, weights=weights, tol=1e-6)
+    projection = project(X, FAR, weights=weights, tol=1e-6)
     exact = X.T @ (shares * peer.x)
-    assert np.linalg.norm(found.operator - exact) <= 1e-4
-    assert found.distance == pytest.approx(np.sqrt(2 * peer.fun), rel=1e-6)
-    assert np.abs(found.labels).max() <= 1
-    assert np.allclose(found.operator, X.T @ (shares * found.labels))
+    assert np.linalg.norm(projection.operator - exact) <= 1e-4
+    assert projection.distance == pytest.approx(np.sqrt(2 * peer.fun), rel=1e-6)
+    assert np.abs(projection.labels).max() <= 1
+    assert np.allclose(projection.operator, X.T @ (shares * projection.labels))
 
 
 @pytest.mark.parametrize("far", [FAR, FAR_3], ids=["two", "three"])
@@ -51,10 +51,10 @@ def test_the_certificate_holds_at_every_tolerance(far):
     exact = project(X, far, tol=1e-8, max_iter=10**5).operator
     errors = []
     for tol in (1e-1, 1e-2, 1e-4):
-        found = project(X, far, tol=tol)
-        errors.append(np.linalg.norm(found.operator - exact))
-        assert errors[-1] <= found.error + 1e-8
-        assert found.error <= tol * np.linalg.norm(far)
+        projection = project(X, far, tol=tol)
+        errors.append(np.linalg.norm(projection.operator - exact))
+        assert errors[-1] <= projection.error + 1e-8
+        assert projection.error <= tol * np.linalg.norm(far)
     assert errors[0] > errors[-1]
 
 
@@ -66,12 +66,12 @@ def test_true_operators_stay_and_noisy_ones_come_nearer_to_the_truth(classes, rn
     assert project(X, truth, tol=1e-5).distance <= 1e-5
     for _ in range(5):
         noisy = truth + 0.3 * rng.normal(size=truth.shape)
-        found = project(X, noisy, tol=1e-5)
-        assert np.linalg.norm(found.operator - truth) < np.linalg.norm(noisy - truth)
+        projection = project(X, noisy, tol=1e-5)
+        assert np.linalg.norm(projection.operator - truth) < np.linalg.norm(noisy - truth)
         if classes == 3:
-            assert found.labels.min() >= 0
-            assert np.allclose(found.labels.sum(axis=1), 1)
-            assert np.allclose(found.operator.sum(axis=1), X.mean(axis=0))
+            assert projection.labels.min() >= 0
+            assert np.allclose(projection.labels.sum(axis=1), 1)
+            assert np.allclose(projection.operator.sum(axis=1), X.mean(axis=0))
 
 
 def test_the_metric_of_the_noise_is_that_of_whitened_coordinates(rng):
@@ -82,10 +82,10 @@ def test_the_metric_of_the_noise_is_that_of_whitened_coordinates(rng):
         (scale, np.diag(scale**-0.5)),
         (None, np.eye(3)),
     ):
-        ours = project(X, FAR, metric=metric, tol=1e-6)
+        projection = project(X, FAR, metric=metric, tol=1e-6)
         white = project(X @ whitening.T, whitening @ FAR, tol=1e-6)
-        assert np.allclose(whitening @ ours.operator, white.operator, atol=1e-4)
-        assert ours.distance == pytest.approx(white.distance, rel=1e-4)
+        assert np.allclose(whitening @ projection.operator, white.operator, atol=1e-4)
+        assert projection.distance == pytest.approx(white.distance, rel=1e-4)
     for singular in (np.ones((3, 1)), np.array([1.0, 0.0, 1.0])):
         with pytest.raises(ParameterError, match="metric"):
             project(X, FAR, metric=singular)
@@ -98,11 +98,11 @@ def test_a_projection_that_stops_short_says_so():
 
 def test_the_nearest_point_of_a_simplex_is_the_one_of_a_general_solver(rng):
     for point in rng.normal(size=(5, 4)):
-        ours = _nearest_labels(point[None, :])[0]
+        nearest = _nearest_labels(point[None, :])[0]
         others = rng.dirichlet(np.ones(4), size=2000)
-        assert ours.min() >= 0
-        assert ours.sum() == pytest.approx(1)
-        assert np.linalg.norm(ours - point) <= np.linalg.norm(others - point, axis=1).min()
+        assert nearest.min() >= 0
+        assert nearest.sum() == pytest.approx(1)
+        assert np.linalg.norm(nearest - point) <= np.linalg.norm(others - point, axis=1).min()
 
 
 # --- where minimisers are
@@ -119,10 +119,10 @@ def test_the_boundary_is_where_linear_programming_finds_it(direction):
 
 def test_a_projected_operator_is_refused_and_a_shrunk_one_is_solved():
     for far, loss in ((FAR, LOSSES["matsushita"]), (FAR_3, None)):
-        found = project(X, far, tol=1e-5)
-        assert why_no_minimiser(X, found.operator)
-        assert why_no_minimiser(X, found.shrunk(0.99)) == ""
-        problem = FactoredProblem(X, found.shrunk(0.99), loss)
+        projection = project(X, far, tol=1e-5)
+        assert why_no_minimiser(X, projection.operator)
+        assert why_no_minimiser(X, projection.shrunk(0.99)) == ""
+        problem = FactoredProblem(X, projection.shrunk(0.99), loss)
         assert problem.solve(0.0, tol=1e-6, max_iter=2000).gradient <= 1e-5
 
 

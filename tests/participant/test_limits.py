@@ -43,7 +43,7 @@ def test_an_honest_answer_lies_outside_once_in_2_to_the_64(kernel):
 def test_what_would_leave_the_limits_is_held_to_them(monkeypatch, kernel, noise):
     monkeypatch.setattr(participant, f"_{kernel}", lambda _: noise)
     number = Number(0, 120, kernel, 14400.0)
-    answer = number.draw(number.place(44))
+    answer = number.draw(number.locate(44))
     assert number.fits(answer)
     end = number.limits[noise > 0]
     assert abs(answer - end) < number.step
@@ -91,11 +91,11 @@ def rewritten(path, value) -> None:
 
 @pytest.mark.parametrize("answer", STRANGE, ids=str)
 def test_a_made_up_number_is_named_by_its_file_and_nothing_is_released(tmp_path, answer):
-    made = survey()
-    paths = sheets(tmp_path, made, 3)
+    example = survey()
+    paths = sheets(tmp_path, example, 3)
     rewritten(paths[1], answer)
     with pytest.raises(ReleaseError, match=r"1 of 3 .*1\.json: ") as caught:
-        collect(made, paths)
+        collect(example, paths)
     assert "0.json" not in str(caught.value)
     if isinstance(answer, float) and math.isfinite(answer):
         assert "'age' cannot have come from this survey: it must be a multiple of" in str(
@@ -106,12 +106,12 @@ def test_a_made_up_number_is_named_by_its_file_and_nothing_is_released(tmp_path,
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_one_liar_of_401_moves_a_model_by_what_the_limits_allow(tmp_path, side):
-    made = survey()
-    paths = sheets(tmp_path, made, 401)
-    honest = SpreadClassifier().fit_release(collect(made, paths))
-    noise = made.noises["age"]
+    example = survey()
+    paths = sheets(tmp_path, example, 401)
+    honest = SpreadClassifier().fit_release(collect(example, paths))
+    noise = example.noises["age"]
     rewritten(paths[200], math.trunc(noise.limits[side] / noise.step) * noise.step)
-    model = SpreadClassifier().fit_release(collect(made, paths))
+    model = SpreadClassifier().fit_release(collect(example, paths))
     for fitted in (honest, model):
         assert np.isfinite(fitted.coef_).all()
         assert np.isfinite(fitted.predict_proba(pa.table({"age": [44.0]}))).all()
@@ -119,8 +119,8 @@ def test_one_liar_of_401_moves_a_model_by_what_the_limits_allow(tmp_path, side):
 
 @pytest.mark.parametrize("value", [2.0**1000, 1e308, 4100.0, -4100.0, math.nan])
 def test_a_strangers_release_with_such_a_number_is_not_loaded(tmp_path, value):
-    made = survey()
-    release = collect(made, sheets(tmp_path, made, 5))
+    example = survey()
+    release = collect(example, sheets(tmp_path, example, 5))
     assert decode(encode(release)) == release
     values = release.arrays["values"].copy()
     values[2, 0] = value

@@ -48,39 +48,39 @@ def old_lines(made, sheet: bytes, cost=(1.0, 0.0)) -> str:
 
 @pytest.mark.parametrize("name", [*NAMES])
 def test_a_question_may_have_any_name(tmp_path, capsys, name):
-    made, again = poll(name), poll(name, title="Once more")
-    for number, survey in enumerate((made, again)):
+    example, again = poll(name), poll(name, title="Once more")
+    for number, survey in enumerate((example, again)):
         (tmp_path / f"{number}.json").write_bytes(survey.data)
         respond_to_file(
             tmp_path / f"{number}.json", tmp_path / f"{number}.answer", [f"{name}=yes"], None,
             tmp_path / "memory",
         )  # fmt: skip
     printed = capsys.readouterr().out
-    assert re.search(r"All 2 surveys in .*: epsilon 2\.198, delta 0\.", printed)
+    assert re.search(r"All 2 surveys in .* together: epsilon = 2\.2\.", printed)
     first = (tmp_path / "0.answer").read_bytes()
-    assert respond(made, {}, tmp_path / "memory") == (first, [name])
+    assert respond(example, {}, tmp_path / "memory") == (first, [name])
 
 
 def test_all_those_names_at_once(tmp_path):
-    made = poll(*NAMES)
-    sheet, before = respond(made, dict.fromkeys(NAMES, "no"), tmp_path / "memory")
+    example = poll(*NAMES)
+    sheet, before = respond(example, dict.fromkeys(NAMES, "no"), tmp_path / "memory")
     assert before == []
     for _ in range(2):
-        assert respond(made, {}, tmp_path / "memory") == (sheet, list(dict.fromkeys(NAMES)))
-    kinds = [entry.kind for entry in Memory(tmp_path / "memory").kept]
+        assert respond(example, {}, tmp_path / "memory") == (sheet, list(dict.fromkeys(NAMES)))
+    kinds = [entry.kind for entry in Memory(tmp_path / "memory").values]
     assert (kinds.count("cost"), kinds.count("token")) == (1, 1)
     assert kinds.count("answer") == len(set(NAMES))
 
 
 @pytest.mark.parametrize("question", [*NAMES, *NOT_OF_SURVEYS])
 def test_single_questions_are_kept_apart_from_surveys(tmp_path, question):
-    made = poll(*NAMES)
+    example = poll(*NAMES)
     randomizer = Randomizer(range(100), 0.02, memory=tmp_path / "m")
     answer = randomizer.answer(question, 5)
-    sheet, _ = respond(made, dict.fromkeys(NAMES, "no"), tmp_path / "m")
+    sheet, _ = respond(example, dict.fromkeys(NAMES, "no"), tmp_path / "m")
     again = Randomizer(range(100), 0.02, memory=tmp_path / "m")
     assert again.answer(question, 7) == answer
-    assert respond(made, {}, tmp_path / "m")[0] == sheet
+    assert respond(example, {}, tmp_path / "m")[0] == sheet
     assert len(Memory(tmp_path / "m").costs()) == 1
 
 
@@ -98,11 +98,11 @@ def test_a_line_says_what_it_is(tmp_path):
 
 @pytest.mark.parametrize("sheet", ["answer.json", "other.json"])
 def test_an_old_memory_gives_the_same_answer_again(tmp_path, sheet):
-    made = read_survey((FIXTURES / "survey.json").read_bytes())
+    example = read_survey((FIXTURES / "survey.json").read_bytes())
     memory = tmp_path / "memory"
     memory.write_bytes((FIXTURES / f"{sheet}.memory").read_bytes())
     before = memory.read_bytes()
-    given, known = respond(made, {"relapse": "no"}, memory)
+    given, known = respond(example, {"relapse": "no"}, memory)
     assert given == (FIXTURES / sheet).read_bytes()
     assert known == ["relapse", "smokes", "age"]
     assert memory.read_bytes() == before  # nothing was drawn
@@ -121,10 +121,10 @@ def test_an_old_memory_goes_on_as_a_new_one(tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_old_files_with_such_a_question_are_read(tmp_path, name):
-    made = poll(name, "other")
-    sheet, _ = respond(made, {name: "no", "other": "no"}, None)
-    (tmp_path / "m").write_text(old_lines(made, sheet))
-    assert respond(made, {}, tmp_path / "m") == (sheet, [name, "other"])
+    example = poll(name, "other")
+    sheet, _ = respond(example, {name: "no", "other": "no"}, None)
+    (tmp_path / "m").write_text(old_lines(example, sheet))
+    assert respond(example, {}, tmp_path / "m") == (sheet, [name, "other"])
     assert Memory(tmp_path / "m").costs() == [(1.0, 0.0)]
 
 
@@ -137,15 +137,15 @@ def test_old_answers_to_single_questions_are_given_again(tmp_path, question):
 
 
 def test_the_first_line_counts_also_across_versions(tmp_path):
-    made = poll("q")
-    sheet, _ = respond(made, {"q": "no"}, None)
-    old = old_lines(made, sheet)
-    respond(made, {"q": "yes"}, tmp_path / "m")
+    example = poll("q")
+    sheet, _ = respond(example, {"q": "no"}, None)
+    old = old_lines(example, sheet)
+    respond(example, {"q": "yes"}, tmp_path / "m")
     new = (tmp_path / "m").read_text()
     (tmp_path / "m").write_text(old + new)
-    assert respond(made, {}, tmp_path / "m")[0] == sheet
+    assert respond(example, {}, tmp_path / "m")[0] == sheet
     (tmp_path / "m").write_text(new + old)
-    assert respond(made, {}, tmp_path / "m")[0] != sheet  # another token
+    assert respond(example, {}, tmp_path / "m")[0] != sheet  # another token
 
 
 GOOD = {"version": 2, "kind": "answer", "survey": None, "question": "q", "value": "a"}
@@ -190,5 +190,5 @@ def test_an_answer_is_on_disk_before_it_is_given_out(tmp_path, monkeypatch):
 
         monkeypatch.setattr(participant.os, name, recorded)
     entry = MemoryEntry("answer", None, "vote")
-    assert Memory(tmp_path / "memory").once(entry, lambda: "yes") == "yes"
+    assert Memory(tmp_path / "memory").get_or_draw(entry, lambda: "yes") == "yes"
     assert done == ["write", "fsync"]

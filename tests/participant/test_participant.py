@@ -68,8 +68,8 @@ def test_asking_twice_gives_the_same_answer():
 def test_answers_are_kept_as_often_as_promised_and_less_noise_is_rejected():
     count, keep = 60_000, 0.7  # the wrong rate is 7 standard errors beyond the threshold
     randomizer = Randomizer(range(4), keep)
-    given = [randomizer.answer(q, 2) for q in range(count)]
-    observed = [given.count(state) for state in range(4)]
+    answers = [randomizer.answer(q, 2) for q in range(count)]
+    observed = [answers.count(state) for state in range(4)]
     other = (1 - keep) / 3 * count
     assert stats.chisquare(observed, [other, other, keep * count, other]).pvalue > ALARM
     less = other * 0.9
@@ -80,8 +80,8 @@ def test_answers_are_kept_as_often_as_promised_and_less_noise_is_rejected():
 @pytest.mark.parametrize("truth", [0, 1, 2])
 def test_any_matrix_is_followed_and_less_noise_is_rejected(truth):
     count, choice = 40_000, Choice("abc", ANY)
-    given = [choice.draw(choice.place("abc"[truth])) for _ in range(count)]
-    observed = [given.count(state) for state in "abc"]
+    answers = [choice.draw(choice.locate("abc"[truth])) for _ in range(count)]
+    observed = [answers.count(state) for state in "abc"]
     right = np.array(ANY)[:, truth]
     assert stats.chisquare(observed, right * count).pvalue > ALARM
     less = right * 0.9
@@ -126,7 +126,7 @@ def test_every_draw_comes_from_the_operating_system(monkeypatch):
     for _ in range(5):
         choice.draw(1)
         for number in numbers:
-            number.draw(number.place(0.5))
+            number.draw(number.locate(0.5))
     assert random.getstate() == before
     first = choice.weights(1)[0]
     for word, answer in ((0, "no"), (first - 1, "no"), (first, "yes"), (2**64 - 1, "yes")):
@@ -143,8 +143,8 @@ def test_every_draw_comes_from_the_operating_system(monkeypatch):
 )
 def test_samplers_are_exact_on_a_grid_where_it_shows(sample, scale, weight):
     count, edge = 16_000, 7  # 75 answers or more beyond either edge
-    drawn = np.array([getattr(participant, sample)(scale) for _ in range(count)])
-    observed = np.bincount(np.clip(drawn, -edge, edge) + edge, minlength=2 * edge + 1)
+    samples = np.array([getattr(participant, sample)(scale) for _ in range(count)])
+    observed = np.bincount(np.clip(samples, -edge, edge) + edge, minlength=2 * edge + 1)
 
     def fit(by: float) -> float:
         law = pmf(lambda n: weight(n, float(scale) * by), 80)
@@ -160,7 +160,7 @@ def test_samplers_are_exact_on_a_grid_where_it_shows(sample, scale, weight):
 def test_numbers_gain_the_stated_noise_and_ten_percent_less_is_rejected(kernel):
     count, number = 8_000, Number(-1, 1, kernel, 0.25)
     truths = [-7.0, -0.5, "0.123456789", math.inf]
-    values = np.array([number.draw(number.place(t)) for t in truths for _ in range(count // 4)])
+    values = np.array([number.draw(number.locate(t)) for t in truths for _ in range(count // 4)])
     assert all(number.fits(value) for value in values)
     assert not number.fits(values[0] + number.step / 2)
     noise = values - np.repeat([-1, -0.5, 0.123456789, 1], count // 4)  # held to the range
@@ -173,10 +173,10 @@ def test_numbers_gain_the_stated_noise_and_ten_percent_less_is_rejected(kernel):
             return math.sqrt((sample**2).mean()) / 0.5, math.sqrt(1 / (2 * count))
         return np.abs(sample).mean() / law.kwds["scale"], math.sqrt(1 / count)
 
-    found, error = deviation(noise)
-    assert abs(found - 1) < 5 * error
-    found, error = deviation(0.9 * noise)
-    assert found < 1 - 5 * error
+    ratio, error = deviation(noise)
+    assert abs(ratio - 1) < 5 * error
+    ratio, error = deviation(0.9 * noise)
+    assert ratio < 1 - 5 * error
     for part in noise.reshape(4, -1):
         assert abs(part.mean()) < 5 * 0.5 / math.sqrt(count / 4)
 
@@ -193,7 +193,7 @@ def test_numbers_have_the_grid_and_the_cost_of_an_owners_records(kernel, low, hi
     assert number.step == bulk.step
     assert float(number.scale) == bulk.noise.scale
     cells = [low - 5.0, low, (2 * low + high) / 3, high, math.inf]
-    assert [number.place(cell) for cell in cells] == bulk.exact(np.array(cells)).tolist()
+    assert [number.locate(cell) for cell in cells] == bulk.exact(np.array(cells)).tolist()
     randomizer = Randomizer(number, delta=1e-5)
     assert randomizer.delta == (1e-5 if kernel == "gaussian" else 0.0)
     stated = bulk.event.epsilon(randomizer.delta)
@@ -284,7 +284,7 @@ def test_gaussian_noise_needs_a_delta(delta):
 @pytest.mark.parametrize("noise", [Choice("ab", 0.9), Number(0, 1, "laplace", 1.0)])
 @pytest.mark.parametrize("truth", ["secret", None, math.nan, True, ["a"]])
 def test_a_truth_outside_the_domain_is_refused_without_repeating_it(noise, truth):
-    with pytest.raises(ValueError, match=r"the truth must be") as caught:
+    with pytest.raises(ValueError, match=r"The truth must be") as caught:
         Randomizer(noise).answer("q", truth)
     assert "secret" not in str(caught.value)
 
@@ -306,11 +306,13 @@ def test_a_file_remembers_across_restarts_and_only_its_owner_reads_it(tmp_path):
 
 
 def test_two_at_once_take_the_first_line(tmp_path):
-    here, there = Memory(tmp_path / "memory"), Memory(tmp_path / "memory")
+    first_memory, second_memory = Memory(tmp_path / "memory"), Memory(tmp_path / "memory")
     q = MemoryEntry("answer", None, "q")
-    assert here.once(q, lambda: 1) == 1
-    assert there.once(q, lambda: 2) == 1  # it had read the file before that line was there
-    assert Memory(tmp_path / "memory").once(q, lambda: 3) == 1
+    assert first_memory.get_or_draw(q, lambda: 1) == 1
+    assert (
+        second_memory.get_or_draw(q, lambda: 2) == 1
+    )  # it had read the file before that line was there
+    assert Memory(tmp_path / "memory").get_or_draw(q, lambda: 3) == 1
 
 
 @pytest.mark.parametrize(
@@ -334,23 +336,26 @@ def test_what_a_file_cannot_keep_is_not_half_kept(tmp_path):
 
 
 def test_a_survey_says_what_its_numbers_mean():
-    made = survey()
-    again = read_survey(made.data)
-    assert (again.content, again.data, again.id) == (made.content, made.data, made.id)
-    told = [question["guarantee"] for question in made.content["questions"]]
-    assert "probability of 75 %" in told[0]
-    assert "factor of 3 (epsilon = 1.099)" in told[0]
-    assert "factor of 8 (epsilon = 2.08)" in told[1]
-    assert "held to 0 to 120" in told[2]
+    example = survey()
+    again = read_survey(example.data)
+    assert (again.content, again.data, again.id) == (example.content, example.data, example.id)
+    texts = [question["guarantee"] for question in example.content["questions"]]
+    assert "probability of 75 %" in texts[0]
+    assert "more than 3 times as likely as another (epsilon = 1.1)" in texts[0]
+    assert "at most 80 % it stays" in texts[1]
+    assert "more than 8 times as likely as another (epsilon = 2.08)" in texts[1]
+    assert "limited to the range from 0 to 120" in texts[2]
     age = Randomizer(Number(0, 120, "gaussian", 14400.0))
-    assert f"epsilon = {math.ceil(age.epsilon * 1000) / 1000:.4g}, delta = 1e-06" in told[2]
+    assert f"epsilon = {math.ceil(age.epsilon * 100) / 100:.3g}, delta = 1e-6" in texts[2]
     together = math.log(3) + math.log(8) + age.epsilon
-    assert f"epsilon = {math.ceil(together * 1000) / 1000:.4g}," in made.content["guarantee"]
+    assert f"epsilon = {math.ceil(together * 100) / 100:.3g}," in example.content["guarantee"]
 
 
 def test_tiny_noise_is_called_nothing():
     tiny = {**QUESTIONS[0], "noise": {"keep": 1 - 1e-10}}
-    assert "hides practically nothing" in survey([tiny]).content["guarantee"]
+    texts = survey([tiny]).content
+    assert "This hides practically nothing (epsilon = 23.1)" in texts["questions"][0]["guarantee"]
+    assert "practically not hidden (epsilon = 23.1)" in texts["guarantee"]
 
 
 def altered(change) -> bytes:
@@ -364,17 +369,27 @@ def less_noise(content):
 
 
 def kinder_words(content):
-    said = content["questions"][0]["guarantee"]
-    content["questions"][0]["guarantee"] = said.replace("1.099", "0.099")
+    sentence = content["questions"][0]["guarantee"]
+    content["questions"][0]["guarantee"] = sentence.replace("1.1)", "0.1)")
 
 
 def kinder_sheet(content):
-    content["guarantee"] = "All answers together: nothing can be learnt."
+    content["guarantee"] = "For all your answers together the factor is 1."
 
 
-@pytest.mark.parametrize("change", [less_noise, kinder_words, kinder_sheet])
+def other_language(content):
+    content["language"] = "de"
+
+
+def older_words(content):
+    content["version"] = 1
+
+
+@pytest.mark.parametrize(
+    "change", [less_noise, kinder_words, kinder_sheet, other_language, older_words]
+)
 def test_words_that_do_not_match_the_numbers_are_refused(change):
-    with pytest.raises(SurveyError, match="not what its numbers mean"):
+    with pytest.raises(SurveyError, match="This survey does not do what it says"):
         read_survey(altered(change))
 
 
@@ -384,8 +399,6 @@ def test_words_that_do_not_match_the_numbers_are_refused(change):
         lambda c: c.update(title="Another"),
         lambda c: c.update(id="sha256:" + "0" * 64),
         lambda c: c.update(more=1),
-        lambda c: c.update(version=1),
-        lambda c: c.update(version=2.0),
         lambda c: c["questions"][0].update(text="Do you love us?"),
         lambda c: c["questions"][0]["states"].reverse(),
         lambda c: c.update(label="grade"),
@@ -401,8 +414,14 @@ def test_an_altered_survey_is_noticed(change):
     [
         lambda c: c.pop("title"),
         lambda c: c.pop("version"),
-        lambda c: c.update(version=3),
-        lambda c: c.update(version="2"),
+        lambda c: c.update(version=4),
+        lambda c: c.update(version=3.0),
+        lambda c: c.update(version="3"),
+        lambda c: c.pop("text_version"),
+        lambda c: c.update(text_version=2),
+        lambda c: c.pop("language"),
+        lambda c: c.update(language="fr"),
+        lambda c: c.update(language=["en"]),
         lambda c: c.update(questions=[]),
         lambda c: c.update(questions=7),
         lambda c: c.update(label="age"),
@@ -429,7 +448,7 @@ def test_an_altered_survey_is_noticed(change):
     ],
 )
 def test_what_is_no_survey_is_refused(change):
-    with pytest.raises(SurveyError, match="no valid survey"):
+    with pytest.raises(SurveyError, match="not a valid survey"):
         read_survey(altered(change))
 
 
@@ -437,7 +456,7 @@ def test_what_is_no_survey_is_refused(change):
     "data", [b"", b"{", b"[]", b"\xff", b'{"title":1,"title":2}', b"[" * 100_000, b'{"delta":NaN}']
 )
 def test_what_is_no_json_is_no_survey(data):
-    with pytest.raises(SurveyError, match="no valid survey"):
+    with pytest.raises(SurveyError, match="not a valid survey"):
         read_survey(data)
 
 
@@ -451,22 +470,24 @@ def test_a_number_that_is_not_finite_is_refused():
 
 
 def test_a_second_answer_is_the_first_whatever_the_truth(tmp_path):
-    made, path = survey(), tmp_path / "memory"
-    first, before = respond(made, TRUTHS, path)
+    example, path = survey(), tmp_path / "memory"
+    first, before = respond(example, TRUTHS, path)
     assert before == []
     sheet = json.loads(first)
-    assert sheet["survey"] == made.id
+    assert sheet["survey"] == example.id
     assert re.fullmatch("[0-9a-f]{32}", sheet["token"])
     for truths in ({"vote": "no", "grade": 3, "age": 99}, {"vote": "no"}, {}):
-        assert respond(made, truths, path) == (first, ["vote", "grade", "age"])
-    assert respond(made, TRUTHS, None)[0] != first
+        assert respond(example, truths, path) == (first, ["vote", "grade", "age"])
+    assert respond(example, TRUTHS, None)[0] != first
 
 
 def test_other_surveys_get_other_answers_from_the_same_memory(tmp_path):
     many = [{**QUESTIONS[0], "name": f"q{j}"} for j in range(40)]
     truths = dict.fromkeys([question["name"] for question in many], "no")
-    one, two = make_survey("one", many, "q0"), make_survey("two", many, "q0")
-    sheets = [json.loads(respond(made, truths, tmp_path / "m")[0]) for made in (one, two)]
+    first, second = make_survey("one", many, "q0"), make_survey("two", many, "q0")
+    sheets = [
+        json.loads(respond(example, truths, tmp_path / "m")[0]) for example in (first, second)
+    ]
     assert sheets[0]["answers"] != sheets[1]["answers"]  # alike once in 10^8 runs
     assert sheets[0]["token"] != sheets[1]["token"]
 
@@ -474,10 +495,10 @@ def test_other_surveys_get_other_answers_from_the_same_memory(tmp_path):
 @pytest.mark.parametrize(
     ("truths", "reason"),
     [
-        ({"vote": "yes"}, 'no truth for "grade", "age"'),
+        ({"vote": "yes"}, 'There is no truth for "grade", "age"'),
         ({**TRUTHS, "shoe": 1}, "no question has"),
-        ({**TRUTHS, "grade": 9}, '^"grade": the truth must be one'),
-        ({**TRUTHS, "age": "old"}, '^"age": the truth must be a number'),
+        ({**TRUTHS, "grade": 9}, '^"grade": The truth must be one'),
+        ({**TRUTHS, "age": "old"}, '^"age": The truth must be a number'),
     ],
 )
 def test_nothing_is_drawn_before_every_truth_is_checked(tmp_path, truths, reason):
@@ -487,10 +508,10 @@ def test_nothing_is_drawn_before_every_truth_is_checked(tmp_path, truths, reason
 
 
 def test_a_memory_with_a_strange_answer_is_refused(tmp_path):
-    made = survey()
-    Memory(tmp_path / "m").once(MemoryEntry("answer", made.id, "vote"), lambda: "perhaps")
+    example = survey()
+    Memory(tmp_path / "m").get_or_draw(MemoryEntry("answer", example.id, "vote"), lambda: "perhaps")
     with pytest.raises(ValueError, match="was changed"):
-        respond(made, TRUTHS, tmp_path / "m")
+        respond(example, TRUTHS, tmp_path / "m")
 
 
 # The file alone, as a participant runs it.
@@ -522,12 +543,12 @@ def test_the_file_alone_answers_once(desk):
     for question in survey().content["questions"]:
         assert question["guarantee"] in printed
     assert survey().content["guarantee"] in printed
-    assert "Answered before" not in printed
+    assert "You have answered before" not in printed
     first = (desk / "a.json").read_bytes()
     assert stat.S_IMODE((desk / "a.json.memory").stat().st_mode) == 0o600
     (desk / "truth.json").write_text('{"vote": "no", "grade": 1, "age": 1e3}')
     printed = alone(desk, "s.json", "--truth-file", "truth.json", "-o", "a.json")
-    assert "Answered before: the same answer is given again" in printed
+    assert "You have answered before. The program gives the same answers again" in printed
     assert (desk / "a.json").read_bytes() == first
     alone(desk, "s.json", "-o", "b.json", "--memory", "a.json.memory")
     assert (desk / "b.json").read_bytes() == first
@@ -538,7 +559,7 @@ def test_an_answer_whose_memory_is_gone_is_not_replaced(desk):
     first = (desk / "a.json").read_bytes()
     (desk / "a.json.memory").unlink()
     error = alone(desk, "s.json", *SAID, "-o", "a.json", code=2)
-    assert "not overwritten" in error
+    assert "does not overwrite it" in error
     assert (desk / "a.json").read_bytes() == first
 
 
@@ -559,21 +580,21 @@ def test_several_surveys_are_added_up(desk):
     alone(desk, "s.json", *SAID, "-o", "a.json", "--memory", "m")
     printed = alone(desk, "t.json", *SAID, "-o", "b.json", "--memory", "m")
     stated = float(re.search(r"epsilon = ([\d.]+),", survey().content["guarantee"]).group(1))
-    total = re.search(r"All 2 surveys in m: epsilon ([\d.]+), delta 2e-06", printed)
-    assert float(total.group(1)) == pytest.approx(2 * stated, rel=1e-3)
+    total = re.search(r"All 2 surveys in m together: epsilon = ([\d.]+), delta = 2e-6", printed)
+    assert float(total.group(1)) == pytest.approx(2 * stated, rel=1e-2)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [
-        (("s.json", "-o", "a.json"), 2, 'no truth for "vote", "grade", "age"'),
+        (("s.json", "-o", "a.json"), 2, 'There is no truth for "vote", "grade", "age"'),
         (("s.json", "-o", "a.json", "--truth", "vote"), 2, "NAME=VALUE"),
-        (("s.json", "-o", "a.json", *SAID, "--truth", "grade=17"), 2, '"grade": the truth must be'),
+        (("s.json", "-o", "a.json", *SAID, "--truth", "grade=17"), 2, '"grade": The truth must be'),
         (("s.json", "-o", "a.json", "--truth-file", "list.json"), 2, "{NAME: VALUE}"),
         (("s.json", "-o", "a.json", "--truth-file", "s.json"), 2, "no question has"),
         (("none.json", "-o", "a.json"), 6, "none.json"),
-        (("participant.py", "-o", "a.json"), 3, "no valid survey"),
-        (("tampered.json", "-o", "a.json", *SAID), 3, "not what its numbers mean"),
+        (("participant.py", "-o", "a.json"), 3, "not a valid survey"),
+        (("tampered.json", "-o", "a.json", *SAID), 3, "This survey does not do what it says"),
         (("large.json", "-o", "a.json", *SAID), 2, "larger than"),
     ],
 )
@@ -589,17 +610,17 @@ def test_the_file_alone_refuses_in_one_line(desk, words, code, reason):
     assert not (desk / "a.json.memory").exists()
 
 
-ASK = "Your true answer, which is randomised before it is written: "
+ASK = "Your true answer (this program changes it at random before it writes it): "
 
 
 def test_a_person_at_a_terminal_is_asked(desk):
-    ours, theirs = pty.openpty()
-    os.write(ours, b"perhaps\nyes\n2\n44\n")
-    printed = alone(desk, "s.json", "-o", "a.json", stdin=theirs)
-    os.close(theirs)
-    os.close(ours)
-    shown = '\n  | "vote": "Did you vote?"\n  | Answers: "no" / "yes"\n'
-    assert printed.count(shown) == 2  # with all others, and when it is asked
-    assert f"{ASK}the truth must be one of the declared states.\n{ASK}" in printed
+    typist, terminal = pty.openpty()
+    os.write(typist, b"perhaps\nyes\n2\n44\n")
+    printed = alone(desk, "s.json", "-o", "a.json", stdin=terminal)
+    os.close(terminal)
+    os.close(typist)
+    expected = '\n  | "vote": "Did you vote?"\n  | Answers: "no" / "yes"\n'
+    assert printed.count(expected) == 2  # with all others, and when it is asked
+    assert f"{ASK}This is not one of the possible answers.\n{ASK}" in printed
     assert printed.count("  | Answers: 0 to 120\n") == 2
     assert set(json.loads((desk / "a.json").read_text())["answers"]) == {"vote", "grade", "age"}

@@ -15,7 +15,7 @@ from suffice import participant
 from suffice.participant import SurveyError, make_survey, read_survey, respond
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "version1"
-LIE = "All answers together: nothing can be learnt about you (epsilon = 0.001)."
+LIE = "For all your answers together: nothing can be learnt about you (epsilon = 0.001)."
 PAD = 200 * " "
 KEEP = 0.9999999
 BLANKS = ("\u115f", "\u1160", "\u2800", "\u3164", "\uffa0")
@@ -32,8 +32,9 @@ def question(name="q", text="Did you relapse?", states=("no", "yes"), keep=0.75)
 
 def strangers(title="T", **changes) -> bytes:
     """Return a survey of version 1, right in all its words, as whoever means ill can write it."""
-    asked = question(**changes)
-    return participant._survey(1, title, [asked], asked["name"], 1e-6).data
+    questions = question(**changes)
+    form = participant._Form(1, 1, "en")
+    return participant._survey(form, title, [questions], questions["name"], 1e-6).data
 
 
 # What may be written.
@@ -67,8 +68,8 @@ def test_a_text_that_cannot_be_shown_as_it_is_is_refused(field, bad):
     ],
 )
 def test_people_are_asked_in_their_language(good):
-    made = make_survey(good, [question(good.replace("=", ""), good, ("no", good))], good)
-    assert read_survey(made.data).content == made.content
+    example = make_survey(good, [question(good.replace("=", ""), good, ("no", good))], good)
+    assert read_survey(example.data).content == example.content
 
 
 def test_names_are_bounded_tighter_than_texts():
@@ -92,32 +93,32 @@ def alone(tmp_path, data: bytes, columns: int, *words: str, typed: bytes = b"") 
     """Run the one file without anything installed; return what a terminal was sent."""
     (tmp_path / "participant.py").write_text(Path(participant.__file__).read_text())
     (tmp_path / "s.json").write_bytes(data)
-    ours, theirs = pty.openpty()
-    os.write(ours, typed)
+    typist, terminal = pty.openpty()
+    os.write(typist, typed)
     done = subprocess.run(
         [sys.executable, "-I", "-S", "participant.py", "respond", "s.json", "-o", "a.json", *words],
-        cwd=tmp_path, stdin=theirs, capture_output=True, text=True, check=False, timeout=60,
+        cwd=tmp_path, stdin=terminal, capture_output=True, text=True, check=False, timeout=60,
         env={**os.environ, "COLUMNS": str(columns)},
     )  # fmt: skip
-    os.close(ours)
-    os.close(theirs)
+    os.close(typist)
+    os.close(terminal)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def rows(printed: str, columns: int) -> list[str]:
     """Return what each row of a terminal of this width begins with."""
-    found = []
+    beginnings = []
     for line in printed.split("\n"):
         row, used = "", 0
         for letter in line:
             width = 2 if unicodedata.east_asian_width(letter) in "WF" else 1
             if used + width > columns:
-                found.append(row)
+                beginnings.append(row)
                 row, used = "", 0
             row, used = row + letter, used + width
-        found.append(row)
-    return found
+        beginnings.append(row)
+    return beginnings
 
 
 FORGERIES = {
@@ -138,25 +139,31 @@ def test_a_forged_promise_stays_between_the_surveys_own_bars(tmp_path, forgery, 
     data = strangers(**{"keep": 0.9999, **forgery})
     printed = alone(tmp_path, data, columns, typed=b"no\n")
     for row in rows(printed, columns):
-        if "nothing can" in row or row.lstrip().startswith("All answers together: nothing"):
+        if "nothing can" in row or row.lstrip().startswith(
+            "For all your answers together: nothing"
+        ):
             assert row.startswith("  | "), row
     assert PAD[:2] not in printed.replace("\n  | ", "\n")
-    true = "\nAll answers together: Whatever is received could come from any truth"
+    true = (
+        "\nAll your answers together are protected only weakly. For all your answers together the"
+    )
     *_, last = printed.split("  | ")
     assert last.count(true) == 1  # no word of the survey comes after it
     assert last.index(true) < last.index("Your true answer")
-    assert "factor of 9999 " in last
+    assert "factor is 10000 (epsilon = 9.22)" in last
 
 
 def test_the_true_promise_stands_right_before_every_answer(tmp_path):
-    asked = [question(name) for name in ("a", "b")]
-    made = make_survey("T", asked, "a")
-    printed = alone(tmp_path, made.data, 80, typed=b"no\nyes\n")
-    total = made.content["guarantee"]
-    before = printed.split("Your true answer, which is randomised before it is written: ")
+    questions = [question(name) for name in ("a", "b")]
+    example = make_survey("T", questions, "a")
+    printed = alone(tmp_path, example.data, 80, typed=b"no\nyes\n")
+    total = example.content["guarantee"]
+    before = printed.split(
+        "Your true answer (this program changes it at random before it writes it): "
+    )
     assert len(before) == 3
-    for part, shown in zip(before, made.content["questions"], strict=False):
-        assert part.endswith(f"{shown['guarantee']}\n{total}\n")
+    for part, harmless in zip(before, example.content["questions"], strict=False):
+        assert part.endswith(f"{harmless['guarantee']}\n{total}\n")
     assert before[0].count(total) == 2  # once below all questions
 
 
@@ -183,12 +190,12 @@ def test_the_package_and_this_file_find_the_same_signs_harmless():
     from suffice import plain_text
 
     every = map(chr, range(0x110000))
-    shown = {letter for letter in every if participant._plain(letter) == letter or letter == " "}
+    harmless = {letter for letter in every if participant._plain(letter) == letter or letter == " "}
     escaped = {
         letter for letter in map(chr, range(0x110000)) if plain_text.escaped(letter) != letter
     }
-    assert not shown & escaped
-    others = set(map(chr, range(0x110000))) - shown - escaped
+    assert not harmless & escaped
+    others = set(map(chr, range(0x110000))) - harmless - escaped
     assert others <= participant._UNSEEN
     for run in (1, 4, 5, 6):
         marked = "e" + run * "\u0301"
@@ -200,40 +207,40 @@ def test_the_package_and_this_file_find_the_same_signs_harmless():
 
 @pytest.mark.parametrize("keep", [KEEP, 0.9999996, 1 - 1e-12, 1 - 2.0**-53])
 def test_nearly_always_is_not_called_always(keep):
-    said = make_survey("T", [question(keep=keep)], "q").content["questions"][0]["guarantee"]
-    assert "a probability of more than 99.9999 %," in said
-    assert "100 %" not in said
+    sentence = make_survey("T", [question(keep=keep)], "q").content["questions"][0]["guarantee"]
+    assert "a probability of more than 99.9999 % it stays" in sentence
+    assert "100 %" not in sentence
 
 
 @pytest.mark.parametrize("keep", [0.75, 0.5000001, 0.9999994, 0.7310585786300049])
 def test_other_probabilities_are_said_as_they_were(keep):
-    said = make_survey("T", [question(keep=keep)], "q").content["questions"][0]["guarantee"]
-    assert float(re.search("probability of (.*) %", said).group(1)) == pytest.approx(
+    sentence = make_survey("T", [question(keep=keep)], "q").content["questions"][0]["guarantee"]
+    assert float(re.search("probability of (.*) %", sentence).group(1)) == pytest.approx(
         100 * keep, 1e-6
     )
     assert read_survey(strangers(keep=keep)).content["version"] == 1
 
 
 def test_an_old_survey_that_says_always_is_refused():
-    told = json.loads(strangers(keep=KEEP))
-    asked = told["questions"][0]
-    asked["guarantee"] = asked["guarantee"].replace("more than 99.9999 %", "100 %")
-    with pytest.raises(SurveyError, match="not what its numbers mean"):
-        read_survey(json.dumps(told).encode())
+    content = json.loads(strangers(keep=KEEP))
+    questions = content["questions"][0]
+    questions["guarantee"] = questions["guarantee"].replace("more than 99.9999 %", "100 %")
+    with pytest.raises(SurveyError, match="This survey does not do what it says"):
+        read_survey(json.dumps(content).encode())
 
 
 @pytest.mark.parametrize(
     "value", [1.09861228866811, 1.0990000001, 74.03, 9999.1, 1e-9, 0.05, 19.999]
 )
 def test_what_is_printed_is_never_less_than_what_is_meant(value):
-    assert value * (1 - 1e-11) <= float(participant._up(value)) <= value * 1.001
+    assert value * (1 - 1e-11) <= float(participant._up(value)) <= value * 1.01
 
 
 # Deltas.
 
 
-def number(delta: float, version: int = 2, title: str = "T"):
-    asked = [
+def number(delta: float, version: int = 3, title: str = "T"):
+    questions = [
         question(),
         {
             "name": "n",
@@ -242,36 +249,37 @@ def number(delta: float, version: int = 2, title: str = "T"):
             "noise": {"kernel": "gaussian", "variance": 1.0},
         },
     ]
-    return participant._survey(version, title, asked, "q", delta)
+    form = participant._Form(version, version, "en")
+    return participant._survey(form, title, questions, "q", delta)
 
 
 def test_a_large_delta_is_explained_before_the_number(tmp_path):
-    said = number(0.05).content["guarantee"]
+    sentence = number(0.05).content["guarantee"]
     about = (
         "Large delta: in the worst case, noise with delta = 0.05 reveals your answers completely"
         " with probability 0.05 (1 in 20)."
     )
-    assert said.startswith(f"All answers together: {about} Whatever is received")
+    assert sentence.startswith(f"{about} For all your answers together the factor is ")
     assert "Large delta" not in number(1e-3).content["guarantee"]
     old = number(0.05, version=1)
     assert "Large delta" not in old.content["guarantee"]
     assert read_survey(old.data).id == old.id
-    assert f"All answers together: {about}" in alone(
+    assert f"\n{about} For all your answers together" in alone(
         tmp_path, old.data, 80, "--truth", "q=no", "--truth", "n=1"
     )
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.99, 0.999999])
 def test_a_survey_with_a_delta_that_protects_nothing_is_refused(delta):
-    told = {**json.loads(number(0.05, version=1).data), "delta": delta}
+    content = {**json.loads(number(0.05, version=1).data), "delta": delta}
     with pytest.raises(SurveyError, match=r"delta must be below 0\.1"):
-        read_survey(json.dumps(told).encode())
+        read_survey(json.dumps(content).encode())
 
 
 def test_surveys_whose_deltas_add_up_to_nothing_are_called_so(tmp_path, capsys):
     for place in range(3):
-        made = number(0.05, title=f"T{place}")
-        (tmp_path / "s.json").write_bytes(made.data)
+        example = number(0.05, title=f"T{place}")
+        (tmp_path / "s.json").write_bytes(example.data)
         participant.respond_to_file(
             tmp_path / "s.json", tmp_path / f"{place}.json", ["q=no", "n=1"], None, tmp_path / "m"
         )
@@ -283,16 +291,17 @@ def test_surveys_whose_deltas_add_up_to_nothing_are_called_so(tmp_path, capsys):
 
 def test_an_old_survey_is_read_and_shown_in_our_words(tmp_path):
     data = (FIXTURES / "survey.json").read_bytes()
-    made = read_survey(data)
-    assert made.data == data
-    assert made.content["version"] == 1
+    example = read_survey(data)
+    assert example.data == data
+    assert example.content["version"] == 1
     words = [f"--truth={word}" for word in ("relapse=no", "smokes=never", "age=44")]
     printed = alone(tmp_path, data, 80, *words)
-    assert made.content["guarantee"] in printed  # no delta to explain: the words are the same
+    assert example.content["guarantee"] not in printed
+    assert "For all your answers together the factor is 74.1 (epsilon = 4.31)." in printed
     assert '  | "relapse": "Did you relapse?"\n  | Answers: "no" / "yes"\n' in printed
 
 
 def test_old_answers_with_blanks_can_still_be_given():
-    made = read_survey(strangers(states=["not at  all", "yes"]))
+    example = read_survey(strangers(states=["not at  all", "yes"]))
     for truth in ("not at  all", "not at all"):
-        assert respond(made, {"q": truth}, None)
+        assert respond(example, {"q": truth}, None)

@@ -24,11 +24,11 @@ def likely(bound: float) -> float:
 
 def delta_after(loss: float, event: Event) -> float:
     """Return what an event adds to delta where earlier ones have had this loss."""
-    left = EPSILON - loss
+    remaining = EPSILON - loss
     if isinstance(event, Gaussian):
-        return gaussian_delta(left, event.multiplier)
+        return gaussian_delta(remaining, event.multiplier)
     assert isinstance(event, Approximate)  # of no loss otherwise
-    return event.at_delta + (1 - event.at_delta) * max(0.0, -math.expm1(left))
+    return event.at_delta + (1 - event.at_delta) * max(0.0, -math.expm1(remaining))
 
 
 def delta_of(first: Pure, then: tuple[Event, Event]) -> float:
@@ -53,13 +53,13 @@ def test_a_list_that_is_fixed_costs_what_is_stated_and_hardly_less(bound):
 
 def test_a_choice_by_an_earlier_answer_can_exceed_delta_but_not_twice():
     """The limit that proofs/accounting.md states: each list fits, and the tree of both does not."""
-    first, normal, told = Pure(0.2), Gaussian(5.05), Approximate(1e-9, DELTA * (1 - 1e-9))
-    for event in (normal, told):
+    first, normal, approximate = Pure(0.2), Gaussian(5.05), Approximate(1e-9, DELTA * (1 - 1e-9))
+    for event in (normal, approximate):
         assert fits([first, event], EPSILON, DELTA)
         assert delta_of(first, (event, event)) <= DELTA
-    chosen = delta_of(first, (normal, told))
+    chosen = delta_of(first, (normal, approximate))
     assert 1.4 * DELTA < chosen <= 2 * DELTA
-    assert not fits([first, normal, told], EPSILON, DELTA)
+    assert not fits([first, normal, approximate], EPSILON, DELTA)
 
 
 def test_pure_events_keep_their_sum_however_they_are_chosen():
@@ -69,7 +69,7 @@ def test_pure_events_keep_their_sum_however_they_are_chosen():
     for path in itertools.product((0, 1), repeat=3):
         bounds = (0.3, 0.2, rest[path[:2]])
         assert fits([Pure(b) for b in bounds], EPSILON, 0.0)
-        signs = [1 if told else -1 for told in path]
+        signs = [1 if approximate else -1 for approximate in path]
         largest = max(largest, abs(sum(s * b for s, b in zip(signs, bounds, strict=True))))
     assert largest == 1.0
 

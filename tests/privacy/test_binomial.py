@@ -18,12 +18,12 @@ def law(trials: int, low: int) -> dict[int, float]:
 
 def exact_delta(epsilon: float, trials: int, draws: int, low: int) -> float:
     """Return the hockey-stick divergence of ``draws`` numbers, outcome by outcome."""
-    one = law(trials, low)
+    weights = law(trials, low)
     outcomes = range(low, trials - low + 2)
     total = 0.0
     for numbers in product(outcomes, repeat=draws):
-        p = math.prod(one.get(k, 0.0) for k in numbers)
-        q = math.prod(one.get(k - 1, 0.0) for k in numbers)
+        p = math.prod(weights.get(k, 0.0) for k in numbers)
+        q = math.prod(weights.get(k - 1, 0.0) for k in numbers)
         total += max(0.0, p - math.exp(epsilon) * q)
     return total
 
@@ -61,7 +61,7 @@ def test_theorem_six_hides_an_edge():
 
 
 def test_the_set_of_rados_is_empty_below_four_over_m():
-    with pytest.raises(ParameterError, match="no rado is left"):
+    with pytest.raises(ParameterError, match="leaves no subset sums"):
         truncation(1000, 3.9 / 1000)
     assert truncation(1000, 4.1 / 1000) == 500
 
@@ -74,9 +74,9 @@ def test_many_rows_are_a_gaussian_of_two_sqrt_n_over_m(rows, draws):
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_truncation_costs_more_than_it_saves(epsilon):
-    plain = shift_epsilon(1000, 50, 0.01)
+    untruncated = shift_epsilon(1000, 50, 0.01)
     low = truncation(1000, epsilon)
-    assert plain <= shift_epsilon(1000, 50, 0.01, low) * (1 + 1e-4)
+    assert untruncated <= shift_epsilon(1000, 50, 0.01, low) * (1 + 1e-4)
 
 
 def test_the_most_draws_fit_and_one_more_does_not():

@@ -58,9 +58,9 @@ def test_multiplier_agrees_with_dp_accounting(epsilon, delta):
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_epsilon_inverts_the_multiplier_and_rounds_up(epsilon, delta):
     z = gaussian_multiplier(epsilon, delta)
-    found = gaussian_epsilon(delta, z)
-    assert found == pytest.approx(epsilon, rel=1e-9, abs=1e-10)
-    assert exact_delta(found, z) <= delta
+    epsilon_found = gaussian_epsilon(delta, z)
+    assert epsilon_found == pytest.approx(epsilon, rel=1e-9, abs=1e-10)
+    assert exact_delta(epsilon_found, z) <= delta
 
 
 @given(st.floats(-15, -0.7), st.floats(-2, 6))

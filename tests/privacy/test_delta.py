@@ -94,12 +94,12 @@ def test_a_file_that_states_such_a_delta_loads_and_is_called_no_protection(delta
 
 def test_a_large_delta_is_explained_before_any_epsilon():
     for kind in (Protection.GLOBAL, Protection.DATA_DEPENDENT):
-        said = str(of(0.05, kind))
-        assert said.startswith(
+        sentence = str(of(0.05, kind))
+        assert sentence.startswith(
             "Large delta: in the worst case, a mechanism with delta = 0.05 reveals each label"
             " completely with probability 0.05 (1 in 20). "
         )
-        assert said.index("1 in 20") < said.index("epsilon = ")
+        assert sentence.index("1 in 20") < sentence.index("epsilon = ")
     assert of(0.05).protected
     assert re.match("Protects each label", str(of(1e-3)))
     assert "1 in 999)" in str(of(0.001001))  # rounded towards more

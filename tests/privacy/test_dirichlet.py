@@ -52,11 +52,11 @@ def beta_divergence(first: tuple, second: tuple, epsilon: float) -> float:
 def test_the_exact_delta_is_the_integral_both_ways(one, two, sigma, epsilon):
     stayed = (sigma * one, sigma * two)
     moved = (sigma * (one - 1), sigma * (two + 1))
-    there = beta_divergence(stayed, moved, epsilon)
+    forward = beta_divergence(stayed, moved, epsilon)
     back = beta_divergence(moved, stayed, epsilon)
-    found = float(pair_delta(one, two, sigma, epsilon))
-    assert found == pytest.approx(max(there, back), rel=1e-5, abs=1e-9)
-    assert found > 1.0001 * min(there, back) or there == pytest.approx(back, rel=1e-3)
+    computed = float(pair_delta(one, two, sigma, epsilon))
+    assert computed == pytest.approx(max(forward, back), rel=1e-5, abs=1e-9)
+    assert computed > 1.0001 * min(forward, back) or forward == pytest.approx(back, rel=1e-3)
 
 
 def test_a_whole_dirichlet_costs_no_more_than_its_pair_of_shares():
@@ -198,21 +198,21 @@ def test_whether_there_is_a_sigma_tells_a_label():
 
 def slow_urn(weights: list[int], unit: int, words: list[int], most: int) -> list[int]:
     """Return what the kernel draws, by Python's integers."""
-    state, drawn = list(weights), [0] * len(weights)
+    state, counts = list(weights), [0] * len(weights)
     for word in words:
-        if sum(drawn) == most:
+        if sum(counts) == most:
             break
         total = sum(state)
-        place = word >> (64 - max(1, (total - 1).bit_length()))
-        if place >= total:
+        index = word >> (64 - max(1, (total - 1).bit_length()))
+        if index >= total:
             continue
         for k, weight in enumerate(state):
-            if place < weight:
+            if index < weight:
                 state[k] += unit
-                drawn[k] += 1
+                counts[k] += 1
                 break
-            place -= weight
-    return drawn
+            index -= weight
+    return counts
 
 
 @given(
@@ -224,12 +224,12 @@ def slow_urn(weights: list[int], unit: int, words: list[int], most: int) -> list
 @settings(max_examples=60)
 def test_the_kernel_draws_what_integers_say(weights, unit, most, seed):
     words = np.random.default_rng(seed).integers(0, 2**64, 200, dtype=np.uint64)
-    drawn = np.zeros(len(weights), dtype=np.int64)
+    counts = np.zeros(len(weights), dtype=np.int64)
     state = np.array(weights, dtype=np.uint64)
-    count = kernel.draw_balls(state, np.uint64(unit), words, most, drawn)
-    assert drawn.tolist() == slow_urn(weights, unit, [int(w) for w in words], most)
-    assert count == drawn.sum()
-    assert state.tolist() == [w + unit * n for w, n in zip(weights, drawn.tolist(), strict=True)]
+    count = kernel.draw_balls(state, np.uint64(unit), words, most, counts)
+    assert counts.tolist() == slow_urn(weights, unit, [int(w) for w in words], most)
+    assert count == counts.sum()
+    assert state.tolist() == [w + unit * n for w, n in zip(weights, counts.tolist(), strict=True)]
 
 
 def chi_square(seen: np.ndarray, weights: list[float], balls: int) -> float:
@@ -243,11 +243,11 @@ def chi_square(seen: np.ndarray, weights: list[float], balls: int) -> float:
 def test_balls_follow_the_dirichlet_and_ten_per_cent_less_noise_is_noticed():
     """The stream is seeded: the first p-value is what it is, the second is tiny for any seed."""
     weights, unit, balls = [6, 3, 3], 2, 12
-    seen = np.array([draw_balls(weights, unit, balls)[0] for _ in range(6000)])
+    samples = np.array([draw_balls(weights, unit, balls)[0] for _ in range(6000)])
     parameters = [w / unit for w in weights]
-    assert chi_square(seen, parameters, balls) > 1e-4
+    assert chi_square(samples, parameters, balls) > 1e-4
     less = [p / 0.81 for p in parameters]  # the deviation of theta falls by 10 %
-    assert chi_square(seen, less, balls) < 1e-6
+    assert chi_square(samples, less, balls) < 1e-6
 
 
 def test_an_urn_must_hold_something_and_not_too_much():

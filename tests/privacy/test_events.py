@@ -107,9 +107,9 @@ def test_the_distribution_of_an_event_has_its_curve(event):
 def test_composition_costs_at_least_the_dearest_part_and_at_most_the_sum(parts):
     delta = 0.3
     total = composed_epsilon(parts, delta)
-    known = [part for part in parts if math.isfinite(part.epsilon(delta))]
+    finite_parts = [part for part in parts if math.isfinite(part.epsilon(delta))]
     if math.isfinite(total):
-        assert total >= max((part.epsilon(delta) for part in known), default=0.0) - 1e-6
+        assert total >= max((part.epsilon(delta) for part in finite_parts), default=0.0) - 1e-6
     pure = [part for part in parts if isinstance(part, Pure)]
     if len(pure) == len(parts):
         assert total <= math.fsum(part.bound for part in pure) + 1e-12
@@ -123,14 +123,14 @@ def test_composed_gaussians_add_in_squares():
 
 def test_a_long_series_of_gaussians_costs_what_one_does_and_no_plain_sum():
     """Of 1,800 the plain sum is above 200, where no distribution is asked: none is needed."""
-    one = Gaussian(42.0, slack=1e-12, tail=1e-18)
+    gaussian = Gaussian(42.0, slack=1e-12, tail=1e-18)
     exact = Gaussian(42.0 / math.sqrt(1800)).epsilon(1e-5)
-    assert composed_epsilon([one] * 1800, 1e-5) == pytest.approx(exact, rel=1e-6)
-    assert composed_epsilon([one] * 1800, 1e-5) >= exact
-    assert composed_epsilon([one] * 1800, 1e-12) >= Gaussian(42.0 / 1800**0.5).epsilon(1e-12)
-    mixed = composed_epsilon([*[one] * 1800, Laplace(0.5)], 1e-5)
+    assert composed_epsilon([gaussian] * 1800, 1e-5) == pytest.approx(exact, rel=1e-6)
+    assert composed_epsilon([gaussian] * 1800, 1e-5) >= exact
+    assert composed_epsilon([gaussian] * 1800, 1e-12) >= Gaussian(42.0 / 1800**0.5).epsilon(1e-12)
+    mixed = composed_epsilon([*[gaussian] * 1800, Laplace(0.5)], 1e-5)
     assert exact < mixed < exact + 0.5
-    assert math.fsum([one.epsilon(1e-5 / 1800)] * 1800) > 200
+    assert math.fsum([gaussian.epsilon(1e-5 / 1800)] * 1800) > 200
 
 
 def test_composition_of_many_small_losses_beats_the_sum_and_is_true():
@@ -189,45 +189,45 @@ def test_a_gaussian_never_fits_a_pure_budget():
 
 
 def test_composing_flattens_and_refuses_nothing():
-    once = compose_events([Pure(1.0), Pure(2.0)])
-    assert compose_events([once, Pure(3.0)]) == Composed((Pure(1.0), Pure(2.0), Pure(3.0)))
+    event = compose_events([Pure(1.0), Pure(2.0)])
+    assert compose_events([event, Pure(3.0)]) == Composed((Pure(1.0), Pure(2.0), Pure(3.0)))
     assert compose_events([Pure(1.0)]) == Pure(1.0)
-    with pytest.raises(ParameterError, match="nothing"):
+    with pytest.raises(ParameterError, match="There is no event to compose"):
         compose_events([])
 
 
 def test_slack_and_tail_only_ever_cost():
-    plain, lattice = Gaussian(2.0), Gaussian(2.0, slack=1e-6, tail=1e-9)
-    assert lattice.epsilon(1e-6) > plain.epsilon(1e-6)
+    exact, lattice = Gaussian(2.0), Gaussian(2.0, slack=1e-6, tail=1e-9)
+    assert lattice.epsilon(1e-6) > exact.epsilon(1e-6)
     assert lattice.epsilon(1e-9) == math.inf
-    assert composed_epsilon([lattice, lattice], 1e-6) > composed_epsilon([plain, plain], 1e-6)
+    assert composed_epsilon([lattice, lattice], 1e-6) > composed_epsilon([exact, exact], 1e-6)
 
 
 def test_what_the_lattice_costs_is_kept_whole_in_a_composition():
     """Delta loses the tail and the factor e^slack, epsilon gains twice the slack: no less of it."""
     slack, tail, delta = 0.01, 4e-7, 1e-6
-    lattice, plain = Gaussian(2.0, slack, tail), Gaussian(2.0)
-    left = (delta - tail) * math.exp(-slack)
-    alone = lattice.epsilon(delta)
-    assert alone == pytest.approx(plain.epsilon(left) + 2 * slack, rel=1e-12)
+    lattice, exact = Gaussian(2.0, slack, tail), Gaussian(2.0)
+    remaining = (delta - tail) * math.exp(-slack)
+    stated_epsilon = lattice.epsilon(delta)
+    assert stated_epsilon == pytest.approx(exact.epsilon(remaining) + 2 * slack, rel=1e-12)
     for other in (Laplace(0.3), Pure(0.3)):
-        expected = composed_epsilon([plain, other], left) + 2 * slack
+        expected = composed_epsilon([exact, other], remaining) + 2 * slack
         assert composed_epsilon([lattice, other], delta) == pytest.approx(expected, rel=1e-5)
 
 
 def test_deltas_of_several_losses_add_up():
     """Two chances of an infinite loss are more than either: 1 - .99^2 = .0199 at least."""
-    once = Approximate(1.0, 0.01)
-    assert once.epsilon(0.009) == math.inf
-    assert composed_epsilon([once, once], 0.0198) == math.inf
-    assert composed_epsilon([once, once], 0.0201) <= 2.0
-    assert not fits([once, once], 1e9, 0.0198)
+    event = Approximate(1.0, 0.01)
+    assert event.epsilon(0.009) == math.inf
+    assert composed_epsilon([event, event], 0.0198) == math.inf
+    assert composed_epsilon([event, event], 0.0201) <= 2.0
+    assert not fits([event, event], 1e9, 0.0198)
 
 
 def test_a_delta_that_covers_one_gaussian_does_not_cover_two():
     """At delta = .1 one of these costs nothing at all, and two cost what their join does."""
-    one = Gaussian(4.0)
-    assert one.epsilon(0.1) == 0
+    gaussian = Gaussian(4.0)
+    assert gaussian.epsilon(0.1) == 0
     joined = Gaussian(4.0 / math.sqrt(2)).epsilon(0.1)
-    assert composed_epsilon([one, one], 0.1) == pytest.approx(joined, rel=1e-9)
-    assert not fits([one, one], 0.01, 0.1)
+    assert composed_epsilon([gaussian, gaussian], 0.1) == pytest.approx(joined, rel=1e-9)
+    assert not fits([gaussian, gaussian], 0.01, 0.1)

@@ -117,14 +117,14 @@ def volumes() -> dict[float, dict[int, list[float]]]:
 
 @pytest.mark.parametrize(("direction", "slack"), [(0.03, 0.02), (0.55, 0.15)])
 def test_counted_bits_bracket_the_law_of_one_dimension(volumes, direction, slack):
-    found, sign = volumes[direction], 1 if direction < 0.25 else -1
+    volume, sign = volumes[direction], 1 if direction < 0.25 else -1
     for k in range(4):
-        low, high = found[sign * k]
+        low, high = volume[sign * k]
         assert low <= exact_in_one(k, 1 / EPSILON) <= high
         assert high - low < slack * exact_in_one(0, 1 / EPSILON)
-    assert all(sign * k >= 0 for k in found)
+    assert all(sign * k >= 0 for k in volume)
     thin = [exact_in_one(k, 0.9 / EPSILON) for k in range(4)]  # a tenth too little noise
-    assert any(not found[sign * k][0] <= thin[k] <= found[sign * k][1] for k in range(4))
+    assert any(not volume[sign * k][0] <= thin[k] <= volume[sign * k][1] for k in range(4))
 
 
 def test_counted_bits_notice_acceptance_without_its_shift():
@@ -184,11 +184,11 @@ def polar_law(scale: float, shift: float, cells: int) -> dict[tuple[int, int], l
         length = np.hypot(x, y)
         accept = [np.minimum(1, np.exp(-(length - r + shift) / scale)) for r in (near, far)]
         for a, b in itertools.product(range(-3, 4), repeat=2):
-            here = (x == a) & (y == b)
+            at_point = (x == a) & (y == b)
             if (i, j) == (0, 0):
-                law[a, b][0] += float((share * accept[0])[here & decided].sum())
-                law[a, b][1] += float((share * accept[1])[here & decided].sum())
-            law[a, b][1] += float((share * accept[1])[here & ~decided].sum())
+                law[a, b][0] += float((share * accept[0])[at_point & decided].sum())
+                law[a, b][1] += float((share * accept[1])[at_point & decided].sum())
+            law[a, b][1] += float((share * accept[1])[at_point & ~decided].sum())
     return law
 
 
@@ -250,12 +250,12 @@ def test_what_is_decided_is_what_the_formulas_say(dimension):
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_few_bits_at_first_change_no_outcome(dimension, monkeypatch):
     """The bits that decide are those of the same reals, however many were looked at before."""
-    known = SimpleNamespace(numbers=[], given=0)
+    supply = SimpleNamespace(numbers=[], given=0)
 
     def bits_of_known(count: int) -> int:
-        more = count // len(known.numbers)
-        known.given += more
-        parts = [(n >> (DEEP - known.given)) & ((1 << more) - 1) for n in known.numbers]
+        more = count // len(supply.numbers)
+        supply.given += more
+        parts = [(n >> (DEEP - supply.given)) & ((1 << more) - 1) for n in supply.numbers]
         return sum(part << (more * i) for i, part in enumerate(parts))
 
     monkeypatch.setattr(knorm, "private_bits", bits_of_known)
@@ -263,12 +263,12 @@ def test_few_bits_at_first_change_no_outcome(dimension, monkeypatch):
     for first in (5, 40):
         monkeypatch.setattr(knorm, "_FIRST_BITS", first)
         for place, numbers in enumerate(prefixes(dimension, 25)):
-            known.numbers, known.given = numbers, 0
+            supply.numbers, supply.given = numbers, 0
             outcomes[first, place] = knorm._attempt(dimension, 3.0)
-            steps.append(known.given)
+            steps.append(supply.given)
     assert {*steps} >= {10, 20, 40}
     assert all(outcomes[5, place] == outcomes[40, place] for place in range(25))
-    assert any(found is not None for found in outcomes.values())
+    assert any(volume is not None for volume in outcomes.values())
 
 
 # The cost, from exact probabilities.
@@ -295,14 +295,14 @@ def delta_at(epsilon: float, scale: float, dimension: int) -> list[float]:
     sphere = 2 * math.pi ** (dimension / 2) / math.gamma(dimension / 2)
     beyond = mpmath.gammainc(dimension, (REACH[dimension] + 1 - corner) / scale)
     tail = math.exp(corner / scale) * sphere * scale**dimension * float(beyond)
-    whole = (float(weights.sum()), float(weights.sum()) + tail)
+    interval = (float(weights.sum()), float(weights.sum()) + tail)
     bounds = [0.0, 0.0]
     for move in NEIGHBOURS[dimension]:
         for signs in itertools.product((1, -1), repeat=dimension):
             other = np.exp(-np.linalg.norm(outputs - np.multiply(move, signs), axis=1) / scale)
             inside = float(np.maximum(weights - math.exp(epsilon) * other, 0).sum())
-            bounds[0] = max(bounds[0], inside / whole[1])
-            bounds[1] = max(bounds[1], inside / whole[0])
+            bounds[0] = max(bounds[0], inside / interval[1])
+            bounds[1] = max(bounds[1], inside / interval[0])
     return bounds
 
 

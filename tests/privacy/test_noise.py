@@ -130,15 +130,15 @@ def test_knorm_on_a_coarse_lattice_has_exact_probabilities():
     from suffice.privacy.knorm import sample
 
     count, radius = 6000, 6
-    found = {}
+    frequencies = {}
     for _ in range(count):
         k = tuple(sample(2, 1.0).tolist())
-        found[k] = found.get(k, 0) + 1
+        frequencies[k] = frequencies.get(k, 0) + 1
     cells = [(a, b) for a in range(-40, 41) for b in range(-40, 41)]
     weights = np.array([math.exp(-math.hypot(*k)) for k in cells])
     chance = dict(zip(cells, weights / weights.sum(), strict=True))
     near = [k for k in cells if math.hypot(*k) <= radius and chance[k] * count >= 5]
-    observed = [found.get(k, 0) for k in near]
+    observed = [frequencies.get(k, 0) for k in near]
     expected = [chance[k] * count for k in near]
     rest = count - sum(observed)
     p = stats.chisquare([*observed, rest], [*expected, count - sum(expected)]).pvalue
@@ -156,15 +156,15 @@ def test_a_decision_of_the_knorm_sampler_is_the_same_with_more_bits():
     iv, settled, answers = knorm._context(), 0, set()
     with _seeded_for_tests(6):
         for _ in range(300):
-            uniforms, said = knorm._Uniforms(4), []
+            uniforms, decisions = knorm._Uniforms(4), []
             for bits in (2, 4, 6, 8, 12, 16, 32, 192):
                 uniforms.reveal(bits)
                 iv.prec = bits + 64
-                said.append(knorm._decide(uniforms.enclosures(iv), 1, 1.0, iv))
-            first = next(k for k, (decided, _) in enumerate(said) if decided)
-            assert all(later == said[first] for later in said[first:])
+                decisions.append(knorm._decide(uniforms.enclosures(iv), 1, 1.0, iv))
+            first = next(k for k, (decided, _) in enumerate(decisions) if decided)
+            assert all(later == decisions[first] for later in decisions[first:])
             settled += first < 7
-            answers.add(said[-1][1] is None)
+            answers.add(decisions[-1][1] is None)
     assert settled > 200
     assert answers == {True, False}
 
@@ -275,7 +275,7 @@ def test_an_impossible_sensitivity_is_refused(reach):
 
 
 def test_a_coarse_lattice_is_refused_for_gaussian_noise():
-    with pytest.raises(ParameterError, match="finer step"):
+    with pytest.raises(ParameterError, match="smaller rounding step"):
         GaussianNoise.calibrated(Sensitivity(10, 10.0, 3), 1.0, 1e-6)
 
 
@@ -326,10 +326,10 @@ def test_the_table_of_noises_has_every_noise_that_an_owner_can_name():
 def test_noise_that_needs_a_delta_is_refused_without_one_and_no_other():
     for name in NOISES:
         if needs_delta(name):
-            with pytest.raises(ParameterError, match="delta above zero"):
+            with pytest.raises(ParameterError, match="delta above 0"):
                 calibrated_noise(name, SMALL, 1.0)
         else:
             assert calibrated_noise(name, SMALL, 1.0).event.pure
     assert not needs_delta("response")
-    with pytest.raises(ParameterError, match="no noise; there are laplace, gaussian, knorm"):
+    with pytest.raises(ParameterError, match="Use laplace or gaussian or knorm"):
         calibrated_noise("response", SMALL, 1.0)

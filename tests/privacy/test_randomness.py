@@ -48,8 +48,8 @@ def slow_words(key: bytes, nonce: bytes, count: int) -> list[int]:
 def test_key_and_nonce_are_the_bytes_of_the_operating_system(asked, count):
     words = randomness.private_words(count)
     assert asked == [48]  # once: 32 for the key of AES-256, 16 for the first block
-    given = known_bytes(1, 48)
-    assert words.tolist() == slow_words(given[:32], given[32:], count)
+    bytes_given = known_bytes(1, 48)
+    assert words.tolist() == slow_words(bytes_given[:32], bytes_given[32:], count)
 
 
 def test_every_call_asks_anew_and_uses_all_of_what_it_is_given(asked):
@@ -76,11 +76,11 @@ def test_the_stream_is_never_the_same_twice_and_can_be_seeded_only_here():
 @pytest.mark.parametrize("bits", [1, 2, 63, 64, 65, 128, 129])
 def test_every_bit_of_a_private_integer_is_drawn(bits):
     """None is always zero or always one in 80 draws; false alarms: below 2 x 129 x 2^-80."""
-    drawn = [randomness.private_bits(bits) for _ in range(80)]
-    whole = 2**bits - 1
-    assert functools.reduce(operator.or_, drawn) == whole
-    assert functools.reduce(operator.and_, drawn) == 0
-    assert max(drawn) <= whole
+    samples = [randomness.private_bits(bits) for _ in range(80)]
+    largest = 2**bits - 1
+    assert functools.reduce(operator.or_, samples) == largest
+    assert functools.reduce(operator.and_, samples) == 0
+    assert max(samples) <= largest
 
 
 def test_private_words_are_uniform_bits():
@@ -137,12 +137,12 @@ def draws_around_a_fork(kind: str) -> list[dict[str, int]]:
 
 def test_a_forked_child_draws_other_numbers_than_its_parent():
     """Of every source of noise. False alarms: each is spread over 2^50 numbers or more, 10^-13."""
-    before, here, there = draws_around_a_fork("fresh")
+    before, parent, child = draws_around_a_fork("fresh")
     assert len(before) == 5
     for name in before:
-        assert len({before[name], here[name], there[name]}) == 3, name
+        assert len({before[name], parent[name], child[name]}) == 3, name
 
 
 def test_a_stream_kept_by_the_process_would_be_noticed():
-    before, here, there = draws_around_a_fork("cached")
-    assert here == there != before
+    before, parent, child = draws_around_a_fork("cached")
+    assert parent == child != before

@@ -32,11 +32,11 @@ def slow_answer(response: Response, state: int, word: int) -> int:
     """Walk through the integer weights; for keep-else-uniform the kept weight comes first."""
     uniform = response._uniform_weights
     if uniform:
-        kept, width = uniform
-        if word < kept:
+        same, width = uniform
+        if word < same:
             return state
         others = [i for i in range(response.states) if i != state]
-        return others[(word - kept) // width]
+        return others[(word - same) // width]
     for answer, weight in enumerate(response.weights[state]):
         if word < weight:
             return answer
@@ -82,9 +82,9 @@ def test_the_stated_epsilon_is_rounded_up():
     rng = np.random.default_rng(4)
     for states in rng.integers(2, 9, 200).tolist():
         response = Response.from_epsilon(states, float(rng.uniform(0.01, 9.0)))
-        kept, width, bound = *response.weights[0][:2], response.event.bound
+        same, width, bound = *response.weights[0][:2], response.event.bound
         with mpmath.workdps(60):
-            exact = mpmath.log(kept) - mpmath.log(width)
+            exact = mpmath.log(same) - mpmath.log(width)
             assert exact <= mpmath.mpf(bound) <= exact + mpmath.mpf(10) ** -12
 
 

@@ -168,7 +168,7 @@ def test_another_version_is_named_as_such(data, path, value):
 
 
 def test_another_container_version_is_named_as_such(data):
-    with pytest.raises(UnsupportedFileError, match="container"):
+    with pytest.raises(UnsupportedFileError, match="this version of the file format"):
         decode(b"suffice\x02" + data[8:])
 
 

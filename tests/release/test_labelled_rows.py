@@ -47,6 +47,6 @@ def test_what_is_no_list_of_rows_is_refused(data):
 def test_the_number_of_rows_is_that_of_the_rows_with_labels():
     some = LabelledRows.of(np.array([True, False, True]))
     assert RowSet(2, HASH, None, some).to_json()["labelled"] == some.to_json()
-    with pytest.raises(ParameterError, match="rows with labels"):
+    with pytest.raises(ParameterError, match="number of rows with a label"):
         RowSet(3, HASH, None, some)
     assert "labelled" not in RowSet(3, HASH).to_json()

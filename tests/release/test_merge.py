@@ -81,9 +81,9 @@ def test_a_negative_variance_is_refused_and_the_diagonal_is_that_of_the_matrix(r
 def test_what_is_merged_rests_on_being_about_different_people():
     """Hashes of private rows are those of the output: two releases of one table look different."""
     pipeline = make_release().pipeline
-    one, two, three = (make_release(seed=s, pipeline=pipeline) for s in range(3))
-    told = [a.statement for a in merge([one, two]).guarantees[0].assumptions]
+    first, two, three = (make_release(seed=s, pipeline=pipeline) for s in range(3))
+    told = [a.statement for a in merge([first, two]).guarantees[0].assumptions]
     assert sum("different people" in statement for statement in told) == 1
-    assert "different people" not in str(one.guarantee)
-    again = merge([merge([one, two]), three])
+    assert "different people" not in str(first.guarantee)
+    again = merge([merge([first, two]), three])
     assert str(again.guarantees[0]).count("different people") == 1

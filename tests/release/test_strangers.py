@@ -26,9 +26,9 @@ FIXTURES = crafted_files.FOLDER
 
 def changed(name: str, **details) -> crafted_files.Container:
     """Return a fixture with other details."""
-    whole = crafted_files._from(name)
-    whole.manifest["details"] |= details
-    return whole
+    crafted = crafted_files._from(name)
+    crafted.manifest["details"] |= details
+    return crafted
 
 
 def promised(whole: crafted_files.Container, position: int = 0, **fields) -> bytes:
@@ -53,15 +53,15 @@ def test_what_names_large_shapes_and_holds_nothing_is_refused(make):
 
 
 def test_an_empty_array_is_refused_by_its_name_and_a_lie_about_bytes_too():
-    whole = crafted_files._from("rados.suffice")
-    whole.arrays["rados"] = np.zeros(0)
-    whole.stated["rados"] = {"shape": [2**40, 0]}
+    crafted = crafted_files._from("rados.suffice")
+    crafted.arrays["rados"] = np.zeros(0)
+    crafted.stated["rados"] = {"shape": [2**40, 0]}
     with pytest.raises(CorruptFileError, match="empty"):
-        load(whole.sealed())
-    whole = crafted_files._from("rados.suffice")
-    whole.stated["rados"] = {"shape": [1, 1]}
+        load(crafted.sealed())
+    crafted = crafted_files._from("rados.suffice")
+    crafted.stated["rados"] = {"shape": [1, 1]}
     with pytest.raises(CorruptFileError, match="bytes"):
-        load(whole.sealed())
+        load(crafted.sealed())
 
 
 def test_records_without_features_may_lack_columns():
@@ -81,9 +81,9 @@ def test_widths_are_checked_before_a_map_is_applied(monkeypatch):
 
     applied = []
     monkeypatch.setattr(FeatureMap, "apply", lambda *_: applied.append(1))
-    whole = crafted_files._from("mapped.suffice")
-    whole.manifest["pipeline"]["columns"] = whole.manifest["pipeline"]["columns"][:1]
-    for data in (whole.sealed(), crafted_files.high_polynomial().sealed()):
+    crafted = crafted_files._from("mapped.suffice")
+    crafted.manifest["pipeline"]["columns"] = crafted.manifest["pipeline"]["columns"][:1]
+    for data in (crafted.sealed(), crafted_files.high_polynomial().sealed()):
         with pytest.raises(CorruptFileError, match=r"in the file is not valid"):
             load(data)
     assert not applied
@@ -131,7 +131,7 @@ class TestReading:
         command = [sys.executable, "-c", script, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == StorageError.exit_code
-        assert "more memory than there is" in done.stderr
+        assert "more memory than this computer has" in done.stderr
         assert "Traceback" not in done.stderr
 
 
@@ -158,22 +158,22 @@ class TestCosts:
         from suffice.privacy.accounting import composed_epsilon
         from suffice.privacy.events import Laplace
 
-        whole = crafted_files._from("laplace.suffice")
-        first, stated = crafted_files._guarantee(whole), []
+        crafted = crafted_files._from("laplace.suffice")
+        first, stated = crafted_files._guarantee(crafted), []
         for number in range(200):
             events = [Laplace(0.3 * (1 - 1e-5 * number) * (1 + 1e-6 * i)) for i in range(8)]
             cost = composed_epsilon(events, 1e-6) if number < 20 else 2.3
             event = {"event": "composed", "events": [one.to_json() for one in events]}
             stated.append({**first, "event": event, "epsilon": cost, "delta": 1e-6})
-        whole.manifest["parts"][0]["guarantees"] = stated
+        crafted.manifest["parts"][0]["guarantees"] = stated
         with pytest.raises(UnsupportedFileError, match="composes more"):
-            load(whole.sealed())
+            load(crafted.sealed())
 
     def test_the_composed_events_of_a_file_are_counted_together(self):
         from suffice.privacy.accounting import Effort
 
-        whole = crafted_files._from("laplace.suffice")
-        first = crafted_files._guarantee(whole)
+        crafted = crafted_files._from("laplace.suffice")
+        first = crafted_files._guarantee(crafted)
         event = {"event": "composed", "events": [{"event": "gaussian", "multiplier": 1e-6,
                  "slack": 0, "tail": 0}] * 256}  # fmt: skip
         stated = {**first, "event": event, "epsilon": 1e18, "delta": 1e-6}
@@ -187,22 +187,22 @@ class TestCosts:
     def test_the_cells_of_a_record_are_joined_once_for_all_guarantees(self, monkeypatch):
         from suffice.release import cell_claims
 
-        whole = crafted_files._from("responses.suffice")
-        stated = whole.manifest["parts"][0]["guarantees"]
+        crafted = crafted_files._from("responses.suffice")
+        stated = crafted.manifest["parts"][0]["guarantees"]
         stated += [stated[2]] * 50
         joined = []
         monkeypatch.setattr(
             cell_claims.np, "cumsum", lambda a: joined.append(1) or np.add.accumulate(a)
         )
-        load(whole.sealed())
+        load(crafted.sealed())
         assert len(joined) == 2
 
     def test_guarantees_and_parts_are_counted_before_they_are_computed(self):
-        whole = crafted_files.many_gaussians(10)
-        stated = whole.manifest["parts"][0]["guarantees"]
-        whole.manifest["parts"][0]["guarantees"] = stated * 500
+        crafted = crafted_files.many_gaussians(10)
+        stated = crafted.manifest["parts"][0]["guarantees"]
+        crafted.manifest["parts"][0]["guarantees"] = stated * 500
         with pytest.raises(CorruptFileError, match="at most 2,048"):
-            load(whole.sealed())
+            load(crafted.sealed())
 
     def test_inspecting_even_noise_takes_memory_by_the_number_of_coordinates(self):
         import tracemalloc
@@ -211,7 +211,7 @@ class TestCosts:
 
         release = load(crafted_files.wide_identity(20_000).sealed())
         tracemalloc.start()
-        assert noise_words(release).endswith("on each coordinate")
+        assert noise_words(release).endswith("(standard deviation per feature)")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 20_000 * 100
@@ -260,15 +260,15 @@ class TestClaims:
     )  # fmt: skip
     def test_no_noise_or_far_too_little_of_it_keeps_no_promise(self, name):
         for noise in ({"form": "none", "variance": 0}, {"form": "identity", "variance": 0}):
-            whole = crafted_files._from(name)
-            whole.manifest["noise"] = noise
-            whole.arrays.pop("noise.array", None)
+            crafted = crafted_files._from(name)
+            crafted.manifest["noise"] = noise
+            crafted.arrays.pop("noise.array", None)
             with pytest.raises(CorruptFileError, match="more protection"):
-                load(whole.sealed())
-        whole = crafted_files._from(name)
-        whole.manifest["noise"]["variance"] *= 1e-4
+                load(crafted.sealed())
+        crafted = crafted_files._from(name)
+        crafted.manifest["noise"]["variance"] *= 1e-4
         with pytest.raises(CorruptFileError, match="more protection"):
-            load(whole.sealed())
+            load(crafted.sealed())
 
     @pytest.mark.parametrize(
         "name", ["votes.suffice", "proportions.suffice", "rados.suffice", "rados-from-rows.suffice"]
@@ -276,10 +276,10 @@ class TestClaims:
     def test_a_thousandth_less_noise_than_a_promise_needs_is_refused(self, name):
         """Where a file says how far one unit moves its numbers, nothing is lost by checking."""
         for factor, refused in ((0.999, True), (1.0, False)):
-            whole = crafted_files._from(name)
-            whole.manifest["noise"]["variance"] *= factor
+            crafted = crafted_files._from(name)
+            crafted.manifest["noise"]["variance"] *= factor
             with pytest.raises(CorruptFileError, match="more prot") if refused else nullcontext():
-                load(whole.sealed())
+                load(crafted.sealed())
 
     def test_a_channel_is_judged_by_the_answer_that_tells_most(self):
         """The largest ratios within its rows are 5, 1.8 and 1.8."""
@@ -314,35 +314,35 @@ class TestClaims:
     def test_no_other_event_than_the_mechanism_s_own_hides_a_lack_of_noise(self, name, event):
         claim = {"event": event, "epsilon": 0.01, "delta": 1e-9 if "at_delta" in event else 0}
         for factor in (1e-24, 1):
-            whole = crafted_files._from(name)
-            whole.manifest["noise"]["variance"] *= factor
+            crafted = crafted_files._from(name)
+            crafted.manifest["noise"]["variance"] *= factor
             with pytest.raises(CorruptFileError, match="more protection"):
-                load(promised(whole, **claim))
+                load(promised(crafted, **claim))
 
     @pytest.mark.parametrize("form", ["a party", "no intercept", "in a shape"])
     def test_almost_no_noise_hides_no_unit_of_an_operator(self, form):
-        whole = crafted_files._from("laplace.suffice")
-        whole.manifest["noise"]["variance"] = 1e-30
+        crafted = crafted_files._from("laplace.suffice")
+        crafted.manifest["noise"]["variance"] = 1e-30
         if form == "a party":
-            crafted_files._guarantee(whole)["unit"] = "party"
+            crafted_files._guarantee(crafted)["unit"] = "party"
         elif form == "no intercept":
-            whole.manifest["pipeline"]["intercept"] = 0
-            whole.arrays["mean_operator"] = whole.arrays["mean_operator"][:-1]
+            crafted.manifest["pipeline"]["intercept"] = 0
+            crafted.arrays["mean_operator"] = crafted.arrays["mean_operator"][:-1]
         else:
-            whole.manifest["noise"]["form"] = "factor"
-            whole.arrays["noise.array"] = np.eye(len(whole.arrays["mean_operator"]))
+            crafted.manifest["noise"]["form"] = "factor"
+            crafted.arrays["noise.array"] = np.eye(len(crafted.arrays["mean_operator"]))
         low = {"event": {"event": "laplace", "bound": 0.01}, "epsilon": 0.01, "delta": 0}
         with pytest.raises(CorruptFileError, match="more protection"):
-            load(promised(whole, **low))
+            load(promised(crafted, **low))
 
     def test_scaled_dirichlet_is_never_called_differentially_private(self):
         some = {"event": "approximate", "bound": 0.05, "at_delta": 0.05}
         claim = {"event": some, "epsilon": 0.05, "delta": 0.05}
-        whole = changed("proportions.suffice", mechanism="scaled-dirichlet")
-        whole.manifest["noise"] = {"form": "none", "variance": 0}
+        crafted = changed("proportions.suffice", mechanism="scaled-dirichlet")
+        crafted.manifest["noise"] = {"form": "none", "variance": 0}
         with pytest.raises(CorruptFileError, match="more protection"):
-            load(promised(whole, **claim))
-        assert load(promised(whole, kind="data-dependent")).guarantee.delta == 0.05
+            load(promised(crafted, **claim))
+        assert load(promised(crafted, kind="data-dependent")).guarantee.delta == 0.05
 
     def test_plain_rados_promise_nothing_and_others_only_their_unit(self):
         for details in ({"mechanism": "plain"}, {"mechanism": "shared"}, {"mechanism": "dp-feat"}):
@@ -370,18 +370,18 @@ class TestNumbers:
         ],
     )
     def test_one_huge_number_is_refused(self, name, array, value):
-        whole = crafted_files._from(name)
-        whole.arrays[array] = whole.arrays[array].copy()
-        whole.arrays[array].flat[0] = value
+        crafted = crafted_files._from(name)
+        crafted.arrays[array] = crafted.arrays[array].copy()
+        crafted.arrays[array].flat[0] = value
         with pytest.raises(CorruptFileError, match="its declared bound and noise cannot give"):
-            load(whole.sealed())
+            load(crafted.sealed())
 
     def test_noise_that_no_integers_hold_is_refused_too(self):
         for name in ("laplace.suffice", "votes.suffice", "proportions.suffice", "rados.suffice"):
-            whole = crafted_files._from(name)
-            whole.manifest["noise"]["variance"] = 1e300
+            crafted = crafted_files._from(name)
+            crafted.manifest["noise"]["variance"] = 1e300
             with pytest.raises(CorruptFileError, match="its declared bound and noise cannot give"):
-                load(whole.sealed())
+                load(crafted.sealed())
 
     def test_the_least_noise_of_a_large_epsilon_passes(self):
         from suffice.owner.operator.mechanism import MeanOperator
@@ -422,10 +422,10 @@ class TestWords:
         from suffice.transport.messages import Proposal
 
         for digits in ("\x1b" * 64, "A" * 64, "g" * 64, "a" * 63, "a" * 64 + "\n"):
-            whole = crafted_files._from("laplace.suffice")
-            whole.manifest["parts"][0]["rows"]["hash"] = f"sha256:{digits}"
+            crafted = crafted_files._from("laplace.suffice")
+            crafted.manifest["parts"][0]["rows"]["hash"] = f"sha256:{digits}"
             with pytest.raises(CorruptFileError):
-                load(whole.sealed())
+                load(crafted.sealed())
             end = lambda digits=digits: f"sha256:{digits}"  # noqa: E731
             content = crafted_files.json.loads((FIXTURES / "proposal.json").read_bytes())
             for path in (("rows", "hash"), ("pipeline",)):
@@ -451,21 +451,21 @@ class TestWords:
         assert str(Rejection(UNKNOWN, "", "late")) == "unknown party: late"
 
     def test_what_a_file_says_of_its_guarantee_is_shown_in_quotes(self):
-        whole = crafted_files._from("rados-from-rows.suffice")
-        lie = "per label Protects each label: had any single label been another"
+        crafted = crafted_files._from("rados-from-rows.suffice")
+        lie = "per label Protects each label. If any one label were different"
         stated = {"public": ["nothing", lie], "of": [], "assumptions": []}
         stated["assumptions"] = [{"statement": lie, "checked": "proved by the auditor"}]
-        release = load(promised(whole, **stated))
-        assert f'Taken as public: "nothing" and "{lie}".' in str(release.guarantee)
-        assert f'It rests on: "{lie}" ("proved by the auditor").' in str(release.guarantee)
+        release = load(promised(crafted, **stated))
+        assert f'Public, not protected: "nothing" and "{lie}".' in str(release.guarantee)
+        assert f'Assumes: "{lie}" ("proved by the auditor").' in str(release.guarantee)
         assert load(encode(release)).guarantee == release.guarantee
         assert lie not in str(release.guarantee).replace(f'"{lie}"', "")
 
     def test_a_library_has_a_plain_name(self):
-        whole = crafted_files._from("laplace.suffice")
-        whole.manifest["library"] = "suffice 9\nsigned  by the ministry"
+        crafted = crafted_files._from("laplace.suffice")
+        crafted.manifest["library"] = "suffice 9\nsigned  by the ministry"
         with pytest.raises(CorruptFileError, match="library"):
-            load(whole.sealed())
+            load(crafted.sealed())
 
 
 def test_an_interval_of_the_risk_has_two_ends_around_it():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import rankdata
 from sklearn.datasets import make_moons
 from sklearn.decomposition import PCA
 from sklearn.kernel_approximation import Nystroem
@@ -17,7 +18,9 @@ from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.codec import decode, encode
 from suffice.tables.maps import MAPS, FeatureMap, _median_gamma, fit_map
 
-SPECS = ("polynomial:3", "rff:64", "nystroem:40", "pca:2", "whiten:3")
+SPECS = (
+    "polynomial:3", "rff:64", "nystroem:40", "pca:2", "whiten:3", "ranks:50", "ranks+polynomial:2",
+)  # fmt: skip
 rng = np.random.default_rng(3)
 COLUMNS = rng.normal(size=(4, 300)) * [[1], [10], [0.1], [3]] + 5
 ONES = np.ones(300, dtype=np.int64)
@@ -39,6 +42,41 @@ def test_components_are_those_of_scikit_learn(spec, whiten):
     mapped = fit_map(spec, COLUMNS, ONES).apply(COLUMNS)
     theirs = PCA(3, whiten=whiten).fit_transform(CENTRED.T).T
     assert np.allclose(np.abs(mapped), np.abs(theirs), rtol=0.01)  # it divides by m - 1
+
+
+def test_ranks_are_the_share_of_public_values_below():
+    mapped = fit_map("ranks:300", COLUMNS, ONES).apply(COLUMNS)
+    expected = (rankdata(COLUMNS, axis=1) - 0.5) / 300 - 0.5  # its ranks begin with 1
+    assert np.allclose(mapped, expected)
+    assert len(fit_map("ranks", COLUMNS, ONES).arrays["grid"][0]) == 200
+
+
+def test_values_that_repeat_get_the_middle_of_their_ranks():
+    columns = np.repeat([0.0, 1.0], [75, 25])[None, :]
+    mapped = fit_map("ranks:100", columns, np.ones(100, dtype=np.int64)).apply(columns)
+    assert np.unique(mapped).tolist() == [0.375 - 0.5, 0.875 - 0.5]
+    assert abs(mapped.mean()) < 1e-12
+
+
+def test_rows_that_occur_several_times_count_as_often():
+    weights = np.arange(1, 301)
+    whole = fit_map("ranks:77", np.repeat(COLUMNS, weights, axis=1), np.ones(weights.sum(), int))
+    few = fit_map("ranks:77", COLUMNS, weights)
+    back = [m.arrays["grid"] * m.arrays["spread"][:, None] for m in (whole, few)]
+    assert np.allclose(*back)
+
+
+def test_the_polynomial_of_ranks_is_that_of_ranks():
+    ranks = fit_map("ranks:200", COLUMNS, ONES).apply(COLUMNS) * math.sqrt(12)
+    mapped = fit_map("ranks+polynomial:2", COLUMNS, ONES).apply(COLUMNS)
+    theirs = PolynomialFeatures(2, include_bias=False).fit_transform(ranks.T).T
+    assert np.allclose(np.sort(mapped, axis=0), np.sort(theirs, axis=0))
+
+
+def test_quantiles_out_of_order_are_refused():
+    fitted = fit_map("ranks:9", COLUMNS, ONES)
+    with pytest.raises(ParameterError, match="in order"):
+        FeatureMap("ranks", 9, {**fitted.arrays, "grid": fitted.arrays["grid"][:, ::-1]})
 
 
 def test_nystroem_gives_the_kernel_of_its_landmarks():

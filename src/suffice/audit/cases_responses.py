@@ -191,7 +191,7 @@ def _participant_choices() -> Iterator[Case]:
         """Return what draws answers, each question asked ``times`` times."""
 
         def sample(truth: tuple[str], count: int) -> np.ndarray:
-            place = question.place(truth[0])
+            place = question.locate(truth[0])
             drawn = [codes[question.draw(place)] for _ in range(count * times)]
             return np.array(drawn).reshape(count, times)
 
@@ -241,7 +241,7 @@ def _number_case(number: Number, delta: float) -> Case:
         delta=asked.delta,
         pairs=lambda rng: neighbouring_pairs(
             Space(((0.0, 1.0, *_INSIDE, -3.0, 5.0),), unit="number"),
-            lambda a, b: abs(number.place(a[0]) - number.place(b[0])),
+            lambda a, b: abs(number.locate(a[0]) - number.locate(b[0])),
             rng,
         ),
         sample=_number_sample(number),
@@ -253,7 +253,7 @@ def _number_case(number: Number, delta: float) -> Case:
 
 def _number_sample(number: Number) -> Callable[[Any, int], np.ndarray]:
     def sample(truth: tuple[float], count: int) -> np.ndarray:
-        place = number.place(truth[0])
+        place = number.locate(truth[0])
         return np.array([[number.draw(place)] for _ in range(count)])
 
     return sample
@@ -261,7 +261,7 @@ def _number_sample(number: Number) -> Callable[[Any, int], np.ndarray]:
 
 def _number_score(number: Number) -> Callable[[Pair], Score]:
     def score(pair: Pair) -> Score:
-        one, two = (number.place(data[0]) * number.step for data in (pair.one, pair.two))
+        one, two = (number.locate(data[0]) * number.step for data in (pair.one, pair.two))
         spread = float(number.scale) * number.step
 
         def loss(outputs: np.ndarray) -> np.ndarray:

@@ -1,17 +1,18 @@
 """The command that shows what a file holds, of every kind that suffice writes: inspect."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from suffice.cli import options
+from suffice.cli.checks import refuse_unused
 from suffice.cli.help import HelpfulCommand
 from suffice.cli.ledger_views import balance_json, balance_table
 from suffice.cli.messages import describe_message
-from suffice.cli.output import show_json, show_pairs
+from suffice.cli.output import say, show_json, show_pairs, show_table
 from suffice.errors import CorruptFileError, SufficeError, UnsupportedFileError
 from suffice.plain_text import listed, name, phrase, quoted
 
@@ -40,22 +41,44 @@ def inspect(
             " or key."
         ),
     ],
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also show how sure a reader of a release may become.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Show what a file holds, what it protects, and how strongly."""
     file = _describe(path)
+    if explain and file.release is None:
+        refuse_unused("with this file, which is no release", {"--explain": explain})
+    odds = explanations(file.release) if explain else []
     if json:
-        show_json(file.content())
-    else:
-        file.show()
+        show_json(file.content() | ({"odds": [odd.to_json() for odd in odds]} if explain else {}))
+        return
+    file.show()
+    for odd in odds:
+        if odd.rows:
+            show_table(odd.title, ("belief before", "after, at most"), odd.rows)
+        say(*([] if odd.rows else [f"{odd.title}:"]), *odd.notes)
+
+
+def explanations(release: Any) -> list[Any]:
+    """Return what each guarantee means for a belief; guarantees of the same numbers once."""
+    from suffice.privacy.odds import explain
+
+    odds = [explain(guarantee) for guarantee in release.guarantees[:_GUARANTEES]]
+    return [odd for i, odd in enumerate(odds) if odd not in odds[:i]]
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file that was read: what it holds, for people and for programs."""
+    """A file that was read: what it holds, for people and for programs.
+
+    ``release`` is there if the file holds one.
+    """
 
     show: Callable[[], None]
     content: Callable[[], Any]
+    release: Any = None
 
 
 def _describe(path: Path) -> _File:
@@ -104,7 +127,7 @@ def _release(path: Path) -> _File:
         signer = None if release.signature is None else release.signature.key.hex()
         return {**manifest_of(release), "sentences": sentences, "signed_by": signer}
 
-    return _pairs(lines, content)
+    return replace(_pairs(lines, content), release=release)
 
 
 def _release_lines(release: Any) -> list[Pair]:

@@ -117,6 +117,7 @@ class _New(OutputFile):
         None, "Question that the others may predict. Default: the first with --states."
     )
     title: str = data_option("A survey", "Title of the survey, for example After the clinic.")
+    language: str = data_option("en", "Language of the sentences that participants read: en or de.")
 
     def flips(self) -> dict[str, dict[str, Any]]:
         """Return flip and epsilon by question; a value without a name is for all others."""
@@ -166,6 +167,7 @@ def _new_command() -> TyperCommand:
             texts=dict(options.texts),
             label=options.label,
             delta=1e-6 if options.delta is None else options.delta,
+            language=options.language,
         )
         write_whole(options.output, survey.data, overwrite=options.force)
         if options.json:

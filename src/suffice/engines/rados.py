@@ -15,12 +15,12 @@ _EXACT_ROWS = 2**20
 
 
 def default_count(examples: int) -> int:
-    """Return how many rados are made unless it is said: min(1000, m/2) (Section 4), at least 2."""
+    """Return the default number of rados: min(1000, m/2) (Section 4), at least 2."""
     return max(2, min(1000, examples // 2))
 
 
 class _Sums:
-    """Sums over subsets, in floats; on a lattice (``step`` > 0) in exact integers."""
+    """Sums over subsets: floats, or exact integers on a rounding grid (``step`` > 0)."""
 
     def __init__(self, shape: tuple[int, int], step: float) -> None:
         self._inverse_step = 1.0 / step if step else 0.0
@@ -29,7 +29,7 @@ class _Sums:
         self._rows = 0
 
     def _make_room(self, rows: int) -> None:
-        """Move what was added to the totals before floats could round an integer."""
+        """Move the recent sums to the totals before floats could round an integer."""
         if rows > _EXACT_ROWS:
             raise ParameterError(
                 "A batch has too many rows to be added exactly. Use smaller batches."

@@ -64,7 +64,7 @@ class RowMapping:
 
 
 def mapped_rows(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
-    """Return rows as the pipeline of a release maps them; rows that it cannot map are others."""
+    """Return rows as the pipeline of a release maps them. Rows that it cannot map do not match."""
     try:
         return pipeline.transform(batch)
     except TableError as error:
@@ -72,9 +72,9 @@ def mapped_rows(batch: pa.RecordBatch, pipeline: Pipeline) -> np.ndarray:
 
 
 class MappedPass(ABC):
-    """Takes in pieces: names the rows of each owner, and hands them on mapped.
+    """Maps pieces, hashes the rows of each owner, and passes the mapped rows to a subclass.
 
-    ``ordered``: of which owners the order of rows counts. Rows of nobody are counted.
+    ``ordered`` says for each owner whether the order of rows counts. Rows of nobody are counted.
     """
 
     def __init__(self, mapping: RowMapping, ordered: Sequence[bool] | None = None) -> None:

@@ -96,7 +96,7 @@ class Spark(Cluster):
 
 
 def _read_in_task(context: Any, shared: Any, run: Run) -> Outcome:
-    """Return what a task of spark makes of a run."""
+    """Read a run in a task of spark, and return its outcome."""
     outcome: Outcome
     with _translate_errors():
         (outcome,) = context.parallelize([run], 1).map(partial(_task, shared)).collect()
@@ -109,7 +109,7 @@ def _task(shared: Any, run: Run) -> Outcome:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Say in words of ours what went wrong in spark: its own may show what a task was given."""
+    """Replace errors of spark by our own: its messages may show the data of a task."""
     try:
         yield
     except (SufficeError, MemoryError):

@@ -56,7 +56,7 @@ class OwnersTable:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The rows behind each owner's last."""
+        """The row behind each owner's last row."""
         return tuple(int(end) for end in np.cumsum(self.counts))
 
     def mapping(self, weights: Sequence[float] | np.ndarray) -> RowMapping:
@@ -196,7 +196,7 @@ class StreamedRows(WeightedRows):
         """Return sum_i v_i x_i x_i^T, in one pass."""
         return self._value_sums(values, squared=True)
 
-    def turned(self, basis: np.ndarray) -> "StreamedRows":
+    def in_basis(self, basis: np.ndarray) -> "StreamedRows":
         """Return the rows B^T x_i, which are turned anew in every pass."""
         combined_basis = basis if self._basis is None else self._basis @ basis
         return StreamedRows(self._source, self._facts, self._owners, self._each, combined_basis)
@@ -206,7 +206,7 @@ class StreamedRows(WeightedRows):
         return self._fold(make, values).result()
 
     def _at(self, kind: type[ScoreSums | ScoreGrams], theta: np.ndarray, function: Any) -> Any:
-        """Return what a pass of this kind gives at theta; the last one is not done again."""
+        """Return the result of a pass of this kind at theta. The last result is kept."""
         at, used, answer = self._answers.get(kind, (None, None, None))
         if at is None or used != function or not np.array_equal(at, theta):
             answer = self._fold(partial(kind, self._mapping, theta, function)).result()

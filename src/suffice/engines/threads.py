@@ -86,7 +86,7 @@ def _fold_on_one_core(parts: Sequence[BatchPart], total: A, progress: Progress) 
 
 
 def _until(stopped: Event, batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield batches until somebody else has failed."""
+    """Yield batches until another thread has failed."""
     for batch in batches:
         if stopped.is_set():
             return

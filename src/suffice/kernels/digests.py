@@ -25,7 +25,7 @@ def add_numbers(columns, keys, lanes):
     width, rows = columns.shape
     for start in range(0, rows, _TILE):  # so that their lanes stay in the cache
         end = min(start + _TILE, rows)
-        one, two = lanes[0, start:end], lanes[1, start:end]
+        first_lane, second_lane = lanes[0, start:end], lanes[1, start:end]
         for j in range(width):
             column = columns[j, start:end]
             a, b, c, d = keys[j, 0], keys[j, 1], keys[j, 2], keys[j, 3]
@@ -34,8 +34,8 @@ def add_numbers(columns, keys, lanes):
                 word = bits if column[i] == column[i] else _NAN
                 low = word & _LOW
                 high = word >> _HALF
-                one[i] += ((low + a) & _LOW) * ((high + b) & _LOW)
-                two[i] += ((low + c) & _LOW) * ((high + d) & _LOW)
+                first_lane[i] += ((low + a) & _LOW) * ((high + b) & _LOW)
+                second_lane[i] += ((low + c) & _LOW) * ((high + d) & _LOW)
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)

@@ -42,10 +42,10 @@ def add_fourier_sums(angles, cells, halvings, sums):
         for level in range(levels):
             if level:
                 _double(cosine, sine)
-            here = sums[level, cells[i]]
+            totals = sums[level, cells[i]]
             for f in range(width):
-                here[0, f] += cosine[f]
-                here[1, f] += sine[f]
+                totals[0, f] += cosine[f]
+                totals[1, f] += sine[f]
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False, fastmath={"contract"})
@@ -58,24 +58,24 @@ def _double(cosine, sine):
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def add_kernel_sums(values, left, starts, squarings, sums):
+def add_kernel_sums(values, row_cells, starts, squarings, sums):
     """Add kernel values of a block of rows with all other rows to the sums of their cells.
 
-    ``values`` (rows, n) are those of the widest bandwidth and are overwritten. ``left`` (rows,)
-    holds the cell of each row of the block; the n others stand in order of their cells, cell j from
-    starts[j] to starts[j + 1]. A narrower bandwidth takes ``squarings`` squares. ``sums`` (levels,
-    cells, cells).
+    ``values`` (rows, n) are those of the widest bandwidth, and are overwritten. ``row_cells``
+    (rows,) holds the cell of each row of the block; the n others stand in order of their cells,
+    cell j from starts[j] to starts[j + 1]. A narrower bandwidth takes ``squarings`` squares.
+    ``sums`` (levels, cells, cells).
     """
     levels = sums.shape[0]
     for i in range(values.shape[0]):
         row = values[i]
         for level in range(levels):
-            here = sums[level, left[i]]
+            totals = sums[level, row_cells[i]]
             for j in range(starts.size - 1):
                 total = 0.0
                 for k in range(starts[j], starts[j + 1]):
                     total += row[k]
-                here[j] += total
+                totals[j] += total
             if level + 1 < levels:
                 for _ in range(squarings):
                     for k in range(row.size):

@@ -157,15 +157,15 @@ def _newton(gram, codes, lam, tol, steps, dual):
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def _present(codes, place):
-    """Write into ``place`` where each class stands among those present, or -1; return how many."""
-    place[:] = -1
+def _present(codes, positions):
+    """Write each class's position among those present, or -1; return how many are present."""
+    positions[:] = -1
     for code in codes:
-        place[code] = 0
+        positions[code] = 0
     count = 0
-    for code in range(place.size):
-        if place[code] == 0:
-            place[code] = count
+    for code in range(positions.size):
+        if positions[code] == 0:
+            positions[code] = count
             count += 1
     return count
 
@@ -181,24 +181,24 @@ def local_minimisers(rows, codes, starts, lam, tol, steps, coefficients):
     computed for one depends on the rows of another (privacy/proofs/parties.md).
     """
     columns = coefficients.shape[2]
-    place = np.empty(max(columns, 2), np.int64)
+    positions = np.empty(max(columns, 2), np.int64)
     for p in range(starts.size - 1):
         own, labels = rows[starts[p] : starts[p + 1]], codes[starts[p] : starts[p + 1]]
         coefficients[p] = 0.0
-        k = _present(labels, place)
+        k = _present(labels, positions)
         if k < 2:
             continue
         gram, short = np.empty((labels.size, labels.size)), np.empty_like(labels)
         dual = np.empty((labels.size, 1 if columns == 1 else k))
         for i in range(labels.size):
-            short[i] = place[labels[i]]
+            short[i] = positions[labels[i]]
         _gram(own, gram)
         longest = 0.0
         for i in range(labels.size):
             longest = max(longest, np.sqrt(gram[i, i]))
         _newton(gram, short, lam, tol * longest, steps, dual)
         for code in range(columns):
-            a = 0 if columns == 1 else place[code]
+            a = 0 if columns == 1 else positions[code]
             if a < 0:
                 continue
             for i in range(labels.size):

@@ -45,25 +45,25 @@ def _fma(_typing, a, b, c):
 @numba.njit(nogil=True, cache=True, boundscheck=False)
 def linear(matrix, columns, out):
     """Write the products of ``matrix`` (outputs, width) and columns (width, rows)."""
-    whole, offset = _whole_fours(matrix), np.zeros(matrix.shape[0] + 3)
-    packed, sums = np.zeros(whole.shape[1] * TILE), np.empty(4 * TILE)
+    padded, offset = _pad_to_fours(matrix), np.zeros(matrix.shape[0] + 3)
+    packed, sums = np.zeros(padded.shape[1] * TILE), np.empty(4 * TILE)
     for start in range(0, columns.shape[1], TILE):
         size = _pack(columns, start, packed)
-        _multiply(whole, packed, offset, sums, out[:, start : start + size])
+        _multiply(padded, packed, offset, sums, out[:, start : start + size])
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
 def fourier(frequencies, phases, columns, out):
     """Write sqrt(2 / outputs) cos(<f, x> + phase), an output for each frequency f and phase."""
     outputs = frequencies.shape[0]
-    whole, offset = _whole_fours(frequencies), np.zeros(outputs + 3)
+    padded, offset = _pad_to_fours(frequencies), np.zeros(outputs + 3)
     offset[:outputs] = phases
-    packed, sums = np.zeros(whole.shape[1] * TILE), np.empty(4 * TILE)
+    packed, sums = np.zeros(padded.shape[1] * TILE), np.empty(4 * TILE)
     factor = np.sqrt(2.0 / outputs)
     for start in range(0, columns.shape[1], TILE):
         size = _pack(columns, start, packed)
         target = out[:, start : start + size]
-        _multiply(whole, packed, offset, sums, target)
+        _multiply(padded, packed, offset, sums, target)
         for k in range(outputs):
             _cosines(target[k], factor)
 
@@ -72,9 +72,9 @@ def fourier(frequencies, phases, columns, out):
 def nystroem(landmarks, whitening, gamma, columns, out):
     """Write whitening @ exp(-gamma ||l - x||^2), l the ``landmarks`` (width, count)."""
     width, count = landmarks.shape
-    whole, offset = _whole_fours(whitening), np.zeros(whitening.shape[0] + 3)
+    padded, offset = _pad_to_fours(whitening), np.zeros(whitening.shape[0] + 3)
     packed, sums = np.zeros(width * TILE), np.empty(4 * TILE)
-    near = np.zeros(whole.shape[1] * TILE)
+    near = np.zeros(padded.shape[1] * TILE)
     for start in range(0, columns.shape[1], TILE):
         size = _pack(columns, start, packed)
         for k in range(count):
@@ -86,7 +86,7 @@ def nystroem(landmarks, whitening, gamma, columns, out):
                     distance = column[i] - landmark
                     target[i] = _fma(distance, distance, target[i])
             _falling(target, gamma)
-        _multiply(whole, near, offset, sums, out[:, start : start + size])
+        _multiply(padded, near, offset, sums, out[:, start : start + size])
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
@@ -126,12 +126,12 @@ def row_norms(columns):
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def _whole_fours(matrix):
+def _pad_to_fours(matrix):
     """Return the matrix with zeros below and beside, so that four of everything can be taken."""
     height, width = matrix.shape
-    whole = np.zeros((height + -height % 4, width + -width % 4))
-    whole[:height, :width] = matrix
-    return whole
+    padded = np.zeros((height + -height % 4, width + -width % 4))
+    padded[:height, :width] = matrix
+    return padded
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)

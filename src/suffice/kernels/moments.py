@@ -62,10 +62,10 @@ def _copy_block(column, values):
     for i in range(column.size):
         value = np.float64(column[i])
         size = value.view(np.int64) & _SIZE
-        here = size <= _INFINITY
-        values[i] = value if here else 0.0
-        largest = max(largest, size if here else np.int64(0))
-        missing += np.int64(0) if here else np.int64(1)
+        present = size <= _INFINITY
+        values[i] = value if present else 0.0
+        largest = max(largest, size if present else np.int64(0))
+        missing += np.int64(0) if present else np.int64(1)
     return largest, missing
 
 
@@ -73,9 +73,9 @@ def _copy_block(column, values):
 def _add_cut(values, exponent, total, square):
     """Add numbers below 2^(exponent - 1022) in size, cut into integers; say whether it is exact."""
     scale = np.int64((1023 + 26 - (exponent - 1022)) << 52).view(np.float64)  # 2^(26 - E)
-    one, two, three = np.int64(0), np.int64(0), np.int64(0)
-    one_one, one_two, one_three = np.int64(0), np.int64(0), np.int64(0)
-    two_two, two_three, three_three = np.int64(0), np.int64(0), np.int64(0)
+    sum1, sum2, sum3 = np.int64(0), np.int64(0), np.int64(0)
+    sum11, sum12, sum13 = np.int64(0), np.int64(0), np.int64(0)
+    sum22, sum23, sum33 = np.int64(0), np.int64(0), np.int64(0)
     lost = np.int64(0)
     for i in range(values.size):
         first = values[i] * scale
@@ -90,27 +90,27 @@ def _add_cut(values, exponent, total, square):
         lost |= np.float64(third - (shifted - _MAGIC)).view(np.int64) & _SIZE
         # A product below the smallest float is zero, and leaves no rest to see.
         lost |= np.int64((first == 0.0) != (values[i] == 0.0))
-        one += k1
-        two += k2
-        three += k3
-        one_one += k1 * k1
-        one_two += k1 * k2
-        one_three += k1 * k3
-        two_two += k2 * k2
-        two_three += k2 * k3
-        three_three += k3 * k3
+        sum1 += k1
+        sum2 += k2
+        sum3 += k3
+        sum11 += k1 * k1
+        sum12 += k1 * k2
+        sum13 += k1 * k3
+        sum22 += k2 * k2
+        sum23 += k2 * k3
+        sum33 += k3 * k3
     if lost:
         return False
     unit = exponent - 1022 - 26 - 54 + 1074  # the bit that k3 counts from
-    _add_at(total, unit + 54, one)
-    _add_at(total, unit + 27, two)
-    _add_at(total, unit, three)
-    _add_at(square, 2 * unit + 108, one_one)
-    _add_at(square, 2 * unit + 82, one_two)
-    _add_at(square, 2 * unit + 55, one_three)
-    _add_at(square, 2 * unit + 54, two_two)
-    _add_at(square, 2 * unit + 28, two_three)
-    _add_at(square, 2 * unit, three_three)
+    _add_at(total, unit + 54, sum1)
+    _add_at(total, unit + 27, sum2)
+    _add_at(total, unit, sum3)
+    _add_at(square, 2 * unit + 108, sum11)
+    _add_at(square, 2 * unit + 82, sum12)
+    _add_at(square, 2 * unit + 55, sum13)
+    _add_at(square, 2 * unit + 54, sum22)
+    _add_at(square, 2 * unit + 28, sum23)
+    _add_at(square, 2 * unit, sum33)
     return True
 
 
@@ -133,20 +133,20 @@ def _add_by_exponent(values, bins, total, square):
             continue
         upper, lower = mantissa >> 27, mantissa & _HALF
         sign = bits >> 63  # 0 or -1
-        place = bins[exponent]
-        place[0] += (mantissa ^ sign) - sign
-        place[1] += upper * upper
-        place[2] += upper * lower
-        place[3] += lower * lower
+        sums = bins[exponent]
+        sums[0] += (mantissa ^ sign) - sign
+        sums[1] += upper * upper
+        sums[2] += upper * lower
+        sums[3] += lower * lower
         low = min(low, exponent)
         high = max(high, exponent)
     for exponent in range(low, high + 1):
-        place, first = bins[exponent], exponent - 1  # the bit that a mantissa begins at
-        _add_at(total, first, place[0])
-        _add_at(square, 2 * first + 54, place[1])
-        _add_at(square, 2 * first + 28, place[2])
-        _add_at(square, 2 * first, place[3])
-        place[:] = 0
+        sums, first = bins[exponent], exponent - 1  # the bit that a mantissa begins at
+        _add_at(total, first, sums[0])
+        _add_at(square, 2 * first + 54, sums[1])
+        _add_at(square, 2 * first + 28, sums[2])
+        _add_at(square, 2 * first, sums[3])
+        sums[:] = 0
     return bad
 
 

@@ -45,11 +45,11 @@ def shuffle(words, orders):
 def _two_stages(source, target):
     """Write two stages of a Walsh-Hadamard transform, from quarters to fours side by side."""
     step = source.size // 4
-    one, two = source[:step], source[step : 2 * step]
-    three, four = source[2 * step : 3 * step], source[3 * step :]
+    first, second = source[:step], source[step : 2 * step]
+    third, fourth = source[2 * step : 3 * step], source[3 * step :]
     for i in range(step):
-        p, q = one[i] + two[i], one[i] - two[i]
-        r, s = three[i] + four[i], three[i] - four[i]
+        p, q = first[i] + second[i], first[i] - second[i]
+        r, s = third[i] + fourth[i], third[i] - fourth[i]
         target[4 * i], target[4 * i + 1] = p + r, q + s
         target[4 * i + 2], target[4 * i + 3] = p - r, q - s
 
@@ -61,16 +61,16 @@ def transform(tile, spare):
     The result stands in ``tile`` or in ``spare``; both are used. Every stage has the same shape
     (Pease 1968), so that reading is contiguous and writing interleaved, whatever the stage.
     """
-    left = tile.size
-    while left >= 4:
+    remaining = tile.size
+    while remaining >= 4:
         _two_stages(tile, spare)
         tile, spare = spare, tile
-        left //= 4
-    if left == 2:
+        remaining //= 4
+    if remaining == 2:
         half = tile.size // 2
-        one, two = tile[:half], tile[half:]
+        lower, upper = tile[:half], tile[half:]
         for i in range(half):
-            spare[2 * i], spare[2 * i + 1] = one[i] + two[i], one[i] - two[i]
+            spare[2 * i], spare[2 * i + 1] = lower[i] + upper[i], lower[i] - upper[i]
         tile, spare = spare, tile
     return tile
 
@@ -112,9 +112,9 @@ def hadamard_sums(columns, first, weights, signs, orders, inverse_step, sums):
             # Column 0 of H is all ones: sum plus signed sum is twice the subset.
             tile[0] = spare[0]
             tile[count + 1 :] = 0.0
-            signed, here = transform(tile, spare), sums[j]
+            signed, totals = transform(tile, spare), sums[j]
             for s in range(subsets):
-                here[s] += signed[order[s]]
+                totals[s] += signed[order[s]]
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
@@ -151,40 +151,40 @@ def subset_sums(columns, weights, bits, inverse_step, sums):
         for g in range(0, bits.shape[0], 2):
             _fill_table(columns, weights, first, 8 * g, inverse_step, even)
             _fill_table(columns, weights, first, 8 * g + 8, inverse_step, odd)
-            one, two = bits[g], bits[g + 1]
+            even_bits, odd_bits = bits[g], bits[g + 1]
             for s in range(sums.shape[0]):
-                here = sums[s, first : first + width]
-                a, b = even[one[s]], odd[two[s]]
+                totals = sums[s, first : first + width]
+                a, b = even[even_bits[s]], odd[odd_bits[s]]
                 for w in range(width):
-                    here[w] += a[w] + b[w]
+                    totals[w] += a[w] + b[w]
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)
-def choose(words, left, rows, count, bits):
+def choose(words, needs, rows, count, bits):
     """Choose among the next ``count`` rows for subsets of fixed size; say if the words lasted.
 
-    Subset s still needs left[s] of the ``rows`` that are left, and takes the next one with
-    probability left[s] / rows (Knuth, algorithm S): all supports are equally likely. A word of 32
+    Subset s still needs needs[s] of the ``rows`` that remain, and takes the next one with
+    probability needs[s] / rows (Knuth, algorithm S): all supports are equally likely. A word of 32
     bits decides, and where it cannot, the next one goes on with the remainder: no rounding.
     """
     at = 0
     for g in range(bits.shape[0]):
-        here = bits[g]
-        here[:] = 0
+        group = bits[g]
+        group[:] = 0
         for k in range(min(8, count - 8 * g)):
-            whole = np.uint64(rows)
-            for s in range(left.size):
-                needed = np.uint64(left[s])
+            rows_left = np.uint64(rows)
+            for s in range(needs.size):
+                needed = np.uint64(needs[s])
                 while True:
                     if at == words.size:
                         return False
-                    below, target = np.uint64(words[at]) * whole, needed << np.uint64(32)
+                    below, target = np.uint64(words[at]) * rows_left, needed << np.uint64(32)
                     at += 1
-                    taken = below + whole <= target
-                    if taken or below >= target:
+                    chosen = below + rows_left <= target
+                    if chosen or below >= target:
                         break
                     needed = target - below
-                here[s] |= np.uint8(taken) << np.uint8(k)
-                left[s] -= taken
+                group[s] |= np.uint8(chosen) << np.uint8(k)
+                needs[s] -= chosen
             rows -= 1
     return True

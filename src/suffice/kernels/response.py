@@ -25,8 +25,8 @@ def respond_uniform(states, words, keep, width, count, out):
         rest = words[i] - keep
         # A float guesses the quotient, integers put it right: no float decides an answer.
         other = np.int64(np.float64(np.int64(rest >> np.uint64(1))) * inverse * 2.0)
-        left = np.int64(rest - np.uint64(other) * width)
-        other += np.int64(left >= np.int64(width)) - np.int64(left < 0)
+        remainder = np.int64(rest - np.uint64(other) * width)
+        other += np.int64(remainder >= np.int64(width)) - np.int64(remainder < 0)
         other += np.int64(other >= state)
         out[i] = other if moved else state
     return True

@@ -1,5 +1,5 @@
-"""The learner's side of the wall: estimators that work from releases.
+"""The learner's side of the wall: estimators that learn from releases.
 
-What a learner is given is data that its caller may see: `fit(X, y)` and `score` take plain labels
-and promise nothing about them.
+A learner works with data that its caller may see. `fit(X, y)` and `score` take exact labels and
+protect nothing about them.
 """

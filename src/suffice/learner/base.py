@@ -1,8 +1,8 @@
 """What learners share: scikit-learn's contract, rows and labels in, scores out, and their file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from suffice.engines.summary import PublicSummary
 from suffice.errors import CorruptFileError, ParameterError, TableError
 from suffice.learner.rows import design_matrix, mapped_batches
 from suffice.learner.sklearn_names import OwnErrors
+from suffice.learner.views import html_summary
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import agreed_pipeline, apart
@@ -23,44 +24,77 @@ from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 from suffice.tables.table import Table
 
-__all__ = ["FIGURES", "Learner", "LinearModel", "TwoClasses", "learner_name", "plain_pipeline"]
+__all__ = [
+    "FIGURES",
+    "Learner",
+    "LinearModel",
+    "MissingFigureError",
+    "TwoClasses",
+    "learner_name",
+    "pipeline_of_rows",
+]
 
 # What a model file says of its quality: the estimated risk, its interval at 95 %, and how far the
 # noise has moved the parameters at most, with probability 95 %.
 FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
+Figure = TypeVar("Figure")
 _UNNAMED = "FactoredClassifier"  # whose model it is where a file of an older version does not say
 
 
-def plain_pipeline(table: Table, names: Sequence[str], **options: float) -> Pipeline:
-    """Return the pipeline of plain rows, as an owner with these options would fit it.
+def pipeline_of_rows(
+    table: Table,
+    names: Sequence[str],
+    *,
+    clip: float | None = None,
+    intercept: float | None = None,
+) -> Pipeline:
+    """Return the pipeline of exact rows, as an owner with these options would fit it.
 
-    Whether these rows are public is the caller's to know: its origin stays unknown.
+    The caller knows whether these rows are public: the pipeline's origin stays unknown.
     """
     schema = pa.schema([table.schema.field(name) for name in names])
     summary = fold(table.batches(names), PublicSummary(schema)).result()
     lacking = [name for name in names if summary.missing[name]]
     if lacking:
         raise TableError(
-            f"{len(lacking)} of {len(names)} columns have missing values, {lacking[0]!r} among"
-            " them; fill these, or leave out columns or rows."
+            f"{len(lacking)} of {len(names)} columns have missing values, for example"
+            f" {lacking[0]!r}. Fill these values, or leave out the columns or rows."
         )
-    return fit_pipeline(summary, names, categories={}, missing="error", **options)
+    return fit_pipeline(
+        summary, names, categories={}, missing="error", clip=clip, intercept=intercept
+    )
+
+
+class MissingFigureError(ParameterError, AttributeError):
+    """A fitted model lacks this attribute, for example intervals with a 1-norm."""
 
 
 class Learner(OwnErrors):
-    """Holds what it learnt from: ``classes_``, ``pipeline_``, and ``releases_``, none if plain."""
+    """Holds what every fitted learner has.
 
-    def _plain_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return plain rows as numbers and the codes of their labels, once both are checked."""
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The classes.
+    pipeline_ : Pipeline
+        Turns raw rows into coordinates.
+    releases_ : tuple of Release
+        The releases that it was learnt from; empty if it was fitted to exact data.
+    n_features_in_ : int
+        The number of columns that it reads.
+    """
+
+    def _checked_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return exact rows as numbers and the codes of their labels, once both are checked."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         return X, codes
 
-    def _plain_rows(self, X: np.ndarray) -> np.ndarray:
-        """Fit the pipeline to plain rows and return them mapped."""
+    def _map_exact_rows(self, X: np.ndarray) -> np.ndarray:
+        """Fit the pipeline to exact rows and return them mapped."""
         table = open_table(X)
-        self.pipeline_ = plain_pipeline(table, tuple(table.schema.names))
+        self.pipeline_ = pipeline_of_rows(table, tuple(table.schema.names))
         self.releases_: tuple[Release, ...] = ()
         return design_matrix(X, self.pipeline_)
 
@@ -76,61 +110,136 @@ class Learner(OwnErrors):
         return design_matrix(self._new_rows(X), self.pipeline_, new=True)
 
     def _new_rows(self, X: Any) -> Any:
-        """Return new rows as they came; plain ones are checked to be as those that were learnt."""
+        """Return new rows as they came; after a fit to exact data they are checked first."""
         check_is_fitted(self)
         return X if self.releases_ else validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _notebook_view(self) -> str:
+        fitted = "classes_" in vars(self) and "pipeline_" in vars(self)
+        return html_summary(self) if fitted else ""
+
+    def _figure(self, compute: Callable[[], Figure]) -> Figure:
+        """Return what ``compute`` does; for an attribute, what it refuses is missing."""
+        try:
+            return compute()
+        except ParameterError as error:
+            raise MissingFigureError(str(error)) from None
 
     def _from_fit(self, name: str, what: str) -> Any:
         """Return an attribute that a fit leaves, and a model that was loaded lacks."""
         check_is_fitted(self)
         if name not in vars(self):
-            raise AttributeError(f"{what} are known where the model was fitted, not from a file.")
+            raise AttributeError(
+                f"A model file does not store the {what}. Use the model where it was fitted."
+            )
         return vars(self)[name]
 
 
-class LinearModel(ClassifierMixin, Learner):
+class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
     """Computes scores <theta, x> of rows mapped by ``pipeline_``, and the class they mean.
 
-    ``coef_`` is (d,) for two classes, positive scores meaning the second, else (d, K).
-    ``stored_as`` names the learner in model files, None where it has none.
+    Attributes
+    ----------
+    stored_as : str or None
+        The name of the learner in model files; None for learners without a file.
+    coef_ : ndarray of shape (d,) or (d, K)
+        One weight per coordinate. With two classes, positive scores mean the second class.
+    lam_ : float
+        The weight of the penalty.
     """
 
     stored_as: ClassVar[str | None] = None
 
-    def _plain_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mapped rows of plain data and the codes of their labels."""
-        X, codes = self._plain_labels(X, y)
+    def _mapped_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mapped rows of exact data and the codes of their labels."""
+        X, codes = self._checked_labels(X, y)
         if len(self.classes_) < 2:
-            raise ParameterError("the labels hold one class only; a classifier needs two.")
-        return self._plain_rows(X), codes
+            raise ParameterError(
+                "The labels hold one class only. A classifier needs at least two: add rows of"
+                " another class."
+            )
+        return self._map_exact_rows(X), codes
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return scores: one per row for two classes, one per row and class for more.
+        """Return the scores of rows.
 
-        Rows are read batch by batch, and their scores alone are held.
+        Rows are read batch by batch; only their scores are kept in memory.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows with the columns that the model was learnt from: a matrix, a data frame, an
+            Arrow table, or the path of a file. A category that the release does not list counts
+            as no category.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            One score per row for two classes, one per row and class for more.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows, lacks a column, or has missing values without a rule.
+        NotFittedError
+            If the learner is not fitted.
         """
         batches = mapped_batches(self._new_rows(X), self.pipeline_, new=True)
         scores = [np.ascontiguousarray(rows) @ self.coef_ for rows in batches]
         if not scores:
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         return np.concatenate(scores)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row."""
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            One of ``classes_`` for each row.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows, lacks a column, or has missing values without a rule.
+        NotFittedError
+            If the learner is not fitted.
+        """
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether scores have a link to probabilities."""
+        """Whether `predict_proba` works."""
         return True
 
     def to_release(self) -> Release:
-        """Return the model as a release: it keeps the guarantees of what it learnt from."""
+        """Return the model as a release, to save it in a file.
+
+        The model keeps the guarantees of the releases that it was learnt from.
+
+        Returns
+        -------
+        Release
+            A release of kind "model". Write it with ``save``; `suffice.load` reads it again.
+
+        Raises
+        ------
+        ParameterError
+            If the model was learnt from exact data: it has no guarantee.
+        """
         check_is_fitted(self)
         if not self.releases_:
-            raise ParameterError("a model learnt from plain data has no guarantee to travel with.")
+            raise ParameterError(
+                "This model was learnt from exact data and has no guarantee, so it cannot become a"
+                " release. Learn it from a release (fit_release)."
+            )
         first = self.releases_[0].unsigned()
         if "coefficients" in first.arrays:  # it was loaded, and is written as it was
             return first
@@ -155,11 +264,30 @@ class LinearModel(ClassifierMixin, Learner):
 
     @classmethod
     def from_release(cls, model: Release) -> Self:
-        """Return the fitted learner of a model file; `suffice.learner.fit.model_of` takes any."""
+        """Return the fitted learner of a model file.
+
+        `suffice.load` returns models of any learner.
+
+        Parameters
+        ----------
+        model : Release
+            A release of kind "model" that this learner wrote.
+
+        Returns
+        -------
+        LinearModel
+            The fitted learner. What only a fit computes, such as intervals, is missing.
+
+        Raises
+        ------
+        ParameterError
+            If another learner wrote the file, or it is not a model.
+        """
         name = learner_name(model)
         if name != cls.stored_as:
             raise ParameterError(
-                f"this model was learnt by {name}: load it with suffice.learner.fit.model_of."
+                f"This model was learnt by {name}, not by {cls.__name__}. Load it with"
+                " suffice.load."
             )
         self = cls._unfitted(model.details)
         self._learn_from((model,))
@@ -182,9 +310,9 @@ class TwoClasses(LinearModel):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _plain_edges(self, X: Any, y: Any) -> np.ndarray:
-        """Return y_i x_i of plain data, x_i as the pipeline maps it and y_i = -1 or +1."""
-        rows, codes = self._plain_data(X, y)
+    def _mapped_edges(self, X: Any, y: Any) -> np.ndarray:
+        """Return y_i x_i of exact data, x_i as the pipeline maps it and y_i = -1 or +1."""
+        rows, codes = self._mapped_data(X, y)
         if len(self.classes_) > 2:
             raise ParameterError(
                 "Only binary classification is supported. The type of the target is multiclass."
@@ -194,12 +322,18 @@ class TwoClasses(LinearModel):
     @classmethod
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         if len(details["classes"]) != 2:
-            raise CorruptFileError(f"a model of {cls.stored_as} must have two classes.")
+            raise CorruptFileError(
+                f"A model of {cls.stored_as} must have two classes. This file is damaged: ask for"
+                " it again."
+            )
         return super()._unfitted(details)
 
 
 def learner_name(model: Release) -> str:
     """Return the name of the learner whose model a file holds."""
     if "coefficients" not in model.arrays:
-        raise ParameterError(f"a {model.kind} release is no model; fit one with suffice fit.")
+        raise ParameterError(
+            f"This {model.kind} release is not a model. Learn one from it with `suffice fit`"
+            " (Python: fit_release)."
+        )
     return str(model.details.get("learner", _UNNAMED))

@@ -1,18 +1,18 @@
-"""Which learner takes which kind of release, in one table, and which one a model file belongs to.
+"""Which learner takes which kind of release, and which learner a model file belongs to.
 
-`fit` learns from releases of any kind, `model_of` loads any model file. A new kind of release is
-taught with one entry: `register_learner(kind, Learning(...))`. The command line reads the same
-table, and knows no kind by its name.
+`fit` learns from releases of any kind, `model_of` returns the classifier of any model file. A new
+kind of release needs one entry: `register_learner(kind, Learning(...))`. The command line reads the
+same table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import log
+from dataclasses import dataclass
 from typing import Any
 
+from suffice.engines.engine import Progress
 from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel, learner_name
-from suffice.plain_text import listed
+from suffice.learner.reports import Report, report_of
 from suffice.release.artifact import Release
 
 __all__ = [
@@ -32,107 +32,212 @@ PASSES = ("engine", "workers", "scheduler", "progress")
 
 
 @dataclass(frozen=True)
-class Report:
-    """Holds what is known of a fitted model: ``lines`` for people, ``values`` for programs."""
-
-    lines: list[tuple[str, str]] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)
-
-
-def _report(model: Any) -> Report:
-    """Report the classes, and what the learner's own report says."""
-    own = _REPORTS[type(model).__name__](model)
-    lines = [("classes", listed(model.classes_)), *own.lines]
-    return Report(lines, {"classes": model.classes_.tolist(), **own.values})
-
-
-@dataclass(frozen=True)
 class Learning:
     """Describes what is learnt from releases of one kind.
 
-    ``estimator`` makes the learner from the options that were given, and ``options`` names those
-    that mean something, given the others; those of `PASSES` say where public rows are read.
-    ``rows``: whether it needs the public rows that the releases belong to. ``report`` says what is
-    known of the fitted model. A kind that no classifier learns from has no estimator and says
-    ``instead`` what does.
+    Parameters
+    ----------
+    estimator : callable or None
+        Returns the learner for the options that were set. None for a kind that no classifier
+        learns from.
+    options : callable
+        Returns the names of the options that the learner takes, given those that were set. Those
+        in `PASSES` say where public rows are read.
+    rows : bool
+        Whether the learner needs the public rows that the releases belong to.
+    report : callable
+        Returns the `Report` of a fitted model.
+    instead : str
+        Of a kind without an estimator: what to use instead.
     """
 
     estimator: Callable[[Options], Any] | None = None
     options: Callable[[Options], Sequence[str]] = lambda _: ()
     rows: bool = False
-    report: Callable[[Any], Report] = _report
+    report: Callable[[Any], Report] = report_of
     instead: str = ""
 
     def unused(self, rows: Any, options: Options) -> list[str]:
-        """Return the names of what was given (is not None) and means nothing to this kind."""
+        """Return the names of the options that were set but that this kind does not take.
+
+        Parameters
+        ----------
+        rows : table or None
+            The public rows; "rows" is listed if there are some and the kind needs none.
+        options : mapping
+            Options by name; None means that an option was not set.
+
+        Returns
+        -------
+        list of str
+            The names, in the order of the options.
+        """
         if self.estimator is None:
             return []
-        known = _given(options)
-        used = self.options(known)
+        settings = _without_defaults(options)
+        used = self.options(settings)
         extra = [] if self.rows or rows is None else ["rows"]
-        return extra + [name for name in known if name not in used]
+        return extra + [name for name in settings if name not in used]
 
-    def fit(self, releases: Sequence[Release], rows: Any, options: Options) -> Any:
-        """Return the estimator, fitted to these releases and the rows that they need."""
+    def fit(
+        self,
+        releases: Sequence[Release],
+        rows: Any,
+        options: Options,
+        *,
+        progress: Progress = None,
+    ) -> Any:
+        """Return the estimator, fitted to these releases and the rows that they need.
+
+        Parameters
+        ----------
+        releases : sequence of Release
+            One release, or those of several owners.
+        rows : table or None
+            The public rows that the releases belong to.
+        options : mapping
+            Options of the learner by name; None means that an option was not set.
+        progress : callable or None
+            Called with the number of rows of each batch that was read; see `fit`.
+
+        Returns
+        -------
+        estimator
+            The fitted learner.
+
+        Raises
+        ------
+        ParameterError
+            If no classifier learns from this kind, or rows are needed and there are none.
+        """
         if self.estimator is None:
             raise ParameterError(self.instead)
         if self.rows and rows is None:
-            raise ParameterError("these releases belong to public rows: give them with --rows.")
-        known = _given(options)
-        passes = {name: known.pop(name) for name in PASSES if name in known}
-        learner = self.estimator(known)
-        given = (releases, rows) if self.rows else (releases,)
-        return learner.fit_release(*given, **passes)
+            raise ParameterError(
+                "These releases belong to public rows. Pass these rows with --rows (Python:"
+                " rows=...)."
+            )
+        settings = _without_defaults(options)
+        if progress is not None and "progress" in self.options(settings):
+            settings["progress"] = progress
+        passes = {name: settings.pop(name) for name in PASSES if name in settings}
+        learner = self.estimator(settings)
+        inputs = (releases, rows) if self.rows else (releases,)
+        return learner.fit_release(*inputs, **passes)
 
 
-def _given(options: Options) -> dict[str, Any]:
+def _without_defaults(options: Options) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def fit(releases: Release | Sequence[Release], rows: Any = None, **options: Any) -> Any:
-    """Return the classifier of one release or several owners', by the learner of their kind.
+def fit(
+    releases: Release | Sequence[Release],
+    rows: Any = None,
+    *,
+    progress: Progress = None,
+    **options: Any,
+) -> Any:
+    """Return the classifier that the learner of this kind of release fits.
 
-    ``rows`` are the public rows they belong to, where the kind needs them; ``options`` (loss,
-    penalty, lam and whatever else the kind has) are None where its own default will do. Of the
-    kinds that need rows, ``engine``, ``workers`` and ``scheduler`` say where rows are read that do
-    not fit into memory.
+    Parameters
+    ----------
+    releases : Release or sequence of Release
+        One release, or those of several owners.
+    rows : array, table or path, optional
+        The public rows that the releases belong to, where their kind needs them.
+    progress : callable or None, default=None
+        Called with the number of rows of each batch that was read, so that a caller can show how
+        far the fit has come. Rows that stay in their files are read several times, and reported
+        each time. Kinds that need no rows report nothing.
+    **options
+        Options of the learner, for example ``loss``, ``penalty`` and ``lam``. None means that an
+        option was not set. Of kinds that need rows, ``engine``, ``workers`` and ``scheduler`` say
+        where rows are read that do not fit into memory.
+
+    Returns
+    -------
+    estimator
+        The fitted classifier, for example a `FactoredClassifier`.
+
+    Raises
+    ------
+    ParameterError
+        If there is no release, no learner for its kind, or an option that the learner does not
+        take.
+    ForeignRowsError
+        If the rows are not those that the releases belong to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice.learner.fit import fit
+    >>> from suffice.owner.operator.mechanism import MeanOperator
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> labels = (X[:, 0] > 0).astype(int)
+    >>> owner = MeanOperator(epsilon=100.0, mechanism="laplace")
+    >>> release = owner.release(X, labels, ledger=None)
+    >>> batches = []
+    >>> fit(release, X, loss="square", progress=batches.append)
+    FactoredClassifier(loss='square')
+    >>> sum(batches)
+    100
     """
     several = [releases] if isinstance(releases, Release) else list(releases)
     if not several:
-        raise ParameterError("there is no release to learn from.")
+        raise ParameterError("There is no release to learn from. Pass at least one.")
     kind = several[0].kind
     learning = learning_from(kind)
     for name in learning.unused(rows, options):
-        raise ParameterError(f"{name} means nothing to what is learnt from {kind}: leave it out.")
-    return learning.fit(several, rows, options)
+        raise ParameterError(f"{name} cannot be used with {kind} releases. Remove {name}.")
+    return learning.fit(several, rows, options, progress=progress)
 
 
 def learning_from(kind: str) -> Learning:
     """Return what is learnt from releases of this kind."""
     if kind not in _LEARNING:
-        raise ParameterError(f"no learner is known for releases of kind {kind}.")
+        raise ParameterError(
+            f"There is no learner for releases of kind {kind}. Register one with register_learner."
+        )
     return _LEARNING[kind]
 
 
 def register_learner(kind: str, learning: Learning) -> None:
     """Let `fit` learn from releases of a new kind, for as long as the process lives."""
     if _LEARNING.get(kind, learning) != learning:
-        raise ParameterError(f"releases of kind {kind} have a learner already.")
+        raise ParameterError(
+            f"Releases of kind {kind} have a learner already. Use another name for the kind."
+        )
     _LEARNING[kind] = learning
 
 
 def release_of(model: Any) -> Release:
-    """Return the model file of a fitted estimator, or say that it has none."""
+    """Return the release that stores a fitted estimator in a file, or raise if it has none."""
     if not hasattr(model, "to_release"):
         raise ParameterError(
-            f"a model of {type(model).__name__} cannot be stored in a file: use it in Python."
+            f"A model of {type(model).__name__} cannot be stored in a file. Use it in Python."
         )
     stored: Release = model.to_release()
     return stored
 
 
 def model_of(release: Release) -> LinearModel:
-    """Return the fitted estimator of a model file, of the class that it was learnt by."""
+    """Return the fitted estimator of a model file, of the class that learnt it.
+
+    Parameters
+    ----------
+    release : Release
+        A release of kind "model".
+
+    Returns
+    -------
+    LinearModel
+        A classifier with ``predict``, ``predict_proba`` and ``score``.
+
+    Raises
+    ------
+    ParameterError
+        If the release is not a model.
+    """
     return _MODELS[learner_name(release)]().from_release(release)
 
 
@@ -169,85 +274,6 @@ _MODELS: Mapping[str, Callable[[], type[LinearModel]]] = {
 }
 
 
-def _factored_report(model: Any) -> Report:
-    """Report the estimated risk, with a warning where it may be that of knowing nothing."""
-    low, high = (float(end) for end in model.risk_interval_)
-    votes = any(guarantee.unit == "party" for guarantee in model.releases_[0].guarantees)
-    about = "of what the parties vote" if votes else "estimated without labels"
-    joint = model.loss in ("logistic", "softmax")
-    blind = log(len(model.classes_)) if joint and not votes else None
-    lines = [
-        ("penalty", f"{model.lam_:.3g}" + _constant(model)),
-        ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), {about}"),
-        ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
-    ]
-    if blind is not None and high >= blind:
-        doubt = f"the risk may be {blind:.3g}, that of knowing nothing: too much noise"
-        lines.insert(-1, ("warning", doubt))
-    values = {
-        "lam": model.lam_,
-        "risk": model.risk_,
-        "risk_interval": [low, high],
-        "intercept_only": model.intercept_only_,
-        "risk_of_knowing_nothing": blind,
-        "iterations": model.n_iter_,
-        "gradient": model.gradient_norm_,
-    }
-    return Report(lines, values)
-
-
-def _constant(model: Any) -> str:
-    if not model.intercept_only_:
-        return ""
-    return "; no feature is known to help: the model always predicts the larger class"
-
-
-def _spread_report(model: Any) -> Report:
-    lines = [
-        ("penalty", f"{model.lam_:.3g}"),
-        ("likelihood", f"{model.likelihood_:.4g} per record, of the corrupted labels"),
-    ]
-    values = {"lam": model.lam_, "likelihood": model.likelihood_, "iterations": model.n_iter_}
-    return Report(lines, values)
-
-
-def _ridge_report(model: Any) -> Report:
-    lines = [
-        ("penalty", f"{model.lam_:.3g}" + _constant(model)),
-        ("risk", f"{model.risk_:.4g}, square loss, estimated without labels"),
-    ]
-    values = {
-        "loss": "square",
-        "lam": model.lam_,
-        "risk": model.risk_,
-        "intercept_only": model.intercept_only_,
-    }
-    return Report(lines, values)
-
-
-def _boost_report(model: Any) -> Report:
-    lines = [
-        ("rounds", f"{model.rounds_} of {model.n_iter_}"),
-        ("rado-risk", f"{model.rado_risk_:.6g}, logistic; {log(2):.6g} knows nothing"),
-    ]
-    values = {"loss": "logistic", "rounds": model.rounds_, "rado_risk": model.rado_risk_}
-    return Report(lines, values)
-
-
-def _vote_report(model: Any) -> Report:
-    trained = type(model.estimator_).__name__
-    return Report([("estimator", trained)], {"estimator": trained})
-
-
-_REPORTS: Mapping[str, Callable[[Any], Report]] = {
-    "FactoredClassifier": _factored_report,
-    "SpreadClassifier": _spread_report,
-    "RadoRidge": _ridge_report,
-    "RadoBoost": _boost_report,
-    "VoteClassifier": _vote_report,
-}
-
-
 def _of_operator(options: Options) -> Any:
     return _factored()(**options)
 
@@ -261,15 +287,26 @@ def _of_rados(options: Options) -> Any:
     learners = {"square": _ridge, "logistic": _boost}
     loss = options.get("loss", "square")
     if loss not in learners:
-        raise ParameterError(f"rados are learnt from with loss {' or '.join(learners)}.")
+        raise ParameterError(
+            f"Rados can be learnt from with loss {' or '.join(learners)} only. Choose one of them."
+        )
     return learners[loss]()(**{name: value for name, value in options.items() if name != "loss"})
 
 
 def _of_votes(options: Options) -> Any:
-    """Return the learner from soft labels, or from hard ones for an estimator that was given."""
+    """Return the learner of soft labels, or of hard ones where the caller chose an estimator."""
     from suffice.learner.votes import VoteClassifier
 
     return VoteClassifier(**options) if "estimator" in options else _of_operator(options)
+
+
+def _vote_options(options: Options) -> Sequence[str]:
+    """Return the options of an estimator that the caller chose, or of the operator's learner."""
+    return (
+        ("estimator", "labels", "progress")
+        if "estimator" in options
+        else _OPERATOR.options(options)
+    )
 
 
 _OPERATOR = Learning(_of_operator, lambda _: ("loss", "penalty", "lam", *PASSES), rows=True)
@@ -278,18 +315,21 @@ _LEARNING: dict[str, Learning] = {
     "label-responses": _OPERATOR,
     "responses": Learning(_of_records, lambda _: ("lam",)),
     "rados": Learning(
-        _of_rados, lambda given: ("loss",) if given.get("loss") == "logistic" else ("loss", "lam")
+        _of_rados,
+        lambda options: ("loss",) if options.get("loss") == "logistic" else ("loss", "lam"),
     ),
     "votes": Learning(
         _of_votes,
-        lambda given: ("estimator", "labels") if "estimator" in given else _OPERATOR.options(given),
+        _vote_options,
         rows=True,
     ),
     "proportions": Learning(
-        instead="proportions teach the class ratios of new sets: use suffice ratio (in Python,"
-        " suffice.learner.weak learns classifiers from them)."
+        instead="fit cannot use label proportions. Use `suffice ratio` (Python: ClassRatio) to"
+        " estimate the class proportions of a new table. In Python, suffice.learner.weak learns"
+        " classifiers from exact proportions."
     ),
     "model": Learning(
-        instead="this is a model, and fitted already: use suffice predict or suffice score."
+        instead="This file is a model that is already fitted. Use `suffice predict` or `suffice"
+        " score`."
     ),
 }

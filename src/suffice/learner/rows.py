@@ -1,4 +1,4 @@
-"""The learner's copy of the public rows: checked against the release, then mapped."""
+"""The learner's copy of the public rows: compared with the release, then mapped."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from suffice.engines.engine import Progress
 from suffice.engines.score_sums import mapped_rows
 from suffice.errors import CorruptFileError, ForeignRowsError, ParameterError, TableError
 from suffice.notes import note
@@ -25,7 +26,7 @@ from suffice.tables.table import Table
 __all__ = [
     "OwnerHashes", "check_rows_order", "design_matrix", "labelled_rows", "mapped_bags",
     "mapped_batches",
-    "matching_bags", "matching_rows", "opened",
+    "matching_bags", "matching_rows", "open_for_pipeline",
 ]  # fmt: skip
 
 
@@ -36,15 +37,15 @@ def mapped_batches(data: Any, pipeline: Pipeline, *, new: bool = False) -> Itera
     are. Elsewhere it is an error.
     """
     check_order(data, "what is computed for each belongs to it by that")
-    table, names = opened(data, pipeline)
+    table, names = open_for_pipeline(data, pipeline)
     unknown = Counter[str]() if new else None
     for batch in table.batches(names):
         for narrow in narrow_batches(batch, len(pipeline.outputs)):
             yield pipeline.transform(narrow, unknown=unknown)
     for name, cells in (unknown or {}).items():
         note(
-            f"column {name!r}: {cells:,} cells hold a category that the release does not have; they"
-            " count as none."
+            f"Column {name!r}: {cells:,} cells hold a category that the release does not list. They"
+            " count as no category."
         )
 
 
@@ -52,19 +53,22 @@ def design_matrix(data: Any, pipeline: Pipeline, *, new: bool = False) -> np.nda
     """Return the mapped rows of ``data``, a C-ordered float64 matrix."""
     blocks = list(mapped_batches(data, pipeline, new=new))
     if not blocks:
-        raise TableError("the table has no rows.")
+        raise TableError("The table has no rows. Use a table with at least one row.")
     return np.ascontiguousarray(np.vstack(blocks))
 
 
-def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
+def matching_rows(
+    data: Any, releases: Sequence[Release], progress: Progress = None
+) -> list[np.ndarray]:
     """Return the mapped rows of each release, or raise if they are not the ones it belongs to.
 
     With several owners the rows come owner by owner, in the order of the releases and their parts;
     within one owner's rows the order matters only where a release says something about each row.
+    ``progress`` is called with the number of rows of each batch that was read.
     """
     check_rows_order(data, releases)
     pipeline = releases[0].pipeline
-    table, names = opened(labelled_rows(data, releases), pipeline)
+    table, names = open_for_pipeline(labelled_rows(data, releases), pipeline)
     stream = _Stream(table.batches(names))
     lanes = RowLanes(table.schema, names)
     hashes = OwnerHashes(releases)
@@ -76,6 +80,8 @@ def matching_rows(data: Any, releases: Sequence[Release]) -> list[np.ndarray]:
             for batch in stream.take(part.rows.count):
                 digest.update(lanes.of(batch))
                 mapped.append(mapped_rows(batch, pipeline))
+                if progress is not None:
+                    progress(batch.num_rows)
             hashes.check(digest, part.rows)
         blocks.append(np.ascontiguousarray(np.vstack(mapped)))
     hashes.check_extra(stream.remaining())
@@ -103,7 +109,9 @@ class OwnerHashes:
         _check(digest, rows, self._owners)
         name = digest.unordered()  # hashes with and without an order do not compare
         if name in self.unordered:
-            raise ParameterError("two of the releases are about the same rows; give others.")
+            raise ParameterError(
+                "Two of the releases are about the same rows. Pass only one of them."
+            )
         self.unordered.append(name)
 
     def check_extra(self, extra: int) -> None:
@@ -111,7 +119,8 @@ class OwnerHashes:
         if extra:
             total = self._total
             raise ForeignRowsError(
-                f"the release is about {total} rows; {total + extra} were given."
+                f"The release belongs to {total} rows, but there are {total + extra}. Use the"
+                " owner's file unchanged."
             )
 
 
@@ -119,7 +128,7 @@ def mapped_bags(
     data: Any, pipeline: Pipeline, bags: Bags
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield mapped rows and the code of their bag, batch by batch; once for each bag of a row."""
-    for batch, codes in _with_bags(*opened(data, pipeline), bags):
+    for batch, codes in _with_bags(*open_for_pipeline(data, pipeline), bags):
         yield from _bag_by_bag(pipeline.transform(batch), codes)
 
 
@@ -131,13 +140,14 @@ def matching_bags(
     Bags have names, so that the rows of several owners come in any order. That they are the ones
     is known, and the error raised, after the last of them.
     """
-    table, names = opened(data, release.pipeline)
+    table, names = open_for_pipeline(data, release.pipeline)
     sizes = release.arrays["sizes"]
     strange = np.flatnonzero(bags.sizes != sizes)
     if len(strange):
         k = strange[0]
         raise ForeignRowsError(
-            f"bag {bags.names[k]!r} of the release has {sizes[k]} rows; {bags.sizes[k]} were given."
+            f"Bag {bags.names[k]!r} of the release has {sizes[k]} rows, but {bags.sizes[k]} of"
+            " these rows are in it. Use the owner's file unchanged."
         )
     owners = np.append(_owners(release), -1)  # the code of no bag is -1, its owner too
     digests = [BagDigest(table.schema, names, bags.names) for _ in release.parts]
@@ -171,7 +181,10 @@ def _owners(release: Release) -> np.ndarray:
     last = np.cumsum(release.arrays["sizes"])
     owners = np.searchsorted(ends, last)
     if not np.isin(ends, last).all():
-        raise CorruptFileError("the sizes of the bags do not add up to the rows of their owners.")
+        raise CorruptFileError(
+            "The sizes of the bags do not add up to the rows of their owners. This file is damaged:"
+            " ask the owner for it again."
+        )
     return owners
 
 
@@ -186,14 +199,14 @@ def labelled_rows(data: Any, releases: Sequence[Release]) -> Table:
     if all(rows.labelled is None for rows in sets):
         return table
     first = releases[0].pipeline.columns[0].name
-    given = sum(batch.num_rows for batch in table.batches([first]))
-    if given == sum(rows.count for rows in sets):
+    row_count = sum(batch.num_rows for batch in table.batches([first]))
+    if row_count == sum(rows.count for rows in sets):
         return table
     masks = [np.ones(s.count, bool) if s.labelled is None else s.labelled.mask for s in sets]
     return SelectedRows(table, np.concatenate(masks))
 
 
-def opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
+def open_for_pipeline(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
     """Return a table, and the names of the columns that a pipeline reads of it."""
     names = tuple(column.name for column in pipeline.columns)
     table = open_columns(data, names, label=None)
@@ -204,13 +217,14 @@ def opened(data: Any, pipeline: Pipeline) -> tuple[Table, tuple[str, ...]]:
 def _check(digest: RowDigest | BagDigest, rows: RowSet, owners: int) -> None:
     if digest.count != rows.count:
         raise ForeignRowsError(
-            f"the release is about {rows.count} rows; {digest.count} were given."
+            f"The release belongs to {rows.count} rows, but there are {digest.count}. Use the"
+            " owner's file unchanged."
         )
     if digest.result() != rows.hash:
-        order = " Give the owners' rows in the order of the releases." if owners > 1 else ""
+        order = " Pass the owners' rows in the order of the releases." if owners > 1 else ""
         raise ForeignRowsError(
-            "these are not the rows that the release was computed on: their hash differs in some"
-            f" value of the columns that it names, or in their order where it has one.{order}"
+            "These rows do not match the release: a value, or the order of rows, differs. Use the"
+            f" owner's file unchanged; numbers rounded by a CSV export do not match.{order}"
         )
 
 

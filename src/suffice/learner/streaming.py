@@ -12,14 +12,14 @@ from suffice.learner.rows import (
     check_rows_order,
     labelled_rows,
     matching_rows,
-    opened,
+    open_for_pipeline,
 )
 from suffice.models.rows import WeightedRows
 from suffice.release.artifact import Release
 from suffice.release.kinds import kind_named
 from suffice.tables.memory import in_memory
 
-__all__ = ["joined", "public_rows"]
+__all__ = ["join_blocks", "public_rows"]
 
 _MOST_HELD = 1 << 29  # bytes of mapped rows
 
@@ -35,7 +35,7 @@ def public_rows(data: Any, releases: Sequence[Release], computing: Computing) ->
     size = sum(release.rows for release in releases) * len(releases[0].pipeline.outputs) * 8
     table = labelled_rows(data, releases)
     if computing.in_this_process and (size <= _MOST_HELD or in_memory(table)):
-        return matching_rows(table, releases)
+        return matching_rows(table, releases, computing.progress)
     return _streamed(table, releases, computing)
 
 
@@ -46,7 +46,7 @@ def _streamed(table: Any, releases: Sequence[Release], computing: Computing) -> 
     parts = [part for release in releases for part in release.parts]
     ordered = [kind_named(release.kind).ordered for release in releases for _ in release.parts]
     counts = tuple(part.rows.count for part in parts)
-    source = OwnersTable(opened(table, pipeline)[0], pipeline, counts, computing)
+    source = OwnersTable(open_for_pipeline(table, pipeline)[0], pipeline, counts, computing)
     first, hashes = source.first(ordered), OwnerHashes(releases)
     for digest, part in zip(first.digests, parts, strict=True):
         hashes.check(digest, part.rows)
@@ -59,13 +59,15 @@ def _streamed(table: Any, releases: Sequence[Release], computing: Computing) -> 
     return blocks
 
 
-def joined(blocks: Sequence[Block], weights: np.ndarray) -> tuple[Block, np.ndarray | None]:
+def join_blocks(blocks: Sequence[Block], weights: np.ndarray) -> tuple[Block, np.ndarray | None]:
     """Return the rows of several releases together, and their weights, of those of the releases.
 
     Rows that stay in a table have their weights.
     """
     each = [weight / len(block) for weight, block in zip(weights, blocks, strict=True)]
-    if isinstance(blocks[0], StreamedRows):
-        return blocks[0].with_others(blocks[1:], each), None
-    rows = [np.full(len(block), weight) for weight, block in zip(each, blocks, strict=True)]
-    return np.concatenate(blocks), np.concatenate(rows)
+    streamed = [block for block in blocks if isinstance(block, StreamedRows)]
+    if streamed:
+        return streamed[0].with_others(streamed[1:], each), None
+    matrices = [block for block in blocks if isinstance(block, np.ndarray)]
+    row_weights = [np.full(len(block), weight) for weight, block in zip(each, blocks, strict=True)]
+    return np.concatenate(matrices), np.concatenate(row_weights)

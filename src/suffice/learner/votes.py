@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
+from suffice.engines.engine import Progress
 from suffice.learner.base import Learner
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
@@ -20,27 +21,39 @@ __all__ = ["VoteClassifier"]
 _LAM = 1e-4  # of the default estimator (Hamm et al. 2016, Section 6)
 
 
-class VoteClassifier(ClassifierMixin, Learner):
+class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn is untyped
     """Computes a classifier from a release of kind ``votes``: its noisy votes become labels.
 
     Parameters
     ----------
     estimator : scikit-learn classifier, optional
-        What is trained, on the rows as the release's pipeline maps them, the intercept's
-        coordinate included. Logistic regression with lam = 1e-4 unless given.
+        What is trained, on the rows as the release's pipeline maps them, intercept included.
+        Logistic regression with lam = 1e-4 unless set.
     labels : {"largest", "shares"}, default="largest"
         "largest": each row gets the class of its largest vote (with Gaussian noise the baseline of
         Papernot et al. 2018, PATE). "shares": each row enters once per class, weighted by the
-        nearest shares to its votes; the estimator must take ``sample_weight``.
+        proportions nearest to its votes; the estimator must take ``sample_weight``.
 
     Attributes
     ----------
     estimator_ : scikit-learn classifier
-        The fitted one; a constant where all labels are of one class.
-    classes_ : ndarray
-        The declared classes.
+        The fitted estimator; a constant where all labels are of one class.
+    classes_ : ndarray of shape (K,)
+        The classes of the release.
+    n_features_in_ : int
+        The number of columns that the model reads.
     pipeline_ : Pipeline
-        What turns raw rows into coordinates.
+        Turns raw rows into coordinates.
+    releases_ : tuple of Release
+        The releases that the model was learnt from; empty after `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X = np.random.default_rng(0).normal(size=(300, 1))
+    >>> labels = (X[:, 0] > 0).astype(int)
+    >>> suffice.VoteClassifier().fit(X, labels).predict([[2.0], [-2.0]])
+    array([1, 0])
     """
 
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
@@ -54,19 +67,61 @@ class VoteClassifier(ClassifierMixin, Learner):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> "VoteClassifier":
-        """Train on plain labels; this promises nothing about them."""
-        X, codes = self._plain_labels(X, y)
+        """Train on exact labels. This protects nothing about them.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row.
+
+        Returns
+        -------
+        VoteClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If a parameter is not valid.
+        """
+        X, codes = self._checked_labels(X, y)
         labels = self.classes_[codes]
-        self.estimator_ = self._chosen(len(labels), labels).fit(self._plain_rows(X), labels)
+        self.estimator_ = self._chosen(len(labels), labels).fit(self._map_exact_rows(X), labels)
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit_release(self, release: Release | Sequence[Release], X: Any) -> "VoteClassifier":
-        """Learn from a release of votes and the public rows that they were cast on, in order."""
-        whole = merge(release)
-        votes = whole.array("votes", "votes")
-        rows = matching_rows(X, [whole])[0]
-        self._learn_from((whole,))
+    def fit_release(
+        self, release: Release | Sequence[Release], X: Any, *, progress: Progress = None
+    ) -> "VoteClassifier":
+        """Learn from a release of votes and the public rows that were voted on.
+
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            A release of kind votes.
+        X : array, table or path
+            The public rows that the votes are about, unchanged and in their order.
+        progress : callable, optional
+            Called with the number of rows of each batch that was read.
+
+        Returns
+        -------
+        VoteClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ForeignRowsError
+            If the rows are not those that the release belongs to.
+        ParameterError
+            If the release holds no votes, or a parameter is not valid.
+        """
+        merged = merge(release)
+        votes = merged.array("votes", "votes")
+        rows = matching_rows(X, [merged], progress)[0]
+        self._learn_from((merged,))
         weights = None
         if self.labels == "shares":
             shares = nearest_proportions(votes)
@@ -75,8 +130,8 @@ class VoteClassifier(ClassifierMixin, Learner):
         else:
             labels = self.classes_[votes.argmax(axis=1)]
         self.estimator_ = self._chosen(len(votes), labels)
-        given = {} if weights is None else {"sample_weight": weights}
-        self.estimator_.fit(rows, labels, **given)
+        sample_weights = {} if weights is None else {"sample_weight": weights}
+        self.estimator_.fit(rows, labels, **sample_weights)
         return self
 
     def _chosen(self, rows: int, labels: np.ndarray) -> Any:
@@ -87,15 +142,47 @@ class VoteClassifier(ClassifierMixin, Learner):
         return LogisticRegression(C=1 / (rows * _LAM), fit_intercept=False, max_iter=10_000)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the class of each row."""
+        """Return the class of each row.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows with the columns that the model was learnt from.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            One of ``classes_`` for each row.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows or lacks a column.
+        """
         rows = self._mapped(X)
         return np.asarray(self.estimator_.predict(rows))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each declared class, zero where no row had it."""
+        """Return the probability of each class; zero for a class that no row had.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One probability per row and class, in the order of ``classes_``.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows or lacks a column.
+        """
         rows = self._mapped(X)
         shares = self.estimator_.predict_proba(rows)
-        found = np.zeros((len(shares), len(self.classes_)))
+        probabilities = np.zeros((len(shares), len(self.classes_)))
         places = {label: k for k, label in enumerate(self.classes_.tolist())}
-        found[:, [places[label] for label in self.estimator_.classes_.tolist()]] = shares
-        return found
+        probabilities[:, [places[label] for label in self.estimator_.classes_.tolist()]] = shares
+        return probabilities

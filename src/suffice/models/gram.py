@@ -13,7 +13,7 @@ def gram(rows: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         return rows.T @ rows
     total = np.zeros((rows.shape[1], rows.shape[1]))
     for first in range(0, len(rows), _ROWS_AT_ONCE):
-        here = slice(first, first + _ROWS_AT_ONCE)
-        block = np.sqrt(weights[here, None]) * rows[here]  # a product with itself costs half
+        part = slice(first, first + _ROWS_AT_ONCE)
+        block = np.sqrt(weights[part, None]) * rows[part]  # a product with itself costs half
         total += block.T @ block
     return total

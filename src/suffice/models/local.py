@@ -35,32 +35,34 @@ def local_classifiers(
     places of their classes, ``parties`` their parties' numbers from 0 on. The gradient's norm at
     each solution is about 1e-7 times the largest norm of the party's rows. Each classifier
     depends on its own party's rows and on nothing else, bit by bit: many parties' votes are added
-    up under a promise that one of them moves its own vote only. So there is no error either where
-    a risk is too flat for floats: such a party has the best that its solver reached.
+    up under a guarantee that one of them changes only its own vote. So there is no error either
+    where a risk is too flat for floats: such a party has the best that its solver reached.
     """
     rows, codes, parties = _checked(rows, codes, parties, classes, lam)
     order = np.argsort(parties, kind="stable")
     counts = np.bincount(parties)
     starts = np.concatenate([[0], np.cumsum(counts)])
     rows, codes = np.ascontiguousarray(rows[order]), codes[order]
-    found = np.zeros((len(counts), rows.shape[1], classes if classes > 2 else 1))
-    small = counts * found.shape[2] <= _LARGEST
+    coefficients = np.zeros((len(counts), rows.shape[1], classes if classes > 2 else 1))
+    small = counts * coefficients.shape[2] <= _LARGEST
     for first, last in _runs(small):
         own = starts[first : last + 1]
-        local_minimisers(rows, codes, own, lam, _TOL, _STEPS, found[first:last])
-    found[~np.isfinite(found).all(axis=(1, 2))] = 0.0
+        local_minimisers(rows, codes, own, lam, _TOL, _STEPS, coefficients[first:last])
+    coefficients[~np.isfinite(coefficients).all(axis=(1, 2))] = 0.0
     for party in np.flatnonzero(~small):
-        own = slice(starts[party], starts[party + 1])  # type: ignore[assignment]
-        found[party] = _one(rows[own], codes[own], classes, lam)
-    return found if classes > 2 else found[:, :, 0]
+        members = slice(starts[party], starts[party + 1])
+        coefficients[party] = _large_party_classifier(rows[members], codes[members], classes, lam)
+    return coefficients if classes > 2 else coefficients[:, :, 0]
 
 
-def _one(rows: np.ndarray, codes: np.ndarray, classes: int, lam: float) -> np.ndarray:
+def _large_party_classifier(
+    rows: np.ndarray, codes: np.ndarray, classes: int, lam: float
+) -> np.ndarray:
     """Return the coefficients (d, K) of a party with many rows: those of a factored problem."""
-    found = np.zeros((rows.shape[1], classes if classes > 2 else 1))
+    coefficients = np.zeros((rows.shape[1], classes if classes > 2 else 1))
     present, short = np.unique(codes, return_inverse=True)
     if len(present) < 2:
-        return found
+        return coefficients
     operator = rows.T @ np.eye(len(present))[short] / len(rows)
     if classes == 2:
         problem = FactoredProblem(rows, operator[:, 1] - operator[:, 0], LOSSES["logistic"])
@@ -71,9 +73,11 @@ def _one(rows: np.ndarray, codes: np.ndarray, classes: int, lam: float) -> np.nd
     for coarser in _COARSER:
         with suppress(OptimisationError):
             solved = problem.solve(lam, tol=coarser * tol, max_iter=_ITERATIONS).parameters
-            found[:, slice(1) if classes == 2 else present] = solved.reshape(len(found), -1)
+            coefficients[:, slice(1) if classes == 2 else present] = solved.reshape(
+                len(coefficients), -1
+            )
             break
-    return found
+    return coefficients
 
 
 def _runs(small: np.ndarray) -> list[tuple[int, int]]:
@@ -88,13 +92,17 @@ def _checked(
     mapped = np.asarray(rows, dtype=np.float64)
     labels, owners = np.asarray(codes), np.asarray(parties)
     if mapped.ndim != 2 or not np.isfinite(mapped).all():
-        raise ParameterError("rows must be a matrix of finite numbers: map them first.")
+        raise ParameterError(
+            "rows must be a matrix of finite numbers. Map them with a pipeline first."
+        )
     if labels.shape != (len(mapped),) or owners.shape != (len(mapped),):
-        raise ParameterError("there must be one code and one party per row.")
+        raise ParameterError("codes and parties must hold one number for each row.")
     if classes < 2 or labels.dtype.kind not in "iu" or owners.dtype.kind not in "iu":
-        raise ParameterError("codes and parties must be whole numbers, and classes two or more.")
+        raise ParameterError("codes and parties must be whole numbers, and classes at least 2.")
     if len(mapped) and not (0 <= labels.min() <= labels.max() < classes and owners.min() >= 0):
-        raise ParameterError("a code is that of no class, or a party's number is negative.")
+        raise ParameterError(
+            "codes must lie between 0 and classes - 1, and parties must not be negative."
+        )
     if not (np.isfinite(lam) and lam > 0):
-        raise ParameterError("lam must be a positive number.")
+        raise ParameterError(f"lam must be a positive number. It is {lam!r}.")
     return mapped, labels.astype(np.int64), owners.astype(np.int64)

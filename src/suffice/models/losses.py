@@ -41,12 +41,31 @@ _SECOND_STEP = 1e-3
 class LinearOddLoss:
     """Computes f(z) = g(z) - (a/2) z, the loss of margin z, from its even part g.
 
-    ``slope`` is g' and ``second`` g''; ``link`` is the probability of the second class at a score,
-    where the loss has one. ``joint``: three classes or more have a form of their own, softmax, in
-    the place of one against the rest. ``steepest`` is the supremum of g' in units of a/2, which
-    decides where a minimiser exists without a penalty; None where nobody worked it out.
-    ``untrainable`` is the reason why nothing can be learnt with it, or empty. ``fused`` overwrites
-    scores with weighted slopes and returns the weighted sum of g (`suffice.kernels.margins`).
+    Parameters
+    ----------
+    name : str
+        The name of the loss.
+    a : float
+        The constant of the odd part.
+    even : callable
+        The even part g.
+    slope : callable
+        Its derivative g'.
+    second : callable
+        Its second derivative g''.
+    link : callable or None
+        The probability of the second class at a score; None where the loss has none.
+    joint : bool
+        Whether three classes or more have one joint model, softmax, instead of one against the
+        rest.
+    steepest : float or None
+        The supremum of g' in units of a/2, which decides where a minimiser exists without a
+        penalty; None where it is not known.
+    untrainable : str
+        The reason why nothing can be learnt with this loss, or empty.
+    fused : callable or None
+        Overwrites scores with weighted slopes and returns the weighted sum of g
+        (`suffice.kernels.margins`).
     """
 
     name: str
@@ -67,8 +86,8 @@ class LinearOddLoss:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Let a loss of this package travel to other processes by its name."""
-        known = LOSSES.get(self.name) is self
-        return (loss_named, (self.name,)) if known else super().__reduce__()
+        built_in = LOSSES.get(self.name) is self
+        return (loss_named, (self.name,)) if built_in else super().__reduce__()
 
     def __call__(self, margins: np.ndarray) -> np.ndarray:
         """Return the loss at each margin y <theta, x>."""
@@ -128,25 +147,27 @@ _NOTHING_TO_LEARN = (
     " nothing to learn with it. Use logistic or matsushita."
 )
 _REFUSED = {
-    "hinge": "the hinge loss is not linear-odd: f(z) - f(-z) is not linear between -1 and 1, so"
+    "hinge": "The hinge loss is not linear-odd: f(z) - f(-z) is not linear between -1 and 1, so"
     " the mean operator does not suffice for it. Use logistic or matsushita.",
-    "rho": f"the rho-loss equals 1 + 2 rho max(0, -z): {_NOTHING_TO_LEARN}",
+    "rho": f"The rho-loss equals 1 + 2 rho max(0, -z): {_NOTHING_TO_LEARN}",
 }
 
 
 def loss_named(loss: "str | LinearOddLoss | Function") -> LinearOddLoss:
     """Return the loss of this name, or of a function after checking that it is linear-odd."""
     if callable(loss):
-        found = loss if isinstance(loss, LinearOddLoss) else from_function(loss)
-        if found.untrainable:
-            raise ParameterError(f"the {found.name} loss: {found.untrainable}")
-        return found
+        chosen = loss if isinstance(loss, LinearOddLoss) else from_function(loss)
+        if chosen.untrainable:
+            raise ParameterError(
+                f"The {chosen.name} loss cannot be trained with: {chosen.untrainable}"
+            )
+        return chosen
     if loss in _REFUSED:
         raise ParameterError(_REFUSED[loss])
     name = _ALIASES.get(loss, loss)
     if name not in LOSSES:
-        known = ", ".join([*LOSSES, *_ALIASES])
-        raise ParameterError(f"loss must be one of {known}, or a function.")
+        choices = ", ".join([*LOSSES, *_ALIASES])
+        raise ParameterError(f"loss must be one of {choices}, or a function.")
     return LOSSES[name]
 
 
@@ -157,7 +178,7 @@ def rho_loss(rho: float) -> LinearOddLoss:
     everywhere, so theta = 0 is best whatever the labels are.
     """
     if not (np.isfinite(rho) and rho > 0):
-        raise ParameterError("rho must be a positive number.")
+        raise ParameterError(f"rho must be a positive number. It is {rho!r}.")
     return LinearOddLoss(
         "rho",
         2.0 * rho,
@@ -179,7 +200,7 @@ def from_even(even: Function, a: float, name: str = "custom") -> LinearOddLoss:
     if not gap <= _ODDNESS * (1 + np.abs(values).max()):
         raise ParameterError(f"g must be even: g(z) - g(-z) reaches {gap:.3g}.")
     if not (np.isfinite(a) and a > 0):
-        raise ParameterError("a must be a positive number.")
+        raise ParameterError(f"a must be a positive number. It is {a!r}.")
     gain = float(even(np.zeros(1))[0] - (values - a / 2 * _GRID).min())
     return LinearOddLoss(
         name,
@@ -208,8 +229,8 @@ def from_function(loss: Function, name: str = "custom") -> LinearOddLoss:
     a, gap = odd_line(loss)
     if gap > _ODDNESS * (1 + abs(a) * _GRID[-1]):
         raise ParameterError(
-            f"the loss is not linear-odd: f(z) - f(-z) differs from the line {-a:.4g} z by up to"
-            f" {gap:.3g}, so the mean operator does not suffice for it."
+            f"This loss is not linear-odd: f(z) - f(-z) differs from the line {-a:.4g} z by up to"
+            f" {gap:.3g}. The mean operator does not suffice for it. Use logistic or matsushita."
         )
     return from_even(lambda z: (loss(z) + loss(-z)) / 2, a, name)
 

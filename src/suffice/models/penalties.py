@@ -13,9 +13,15 @@ __all__ = ["PENALTIES", "Penalty", "penalty_named"]
 class Penalty:
     """Computes lam (mixing ||theta||_1 + (1 - mixing)/2 ||theta||_2^2), or nothing at all.
 
-    ``mixing`` is the share of the 1-norm. The intercept's coordinate pays (lam/2) theta_d^2
-    whatever the mixture: like every coordinate it is penalised, but a 1-norm would set it to zero
-    and with it the share of the classes.
+    The intercept's coordinate has the penalty (lam/2) theta_d^2 whatever the mixture: a 1-norm
+    would set it to zero, and with it the proportion of the classes.
+
+    Parameters
+    ----------
+    name : str
+        The name of the penalty; "none" for no penalty at all.
+    mixing : float, default=0.0
+        The share of the 1-norm, between 0 and 1.
     """
 
     name: str
@@ -23,7 +29,9 @@ class Penalty:
 
     def __post_init__(self) -> None:
         if not 0 <= self.mixing <= 1:
-            raise ParameterError("mixing, the share of the 1-norm, must lie in [0, 1].")
+            raise ParameterError(
+                f"mixing, the share of the 1-norm, must lie between 0 and 1. It is {self.mixing!r}."
+            )
 
     @property
     def smooth(self) -> bool:

@@ -72,10 +72,22 @@ class _PairCurves:
 class FactoredProblem:
     """Minimise sum_i w_i g(<theta, x_i>) - <theta, weight x operator> + penalty(theta).
 
-    ``operator`` is mu (d,) with weight a/2, or M (d, K) with weight one and softmax's log-sum-exp
-    in the place of g (``loss`` None). ``rows`` are a matrix, whose ``weights`` w_i are nonnegative
-    and sum to one, 1/m unless given; or `WeightedRows`, which need not be in memory. ``intercept``:
-    the last coordinate is one, and never pays a 1-norm.
+    Parameters
+    ----------
+    rows : array of shape (m, d) or WeightedRows
+        The rows. `WeightedRows` have weights of their own, and need not be in memory.
+    operator : array of shape (d,) or (d, K)
+        mu with weight a/2, or M with weight one and softmax's log-sum-exp in the place of g.
+    loss : LinearOddLoss or None
+        The loss; None for softmax.
+    weights : array of shape (m,) or None
+        The weights w_i of a matrix: nonnegative, with sum one. None for 1/m.
+    penalty : Penalty
+        The penalty.
+    intercept : bool
+        Whether the last coordinate is the constant one, which never has a 1-norm.
+    weighted : WeightedRows
+        The rows with their weights; computed unless another problem shares them.
     """
 
     rows: Any  # a matrix, or WeightedRows
@@ -84,12 +96,14 @@ class FactoredProblem:
     weights: np.ndarray | None = None
     penalty: Penalty = PENALTIES["l2"]
     intercept: bool = False
-    weighted: WeightedRows = field(default=None, repr=False)  # type: ignore[assignment]  # below
+    weighted: WeightedRows = field(default=None, repr=False)  # type: ignore[assignment]  # __post_init__ sets it
 
     def __post_init__(self) -> None:
         shared: Any = self.weighted
         same = isinstance(shared, MatrixRows) and shared.matrix is self.rows
-        if not (same and shared.given is self.weights):  # else what rows alone decide is shared
+        if not (
+            same and shared.own_weights is self.weights
+        ):  # else what rows alone decide is shared
             object.__setattr__(self, "weighted", as_weighted(self.rows, self.weights))
 
     @property
@@ -162,17 +176,17 @@ class FactoredProblem:
         squared = self._penalty_weights(lam)[1].ravel()
         if squared.size > _LARGEST_HESSIAN:
             raise ParameterError(
-                f"a Hessian of {squared.size} rows is too large; use hessian_product."
+                f"A Hessian of {squared.size} rows is too large. Use hessian_product instead."
             )
         if self.loss is not None:
             return self.weighted.grams(parameters, _ColumnCurves(self.loss))[0] + np.diag(squared)
         width, classes = self.operator.shape
-        found = iter(self.weighted.grams(parameters, _PairCurves()))
+        blocks = iter(self.weighted.grams(parameters, _PairCurves()))
         full = np.empty((width, classes, width, classes))
         for k in range(classes):
-            full[:, k, :, k] = next(found)
+            full[:, k, :, k] = next(blocks)
             for j in range(k):
-                full[:, k, :, j] = full[:, j, :, k] = -next(found)
+                full[:, k, :, j] = full[:, j, :, k] = -next(blocks)
         return full.reshape(squared.size, squared.size) + np.diag(squared)
 
     @one_blas_thread()
@@ -186,7 +200,9 @@ class FactoredProblem:
         penalty a minimiser must exist (`suffice.models.zonotope`).
         """
         if self.loss is not None and self.loss.untrainable:
-            raise ParameterError(f"the {self.loss.name} loss: {self.loss.untrainable}")
+            raise ParameterError(
+                f"The {self.loss.name} loss cannot be trained with: {self.loss.untrainable}"
+            )
         absolute, squared = self._penalty_weights(lam)
         if not (absolute.any() or squared.any()):
             self._check_minimiser()
@@ -194,15 +210,15 @@ class FactoredProblem:
         if absolute.any():
             risk = partial(self._smooth_risk, squared=squared)
             return minimise_with_1norm(risk, absolute, begin, tol, max_iter)
-        price = max(4, self.operator.size // _EVALUATIONS) if self._has_metric else max_iter
+        cost = max(4, self.operator.size // _EVALUATIONS) if self._has_metric else max_iter
         common = self._common_part(squared)
         function = Curved(
             lambda theta: self._risk_between_classes(theta, common, squared),
             lambda theta: self.hessian_roots(_centred(theta) + common, squared),
-            price,
+            cost,
         )
-        found = minimise(function, begin, tol, max_iter, metric)
-        return replace(found, parameters=_centred(found.parameters) + common)
+        solution = minimise(function, begin, tol, max_iter, metric)
+        return replace(solution, parameters=_centred(solution.parameters) + common)
 
     @property
     def _has_metric(self) -> bool:
@@ -234,7 +250,7 @@ class FactoredProblem:
         steepest = 1.0 if self.loss is None else self.loss.steepest
         reason = why_no_minimiser(self.weighted, self.operator, steepest=steepest)
         if reason:
-            raise ParameterError(f"without a penalty there is no minimiser: {reason}")
+            raise ParameterError(f"Without a penalty there is no best model: {reason}")
 
     def _common_part(self, squared: np.ndarray) -> np.ndarray:
         """Return what all classes share at softmax's minimiser, (M 1 - mean x) / (K lam).

@@ -84,7 +84,7 @@ class WeightedRows(ABC):
         """Return sum_i v_i x_i x_i^T for nonnegative ``values`` v (m,), without the weights."""
 
     @abstractmethod
-    def turned(self, basis: np.ndarray) -> "WeightedRows":
+    def in_basis(self, basis: np.ndarray) -> "WeightedRows":
         """Return the rows B^T x_i for B (d, r), with the same weights."""
 
     def times_moment(self, vector: np.ndarray) -> np.ndarray:
@@ -93,23 +93,25 @@ class WeightedRows(ABC):
 
     def last(self) -> "WeightedRows":
         """Return the last coordinate of each row alone."""
-        return self.turned(np.eye(self.shape[1])[:, -1:])
+        return self.in_basis(np.eye(self.shape[1])[:, -1:])
 
 
 class MatrixRows(WeightedRows):
-    """Rows as a matrix in memory; ``given`` are their weights, None where all are alike.
+    """Rows as a matrix in memory; ``own_weights`` are their weights, None where all are alike.
 
     Every ``stride``-th row is in the sample. Rows in other coordinates keep that of their origin.
     """
 
     def __init__(
-        self, matrix: np.ndarray, given: np.ndarray | None = None, stride: int | None = None
+        self, matrix: np.ndarray, own_weights: np.ndarray | None = None, stride: int | None = None
     ) -> None:
-        _check_weights(given, len(matrix))
-        self.matrix, self.given = matrix, given
+        _check_weights(own_weights, len(matrix))
+        self.matrix, self.own_weights = matrix, own_weights
         self.shape = (matrix.shape[0], matrix.shape[1])
         self._stride = sample_stride(self.shape) if stride is None else stride
-        self._weights = np.full(len(matrix), 1 / len(matrix)) if given is None else given
+        self._weights = (
+            np.full(len(matrix), 1 / len(matrix)) if own_weights is None else own_weights
+        )
 
     @property
     def weights(self) -> np.ndarray:
@@ -119,7 +121,11 @@ class MatrixRows(WeightedRows):
     @property
     def labels(self) -> float:
         """1 / sum_i w_i^2."""
-        return float(len(self)) if self.given is None else 1 / float(self.given @ self.given)
+        return (
+            float(len(self))
+            if self.own_weights is None
+            else 1 / float(self.own_weights @ self.own_weights)
+        )
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -134,8 +140,8 @@ class MatrixRows(WeightedRows):
     @cached_property
     def moment(self) -> np.ndarray:
         """S = sum_i w_i x_i x_i^T."""
-        plain = self.given is None
-        return gram(self.matrix) / len(self) if plain else gram(self.matrix, self.given)
+        alike = self.own_weights is None
+        return gram(self.matrix) / len(self) if alike else gram(self.matrix, self.own_weights)
 
     @cached_property
     def sample(self) -> "MatrixRows":
@@ -143,10 +149,10 @@ class MatrixRows(WeightedRows):
         stride = self._stride
         if stride == 1:
             return self
-        given = None
-        if self.given is not None:
-            given = self.given[::stride] / self.given[::stride].sum()
-        return MatrixRows(np.ascontiguousarray(self.matrix[::stride]), given, 1)
+        own_weights = None
+        if self.own_weights is not None:
+            own_weights = self.own_weights[::stride] / self.own_weights[::stride].sum()
+        return MatrixRows(np.ascontiguousarray(self.matrix[::stride]), own_weights, 1)
 
     def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
         """Return the sum of g and X^T slopes."""
@@ -169,9 +175,9 @@ class MatrixRows(WeightedRows):
         """Return sum_i v_i x_i x_i^T."""
         return gram(self.matrix, values)
 
-    def turned(self, basis: np.ndarray) -> "MatrixRows":
+    def in_basis(self, basis: np.ndarray) -> "MatrixRows":
         """Return the rows B^T x_i."""
-        return MatrixRows(np.ascontiguousarray(self.matrix @ basis), self.given, self._stride)
+        return MatrixRows(np.ascontiguousarray(self.matrix @ basis), self.own_weights, self._stride)
 
     def times_moment(self, vector: np.ndarray) -> np.ndarray:
         """Return S times a vector, without S, which is dear where rows are wide."""
@@ -179,7 +185,7 @@ class MatrixRows(WeightedRows):
 
     def last(self) -> "MatrixRows":
         """Return the last coordinate of each row alone."""
-        return MatrixRows(self.matrix[:, -1:], self.given, self._stride)
+        return MatrixRows(self.matrix[:, -1:], self.own_weights, self._stride)
 
 
 def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = None) -> WeightedRows:
@@ -187,7 +193,7 @@ def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = No
     if not isinstance(rows, WeightedRows):
         return MatrixRows(rows, weights)
     if weights is not None:
-        raise ParameterError("these rows have their weights already.")
+        raise ParameterError("These rows already have weights. Leave weights out.")
     return rows
 
 
@@ -200,6 +206,9 @@ def _check_weights(weights: np.ndarray | None, rows: int) -> None:
     if weights is None:
         return
     if weights.shape != (rows,):
-        raise ParameterError(f"there must be one weight per row; got {weights.shape} for {rows}.")
+        raise ParameterError(
+            f"weights must hold one number for each of the {rows} rows. Its shape is"
+            f" {weights.shape}."
+        )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and abs(weights.sum() - 1) < 1e-9):
-        raise ParameterError("the weights of rows must be nonnegative and sum to one.")
+        raise ParameterError("weights must not be negative, and must sum to one.")

@@ -70,18 +70,21 @@ def mixture_weights(likelihoods: np.ndarray, counts: np.ndarray | None = None) -
         step = _rising(likelihoods, weights, rho, towards, rise)
         rho = rho + step * towards if step else rho * slope / (rho @ slope)
         mixed = np.maximum(likelihoods @ rho, _LEAST)
-    raise OptimisationError("the class ratios did not converge; some class hides another.")
+    raise OptimisationError(
+        "The class proportions did not converge: some classes look too much alike. Use other"
+        " features or fewer classes."
+    )
 
 
 def _rising(
     likelihoods: np.ndarray, weights: np.ndarray, rho: np.ndarray, towards: np.ndarray, rise: float
 ) -> float:
     """Return how far to go: nearly all the way, or a part that rises as promised, or zero."""
-    here = float(weights @ np.log(np.maximum(likelihoods @ rho, _LEAST)))
+    likelihood_now = float(weights @ np.log(np.maximum(likelihoods @ rho, _LEAST)))
     step = _INSIDE
     while rise > 0 and step > _TOL:
-        there = np.maximum(likelihoods @ (rho + step * towards), _LEAST)
-        if float(weights @ np.log(there)) >= here + 1e-4 * step * rise:
+        mixture_ahead = np.maximum(likelihoods @ (rho + step * towards), _LEAST)
+        if float(weights @ np.log(mixture_ahead)) >= likelihood_now + 1e-4 * step * rise:
             return step
         step /= 2
     return 0.0

@@ -2,8 +2,8 @@
 
 A smooth risk is first met with plain L-BFGS. Where that has cost as much as a Hessian would, the
 Hessian's diagonal blocks at the best point so far, one per class, become the metric in which L-BFGS
-starts again, and again when that was not enough: an easy problem does not pay for a Hessian, nor a
-hard one for hundreds of steps (bench/learner.py).
+starts again, and again when that was not enough: an easy problem needs no Hessian, and a
+hard one not hundreds of steps (bench/learner.py).
 """
 
 from collections.abc import Callable
@@ -24,7 +24,17 @@ _MEMORY = 20  # pairs of steps that L-BFGS remembers
 
 @dataclass(frozen=True)
 class Solution:
-    """A minimiser with its certificate: the largest entry of the gradient there."""
+    """Holds a minimiser with its certificate.
+
+    Attributes
+    ----------
+    parameters : ndarray
+        The minimiser.
+    gradient : float
+        The largest entry of the gradient there.
+    iterations : int
+        The number of iterations.
+    """
 
     parameters: np.ndarray
     gradient: float
@@ -36,13 +46,13 @@ class Curved:
     """A smooth function as the solver needs it.
 
     ``risk`` returns value and gradient at theta (d,) or (d, K). ``roots`` returns for each column
-    an upper triangular R with R^T R = that column's block of the Hessian; ``price`` is what they
+    an upper triangular R with R^T R = that column's block of the Hessian; ``cost`` is what they
     cost, in evaluations of the risk.
     """
 
     risk: Objective
     roots: Callable[[np.ndarray], list[np.ndarray]]
-    price: int
+    cost: int
 
 
 class _Remembered:
@@ -77,7 +87,7 @@ def minimise(
     """
     risk, at, used = _Remembered(function.risk), start, 0
     while risk.residual(at) > tol and used < max_iter:
-        limit = _Limit(tol, function.price, max_iter - used)
+        limit = _Limit(tol, function.cost, max_iter - used)
         at, steps, stalled = _descend(risk, at, metric, limit)
         used += steps
         if risk.residual(at) > tol and used < max_iter:
@@ -90,18 +100,18 @@ def minimise(
 
 @dataclass(frozen=True)
 class _Limit:
-    """When L-BFGS may stop: at ``tol``, or when it has cost ``price`` and is not halfway there.
+    """When L-BFGS may stop: at ``tol``, or after ``cost`` steps if it is not halfway there.
 
     Halfway on a logarithmic scale; having passed it, L-BFGS goes on for as long again.
     """
 
     tol: float
-    price: int
+    cost: int
     most: int
 
     def reached(self, first: float, residual: float, steps: int) -> bool:
-        slow = steps >= self.price and residual > np.sqrt(first * self.tol)
-        return residual <= self.tol or slow or steps >= 2 * self.price
+        slow = steps >= self.cost and residual > np.sqrt(first * self.tol)
+        return residual <= self.tol or slow or steps >= 2 * self.cost
 
 
 def _descend(
@@ -130,10 +140,10 @@ def _descend(
 
     options = {"maxiter": limit.most, "gtol": 0.0, "ftol": 0.0, "maxcor": _MEMORY}
     origin = np.zeros(start.size)
-    found = minimize(flat, origin, jac=True, method="L-BFGS-B", callback=stop, options=options)
+    optimum = minimize(flat, origin, jac=True, method="L-BFGS-B", callback=stop, options=options)
     steps = len(residuals)
     ended = steps > 0 and limit.reached(first, residuals[-1], steps)
-    return theta(found.x), steps, not ended and steps < limit.most
+    return theta(optimum.x), steps, not ended and steps < limit.most
 
 
 def _polish(risk: _Remembered, at: np.ndarray, metric: list[np.ndarray], tol: float) -> np.ndarray:
@@ -167,8 +177,8 @@ def _by_column(
 def _certified(at: np.ndarray, residual: float, iterations: int, tol: float) -> Solution:
     if not residual <= max(tol, 1e-10) * 10:
         raise OptimisationError(
-            f"the solver stopped at a gradient of {residual:.2g}, short of {tol:.2g};"
-            " raise max_iter or lam."
+            f"The solver stopped at a gradient of {residual:.2g}, above the goal of {tol:.2g}."
+            " Use a larger max_iter or lam."
         )
     return Solution(at, residual, iterations)
 
@@ -181,17 +191,17 @@ def minimise_with_1norm(
     theta = p - q with p, q >= 0 makes the 1-norm linear: L-BFGS with bounds. The residual is the
     largest entry of theta - prox(theta - gradient), zero exactly at a minimiser.
     """
-    size, price = start.size, absolute.ravel()
+    size, weights = start.size, absolute.ravel()
 
     def split(pair: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = risk((pair[:size] - pair[size:]).reshape(start.shape))
         slope = gradient.ravel()
-        value += float(np.concatenate([price, price]) @ pair)
-        return value, np.concatenate([price + slope, price - slope])
+        value += float(np.concatenate([weights, weights]) @ pair)
+        return value, np.concatenate([weights + slope, weights - slope])
 
     flat = start.ravel()
     first = np.concatenate([np.maximum(flat, 0), np.maximum(-flat, 0)])
-    found = minimize(
+    optimum = minimize(
         split,
         first,
         jac=True,
@@ -199,9 +209,9 @@ def minimise_with_1norm(
         bounds=[(0, None)] * (2 * size),
         options={"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": _MEMORY},
     )
-    at = (found.x[:size] - found.x[size:]).reshape(start.shape)
+    at = (optimum.x[:size] - optimum.x[size:]).reshape(start.shape)
     slope = risk(at)[1]
     ahead = at - slope
     # theta - prox(theta - slope), so written that no huge theta swallows the slope
     residual = np.where(np.abs(ahead) > absolute, slope + absolute * np.sign(ahead), at)
-    return _certified(at, float(np.abs(residual).max()), int(found.nit), tol)
+    return _certified(at, float(np.abs(residual).max()), int(optimum.nit), tol)

@@ -61,10 +61,10 @@ def project(
     are held in memory, also where the rows are not.
     """
     weighted = as_weighted(rows, weights)
-    seen, target = _whitened(weighted, operator, metric)
+    white_rows, target = _whitened(weighted, operator, metric)
     size = float(np.linalg.norm(target))
     gap = np.inf
-    for labels, missing, gap in _steps(seen, target, max_iter):
+    for labels, missing, gap in _steps(white_rows, target, max_iter):
         if gap <= (tol * size) ** 2:
             return Projection(
                 _operator_of(weighted, labels),
@@ -74,8 +74,8 @@ def project(
                 centre=_centre(weighted, operator),
             )
     raise OptimisationError(
-        f"the projection stopped within {np.sqrt(gap):.2g} of its goal, short of {tol * size:.2g};"
-        " raise max_iter or tol."
+        f"The projection stopped within {np.sqrt(gap):.2g} of its goal, above {tol * size:.2g}. Use"
+        " a larger max_iter or tol."
     )
 
 
@@ -102,22 +102,25 @@ def _steps(
     binary, weights = operator.ndim == 1, rows.weights
     step = 1 / _largest_eigenvalue(rows)
     labels = _nearest_labels(np.zeros((len(rows), *operator.shape[1:])))
-    found = _operator_of(rows, labels)
-    ahead, found_ahead, momentum = labels, found, 1.0
+    operator_now = _operator_of(rows, labels)
+    ahead, operator_ahead, momentum = labels, operator_now, 1.0
     for i in range(1, max_iter + 1):
-        new = _nearest_labels(ahead + step * rows.scores(operator - found_ahead))
-        found_new = _operator_of(rows, new)
+        new = _nearest_labels(ahead + step * rows.scores(operator - operator_ahead))
+        operator_new = _operator_of(rows, new)
         if np.vdot((weights * (ahead - new).T).T, new - labels) > 0:
             momentum = 1.0
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         push = (momentum - 1) / following
-        ahead, found_ahead = new + push * (new - labels), found_new + push * (found_new - found)
-        labels, found, momentum = new, found_new, following
+        ahead, operator_ahead = (
+            new + push * (new - labels),
+            operator_new + push * (operator_new - operator_now),
+        )
+        labels, operator_now, momentum = new, operator_new, following
         if i % _EVERY == 0 or i == max_iter:
-            missing = operator - found
+            missing = operator - operator_now
             scores = rows.scores(missing)
             best = np.abs(scores) if binary else scores.max(axis=1)
-            gap = float(weights @ best) - float(np.vdot(missing, found))
+            gap = float(weights @ best) - float(np.vdot(missing, operator_now))
             yield labels, missing, max(gap, 0.0)
 
 
@@ -144,15 +147,19 @@ def _whitened(
         return rows, operator
     if metric.ndim == 1:
         if not (metric > 0).all():
-            raise ParameterError("a coordinate without noise has no Mahalanobis metric; use none.")
+            raise ParameterError(
+                "A coordinate has no noise, so there is no such metric. Leave metric out."
+            )
         white = np.diag(1 / np.sqrt(metric))
-        return rows.turned(white), white @ operator
+        return rows.in_basis(white), white @ operator
     try:
         root = cholesky(metric @ metric.T, lower=True)
     except LinAlgError as error:
-        raise ParameterError("a singular covariance has no inverse; use no metric.") from error
+        raise ParameterError(
+            "The covariance has no inverse, so there is no such metric. Leave metric out."
+        ) from error
     white = solve_triangular(root, np.eye(len(root)), lower=True)
-    return rows.turned(white.T), white @ operator
+    return rows.in_basis(white.T), white @ operator
 
 
 def why_no_minimiser(
@@ -172,10 +179,14 @@ def why_no_minimiser(
     within half a percent of the boundary counts as outside, since its model would be huge.
     """
     if steepest is None:
-        return "a loss of one's own may have no minimiser without a penalty; set lam > 0."
+        return "your own loss may have none. Use a penalty with lam > 0."
     if steepest == 0:
         still = not operator.any()
-        return "" if still else "the linear loss falls for ever along the operator; set lam > 0."
+        return (
+            ""
+            if still
+            else "the linear loss falls without end along the operator. Use a penalty with lam > 0."
+        )
     weighted = as_weighted(rows, weights)
     reason = _outside_the_span(weighted, operator)
     if not reason and np.isfinite(steepest):
@@ -184,9 +195,12 @@ def why_no_minimiser(
         if not _holds(weighted, target, max_iter):
             reason = (
                 "the operator lies outside the operators that labels of these rows can have, or on"
-                " their boundary, and the risk falls for ever"
+                " their boundary, so the risk falls without end"
             )
-    return reason and f"{reason}. Set lam > 0, or project the operator (Projection.shrunk)."
+    return (
+        reason
+        and f"{reason}. Use a penalty with lam > 0, or project the operator (Projection.shrunk)."
+    )
 
 
 def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:
@@ -205,8 +219,8 @@ def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:
 def _basis(rows: WeightedRows) -> tuple[np.ndarray, np.ndarray]:
     """Return the eigenvectors of S that the rows span, and their eigenvalues."""
     eigenvalues, vectors = np.linalg.eigh(rows.moment)
-    kept = eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
-    return vectors[:, kept], eigenvalues[kept]
+    spanned = eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]
+    return vectors[:, spanned], eigenvalues[spanned]
 
 
 def _holds(rows: WeightedRows, target: np.ndarray, max_iter: int) -> bool:
@@ -217,7 +231,7 @@ def _holds(rows: WeightedRows, target: np.ndarray, max_iter: int) -> bool:
     """
     basis, eigenvalues = _basis(rows)
     map_ = basis / np.sqrt(eigenvalues)
-    white = rows.turned(map_)
+    white = rows.in_basis(map_)
     for labels, missing, gap in _steps(white, map_.T @ target, max_iter):
         if np.vdot(missing, missing) > gap:  # <r, target> > max over Z of <r, s>: a plane between
             return False

@@ -143,7 +143,7 @@ def _words(spelled: Sequence[str]) -> np.ndarray:
 
 
 def _other_spellings(names: Sequence[str], spelled: Sequence[str]) -> dict[str, list[str]]:
-    """Return how the same classes could have been spelt for "labels-1", but as they are."""
+    """Return the other spellings of the same classes for "labels-1"."""
     is_number = {name: name.lstrip("-").isdecimal() for name in names}
     spellings = {
         "text": [f"text {name}" for name in names],

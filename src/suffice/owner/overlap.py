@@ -1,7 +1,7 @@
-"""Says to the owner alone that rows called public are among the private ones.
+"""Warns the owner that rows which were declared public are also private.
 
-Whether they are depends on private rows. So it is counted and told as a warning in the owner's own
-process, and nothing else depends on it: no error, no exit code, no file and no answer.
+Whether they are depends on private rows. So only the owner's own process counts them and prints a
+warning. Nothing else depends on it: no error, no exit code, no file and no answer.
 """
 
 import sys
@@ -23,11 +23,11 @@ _REMEDY = (
 
 
 class SharedRowsWarning(UserWarning):
-    """Rows that were called public are among the private ones; for the owner's eyes only."""
+    """Rows that were declared public are also in the private table. Only the owner sees this."""
 
 
 def warn_of_shared_rows(public: Table, private: Table, names: Sequence[str]) -> None:
-    """Warn the owner if rows of the table that scales come from are in the private table too."""
+    """Warn the owner if rows that were used for scaling are also in the private table."""
     shared, rows = shared_rows(public, private, names)
     if shared:
         text = (
@@ -38,7 +38,7 @@ def warn_of_shared_rows(public: Table, private: Table, names: Sequence[str]) -> 
 
 
 def warn_of_same_rows(row_hash: str, public_hashes: Sequence[str]) -> None:
-    """Warn the owner if the given pipeline was fitted on the very rows that are now private."""
+    """Warn the owner if the pipeline was fitted on the rows that are private now."""
     if row_hash in public_hashes:
         text = (
             "The pipeline was fitted on these rows when they were declared public. They are"
@@ -48,7 +48,7 @@ def warn_of_same_rows(row_hash: str, public_hashes: Sequence[str]) -> None:
 
 
 def _tell(text: str) -> None:
-    """Warn; where warnings are errors, write the line instead, for nothing may depend on it."""
+    """Warn the owner. If warnings are errors, print the line instead: nothing may depend on it."""
     try:
         warnings.warn(f"{text} {_REMEDY}", SharedRowsWarning, stacklevel=4)
     except SharedRowsWarning as warning:

@@ -19,11 +19,11 @@ from suffice.owner.unfit_columns import note_oddities, refuse_unfit
 from suffice.release.codec import load
 from suffice.tables.columns import Roles, resolve_roles
 from suffice.tables.labels import Classes
-from suffice.tables.maps import evenly_spaced
 from suffice.tables.missing_rule import Missing, MissingRule
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.provenance import public_rows
 from suffice.tables.sources import open_columns, open_table
+from suffice.tables.spacing import evenly_spaced
 from suffice.tables.table import Table, rows_parts
 
 __all__ = [
@@ -157,7 +157,8 @@ class Preprocessing:
     categories : mapping of str to sequence, optional
         Declared categories by column. Default: those that occur in the public rows.
     map : str, optional
-        A public feature map: "rff:512", "nystroem:200", "polynomial:2", "pca:50" or "whiten:50".
+        A public feature map: "ranks", "ranks+polynomial:2", "rff:512", "nystroem:200",
+        "polynomial:2", "pca:50" or "whiten:50".
     min_count : int
         Categories of fewer public rows are joined into one.
     pipeline : Pipeline, optional
@@ -176,7 +177,9 @@ class Preprocessing:
     missing: Missing = option("error", **MISSING)
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
     map: str | None = preprocessing_option(
-        None, "Public feature map: rff:512, nystroem:200, polynomial:2, pca:50 or whiten:50."
+        None,
+        "Public feature map: ranks, ranks+polynomial:2, rff:512, nystroem:200, polynomial:2,"
+        " pca:50 or whiten:50.",
     )
     min_count: int = preprocessing_option(
         1,

@@ -201,7 +201,7 @@ def _shortfall(guarantees: Sequence[Guarantee]) -> str:
     if any(guarantee.kind is not Protection.GLOBAL for guarantee in guarantees):
         why = stated_trouble(guarantees)
         return f"This release is not differentially private{': ' + why if why else ''}."
-    columns = dict.fromkeys(c for g in guarantees if g.scope is Scope.MARGINAL for c in g.of)
+    columns = dict.fromkeys(c for g in guarantees if g.scope is Scope.MARGINAL for c in g.columns)
     return (
         f"This release protects only what column {', '.join(columns)} shows when read alone; a"
         " reader who combines it with other columns may recover its values."

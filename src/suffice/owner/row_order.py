@@ -1,4 +1,4 @@
-"""Which releases need the order of rows, and who may decide it: nothing private."""
+"""Checks which releases need the order of rows, and that nothing private decides it."""
 
 from collections.abc import Iterable
 from dataclasses import replace

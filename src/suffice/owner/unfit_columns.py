@@ -1,7 +1,7 @@
-"""Public columns that are no features: ids, free text, numbers that were read as texts.
+"""Public columns that cannot be features: ids, free text, numbers that were read as text.
 
-They are refused with what to type, never used in silence; what is only odd is said in a note. All
-of it is about public rows.
+They are refused, and the error says what to type. Columns that only look odd are used, and a note
+names them. All of this is about public rows.
 """
 
 from collections import Counter

@@ -1,6 +1,7 @@
-"""Numbers in, guarantees out. Nothing here knows what a table is.
+"""From numbers to guarantees. Nothing in this package knows what a table is.
 
-`guarantee` says what is protected, `events` what happened once, `accounting` what several events
-cost together, `calibrate` how much noise a promise takes; `noise`, `knorm` and `response` draw it
-from `randomness`, and ``proofs/`` says why it is enough.
+`guarantee` says what is protected, `words` says it in sentences, and `odds` says what it means for
+a reader's belief. `events` holds privacy losses, `accounting` adds them up, and `calibrate`
+computes how much noise a guarantee needs. `noise`, `knorm` and `response` draw noise from
+`randomness`, and ``proofs/`` shows why it is enough.
 """

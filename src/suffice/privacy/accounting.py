@@ -65,7 +65,7 @@ class Composed(Event):
 
     def __post_init__(self) -> None:
         if not self.events:
-            raise ParameterError("a composed event has at least one part.")
+            raise ParameterError("A composed event has at least one part.")
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon of the composition, by privacy-loss distributions."""
@@ -81,13 +81,13 @@ class Composed(Event):
 def event_from_json(data: object) -> Event:
     """Return the event that `Event.to_json` wrote; anything else is an error of the library."""
     if not isinstance(data, dict):
-        raise CorruptFileError("a privacy event must be a JSON object.")
+        raise CorruptFileError("A privacy event must be a JSON object.")
     if data.get("event") != Composed.name:
         return single_event(data)
     parts = data.get("events")
     flat = isinstance(parts, list) and 1 <= len(parts) <= _MOST_PARTS
     if set(data) != {"event", "events"} or not flat or any(map(_is_composed, parts or ())):
-        raise CorruptFileError("a composed privacy event must hold a flat list of events.")
+        raise CorruptFileError("A composed privacy event must hold a flat list of events.")
     return Composed(tuple(event_from_json(part) for part in parts or ()))
 
 
@@ -99,7 +99,7 @@ def compose_events(events: Iterable[Event]) -> Event:
     """Return one event for all of ``events``: the event itself if there is just one."""
     flat = _flat(events)
     if not flat:
-        raise ParameterError("there is nothing to compose.")
+        raise ParameterError("There is no event to compose.")
     return flat[0] if len(flat) == 1 else Composed(tuple(flat))
 
 
@@ -110,15 +110,15 @@ def _flat(events: Iterable[Event]) -> list[Event]:
     return flat
 
 
-def _plain_sum(events: Sequence[Event], delta: float) -> float:
+def _basic_sum(events: Sequence[Event], delta: float) -> float:
     """Return the best epsilon of basic composition: pure parts add, the rest share delta evenly."""
     pure = [event.bound for event in events if isinstance(event, Pure)]
     points = [event for event in events if isinstance(event, Approximate)]
     other = [event for event in events if not isinstance(event, Pure | Approximate)]
-    left = delta - math.fsum(event.at_delta for event in points)
-    if left < 0 or (other and left <= 0):
+    remaining = delta - math.fsum(event.at_delta for event in points)
+    if remaining < 0 or (other and remaining <= 0):
         return math.inf
-    share = left / max(1, len(other))
+    share = remaining / max(1, len(other))
     return math.fsum(
         [*pure, *(event.bound for event in points), *(event.epsilon(share) for event in other)]
     )
@@ -143,7 +143,7 @@ def loss_distribution(event: Event, interval: float = _INTERVAL) -> Any:
             )
         case Gaussian():
             return pld.from_gaussian_mechanism(event.multiplier, **options)
-    raise ParameterError(f"a {event.name} event has no privacy-loss distribution.")
+    raise ParameterError(f"A {event.name} event has no privacy-loss distribution.")
 
 
 def _joined(events: Sequence[Event]) -> tuple[Event, ...]:
@@ -158,19 +158,19 @@ def _joined(events: Sequence[Event]) -> tuple[Event, ...]:
         return tuple(events)
     precision = math.fsum(event.multiplier**-2 for event in gaussians)
     try:
-        one = Gaussian(precision**-0.5, slack, tail)
+        joint = Gaussian(precision**-0.5, slack, tail)
     except ParameterError:
         return tuple(events)
-    return (one, *(event for event in events if not isinstance(event, Gaussian)))
+    return (joint, *(event for event in events if not isinstance(event, Gaussian)))
 
 
 def _by_distribution(events: Sequence[Event], delta: float) -> float:
     """Return epsilon by convolving the parts."""
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     slack = math.fsum(event.slack for event in gaussians)
-    left = (delta - math.fsum(event.tail for event in gaussians)) * math.exp(-slack)
-    left -= CONVOLUTION_ERROR
-    if left <= 0:
+    remaining = (delta - math.fsum(event.tail for event in gaussians)) * math.exp(-slack)
+    remaining -= CONVOLUTION_ERROR
+    if remaining <= 0:
         return math.inf
     counts = Counter(events)
     interval = _INTERVAL * min(1.0, _FINE_EVENTS / counts.total())
@@ -180,7 +180,7 @@ def _by_distribution(events: Sequence[Event], delta: float) -> float:
         part = part.self_compose(times) if times > 1 else part
         total = part if total is None else total.compose(part)
     assert total is not None  # noqa: S101  # for the type checker: there are events
-    return float(total.get_epsilon_for_delta(left)) * (1 + _ROUNDING) + _ROUNDING + 2 * slack
+    return float(total.get_epsilon_for_delta(remaining)) * (1 + _ROUNDING) + _ROUNDING + 2 * slack
 
 
 def composed_epsilon(events: Sequence[Event], delta: float) -> float:
@@ -193,10 +193,10 @@ def _composed_epsilon(parts: tuple[Event, ...], delta: float) -> float:
     if any(isinstance(event, Unbounded) for event in parts):
         return math.inf
     joined = _joined(parts)
-    plain = min(_plain_sum(parts, delta), _plain_sum(joined, delta))
-    if len(joined) == 1 or delta <= LEAST_DELTA or plain > _MOST_EPSILON:
-        return plain
-    return min(plain, _by_distribution(joined, delta))
+    sum_bound = min(_basic_sum(parts, delta), _basic_sum(joined, delta))
+    if len(joined) == 1 or delta <= LEAST_DELTA or sum_bound > _MOST_EPSILON:
+        return sum_bound
+    return min(sum_bound, _by_distribution(joined, delta))
 
 
 class Effort:
@@ -214,9 +214,9 @@ class Effort:
 
     def convolve(self, events: Sequence[Event], delta: float) -> None:
         """Raise if the distribution of these is large, or one too many; twice is once."""
-        if (asked := (tuple(events), delta)) in self._computed:
+        if (computation := (tuple(events), delta)) in self._computed:
             return
-        self._computed.add(asked)
+        self._computed.add(computation)
         points = _points(events)
         self._work += points * (1 + len(events) / 40)  # as measured: convolving starts small
         if points > _MOST_POINTS or self._work > _MOST_WORK:
@@ -225,7 +225,7 @@ class Effort:
 
 def _too_many() -> UnsupportedFileError:
     return UnsupportedFileError(
-        "the file composes more privacy events than are checked for a file."
+        "The file composes more privacy events than suffice checks for one file."
     )
 
 
@@ -243,17 +243,17 @@ def as_stated(event: Composed, delta: float, epsilon: float, effort: Effort) -> 
     parts = _flat([event])
     effort.read(parts)
     joined = _joined(parts)
-    plain = min(_plain_sum(parts, delta), _plain_sum(joined, delta))
-    if not math.isfinite(plain):
-        raise ParameterError("at this delta the event has no finite epsilon; raise delta.")
-    most, least = plain * (1 + _AGREES), epsilon * (1 + _AGREES)
-    alone = max(part.epsilon(delta) for part in joined)
-    if epsilon > most or least < alone or not _within(joined, delta, least):
-        raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
-    if least < plain and not _is_pair(joined):
+    sum_bound = min(_basic_sum(parts, delta), _basic_sum(joined, delta))
+    if not math.isfinite(sum_bound):
+        raise ParameterError("At this delta the event has no finite epsilon. Raise delta.")
+    most, least = sum_bound * (1 + _AGREES), epsilon * (1 + _AGREES)
+    dearest = max(part.epsilon(delta) for part in joined)
+    if epsilon > most or least < dearest or not _within(joined, delta, least):
+        raise CorruptFileError("The epsilon stated in the file is not the one its event has.")
+    if least < sum_bound and not _is_pair(joined):
         effort.convolve(joined, delta)
         if not math.isclose(epsilon, _composed_epsilon(tuple(parts), delta), rel_tol=_AGREES):
-            raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
+            raise CorruptFileError("The epsilon stated in the file is not the one its event has.")
     return replace(event, stated=(delta, epsilon))
 
 
@@ -264,26 +264,26 @@ def _is_pair(events: Sequence[Event]) -> bool:
 
 def _within(events: Sequence[Event], delta: float, epsilon: float) -> bool:
     """Say whether the largest pure loss and the Gaussian among ``events`` stay within a point."""
-    normal = [event for event in events if isinstance(event, Gaussian)]
-    if len(normal) != 1:
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    if len(gaussians) != 1:
         return True
     bound = max((event.bound for event in events if type(event) is Pure), default=0.0)
-    one, left = normal[0], epsilon - 2 * normal[0].slack
-    kept = 1 / (1 + math.exp(-bound))
-    cost = kept * gaussian_delta(left - bound, one.multiplier)
-    cost += (1 - kept) * gaussian_delta(left + bound, one.multiplier)
-    return cost <= (delta - one.tail) * math.exp(-one.slack) * (1 + _AGREES)
+    gaussian, loss = gaussians[0], epsilon - 2 * gaussians[0].slack
+    likelier = 1 / (1 + math.exp(-bound))
+    cost = likelier * gaussian_delta(loss - bound, gaussian.multiplier)
+    cost += (1 - likelier) * gaussian_delta(loss + bound, gaussian.multiplier)
+    return cost <= (delta - gaussian.tail) * math.exp(-gaussian.slack) * (1 + _AGREES)
 
 
 def _points(events: Sequence[Event]) -> float:
     """Return about how many numbers the distributions of the events have, all together."""
     interval = _INTERVAL * min(1.0, _FINE_EVENTS / len(events))
-    known = Pure | Approximate
+    bounded = Pure | Approximate
     return (
         2
         / interval
         * math.fsum(
-            event.bound if isinstance(event, known) else event.epsilon(CONVOLUTION_ERROR)
+            event.bound if isinstance(event, bounded) else event.epsilon(CONVOLUTION_ERROR)
             for event in events
         )
     )
@@ -297,4 +297,4 @@ def fits(events: Sequence[Event], epsilon: float, delta: float) -> bool:
     parts = _flat(events)
     if any(isinstance(event, Unbounded) for event in parts):
         return False
-    return _plain_sum(parts, delta) <= epsilon or composed_epsilon(parts, delta) <= epsilon
+    return _basic_sum(parts, delta) <= epsilon or composed_epsilon(parts, delta) <= epsilon

@@ -37,7 +37,7 @@ def truncation(trials: int, epsilon: float) -> int:
     low = math.ceil(beta * (trials + 1))
     if 2 * low > trials:
         raise ParameterError(
-            f"no rado is left at this truncation: with {trials} rows it must exceed"
+            f"This truncation leaves no subset sums: with {trials} rows it must exceed"
             f" {_least_truncation(trials):.3g}."
         )
     return low
@@ -53,8 +53,8 @@ def edge_mass(trials: int, low: int = 0) -> float:
     """Return P[K = low] of the truncated K: the chance of an infinite loss in one number."""
     from scipy.stats import binom
 
-    kept = 1 - 2 * binom.cdf(low - 1, trials, 0.5)
-    return min(1.0, float(binom.pmf(low, trials, 0.5) / kept) * (1 + _ROUNDING))
+    mass = 1 - 2 * binom.cdf(low - 1, trials, 0.5)
+    return min(1.0, float(binom.pmf(low, trials, 0.5) / mass) * (1 + _ROUNDING))
 
 
 def shift_epsilon(trials: int, draws: int, delta: float, low: int = 0) -> float:
@@ -65,9 +65,9 @@ def shift_epsilon(trials: int, draws: int, delta: float, low: int = 0) -> float:
     delta = calibrate.read_delta(delta, positive=True)
     if delta <= LEAST_DELTA:
         raise ParameterError(f"delta must exceed {LEAST_DELTA:g} for binomial numbers.")
-    left = delta * (1 - _ROUNDING) - CONVOLUTION_ERROR
+    remaining = delta * (1 - _ROUNDING) - CONVOLUTION_ERROR
     composed = _loss_distribution(trials, low).self_compose(draws)
-    return float(composed.get_epsilon_for_delta(left)) * (1 + _ROUNDING) + _ROUNDING
+    return float(composed.get_epsilon_for_delta(remaining)) * (1 + _ROUNDING) + _ROUNDING
 
 
 @lru_cache(maxsize=16)

@@ -1,4 +1,4 @@
-"""How much noise a promise costs, rounded against ourselves.
+"""How much noise a guarantee needs, rounded against ourselves.
 
 The Gaussian curve is exact (Balle & Wang 2018, arXiv 1805.06530v2, Theorem 8). With the noise
 multiplier z = sigma / sensitivity,
@@ -83,19 +83,19 @@ def read_delta(delta: float, *, positive: bool = False) -> float:
     value = _float(delta)
     if not (0 <= value < 1) or (positive and value == 0):
         if value == 0:
-            raise ParameterError("this needs a delta above zero (delta=..., --delta).")
+            raise ParameterError("This mechanism needs a delta above 0 (delta=..., --delta).")
         raise ParameterError(f"delta must lie in [0, 1); got {delta!r}.")
     return value
 
 
-def check_promise(asked: Any) -> None:
+def check_promise(settings: Any) -> None:
     """Turn epsilon and delta of a frozen value into plain floats, once checked.
 
     Noise must not be computed with the few digits that a number of numpy's may have, and a ledger
     writes both down.
     """
-    object.__setattr__(asked, "epsilon", check_epsilon(asked.epsilon))
-    object.__setattr__(asked, "delta", check_delta(asked.delta))
+    object.__setattr__(settings, "epsilon", check_epsilon(settings.epsilon))
+    object.__setattr__(settings, "delta", check_delta(settings.delta))
 
 
 def _float(value: Any) -> float:

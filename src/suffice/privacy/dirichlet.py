@@ -40,7 +40,7 @@ __all__ = [
 Vector = NDArray[np.float64]
 SIGMA_UNIT = 2.0**-24  # sigma is a multiple of this, so that parameters are exact integers
 _MOST_SIGMA = 2.0**10
-# Incomplete beta functions err by less than this, absolutely; so a smaller delta is not promised.
+# Incomplete beta functions err by less than this, absolutely; so no smaller delta is stated.
 _ERROR = 1e-10
 _UNDERFLOW = 600.0  # a logit beyond it is no float any more: one term of the series is exact there
 
@@ -51,21 +51,21 @@ def pair_delta(first: ArrayLike, second: ArrayLike, sigma: float, epsilon: float
     ``first`` = a_i > 1 and ``second`` = a_j > 0 may be arrays. Both directions are covered: the
     larger of the two divergences is returned.
     """
-    one, two = (np.asarray(a, dtype=np.float64) for a in (first, second))
-    moved = sigma * (one - 1), sigma * (two + 1)
-    stayed = sigma * one, sigma * two
-    cut = _log_ratio(one, two, sigma)
+    lowered, raised = (np.asarray(a, dtype=np.float64) for a in (first, second))
+    moved = sigma * (lowered - 1), sigma * (raised + 1)
+    stayed = sigma * lowered, sigma * raised
+    cut = _log_ratio(lowered, raised, sigma)
     high, low = (cut + epsilon) / sigma, (cut - epsilon) / sigma
     growth = math.exp(min(epsilon, _UNDERFLOW))  # less than it is makes delta larger
-    there = _upper_tail(*stayed, high) - growth * _upper_tail(*moved, high)
-    back = _upper_tail(*moved[::-1], -low) - growth * _upper_tail(*stayed[::-1], -low)
-    return np.asarray(np.maximum(there, back))
+    forward = _upper_tail(*stayed, high) - growth * _upper_tail(*moved, high)
+    backward = _upper_tail(*moved[::-1], -low) - growth * _upper_tail(*stayed[::-1], -low)
+    return np.asarray(np.maximum(forward, backward))
 
 
-def _log_ratio(one: Vector, two: Vector, sigma: float) -> Vector:
+def _log_ratio(lowered: Vector, raised: Vector, sigma: float) -> Vector:
     """Return ln L, of Lambda_ij before eq. (9); in this order it is exactly 0 for a worst pair."""
-    left = gammaln(sigma * one) - gammaln(sigma * (two + 1))
-    return np.asarray(left + (gammaln(sigma * two) - gammaln(sigma * (one - 1))))
+    first_gap = gammaln(sigma * lowered) - gammaln(sigma * (raised + 1))
+    return np.asarray(first_gap + (gammaln(sigma * raised) - gammaln(sigma * (lowered - 1))))
 
 
 def _upper_tail(a: Vector, b: Vector, logit: Vector) -> Vector:
@@ -146,7 +146,7 @@ def largest_sigma(
 ) -> float | None:
     """Return the largest sigma found at which ``rule`` gives at most ``delta``, None for none."""
     if rule not in DELTA_RULES:
-        raise ParameterError(f"the rule for sigma must be one of {', '.join(DELTA_RULES)}.")
+        raise ParameterError(f"The rule for sigma must be one of {', '.join(DELTA_RULES)}.")
     cost = DELTA_RULES[rule]
     return _largest(lambda sigma: cost(counts, sigma, calibrate.check_epsilon(epsilon)), delta)
 

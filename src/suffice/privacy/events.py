@@ -53,7 +53,18 @@ class Event(ABC):
 
 @dataclass(frozen=True)
 class Pure(Event):
-    """Any mechanism whose likelihood ratio never exceeds e^epsilon."""
+    """Any mechanism whose likelihood ratio never exceeds e^bound.
+
+    Attributes
+    ----------
+    bound
+        The epsilon at delta = 0.
+
+    Examples
+    --------
+    >>> Pure(1.0).epsilon(0.0)
+    1.0
+    """
 
     bound: float
     name: ClassVar[str] = "pure"
@@ -70,7 +81,13 @@ class Pure(Event):
 
 @dataclass(frozen=True)
 class Laplace(Pure):
-    """Laplace noise of scale sensitivity / bound; pure, and cheaper than `Pure` in composition."""
+    """Laplace noise of scale sensitivity / bound: delta is 0, and composition costs less.
+
+    Attributes
+    ----------
+    bound
+        The epsilon at delta = 0.
+    """
 
     name: ClassVar[str] = "laplace"
 
@@ -82,10 +99,23 @@ class Laplace(Pure):
 
 @dataclass(frozen=True)
 class Gaussian(Event):
-    """Gaussian noise of ``multiplier`` sensitivities, on a lattice if ``slack`` is positive.
+    """Gaussian noise, on a rounding grid if ``slack`` is positive.
 
-    ``slack`` bounds the log-ratio between the lattice noise and the rounded continuous one, outside
-    a set of probability ``tail``: epsilon grows by 2 slack, delta by the factor e^slack plus tail.
+    The grid raises epsilon by 2 slack, and delta by the factor e^slack plus tail.
+
+    Attributes
+    ----------
+    multiplier
+        The standard deviation of the noise, in sensitivities.
+    slack
+        A bound on the log-ratio between the noise on the grid and rounded continuous noise.
+    tail
+        The probability of the set outside which that bound holds.
+
+    Examples
+    --------
+    >>> round(Gaussian(4.0).epsilon(1e-6), 3)
+    1.061
     """
 
     multiplier: float
@@ -96,11 +126,11 @@ class Gaussian(Event):
     def __post_init__(self) -> None:
         if not _LEAST_MULTIPLIER <= self.multiplier <= _MOST_MULTIPLIER:
             raise ParameterError(
-                f"a Gaussian event needs a noise multiplier from {_LEAST_MULTIPLIER:g} to"
+                f"A Gaussian event needs a noise multiplier from {_LEAST_MULTIPLIER:g} to"
                 f" {_MOST_MULTIPLIER:g}."
             )
         if not (0 <= self.slack < 1 and 0 <= self.tail < 1):
-            raise ParameterError("slack and tail of a Gaussian event must lie in [0, 1).")
+            raise ParameterError("Slack and tail of a Gaussian event must lie in [0, 1).")
 
     def epsilon(self, delta: float) -> float:
         """Return Balle & Wang's exact epsilon, with what the lattice adds."""
@@ -112,7 +142,15 @@ class Gaussian(Event):
 
 @dataclass(frozen=True)
 class Approximate(Event):
-    """A mechanism of which only one point (bound, delta) is known."""
+    """A mechanism of which only one pair of epsilon and delta is known.
+
+    Attributes
+    ----------
+    bound
+        The epsilon.
+    at_delta
+        The delta.
+    """
 
     bound: float
     at_delta: float
@@ -151,10 +189,12 @@ def single_event(fields: dict[str, Any]) -> Event:
     name = parameters.pop("event", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise UnsupportedFileError("the file states a privacy event that this version cannot cost.")
+        raise UnsupportedFileError(
+            "The file states a privacy event that this version of suffice does not know."
+        )
     if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in parameters.values()):
-        raise CorruptFileError(f"the parameters of a {kind.name} event must be numbers.")
+        raise CorruptFileError(f"The parameters of a {kind.name} event must be numbers.")
     try:
         return kind(**{key: float(value) for key, value in parameters.items()})
     except (TypeError, OverflowError, ParameterError) as error:
-        raise CorruptFileError(f"the parameters of a {kind.name} event are not valid.") from error
+        raise CorruptFileError(f"The parameters of a {kind.name} event are not valid.") from error

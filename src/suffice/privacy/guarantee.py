@@ -8,25 +8,31 @@ from typing import Any, NoReturn
 
 from suffice import plain_text
 from suffice.errors import CorruptFileError, ParameterError, ReleaseError, UnitError
-from suffice.privacy import calibrate
+from suffice.privacy import calibrate, words
 from suffice.privacy.accounting import Composed, Effort, as_stated, compose_events, event_from_json
-from suffice.privacy.events import Event, Pure, Unbounded
+from suffice.privacy.events import Event, Unbounded
 from suffice.strict_json import number, text
 
 __all__ = ["Assumption", "Budget", "Guarantee", "Protection", "Scope", "Unit", "compose"]
 
 
 class _Named(StrEnum):
-    """A word that must be one of a few; anything else says which there are."""
+    """A word from a short list; another word raises an error that names the list."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
         name = cls.__name__.lower()
-        raise ParameterError(f"{value!r} is no {name}; there are {', '.join(cls)}.")
+        raise ParameterError(f"{value!r} is not a {name}. Use {' or '.join(cls)}.")
 
 
 class Unit(_Named):
-    """What one neighbouring data set may change: the thing that is protected."""
+    """What a guarantee protects: the part of the data in which two data sets may differ.
+
+    Examples
+    --------
+    >>> Unit.RECORD.covers(Unit.LABEL)
+    True
+    """
 
     LABEL = "label"
     ATTRIBUTE = "attribute"
@@ -52,7 +58,7 @@ _CONTAINED: dict[Unit, frozenset[Unit]] = {
 
 
 class Scope(_Named):
-    """Whether a guarantee holds for the whole release or for some coordinates taken alone."""
+    """Whether a guarantee is about the release as a whole, or about some columns read alone."""
 
     JOINT = "joint"
     MARGINAL = "marginal"
@@ -68,7 +74,15 @@ class Protection(_Named):
 
 @dataclass(frozen=True)
 class Assumption:
-    """A statement that the guarantee rests on, and how it was checked."""
+    """A statement that a guarantee assumes, and how it was checked.
+
+    Attributes
+    ----------
+    statement
+        What must be true.
+    checked
+        Who or what checked it, such as "declared by the owner".
+    """
 
     statement: str
     checked: str
@@ -83,9 +97,21 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that may ever be lost about one unit: epsilon at delta, over all releases.
+    """The epsilon and delta that all releases of a data set may use together.
 
     If releases are chosen by earlier ones, delta may be exceeded (proofs/accounting.md).
+
+    Attributes
+    ----------
+    epsilon
+        The largest epsilon of all releases together; above 0.
+    delta
+        The delta at which that epsilon is computed; below 0.1.
+
+    Examples
+    --------
+    >>> print(Budget(2.0, 1e-5))
+    epsilon 2, delta 1e-5
     """
 
     epsilon: float
@@ -103,29 +129,57 @@ class Budget:
         return budget
 
     def __str__(self) -> str:
-        return f"epsilon {_number(self.epsilon)}, delta {_number(self.delta)}"
+        epsilon, delta = (words.round_up(value, 6) for value in (self.epsilon, self.delta))
+        return f"epsilon {epsilon}, delta {delta}"
 
     def explained(self, unit: Unit | str) -> str:
         """Return what a large delta of the budget means for one ``unit``; nothing for others."""
-        return _about_delta(self.delta, str(unit))
+        return words.about_delta(self.delta, str(unit))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
-    """Protects one ``unit``: a release looks nearly the same, whatever any single one is.
+    """Protects one ``unit``: its value changes the probability of a release only a little.
 
     For every set S of outputs and all data sets D, D' that differ in one unit,
 
-        P[release(D) in S] <= e^epsilon P[release(D') in S] + delta,
+        P[release(D) in S] <= e^epsilon P[release(D') in S] + delta.
 
-    where ``event`` is the mechanism's privacy loss, ``delta`` the point at which it is read, and
-    ``epsilon`` is computed from both. ``public`` lists what the statement takes to be known to
-    everybody; ``assumptions`` what it rests on. ``of`` names the attributes or coordinates meant,
-    where the unit is an attribute or the scope is marginal, and the table meant, where the unit is
-    a record of one of several.
+    ``print(guarantee)`` says it in words.
 
-    ``stated`` holds (event, delta, epsilon) as a file states them, once they were found to agree:
-    read from there, an epsilon keeps its last digit, and the file its bytes, on any machine.
+    Attributes
+    ----------
+    unit
+        What is protected: a label, an attribute (one value), a record or a party.
+    event
+        The mechanism's privacy loss. ``epsilon`` is computed from it.
+    delta
+        The delta at which ``epsilon`` is computed; 0 for noise that needs none.
+    scope
+        Joint: about the release as a whole. Marginal: about ``columns`` read alone.
+    kind
+        Global (differential privacy), data-dependent or none.
+    neighbours
+        How two data sets differ: always by replacing one unit.
+    public
+        What the guarantee does not protect, because it is taken to be public.
+    assumptions
+        What must be true for the guarantee to hold.
+    columns
+        The columns that it is about, where the unit is an attribute or the scope is marginal. The
+        table that it is about, where the unit is a record of one of several tables.
+    stated
+        (event, delta, epsilon) as a file states them, after they were checked. An epsilon from
+        there keeps its last digit, and the file its bytes, on any machine.
+
+    Examples
+    --------
+    >>> from suffice.privacy.events import Laplace
+    >>> guarantee = Guarantee(Unit.LABEL, Laplace(1.0))
+    >>> guarantee
+    <Guarantee per label: epsilon = 1>
+    >>> guarantee.epsilon, guarantee.protected
+    (1.0, True)
     """
 
     unit: Unit
@@ -136,7 +190,7 @@ class Guarantee:
     neighbours: str = "replace-one"
     public: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
-    of: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     stated: tuple[Event, float, float] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -144,11 +198,13 @@ class Guarantee:
             object.__setattr__(self, name, kind(getattr(self, name)))
         object.__setattr__(self, "delta", calibrate.read_delta(self.delta))
         if (self.kind is Protection.NONE) != isinstance(self.event, Unbounded):
-            raise ParameterError("a guarantee of kind none, and only that, has an unbounded event.")
+            raise ParameterError(
+                "A guarantee of kind none needs an unbounded event, and no other kind may have one."
+            )
         if self.epsilon is not None and not math.isfinite(self.epsilon):
-            raise ParameterError("at this delta the event has no finite epsilon; raise delta.")
-        if self.scope is Scope.MARGINAL and not self.of:
-            raise ParameterError("a marginal guarantee must name its coordinates.")
+            raise ParameterError("At this delta the event has no finite epsilon. Raise delta.")
+        if self.scope is Scope.MARGINAL and not self.columns:
+            raise ParameterError("A marginal guarantee must name its columns.")
 
     @property
     def epsilon(self) -> float | None:
@@ -161,26 +217,59 @@ class Guarantee:
 
     @property
     def protected(self) -> bool:
-        """Whether it is differential privacy of the whole release: global, joint, of a small delta.
+        """Whether it is differential privacy of the release as a whole, with a delta below 0.1.
 
-        Nothing else may leave without being called unprotected. A file may state any delta; one of
-        .1 or more is no protection, whatever its epsilon.
+        Any other release is published only with ``unprotected=True``. A file may state any delta;
+        one of 0.1 or more is no protection, whatever its epsilon.
         """
         small = self.delta < calibrate.NO_PROTECTION_DELTA
         return self.kind is Protection.GLOBAL and self.scope is Scope.JOINT and small
 
     def narrowed(self, unit: Unit | str) -> "Guarantee":
-        """Return what this guarantee says about a narrower unit: at least as much."""
+        """Return what this guarantee says about a narrower unit.
+
+        Parameters
+        ----------
+        unit
+            A unit that this guarantee's unit contains.
+
+        Raises
+        ------
+        UnitError
+            If this guarantee says nothing about that unit.
+
+        Examples
+        --------
+        >>> from suffice.privacy.events import Pure
+        >>> Guarantee(Unit.RECORD, Pure(0.5)).narrowed("label")
+        <Guarantee per label: epsilon = 0.5>
+        """
         unit = Unit(unit)
         if not self.unit.covers(unit):
-            raise UnitError(f"a guarantee per {self.unit} says nothing about a single {unit}.")
+            raise UnitError(f"A guarantee per {self.unit} says nothing about one {unit}.")
+        if self.columns and unit is Unit.ATTRIBUTE and self.unit is not unit:
+            raise UnitError("A guarantee about one table cannot be narrowed to single values.")
         return replace(self, unit=unit)
 
     def __str__(self) -> str:
-        return " ".join(_sentences(self))
+        return words.describe(self)
+
+    def __repr__(self) -> str:
+        columns = f" of {plain_text.listed(self.columns)}" if self.columns else ""
+        kinds = [] if self.kind is Protection.GLOBAL else [str(self.kind)]
+        kinds += ["marginal"] if self.scope is Scope.MARGINAL else []
+        if self.epsilon is not None:
+            kinds.append(words.cost_phrase(self.epsilon, self.delta, 6))
+        return f"<Guarantee per {self.unit}{columns}: {', '.join(kinds)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the guarantee for a notebook: its sentences, what is public, what it assumes."""
+        sentences = plain_text.markup(" ".join(words.sentences(self)))
+        items = "".join(f"<li>{plain_text.markup(line)}</li>" for line in words.lists(self))
+        return f"<div><p>{sentences}</p>{f'<ul>{items}</ul>' if items else ''}</div>"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the guarantee as plain JSON values, with the derived epsilon beside the event."""
+        """Return the guarantee as JSON values: the event, and the epsilon computed from it."""
         return {
             "unit": self.unit.value,
             "event": self.event.to_json(),
@@ -191,17 +280,27 @@ class Guarantee:
             "neighbours": self.neighbours,
             "public": list(self.public),
             "assumptions": [assumption.to_json() for assumption in self.assumptions],
-            "of": list(self.of),
+            "of": list(self.columns),
         }
 
     @classmethod
     def from_json(cls, data: object, effort: Effort | None = None) -> "Guarantee":
         """Return the guarantee that `to_json` wrote, after checking it against its own event.
 
-        ``effort`` is what the file that it stands in has cost to check so far.
+        Parameters
+        ----------
+        data
+            The JSON value.
+        effort
+            What the file has cost to check so far.
+
+        Raises
+        ------
+        CorruptFileError
+            If a field is missing or malformed, or the epsilon is not the one of the event.
         """
         if not isinstance(data, dict) or set(data) != _FIELDS:
-            raise CorruptFileError("a guarantee must hold exactly the fields of its version.")
+            raise CorruptFileError("A guarantee in the file has missing or unknown fields.")
         try:
             guarantee = cls(
                 unit=Unit(data["unit"]),
@@ -212,12 +311,12 @@ class Guarantee:
                 neighbours=_neighbours(data["neighbours"]),
                 public=tuple(map(_phrase, data["public"])),
                 assumptions=tuple(_assumption(item) for item in data["assumptions"]),
-                of=tuple(map(_phrase, data["of"])),
+                columns=tuple(map(_phrase, data["of"])),
             )
         except ReleaseError:
             raise
         except (ValueError, TypeError, ArithmeticError) as error:
-            raise CorruptFileError("a guarantee in the file is not valid.") from error
+            raise CorruptFileError("A guarantee in the file is not valid.") from error
         _check_stated(guarantee, data["epsilon"])
         if guarantee.epsilon is None:
             return guarantee
@@ -232,7 +331,7 @@ _FIELDS = {
 
 
 def _event(data: dict[str, Any], effort: Effort) -> Event:
-    """Return the event of a guarantee in a file; what is composed, with the epsilon stated."""
+    """Return the event of a guarantee in a file; a composed one with the epsilon stated."""
     event = event_from_json(data["event"])
     if not isinstance(event, Composed):
         return event
@@ -241,9 +340,9 @@ def _event(data: dict[str, Any], effort: Effort) -> Event:
 
 
 def _neighbours(value: object) -> str:
-    """Return the one word there is: what a promise compares is not for a stranger to choose."""
+    """Return the only word allowed: a file may not choose what its guarantee compares."""
     if value != "replace-one":
-        raise CorruptFileError("the neighbours of a guarantee must be replace-one, no other word.")
+        raise CorruptFileError("The neighbours of a guarantee in the file must be replace-one.")
     return "replace-one"
 
 
@@ -254,40 +353,61 @@ def _check_stated(guarantee: Guarantee, stated: object) -> None:
     else:
         agrees = math.isclose(number(stated), derived, rel_tol=1e-9)
     if not agrees:
-        raise CorruptFileError("the epsilon stated in the file is not the one its event has.")
+        raise CorruptFileError("The epsilon stated in the file is not the one its event has.")
 
 
 def _assumption(item: object) -> Assumption:
     if not isinstance(item, dict) or set(item) != {"statement", "checked"}:
-        raise CorruptFileError("an assumption needs a statement and how it was checked.")
+        raise CorruptFileError(
+            "An assumption in the file needs a statement and how it was checked."
+        )
     return Assumption(_phrase(item["statement"]), _phrase(item["checked"]))
 
 
 def _phrase(value: object) -> str:
-    """Return text that a file states, marked as such: no reader takes it for a sentence of ours."""
+    """Return text from a file, marked as such, so that it is shown in quotes."""
     return plain_text.FromFile(text(value))
 
 
 def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:
-    """Return the guarantee of seeing all of ``guarantees``' releases, about one common unit.
+    """Return the guarantee of all releases together that ``guarantees`` are about.
 
-    Units never mix silently: a record guarantee stands in for a label one only after
-    ``guarantee.narrowed("label")`` said so.
+    Parameters
+    ----------
+    guarantees
+        Guarantees about one unit. To use one per record for labels, narrow it first:
+        ``guarantee.narrowed("label")``.
+    delta
+        The delta at which the common epsilon is computed.
+
+    Raises
+    ------
+    UnitError
+        If the units, columns or neighbours differ, or a guarantee is marginal.
+
+    Examples
+    --------
+    >>> from suffice.privacy.events import Pure
+    >>> first, second = (Guarantee(Unit.LABEL, Pure(bound)) for bound in (0.5, 1.0))
+    >>> compose([first, second], delta=0.0)
+    <Guarantee per label: epsilon = 1.5>
     """
     parts = list(guarantees)
     if not parts:
-        raise ParameterError("there is nothing to compose.")
+        raise ParameterError("There is no guarantee to compose.")
     units = sorted({part.unit.value for part in parts})
     if len(units) > 1:
-        raise UnitError(f"guarantees per {' and per '.join(units)} do not mix; narrow them first.")
+        raise UnitError(f"Guarantees per {' and per '.join(units)} do not mix. Narrow them first.")
     if {part.scope for part in parts} != {Scope.JOINT}:
-        raise UnitError("marginal guarantees do not compose: nothing is promised jointly.")
-    if {part.neighbours for part in parts} != {parts[0].neighbours}:
-        raise UnitError("guarantees with different neighbours do not mix.")
-    if len({frozenset(part.of) for part in parts}) > 1:
         raise UnitError(
-            "guarantees about different attributes or tables do not mix: each may show the other's"
-            " exactly."
+            "Marginal guarantees do not compose: they say nothing about columns read together."
+        )
+    if {part.neighbours for part in parts} != {parts[0].neighbours}:
+        raise UnitError("Guarantees with different neighbours do not mix.")
+    if len({frozenset(part.columns) for part in parts}) > 1:
+        raise UnitError(
+            "Guarantees about different columns or tables do not mix: each release may show the"
+            " other's values exactly."
         )
     kinds = {part.kind for part in parts}
     weakest = next(
@@ -302,99 +422,5 @@ def compose(guarantees: Iterable[Guarantee], *, delta: float) -> Guarantee:
         neighbours=parts[0].neighbours,
         public=tuple(dict.fromkeys(item for part in parts for item in part.public)),
         assumptions=tuple(dict.fromkeys(item for part in parts for item in part.assumptions)),
-        of=tuple(dict.fromkeys(item for part in parts for item in part.of)),
-    )
-
-
-_LEAST_SHOWN = 1e-300  # below this the digits of a float run out
-
-
-def _number(value: float) -> str:
-    """Return a float for reading: at most six digits, rounded up so that it never flatters us."""
-    if abs(value) < _LEAST_SHOWN or not math.isfinite(value):
-        return f"{value:g}"
-    digits = 10.0 ** (5 - math.floor(math.log10(abs(value))))
-    return f"{math.ceil(value * digits * (1 - 1e-12)) / digits:.6g}"
-
-
-def _listed(items: tuple[str, ...]) -> str:
-    return plain_text.listed(items, last=" and ", each=plain_text.phrase)
-
-
-def _sentences(guarantee: Guarantee) -> list[str]:
-    """Return two or three plain sentences: the promise, what is public, what it rests on."""
-    thing = str(guarantee.unit)
-    if guarantee.of and guarantee.unit is Unit.ATTRIBUTE:
-        thing = f"value of {_listed(guarantee.of)}"
-    elif guarantee.of and guarantee.unit is Unit.RECORD and guarantee.scope is Scope.JOINT:
-        thing = f"record of {_listed(guarantee.of)}"
-    sentences = [_promise(guarantee, thing)]
-    if guarantee.epsilon is not None and (about := _about_delta(guarantee.delta, thing)):
-        sentences.insert(0, about)  # before the number that it is about
-    if guarantee.scope is Scope.MARGINAL:
-        sentences.append(
-            f"This holds only for what {_listed(guarantee.of)} alone reveals;"
-            " the whole release, read together, is not protected."
-        )
-    if guarantee.public:
-        sentences.append(f"Taken as public: {_listed(guarantee.public)}.")
-    if guarantee.assumptions:
-        rests = "; ".join(map(str, guarantee.assumptions))
-        sentences.append(f"It rests on: {rests}.")
-    return sentences
-
-
-def _about_delta(delta: float, thing: str) -> str:
-    """Return what a large delta means; nothing for a small one.
-
-    Publishing each unit as it is with probability delta, and nothing otherwise, has this delta at
-    epsilon = 0: no more is claimed, since a mechanism may be better than its delta.
-    """
-    if delta <= calibrate.EXPLAINED_DELTA:
-        return ""
-    least = math.floor(1 / delta)
-    often = f"with probability {_number(delta)}" + (f" (1 in {least})" if least > 1 else "")
-    start = "No protection" if delta >= calibrate.NO_PROTECTION_DELTA else "Large delta"
-    return (
-        f"{start}: in the worst case, a mechanism with delta = {_number(delta)} reveals each"
-        f" {thing} completely {often}."
-    )
-
-
-_NAME_ONLY = 20.0  # beyond this epsilon the odds may move by 5e8: a number, not a protection
-
-
-def _promise(guarantee: Guarantee, thing: str) -> str:
-    epsilon = guarantee.epsilon
-    if epsilon is None:
-        return f"Protects nothing: this release may reveal any {thing} exactly."
-    cost = f"epsilon = {_number(epsilon)}"
-    if guarantee.delta > 0:
-        cost += f", delta = {_number(guarantee.delta)}"
-    elif isinstance(guarantee.event, Pure):
-        cost += ", pure"
-    name_only = epsilon > _NAME_ONLY
-    factor = f"e^{_number(epsilon)}" if name_only else _number(math.exp(epsilon))
-    if guarantee.kind is Protection.DATA_DEPENDENT:
-        return (
-            f"Not differentially private. Had a single {thing} been another, and all that was"
-            " computed from the private data (how much noise there is, how columns are scaled)"
-            f" remained as it is, the release would be as likely within a factor of {factor}"
-            f" ({cost}). It would not remain so, and the release shows it."
-        )
-    if guarantee.delta >= calibrate.NO_PROTECTION_DELTA:
-        return f"A delta this large is no guarantee, whatever the epsilon is ({cost})."
-    if name_only:
-        return (
-            f"Protects each {thing} in name only ({cost}): a loss this large lets a reader be"
-            " practically certain."
-        )
-    seen = "whatever can be seen in this release"
-    if guarantee.scope is Scope.MARGINAL:
-        seen = f"what {_listed(guarantee.of)} alone shows in it"
-    slack = f" and an extra probability of {_number(guarantee.delta)}" if guarantee.delta else ""
-    return (
-        f"Protects each {thing}: had any single {thing} been another, {seen} would be as likely,"
-        f" within a factor of {factor}{slack} ({cost}). It does not hide what the rest of the data"
-        f" say about that {thing}."
+        columns=tuple(dict.fromkeys(item for part in parts for item in part.columns)),
     )

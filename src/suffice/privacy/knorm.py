@@ -115,11 +115,11 @@ def _decide(
     point = [_nearest(radius * g / norm) for g in normals]
     if any(k is None for k in point):
         return False, None
-    whole = [k for k in point if k is not None]
-    length = iv.sqrt(iv.mpf(sum(k * k for k in whole)))
+    known_values = [k for k in point if k is not None]
+    length = iv.sqrt(iv.mpf(sum(k * k for k in known_values)))
     accept = iv.exp(-(length - radius + iv.sqrt(iv.mpf(dimension)) / 2) / iv.mpf(scale))
     if uniforms[-1].b < accept.a:
-        return True, whole
+        return True, known_values
     return uniforms[-1].a > accept.b, None
 
 

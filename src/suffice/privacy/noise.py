@@ -1,4 +1,4 @@
-"""Noise that keeps its promise in floating point: integers in, integers out, exact probabilities.
+"""Noise whose guarantee holds in floating point: integers in, integers out, exact probabilities.
 
 Every real statistic is first put on a lattice (`suffice.engines` sums integers), so what reaches
 this module has an exact integer sensitivity and nothing is ever rounded after noise was added.
@@ -54,7 +54,9 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         if not (self.l1 > 0 and self.l2 > 0 and math.isfinite(self.l2) and self.dimension > 0):
-            raise ParameterError("a statistic that nobody can move needs no noise; check the rows.")
+            raise ParameterError(
+                "No record can change these sums, so they need no noise. Check the rows."
+            )
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Noise(ABC):
     def __post_init__(self) -> None:
         # e^-100 and less: the chance that one coordinate of this noise reaches LARGEST_SUM.
         if not self.scale * (self.sensitivity.dimension + 100) < LARGEST_SUM:
-            raise ParameterError("epsilon is too small for the lattice: the noise would not fit.")
+            raise ParameterError("epsilon is too small: the noise would not fit into 64 bits.")
 
     @property
     @abstractmethod
@@ -82,9 +84,13 @@ class Noise(ABC):
         """Return ``exact`` plus fresh noise."""
         values = np.asarray(exact, dtype=np.int64)
         if values.size != self.sensitivity.dimension:
-            raise ParameterError("the statistic does not have the dimension that was calibrated.")
+            raise ParameterError(
+                "These sums do not have the dimension that the noise was computed for."
+            )
         if values.size and not -LARGEST_SUM < values.min() <= values.max() < LARGEST_SUM:
-            raise ParameterError("the statistic is too large for its lattice; use a coarser step.")
+            raise ParameterError(
+                "These sums are too large for their rounding grid. Use a larger rounding step."
+            )
         return self._add(values.ravel()).reshape(values.shape)
 
     @abstractmethod
@@ -102,7 +108,7 @@ class CellNoise(Noise):
         No coordinate depends on another unit, so that the cost stays that of one.
         """
         if self.sensitivity.dimension != 1:
-            raise ParameterError("only noise for a single number can be repeated cell by cell.")
+            raise ParameterError("Only noise for a single number can be repeated value by value.")
         return replace(self, sensitivity=replace(self.sensitivity, dimension=count))
 
 
@@ -154,7 +160,7 @@ class LaplaceNoise(CellNoise):
         reach = sensitivity.l1 + 2
         scale = reach / epsilon
         if scale >= LARGEST_SUM:
-            raise ParameterError("epsilon is too small for the lattice: the noise would not fit.")
+            raise ParameterError("epsilon is too small: the noise would not fit into 64 bits.")
         while (stated := _laplace_epsilon(sensitivity.dimension, scale, reach)) > epsilon:
             scale = math.nextafter(scale, math.inf)
         return cls(sensitivity, Laplace(stated), scale)
@@ -217,7 +223,9 @@ class GaussianNoise(CellNoise):
     def _event(sensitivity: Sensitivity, multiplier: float) -> Gaussian:
         sigma = multiplier * sensitivity.l2
         if sigma < _LEAST_SIGMA:
-            raise ParameterError("the lattice is too coarse for Gaussian noise; use a finer step.")
+            raise ParameterError(
+                "The rounding grid is too coarse for Gaussian noise. Use a smaller rounding step."
+            )
         reach = _TAIL_RADIUS + 1 / multiplier
         slack = sensitivity.dimension * reach**2 / (24 * sigma**2)
         tail = sensitivity.dimension * 2 * math.exp(-(_TAIL_RADIUS**2) / 2)
@@ -287,10 +295,10 @@ def calibrated_noise(
 ) -> Noise:
     """Return the least noise of this name that costs at most ``epsilon`` at ``delta``.
 
-    Pure noise keeps its promise at any delta, and does without it.
+    Noise with delta = 0 needs no delta, and ignores it.
     """
     if name not in NOISES:
-        raise ParameterError(f"{name!r} is no noise; there are {', '.join(NOISES)}.")
+        raise ParameterError(f"{name!r} is not additive noise. Use {' or '.join(NOISES)}.")
     return NOISES[name].calibrate(sensitivity, epsilon, delta)
 
 

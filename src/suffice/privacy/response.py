@@ -41,14 +41,14 @@ class Response:
     def __post_init__(self) -> None:
         states = len(self.weights)
         if states < 2 or any(len(column) != states for column in self.weights):
-            raise ParameterError("randomised response needs a square matrix of two or more states.")
+            raise ParameterError("Randomised response needs a square matrix of two or more rows.")
         if any(w <= 0 for column in self.weights for w in column):
             raise ParameterError(
-                "every answer must be possible from every state: a zero probability makes epsilon"
+                "Every answer must be possible from every value: a zero probability makes epsilon"
                 " infinite. Use positive entries only."
             )
         if any(sum(column) != _WHOLE for column in self.weights):
-            raise ParameterError("the probabilities of each column must sum to one.")
+            raise ParameterError("The probabilities of each column must sum to one.")
 
     @classmethod
     def keep_else_uniform(cls, states: int, keep: float) -> "Response":
@@ -72,11 +72,11 @@ class Response:
 
     @classmethod
     def _uniform(cls, states: int, width: int) -> "Response":
-        kept = _WHOLE - (states - 1) * width
-        if width < 1 or kept <= width:
+        same = _WHOLE - (states - 1) * width
+        if width < 1 or same <= width:
             raise ParameterError("keep must exceed 1/states, and leave 2^-64 for each other state.")
         return cls(
-            tuple(tuple(kept if i == j else width for i in range(states)) for j in range(states))
+            tuple(tuple(same if i == j else width for i in range(states)) for j in range(states))
         )
 
     @classmethod
@@ -92,9 +92,9 @@ class Response:
         for column in table.T:
             exact = [Fraction(float(p)) for p in column]
             total = sum(exact)
-            whole = [max(1, round(p / total * _WHOLE)) for p in exact]
-            whole[int(np.argmax(column))] += _WHOLE - sum(whole)  # the largest takes the remainder
-            columns.append(tuple(whole))
+            words = [max(1, round(p / total * _WHOLE)) for p in exact]
+            words[int(np.argmax(column))] += _WHOLE - sum(words)  # the largest takes the remainder
+            columns.append(tuple(words))
         return cls(tuple(columns))
 
     @property
@@ -108,7 +108,9 @@ class Response:
         ratio = max(Fraction(max(row), min(row)) for row in zip(*self.weights, strict=True))
         bound = math.log(ratio.numerator) - math.log(ratio.denominator)
         if bound <= 0:
-            raise ParameterError("all columns are equal: the answers say nothing about the states.")
+            raise ParameterError(
+                "All columns are equal: the answers say nothing about the true values."
+            )
         return Pure(bound + 4 * math.ulp(max(bound, 64 * math.log(2))))
 
     @property
@@ -132,30 +134,30 @@ class Response:
         for words in private_blocks(flat.size):
             part = slice(start, start := start + words.size)
             if not draw(flat[part], words, out[part]):
-                raise ParameterError("a state lies outside the declared domain.")
+                raise ParameterError("A value is not one of the declared possible values.")
         return answers
 
     def _kernel(self) -> Callable[[NDArray[Any], NDArray[np.uint64], NDArray[Any]], bool]:
         from suffice.kernels import response as kernel
 
         if self._uniform_weights:
-            kept, width = (np.uint64(weight) for weight in self._uniform_weights)
+            same, width = (np.uint64(weight) for weight in self._uniform_weights)
             return lambda codes, words, out: bool(
-                kernel.respond_uniform(codes, words, kept, width, self.states, out)
+                kernel.respond_uniform(codes, words, same, width, self.states, out)
             )
         ends = self._ends()
         return lambda codes, words, out: bool(kernel.respond_by_table(codes, words, ends, out))
 
     @cached_property
     def _uniform_weights(self) -> tuple[int, int] | None:
-        """Return (kept, width) if a division (in signed words) does instead of a table."""
-        kept, width = self.weights[0][0], self.weights[0][1]
-        same = all(
-            w == (kept if i == j else width)
+        """Return (same, width) if a division (in signed words) does instead of a table."""
+        same, width = self.weights[0][0], self.weights[0][1]
+        uniform = all(
+            w == (same if i == j else width)
             for j, column in enumerate(self.weights)
             for i, w in enumerate(column)
         )
-        return (kept, width) if same and width <= _WHOLE // 4 else None
+        return (same, width) if uniform and width <= _WHOLE // 4 else None
 
     def _ends(self) -> NDArray[np.uint64]:
         """Return cumulative weights per state; the last end, 2^64, is never compared with."""

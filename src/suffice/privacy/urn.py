@@ -34,16 +34,16 @@ def draw_balls(weights: Sequence[int], unit: int, balls: int) -> NDArray[np.int6
     """
     start = [int(w) for w in weights]
     if any(w < 0 for w in start) or sum(start) < 1 or unit < 1 or balls < 1:
-        raise ParameterError("an urn needs balls: weights of zero or more, not all zero.")
+        raise ParameterError("The weights must be zero or more, and not all zero.")
     if sum(start) + unit * balls >= _LARGEST_TOTAL:
-        raise ParameterError("the Dirichlet parameters are too large; use another mechanism.")
+        raise ParameterError("The Dirichlet parameters are too large. Use another mechanism.")
     from suffice.kernels import urn as kernel
 
-    state, drawn = np.array(start, dtype=np.uint64), np.zeros(len(start), dtype=np.int64)
-    left = balls
-    while left:
-        for words in private_blocks(2 * left):  # more than half of all words give a ball
-            left -= kernel.draw_balls(state, np.uint64(unit), words, left, drawn)
-            if not left:
+    state, counts = np.array(start, dtype=np.uint64), np.zeros(len(start), dtype=np.int64)
+    remaining = balls
+    while remaining:
+        for words in private_blocks(2 * remaining):  # more than half of all words give a ball
+            remaining -= kernel.draw_balls(state, np.uint64(unit), words, remaining, counts)
+            if not remaining:
                 break
-    return drawn
+    return counts

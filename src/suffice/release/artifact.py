@@ -1,4 +1,4 @@
-"""What crosses the wall between owner and learner: a frozen value, one file, its promise inside."""
+"""A release: what an owner publishes, as a frozen value and as one file with its guarantees."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from suffice.release.covariance import Covariance
 from suffice.release.files import write_whole
 from suffice.release.kinds import ARRAY_CHECKS, DETAIL_CHECKS, Kind, kind_named
 from suffice.release.labelled_rows import LabelledRows
+from suffice.release.notebook import html_of, line_of
 from suffice.release.spread import SpreadColumn, declared_pipeline, discrete_sizes
 from suffice.tables.pipeline import Pipeline
 
@@ -36,9 +37,18 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class RowSet:
-    """The public rows that a statistic belongs to: how many, their hash, where they may be.
+    """The public rows that a release belongs to.
 
-    Where they are some rows of a larger table, ``labelled`` says which: those that have a label.
+    Attributes
+    ----------
+    count
+        The number of rows.
+    hash
+        Their hash, by which a learner recognises them.
+    found_at
+        An address at which they may be found, or None.
+    labelled
+        Which rows of a larger table these are: those that have a label. None if all have one.
     """
 
     count: int
@@ -48,21 +58,29 @@ class RowSet:
 
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise ParameterError("a row count must be a positive integer.")
+            raise ParameterError("A row count must be a positive integer.")
         if not strict_json.is_digest(self.hash):
-            raise ParameterError("a row hash must be written as sha256: and 64 hexadecimal digits.")
+            raise ParameterError("A row hash must be sha256: and 64 hexadecimal digits.")
         if self.labelled is not None and self.labelled.count != self.count:
-            raise ParameterError("a row count must be that of the rows with labels.")
+            raise ParameterError("The row count must be the number of rows with a label.")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rows as plain JSON values; nothing is said of labels if all rows have one."""
-        named = {"count": self.count, "hash": self.hash, "found_at": self.found_at}
-        return named if self.labelled is None else {**named, "labelled": self.labelled.to_json()}
+        """Return the rows as JSON values; ``labelled`` is left out if all rows have a label."""
+        fields = {"count": self.count, "hash": self.hash, "found_at": self.found_at}
+        return fields if self.labelled is None else {**fields, "labelled": self.labelled.to_json()}
 
 
 @dataclass(frozen=True)
 class Part:
-    """One owner's share: their rows and what was promised about them."""
+    """One owner's part of a release.
+
+    Attributes
+    ----------
+    rows
+        The owner's public rows.
+    guarantees
+        The guarantees about the owner's data.
+    """
 
     rows: RowSet
     guarantees: tuple[Guarantee, ...]
@@ -70,18 +88,42 @@ class Part:
 
 @dataclass(frozen=True)
 class Signature:
-    """An Ed25519 signature over the manifest, with the key that made it."""
+    """An Ed25519 signature over the manifest.
+
+    Attributes
+    ----------
+    key
+        The public key of the signer.
+    value
+        The signature.
+    """
 
     key: bytes
     value: bytes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """Holds one sanitised statistic and the guarantees under which it left its owner.
+    """Holds what an owner publishes, and its guarantees.
 
-    ``parts`` has one entry per owner; a release fresh from its owner has just one. ``arrays`` and
-    ``details`` are those of the kind (`suffice.release.kinds`).
+    Attributes
+    ----------
+    kind
+        The name of its kind, such as "mean-operator" (`suffice.release.kinds`).
+    arrays
+        The arrays of that kind, by name.
+    details
+        The public parameters of that kind, such as the classes.
+    parts
+        Rows and guarantees, owner by owner. A release that was not merged has one part.
+    pipeline
+        How columns become coordinates.
+    noise
+        The covariance of the noise.
+    library
+        The program that wrote it, with its version.
+    signature
+        The owner's signature, or None.
     """
 
     kind: str
@@ -98,14 +140,20 @@ class Release:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Every promise, owner by owner."""
+        """Every guarantee, owner by owner."""
         return tuple(guarantee for part in self.parts for guarantee in part.guarantees)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise, where there is just one."""
+        """The guarantee, where there is just one.
+
+        Raises
+        ------
+        ParameterError
+            If there are several: then read ``guarantees``.
+        """
         if len(self.guarantees) != 1:
-            raise ParameterError("this release has several guarantees; read release.guarantees.")
+            raise ParameterError("This release has several guarantees. Read release.guarantees.")
         return self.guarantees[0]
 
     @property
@@ -119,12 +167,22 @@ class Release:
         return tuple(self.details["classes"])
 
     def array(self, name: str, what: str) -> Array:
-        """Return an array of the release; one that its kind does not have is an error.
+        """Return an array of the release.
 
-        ``what`` says in words what it would hold: "votes", "a mean operator".
+        Parameters
+        ----------
+        name
+            The name of the array.
+        what
+            What it would hold, in words: "votes", "mean operator".
+
+        Raises
+        ------
+        ParameterError
+            If releases of this kind have no such array.
         """
         if name not in self.arrays:
-            raise ParameterError(f"a {self.kind} release holds no {what}.")
+            raise ParameterError(f"A {self.kind} release holds no {what}.")
         return self.arrays[name]
 
     def unsigned(self) -> "Release":
@@ -132,7 +190,20 @@ class Release:
         return replace(self, signature=None)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write the file whole or not at all; without ``overwrite``, never over another file."""
+        """Write the release to a file, completely or not at all.
+
+        Parameters
+        ----------
+        path
+            The file.
+        overwrite
+            Whether a file that exists is replaced.
+
+        Raises
+        ------
+        StorageError
+            If the disk refused.
+        """
         write_whole(Path(path), encode(self), overwrite=overwrite)
 
     def __eq__(self, other: object) -> bool:
@@ -140,11 +211,18 @@ class Release:
             return NotImplemented
         return encode(self) == encode(other)
 
+    def __repr__(self) -> str:
+        return line_of(self)
+
+    def _repr_html_(self) -> str:
+        """Return the release for a notebook: what it is, its guarantees, its arrays."""
+        return html_of(self)
+
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
 
 def manifest_of(release: Release, payload: bytes | None = None) -> dict[str, Any]:
-    """Return the manifest as plain JSON values: what `suffice inspect --json` shows."""
+    """Return the manifest as JSON values: what `suffice inspect --json` shows."""
     payload = _payload(release) if payload is None else payload
     return {
         "kind": release.kind,
@@ -206,34 +284,34 @@ def _check_contents(release: Release) -> None:
     """Raise unless arrays, details and parts are what the kind declares."""
     kind = kind_named(release.kind).stating(release.details)
     if not release.parts or not all(part.guarantees for part in release.parts):
-        raise CorruptFileError("a release must state at least one guarantee for each owner.")
+        raise CorruptFileError("A release must state at least one guarantee for each owner.")
     _check_details(kind, release.details)
     if set(release.arrays) != set(kind.arrays):
-        raise CorruptFileError(f"a {kind.name} release must hold {', '.join(kind.arrays)} only.")
+        raise CorruptFileError(f"A {kind.name} release must hold {', '.join(kind.arrays)} only.")
     sizes = _dimensions(release)
     for name, rule in kind.arrays.items():
         array = release.arrays[name]
         if array.dtype != np.dtype(rule.dtype) or array.shape != _shape_of(rule.shape, sizes):
-            raise CorruptFileError(f"array {name} has the wrong type or shape.")
+            raise CorruptFileError(f"Array {name} has the wrong type or shape.")
         trouble = ARRAY_CHECKS[rule.check](array, release.details)
         if trouble:
-            raise CorruptFileError(f"array {name} {trouble}.")
+            raise CorruptFileError(f"Array {name} {trouble}.")
     _check_together(kind, release)
     factor = release.noise.array
     if factor is not None and factor.shape[0] != sizes[kind.noise_along]:
-        raise CorruptFileError("the noise covariance does not fit the statistic.")
+        raise CorruptFileError("The noise covariance does not fit the arrays.")
 
 
 def _check_together(kind: Kind, release: Release) -> None:
     """Raise unless details, arrays and pipeline, each right alone, are right together."""
     if not release.pipeline.outputs:
-        raise CorruptFileError("a release must have a coordinate.")
+        raise CorruptFileError("A release must have a coordinate.")
     if "bags" in kind.details and sum(map(int, release.arrays["sizes"])) != release.rows:
-        raise CorruptFileError("the sizes of the sets do not add up to the number of rows.")
+        raise CorruptFileError("The sizes of the bags do not add up to the number of rows.")
     if "risk_low" in kind.details and not _ordered_figures(release.details):
-        raise CorruptFileError("the interval of the risk must have two ends, around the risk.")
+        raise CorruptFileError("The interval of the risk must have two ends, around the risk.")
     if "columns" in release.details and release.pipeline != _declared(release.details):
-        raise CorruptFileError("the pipeline is not the one that the columns declare.")
+        raise CorruptFileError("The pipeline is not the one that the columns declare.")
 
 
 def _declared(details: Mapping[str, Any]) -> Pipeline:
@@ -250,8 +328,8 @@ def _ordered_figures(details: Mapping[str, Any]) -> bool:
 
 def _check_details(kind: Kind, details: Mapping[str, Any]) -> None:
     if set(details) != set(kind.details):
-        raise CorruptFileError(f"a {kind.name} release must state {', '.join(kind.details)}.")
+        raise CorruptFileError(f"A {kind.name} release must state {', '.join(kind.details)}.")
     for name, rule in kind.details.items():
         value = details[name]
         if not DETAIL_CHECKS[rule.check](value) or (rule.among and value not in rule.among):
-            raise CorruptFileError(f"detail {name} is not valid.")
+            raise CorruptFileError(f"Detail {name} is not valid.")

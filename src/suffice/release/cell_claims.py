@@ -69,17 +69,17 @@ class Cells:
 
     @cached_property
     def _cells(self) -> dict[str, _Cell]:
-        read = (SpreadColumn.from_json(item) for item in self._columns)
-        return {column.name: _cell(column) for column in read}
+        columns = (SpreadColumn.from_json(item) for item in self._columns)
+        return {column.name: _cell(column) for column in columns}
 
     def allow(self, claimed: Guarantee) -> bool:
         """Say whether these cells can keep what is claimed about their unit."""
         if claimed.unit is Unit.LABEL or not self._columns:
             return _one_allows(self._label, claimed)
         if claimed.unit is Unit.ATTRIBUTE:
-            named = [self._cells[name] for name in claimed.of if name in self._cells]
-            alone = named or [self._label]
-            cells = _worst(alone) if claimed.of else self._worst_of_all
+            cells_named = [self._cells[name] for name in claimed.columns if name in self._cells]
+            single_cells = cells_named or [self._label]
+            cells = _worst(single_cells) if claimed.columns else self._worst_of_all
             return all(_one_allows(cell, claimed) for cell in cells)
         return self._together_allow(claimed)
 
@@ -112,8 +112,8 @@ class Cells:
         if claimed.delta == 0:
             return bool(log_p[-1] - log_q[-1] <= epsilon * (1 + _LOST))
         # All of the first n cells answer so: one event of the two products.
-        shown = np.exp(log_p) - np.exp(np.minimum(epsilon * (1 + _LOST) + log_q, 700.0))
-        return bool(shown.max() <= claimed.delta * (1 + _LOST) + _LOST_DELTA)
+        excess = np.exp(log_p) - np.exp(np.minimum(epsilon * (1 + _LOST) + log_q, 700.0))
+        return bool(excess.max() <= claimed.delta * (1 + _LOST) + _LOST_DELTA)
 
 
 def _worst(cells: Sequence[_Cell]) -> list[_Cell]:
@@ -130,5 +130,5 @@ def _one_allows(cell: _Cell, claimed: Guarantee) -> bool:
         return epsilon >= calibrate.gaussian_epsilon(delta, cell.multiplier) * (1 - _LOST)
     if delta == 0:
         return cell.loss <= epsilon * (1 + _LOST)
-    shown = cell.p - math.exp(min(epsilon * (1 + _LOST) + math.log(cell.q), 700.0))
-    return shown <= delta * (1 + _LOST) + _LOST_DELTA
+    excess = cell.p - math.exp(min(epsilon * (1 + _LOST) + math.log(cell.q), 700.0))
+    return excess <= delta * (1 + _LOST) + _LOST_DELTA

@@ -90,7 +90,7 @@ class Stated(Protocol):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Every promise, owner by owner."""
+        """Every guarantee, owner by owner."""
 
 
 def _of_mechanism(release: Stated, check: Check) -> Check:
@@ -163,24 +163,24 @@ def _of_operator(release: Stated) -> Check:
     variance = noise.last().variance if weight else float(noise.diagonal(1).sum())
 
     def check(claimed: Guarantee) -> bool:
-        one = 2 * weight / (_MOST_PARTIES if claimed.unit is Unit.PARTY else release.rows)
-        two = one if classes == 2 else one / math.sqrt(2)
+        l1 = 2 * weight / (_MOST_PARTIES if claimed.unit is Unit.PARTY else release.rows)
+        l2 = l1 if classes == 2 else l1 / math.sqrt(2)
         if weight == 0:
-            one = two = _one_step(release)
+            l1 = l2 = _one_step(release)
         if noise.form == "identity":
-            return _Noise(noise.variance, one, two, size).allows(claimed)
+            return _Noise(noise.variance, l1, l2, size).allows(claimed)
         deviation = math.sqrt(variance) * (1 + _LOST_IN_SHAPE)
         if isinstance(claimed.event, Gaussian):
-            return _gaussian_allows(deviation, two, claimed)
-        return _pure_allows(deviation, two, claimed)
+            return _gaussian_allows(deviation, l2, claimed)
+        return _pure_allows(deviation, l2, claimed)
 
     return check
 
 
 def _one_step(release: Stated) -> float:
     """Return what a step of the lattice is worth in the mean of one owner; of several, nothing."""
-    alone = len(release.parts) == 1 and release.guarantees[0].unit is not Unit.PARTY
-    return float(release.details["step"]) / release.rows if alone else 0.0
+    one_owner = len(release.parts) == 1 and release.guarantees[0].unit is not Unit.PARTY
+    return float(release.details["step"]) / release.rows if one_owner else 0.0
 
 
 def _pure_allows(deviation: float, reach: float, claimed: Guarantee) -> bool:
@@ -217,8 +217,13 @@ def _of_proportions(release: Stated) -> Check:
 
     def check(claimed: Guarantee) -> bool:
         # Of two counts with Laplace noise only one has noise of its own.
-        once = isinstance(claimed.event, Laplace) and classes == 2
-        noise = _Noise(largest / 2 if once else largest, 1.0 if once else 2.0, math.sqrt(2), bags)
+        one_noisy_count = isinstance(claimed.event, Laplace) and classes == 2
+        noise = _Noise(
+            largest / 2 if one_noisy_count else largest,
+            1.0 if one_noisy_count else 2.0,
+            math.sqrt(2),
+            bags,
+        )
         return noise.allows(claimed)
 
     return check
@@ -257,7 +262,7 @@ def _independent_allows(release: Stated, claimed: Guarantee) -> bool:
     if not isinstance(claimed.event, Gaussian):
         return False
     if claimed.unit is Unit.ATTRIBUTE:
-        return _moved_alone(release, claimed.of)
+        return _moved_alone(release, claimed.columns)
     variance, reach = float(release.noise.diagonal(1).max()), 2 * release.pipeline.norm_bound
     if release.details["mechanism"] == "matrix":
         return _gaussian_allows(
@@ -265,8 +270,8 @@ def _independent_allows(release: Stated, claimed: Guarantee) -> bool:
         )
     # Of edges a rado sums half of all rows; the mean over several owners is nobody's own.
     support = release.details["support"] or release.rows / 2
-    alone = len(release.parts) == 1
-    return not alone or _gaussian_allows(math.sqrt(variance / support), reach, claimed)
+    one_owner = len(release.parts) == 1
+    return not one_owner or _gaussian_allows(math.sqrt(variance / support), reach, claimed)
 
 
 def _memberships(release: Stated) -> int:
@@ -281,15 +286,15 @@ def _moved_alone(release: Stated, names: Sequence[str]) -> bool:
     if pipeline.map is not None or not names:
         return False
     variances = release.noise.diagonal(len(pipeline.outputs))
-    place, found = 0, set()
+    start, noisy_columns = 0, set()
     for column in pipeline.columns:
         width = len(column.outputs)
         if column.name in names:
-            found.add(column.name)
-            if not (variances[place : place + width] > 0).all():
+            noisy_columns.add(column.name)
+            if not (variances[start : start + width] > 0).all():
                 return False
-        place += width
-    return found == set(names)
+        start += width
+    return noisy_columns == set(names)
 
 
 def _has_noise(release: Stated) -> bool:

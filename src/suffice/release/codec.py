@@ -57,16 +57,29 @@ _FIELDS = {
 
 
 def load(source: str | Path | bytes) -> Release:
-    """Return the release in a file, or raise: nothing in it is trusted before it was checked.
+    """Return the release in a file, after checking all of it.
 
-    The signature, if there is one, must be valid for the key inside the file; whether that key is
-    the owner's is for `suffice.verify` to say.
+    A signature must be valid for the key inside the file. `suffice.verify` checks whether that key
+    is the owner's.
+
+    Parameters
+    ----------
+    source
+        The file, or its bytes.
+
+    Raises
+    ------
+    ReleaseError
+        If the file is damaged, of an unknown version, or states more protection than its own
+        numbers give.
+    StorageError
+        If the file cannot be read.
     """
     data = source if isinstance(source, bytes) else read_bounded(Path(source), MOST_BYTES)
     try:
         return decode(data)
     except MemoryError:
-        raise StorageError("the file needs more memory than there is; it is not read.") from None
+        raise StorageError("The file needs more memory than this computer has.") from None
 
 
 def decode(data: bytes) -> Release:
@@ -75,12 +88,14 @@ def decode(data: bytes) -> Release:
     signature = Signature(block[:32], block[32:]) if block else None
     fields = strict_json.parse_canonical(manifest)
     if not isinstance(fields, dict) or not fields.keys() >= _FIELDS:
-        raise CorruptFileError("the manifest lacks a field.")
+        raise CorruptFileError("The manifest lacks a field.")
     if fields.keys() != _FIELDS:
-        raise UnsupportedFileError("the manifest has a field that this version does not know.")
+        raise UnsupportedFileError(
+            "The manifest has a field that this version of suffice does not know."
+        )
     kind = kind_named(fields["kind"]).at(fields["kind_version"])
     if fields["payload"] != {"sha256": hashlib.sha256(payload).hexdigest()}:
-        raise CorruptFileError("the payload is not the one that the manifest describes.")
+        raise CorruptFileError("The payload is not the one that the manifest describes.")
     try:
         with np.errstate(all="ignore"):  # what overflows is found by the checks
             release = _assemble(kind, fields, arrays_of(payload), signature)
@@ -89,7 +104,7 @@ def decode(data: bytes) -> Release:
     except ReleaseError:
         raise
     except (ParameterError, TypeError, KeyError, AttributeError) as error:
-        raise CorruptFileError("the manifest is not valid for its kind.") from error
+        raise CorruptFileError("The manifest is not valid for its kind.") from error
     if signature is not None:
         from suffice.release.signing import check_signature
 
@@ -108,9 +123,9 @@ def _assemble(
     noise = Covariance.from_json(fields["noise"], arrays)
     expected = {*own, *pipeline.arrays(), *noise.arrays()}
     if set(arrays) != expected:
-        raise CorruptFileError("the payload holds an array that nothing refers to.")
+        raise CorruptFileError("The payload holds an array that nothing refers to.")
     if not isinstance(fields["details"], dict):
-        raise CorruptFileError("the manifest is not valid for its kind.")
+        raise CorruptFileError("The manifest is not valid for its kind.")
     release = Release(
         kind=kind.name,
         arrays=own,
@@ -122,27 +137,27 @@ def _assemble(
         signature=signature,
     )
     if kind_named(kind.name).stating(release.details).version != kind.version:
-        raise CorruptFileError("the details are not those of the version that the file names.")
+        raise CorruptFileError("The details are not those of the version that the file names.")
     return release
 
 
 def _library(value: Any) -> str:
     """Return who wrote the file: a name and a version, in plain letters."""
     if not re.fullmatch(r"[A-Za-z0-9 ._+-]{1,100}", strict_json.text(value)):
-        raise CorruptFileError("the library that a file names must be a name and a version.")
+        raise CorruptFileError("The library in a file must be a name and a version.")
     return str(value)
 
 
 def _parts(items: Any) -> tuple[Part, ...]:
     """Return the parts, once they are few enough to be read one by one."""
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise CorruptFileError("a release must list its parts.")
+        raise CorruptFileError("A release must list its parts.")
     stated = [item.get("guarantees") for item in items]
     if not all(isinstance(guarantees, list) for guarantees in stated):
-        raise CorruptFileError("a part must list its guarantees.")
+        raise CorruptFileError("A part must list its guarantees.")
     if max(len(items), sum(map(len, stated))) > _MOST_GUARANTEES:
         raise CorruptFileError(
-            f"a release has at most {_MOST_GUARANTEES:,} parts, and as many guarantees."
+            f"A release has at most {_MOST_GUARANTEES:,} parts, and as many guarantees."
         )
     effort = Effort()
     return tuple(_part(item, effort) for item in items)
@@ -151,7 +166,7 @@ def _parts(items: Any) -> tuple[Part, ...]:
 def _part(item: dict[str, Any], effort: Effort) -> Part:
     named = set(item["rows"]) - {"labelled"}
     if set(item) != {"rows", "guarantees"} or named != {"count", "hash", "found_at"}:
-        raise CorruptFileError("a part must hold its rows and its guarantees, and no more.")
+        raise CorruptFileError("A part must hold its rows and its guarantees only.")
     rows = item["rows"]
     found_at = rows["found_at"]
     if found_at is not None:
@@ -169,6 +184,6 @@ def check_claims(release: Release) -> None:
     for guarantee in release.guarantees:
         if guarantee.kind is not Protection.NONE and not keeps(guarantee):
             raise CorruptFileError(
-                "a guarantee in the file claims more protection than the file's own numbers give."
+                "A guarantee in the file states more protection than the file's own numbers give."
                 " Do not rely on this file."
             )

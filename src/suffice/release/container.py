@@ -59,22 +59,24 @@ def split(data: bytes) -> tuple[bytes, bytes, bytes]:
     """Return manifest, payload and signature block after the checks that need no parsing."""
     if data[: len(PART_MAGIC)] == PART_MAGIC:
         raise UnsupportedFileError(
-            "this is a party's contribution: not private, for the aggregator only. Make a release"
+            "This is a party's contribution: not private, for the aggregator only. Make a release"
             " of it and the others' with suffice aggregate."
         )
     if data[: len(_MAGIC) - 1] != _MAGIC[:-1]:
-        raise CorruptFileError("this is not a suffice release file.")
+        raise CorruptFileError("This is not a suffice release file.")
     if len(data) < _HEAD + 32:
-        raise CorruptFileError("the file is cut off.")
+        raise CorruptFileError("The file is cut off.")
     if data[: len(_MAGIC)] != _MAGIC:
-        raise UnsupportedFileError("the container's version is not one that this version reads.")
+        raise UnsupportedFileError(
+            "This version of suffice does not read this version of the file format."
+        )
     manifest, payload, signature = _LENGTHS.unpack_from(data, len(_MAGIC))
     if _HEAD + manifest + payload + signature + 32 != len(data):
-        raise CorruptFileError("the file is cut off, or longer than it says.")
+        raise CorruptFileError("The file is cut off, or longer than it states.")
     if manifest > _MOST_MANIFEST or signature not in (0, _SIGNATURE_BYTES):
-        raise CorruptFileError("the manifest or the signature block has an impossible length.")
+        raise CorruptFileError("The manifest or the signature block has an impossible length.")
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise CorruptFileError("the checksum does not match: the file was altered or damaged.")
+        raise CorruptFileError("The checksum does not match: the file was altered or damaged.")
     middle, end = _HEAD + manifest, _HEAD + manifest + payload
     return data[_HEAD:middle], data[middle:end], data[end:-32]
 
@@ -87,16 +89,16 @@ def payload_of(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 def arrays_of(payload: bytes) -> dict[str, NDArray[Any]]:
     """Return the arrays of a payload, once the shapes in its header are those of their bytes."""
     if len(payload) < 8 or (length := int.from_bytes(payload[:8], "little")) > len(payload) - 8:
-        raise CorruptFileError("the payload is cut off.")
+        raise CorruptFileError("The payload is cut off.")
     header = strict_json.parse(payload[8 : 8 + length])
     if not isinstance(header, dict):
-        raise CorruptFileError("the payload's header is malformed.")
+        raise CorruptFileError("The payload's header is malformed.")
     for name, entry in header.items():
         _check_shape(name, entry)
     try:
         arrays = safetensors.numpy.load(payload)
     except (safetensors.SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise CorruptFileError("the payload is malformed.") from error
+        raise CorruptFileError("The payload is malformed.") from error
     return dict(arrays)
 
 
@@ -104,15 +106,20 @@ def _check_shape(name: str, entry: Any) -> None:
     """Raise unless a header states a shape that the array's bytes can have."""
     good = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
     if name == "__metadata__" or not good or entry["dtype"] not in _ITEM_BYTES:
-        raise CorruptFileError("the payload holds an array of a type that no kind has.")
+        raise CorruptFileError("The payload holds an array of a type that no kind has.")
     shape, ends = entry["shape"], entry["data_offsets"]
-    whole = _whole(shape) and _whole(ends) and len(ends) == 2 and 1 <= len(shape) <= _MOST_AXES
-    if not whole or math.prod(shape) * _ITEM_BYTES[entry["dtype"]] != ends[1] - ends[0]:
-        raise CorruptFileError("the payload holds an array whose shape is not that of its bytes.")
+    valid = (
+        _are_integers(shape)
+        and _are_integers(ends)
+        and len(ends) == 2
+        and 1 <= len(shape) <= _MOST_AXES
+    )
+    if not valid or math.prod(shape) * _ITEM_BYTES[entry["dtype"]] != ends[1] - ends[0]:
+        raise CorruptFileError("The payload holds an array whose shape does not fit its bytes.")
     lacks = shape[0] > 0 and name in _MAY_LACK_COLUMNS
     if 0 in shape and not lacks and name not in _MAY_BE_EMPTY:
-        raise CorruptFileError(f"array {quoted(name)} is empty, and must not be.")
+        raise CorruptFileError(f"Array {quoted(name)} must not be empty.")
 
 
-def _whole(values: Any) -> bool:
+def _are_integers(values: Any) -> bool:
     return isinstance(values, list) and all(type(v) is int and v >= 0 for v in values)

@@ -17,10 +17,17 @@ _FORMS = ("none", "identity", "diagonal", "factor")
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Describes noise of covariance C on each column of a statistic with d coordinates.
+    """The covariance C of the noise on each column of released sums, of d coordinates.
 
-    none: unknown or zero; identity: C = variance I; diagonal: C = variance diag(array);
-    factor: C = variance A A^T, with A = array of shape (d, r).
+    Attributes
+    ----------
+    form
+        "none": unknown or zero. "identity": C = variance I. "diagonal": C = variance diag(array).
+        "factor": C = variance A A^T, with A = array of shape (d, r).
+    variance
+        The variance.
+    array
+        The diagonal, or A; None for other forms.
     """
 
     form: str
@@ -29,13 +36,13 @@ class Covariance:
 
     def __post_init__(self) -> None:
         if self.form not in _FORMS or not (np.isfinite(self.variance) and self.variance >= 0):
-            raise ParameterError("the noise covariance has an unknown form or a bad variance.")
+            raise ParameterError("The noise covariance has an unknown form or a bad variance.")
         needs = {"diagonal": 1, "factor": 2}.get(self.form)
         has = None if self.array is None else self.array.ndim
         if needs != has or (self.array is not None and not np.isfinite(self.array).all()):
-            raise ParameterError(f"a {self.form} covariance does not fit its array.")
+            raise ParameterError(f"A {self.form} covariance does not fit its array.")
         if self.form == "diagonal" and self.array is not None and (self.array < 0).any():
-            raise ParameterError("a variance of the noise is negative.")
+            raise ParameterError("A variance of the noise is negative.")
 
     def scaled(self, factor: float) -> "Covariance":
         """Return the covariance of the noise times sqrt(factor)."""
@@ -104,8 +111,8 @@ class Covariance:
     def from_json(cls, data: object, arrays: dict[str, NDArray[Any]]) -> "Covariance":
         """Return the covariance that `to_json` and `arrays` described."""
         if not isinstance(data, dict) or set(data) != {"form", "variance"}:
-            raise CorruptFileError("the noise covariance must hold a form and a variance.")
+            raise CorruptFileError("The noise covariance must hold a form and a variance.")
         try:
             return cls(text(data["form"]), number(data["variance"]), arrays.get("noise.array"))
         except ParameterError as error:
-            raise CorruptFileError("the noise covariance in the file is not valid.") from error
+            raise CorruptFileError("The noise covariance in the file is not valid.") from error

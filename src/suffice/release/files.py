@@ -66,14 +66,14 @@ def read_bounded(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > most:
-                raise StorageError(f"{path} is larger than {most} bytes; it is not read.")
+                raise StorageError(f"{path} is larger than {most} bytes. suffice does not read it.")
             data = file.read(size) if size else _piped(file, most + 1)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}.") from None
     except MemoryError:
-        raise StorageError(f"{path} needs more memory than there is; it is not read.") from None
+        raise StorageError(f"{path} needs more memory than this computer has.") from None
     if len(data) > most:
-        raise StorageError(f"{path} is larger than {most} bytes; it is not read.")
+        raise StorageError(f"{path} is larger than {most} bytes. suffice does not read it.")
     return data
 
 

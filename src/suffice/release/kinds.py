@@ -99,8 +99,8 @@ def _labels(value: Any, least: int = 2) -> bool:
     if not isinstance(value, list) or len(value) < least:
         return False
     text = all(isinstance(v, str) for v in value)
-    whole = all(isinstance(v, int) for v in value)
-    return (text or whole) and len(set(value)) == len(value)
+    integers = all(isinstance(v, int) for v in value)
+    return (text or integers) and len(set(value)) == len(value)
 
 
 def _number(value: Any) -> bool:
@@ -218,17 +218,17 @@ class Kind:
     def at(self, version: object) -> "Kind":
         """Return the kind as this version of it was, or raise if that is not read."""
         if type(version) is not int or version not in self.versions:
-            known = " or ".join(map(str, self.versions))
+            readable = " or ".join(map(str, self.versions))
             raise UnsupportedFileError(
-                f"this version reads {self.name} releases of version {known} only."
+                f"This version of suffice reads {self.name} releases of version {readable} only."
             )
         stated = {name: rule for name, rule in self.details.items() if rule.since <= version}
         return replace(self, version=version, oldest=None, details=stated)
 
     def stating(self, details: Details) -> "Kind":
         """Return the newest version that states just these details, or the newest if none does."""
-        found = (self.at(version) for version in reversed(self.versions))
-        return next((kind for kind in found if set(kind.details) == set(details)), self)
+        kinds = (self.at(version) for version in reversed(self.versions))
+        return next((kind for kind in kinds if set(kind.details) == set(details)), self)
 
 
 KINDS: dict[str, Kind] = {
@@ -365,12 +365,14 @@ def kind_named(name: object) -> Kind:
     """Return the newest version of the kind of this name."""
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise UnsupportedFileError(f"this version reads releases of kind {', '.join(KINDS)} only.")
+        raise UnsupportedFileError(
+            f"This version of suffice reads releases of kind {', '.join(KINDS)} only."
+        )
     return kind
 
 
 def register_kind(kind: Kind) -> None:
     """Add a kind, so that files of it can be written, read, checked, merged and inspected."""
     if kind.name in KINDS:
-        raise ParameterError(f"there is a kind {kind.name!r} already.")
+        raise ParameterError(f"There is a kind {kind.name!r} already.")
     KINDS[kind.name] = kind

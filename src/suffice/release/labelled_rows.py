@@ -29,7 +29,7 @@ class LabelledRows:
                 " out of the table."
             )
         if np.packbits(self.mask).tobytes() != self.bits:
-            raise ParameterError("there must be one truth value for each row, and no more.")
+            raise ParameterError("There must be one truth value for each row.")
 
     @classmethod
     def of(cls, mask: np.ndarray) -> "LabelledRows":
@@ -55,11 +55,11 @@ class LabelledRows:
     def from_json(cls, data: Any) -> "LabelledRows":
         """Return the rows that `to_json` wrote."""
         if not isinstance(data, dict) or set(data) != {"rows", "bits"}:
-            raise CorruptFileError("labelled rows need their number and their bits, and no more.")
+            raise CorruptFileError("Labelled rows need their number and their bits only.")
         count, bits = data["rows"], data["bits"]
         if isinstance(count, bool) or not isinstance(count, int) or not isinstance(bits, str):
-            raise CorruptFileError("the number of labelled rows, or their bits, are not valid.")
+            raise CorruptFileError("The number of labelled rows, or their bits, are not valid.")
         try:
             return cls(count, base64.b64decode(bits, validate=True))
         except (binascii.Error, ValueError) as error:
-            raise CorruptFileError("the bits of labelled rows are not valid.") from error
+            raise CorruptFileError("The bits of labelled rows are not valid.") from error

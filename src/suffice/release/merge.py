@@ -23,11 +23,21 @@ _APART = Assumption(
 
 
 def merge(releases: Release | Sequence[Release]) -> Release:
-    """Return one release for the rows of all owners, as the kind's rules say; one is itself.
+    """Return one release for the rows of all owners.
 
-    Each owner's own noise protects their own rows and nobody else's: the merged release lists the
-    guarantees part by part. The owners' rows must be of different people; that is theirs to know,
-    and each guarantee says that it rests on it.
+    Each owner's noise protects only that owner's rows, so the merged release lists the guarantees
+    owner by owner. The owners' rows must be of different people. suffice cannot check this, and
+    each guarantee lists it among its assumptions.
+
+    Parameters
+    ----------
+    releases
+        Releases of one kind and one pipeline. A single release is returned as it is.
+
+    Raises
+    ------
+    ParameterError
+        If the releases cannot be merged.
     """
     if isinstance(releases, Release):
         return releases
@@ -100,20 +110,22 @@ def _noise_in_turn(releases: Sequence[Release]) -> Covariance:
 
 def _checked(releases: Sequence[Release]) -> Release:
     if not releases:
-        raise ParameterError("there is nothing to merge.")
+        raise ParameterError("There is no release to merge.")
     first = releases[0]
     if any(release.kind != first.kind for release in releases):
-        raise ParameterError("only releases of one kind can be merged.")
+        raise ParameterError("Only releases of one kind can be merged.")
     if len(releases) > 1 and not kind_named(first.kind).merges:
-        raise ParameterError(f"releases of kind {first.kind} cannot be merged.")
+        raise ParameterError(f"Releases of kind {first.kind} cannot be merged.")
     if any(release.pipeline != first.pipeline for release in releases):
         raise ParameterError(
-            "the owners' pipelines differ; let them agree on one first (pipeline=...,"
+            "The owners' pipelines differ. Let them agree on one first (pipeline=...,"
             " --pipeline-from FILE)."
         )
     hashes = [part.rows.hash for release in releases for part in release.parts]
     if len(set(hashes)) < len(hashes):
-        raise ParameterError("two of the releases are about the same rows; merging needs others.")
+        raise ParameterError(
+            "Two of the releases are about the same rows. Merge releases of different rows."
+        )
     return first
 
 
@@ -131,13 +143,15 @@ def _in_turn(arrays: list[Any], _: Any) -> Any:
 
 def _equal(arrays: list[Any], _: Any) -> Any:
     if any(not np.array_equal(array, arrays[0]) for array in arrays):
-        raise ParameterError("the owners randomised at different rates; fit them without merging.")
+        raise ParameterError(
+            "The owners randomised at different rates. Fit the releases without merging them."
+        )
     return arrays[0]
 
 
 def _same(name: str, values: list[Any]) -> Any:
     if any(value != values[0] for value in values):
-        raise ParameterError(f"the owners differ in {name}; only equal ones can be merged.")
+        raise ParameterError(f"The owners differ in {name}. Only equal ones can be merged.")
     return values[0]
 
 
@@ -151,14 +165,14 @@ def _largest(_: str, values: list[Any]) -> Any:
 
 def _total(name: str, values: list[Any]) -> Any:
     if any((value is None) != (values[0] is None) for value in values):
-        raise ParameterError(f"some owners have no {name} and some have; they cannot be merged.")
+        raise ParameterError(f"Some owners have {name} and some have not. They cannot be merged.")
     return None if values[0] is None else sum(values)
 
 
 def _listed(name: str, values: list[Any]) -> Any:
     items = [item for value in values for item in value]
     if len(set(items)) < len(items) or len({type(item) for item in items}) > 1:
-        raise ParameterError(f"the owners' {name} must have different names, all of one type.")
+        raise ParameterError(f"The owners' {name} must have different names, all of one type.")
     return items
 
 

@@ -34,7 +34,7 @@ def check_numbers(release: Release) -> None:
     limit = exact_of(release) + min(noise, _MOST_NOISE * unit)
     if deviation > _MOST_NOISE * unit or np.abs(numbers).max() > limit * (1 + _LOST):
         raise CorruptFileError(
-            "the file holds numbers that its declared bound and noise cannot give."
+            "The file holds numbers that its declared bound and noise cannot give."
         )
 
 

@@ -24,11 +24,19 @@ _MOST_KEY_BYTES = 1 << 16
 
 
 def generate_keys(stem: str | Path) -> tuple[Path, Path]:
-    """Write a new private key to ``stem.key`` (readable by its owner only) and ``stem.pub``."""
+    """Write a new private key to ``stem.key`` and its public key to ``stem.pub``.
+
+    Only the owner of the file can read the private key.
+
+    Raises
+    ------
+    StorageError
+        If one of the files exists.
+    """
     private, public = Path(f"{stem}.key"), Path(f"{stem}.pub")
     for path in (private, public):
         if path.exists():
-            raise StorageError(f"{path} exists already; a key is never overwritten.")
+            raise StorageError(f"{path} exists already. A key is never overwritten.")
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(ser.Encoding.PEM, ser.PrivateFormat.PKCS8, ser.NoEncryption())
     shared = key.public_key().public_bytes(ser.Encoding.PEM, ser.PublicFormat.SubjectPublicKeyInfo)
@@ -38,14 +46,29 @@ def generate_keys(stem: str | Path) -> tuple[Path, Path]:
 
 
 def sign(release: Release, private_key: str | Path) -> Release:
-    """Return the release with a signature by the key in this file."""
+    """Return the release with a signature.
+
+    Parameters
+    ----------
+    release
+        The release; an earlier signature is replaced.
+    private_key
+        The file of the private key.
+
+    Raises
+    ------
+    SignatureError
+        If the file holds no Ed25519 private key.
+    """
     try:
         data = read_bounded(Path(private_key), _MOST_KEY_BYTES)
         key = ser.load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise SignatureError(f"{private_key} holds no Ed25519 private key; see suffice keygen.")
+        raise SignatureError(
+            f"{private_key} holds no Ed25519 private key. Make one with suffice keygen."
+        )
     public = key.public_key().public_bytes_raw()
     return replace(release, signature=Signature(public, key.sign(manifest_bytes(release))))
 
@@ -55,21 +78,36 @@ def check_signature(signature: Signature, manifest: bytes) -> None:
     try:
         Ed25519PublicKey.from_public_bytes(signature.key).verify(signature.value, manifest)
     except (InvalidSignature, ValueError):
-        raise SignatureError("the signature does not belong to this manifest.") from None
+        raise SignatureError("The signature does not belong to this manifest.") from None
 
 
 def verify(release: Release, public_key: str | Path) -> None:
-    """Raise unless the release is signed by the owner of this public key."""
+    """Raise unless the release is signed with the private key that belongs to this public key.
+
+    Parameters
+    ----------
+    release
+        The release.
+    public_key
+        The file of the public key.
+
+    Raises
+    ------
+    SignatureError
+        If the release is not signed, or with another key.
+    """
     try:
         key = ser.load_pem_public_key(read_bounded(Path(public_key), _MOST_KEY_BYTES))
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise SignatureError(f"{public_key} holds no Ed25519 public key; see suffice keygen.")
+        raise SignatureError(
+            f"{public_key} holds no Ed25519 public key. Make one with suffice keygen."
+        )
     if release.signature is None:
-        raise SignatureError("the release is not signed.")
+        raise SignatureError("The release is not signed.")
     if release.signature.key != key.public_bytes_raw():
-        raise SignatureError("the release is signed, but with another key.")
+        raise SignatureError("The release is signed, but with another key.")
     check_signature(release.signature, manifest_bytes(release))
 
 

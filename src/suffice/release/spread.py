@@ -41,16 +41,16 @@ class Flips:
 
     def __post_init__(self) -> None:
         if not 2 <= self.states <= _MOST_STATES:
-            raise ParameterError(f"a randomised column has 2 to {_MOST_STATES} states.")
+            raise ParameterError(f"A randomised column has 2 to {_MOST_STATES} possible values.")
         if (self.keep is None) == (self.table is None):
-            raise ParameterError("give the noise of a column once: as keep, or as a table.")
+            raise ParameterError("Give the noise of a column once: as keep, or as a table.")
         if self.keep is not None:
             other = (1 - self.keep) / (self.states - 1)
             # The eigenvalues of P are 1 and keep - other.
             if not 0 < self.keep < 1 or abs(self.keep - other) * _WORST_CONDITION <= 1:
                 raise ParameterError(
-                    "a state must be kept with a chance strictly between 0 and 1, and not near"
-                    " 1/states, where nothing would be left to learn: choose another flip."
+                    "keep must lie strictly between 0 and 1, and not near 1 / (number of possible"
+                    " values), where nothing could be learnt. Choose another flip."
                 )
             return
         p = np.array(self.table, dtype=np.float64)
@@ -65,7 +65,7 @@ class Flips:
         condition = float(np.linalg.cond(p))
         if not condition < _WORST_CONDITION:
             raise ParameterError(
-                f"P is singular, or nearly so (condition number {condition:.2g}): some states"
+                f"P is singular, or nearly so (condition number {condition:.2g}): some values"
                 " cannot be told apart by their answers."
             )
 
@@ -79,8 +79,10 @@ class Flips:
         return np.full((self.states, self.states), other) + np.eye(self.states) * (keep - other)
 
     def __str__(self) -> str:
-        share = "cells" if self.keep is None else f"{100 * (1 - self.keep):.4g} % of cells"
-        return f"{self.states} states, {share} changed" + " by a matrix" * (self.keep is None)
+        how = f"by a {self.states} x {self.states} table of probabilities"
+        if self.keep is not None:
+            how = f"with probability {1 - self.keep:.4g}"
+        return f"{self.states} possible values, changed {how}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the noise as plain JSON values; the states are the column's."""
@@ -100,17 +102,17 @@ class Added:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ParameterError("a continuous column needs a declared range low < high.")
+            raise ParameterError("A continuous column needs a declared range low < high.")
         if self.kernel not in _KERNELS:
             raise ParameterError(
-                f"the noise must be one of {', '.join(_KERNELS)}: their Fourier transforms are"
-                " positive, so that nothing is lost in distribution."
+                f"The noise type must be {' or '.join(_KERNELS)}: only for these can a learner"
+                " correct the noise."
             )
         if not (math.isfinite(self.variance) and self.variance > 0):
-            raise ParameterError("the variance of the noise must be a positive number.")
+            raise ParameterError("The variance of the noise must be a positive number.")
         ratio = math.sqrt(self.variance) / (self.high - self.low)
         if not (max(abs(self.low), abs(self.high)) < 1e100 and 1e-9 <= ratio <= 1e9):
-            raise ParameterError("the range or its noise is too large or too small for arithmetic.")
+            raise ParameterError("The range or its noise is too large or too small for arithmetic.")
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -144,8 +146,8 @@ class Added:
 
     def __str__(self) -> str:
         return (
-            f"{self.low:.6g} to {self.high:.6g}, {self.kernel} noise of variance"
-            f" {self.variance:.4g}"
+            f"{self.low:.6g} to {self.high:.6g}, {self.kernel} noise, standard"
+            f" deviation {math.sqrt(self.variance):.4g}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -164,15 +166,19 @@ class SpreadColumn:
     def __post_init__(self) -> None:
         discrete = isinstance(self.noise, Flips)
         if discrete != (self.states is not None):
-            raise ParameterError(f"column {self.name!r}: the noise does not fit what it can hold.")
+            raise ParameterError(
+                f"Column {self.name!r}: the noise does not fit its possible values."
+            )
         if self.states is None:
             return
-        plain = set(map(type, self.states)) in ({str}, {int})  # a bool is neither
-        if not plain or len(set(self.states)) < len(self.states):
-            raise ParameterError(f"column {self.name!r}: states are different texts, or integers.")
+        allowed_types = set(map(type, self.states)) in ({str}, {int})  # a bool is neither
+        if not allowed_types or len(set(self.states)) < len(self.states):
+            raise ParameterError(
+                f"Column {self.name!r}: its possible values must be different texts, or integers."
+            )
         if isinstance(self.noise, Flips) and self.noise.states != len(self.states):
             raise ParameterError(
-                f"column {self.name!r}: the noise is for another number of states."
+                f"Column {self.name!r}: the noise is for another number of possible values."
             )
 
     def __str__(self) -> str:
@@ -221,7 +227,7 @@ class SpreadColumn:
         try:
             return cls._read(data)
         except (ParameterError, KeyError, TypeError, ValueError) as error:
-            raise CorruptFileError("a randomised column in the file is not valid.") from error
+            raise CorruptFileError("A randomised column in the file is not valid.") from error
 
     @classmethod
     def _read(cls, data: Any) -> "SpreadColumn":
@@ -253,8 +259,8 @@ class SpreadColumn:
 
 def discrete_sizes(columns: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return the number of states of every discrete column that `SpreadColumn.to_json` wrote."""
-    found = [c for c in columns if "range" not in c]
-    return [len(c["states"]) if "states" in c else _length(*c["integers"]) for c in found]
+    discrete = [c for c in columns if "range" not in c]
+    return [len(c["states"]) if "states" in c else _length(*c["integers"]) for c in discrete]
 
 
 def number_limits(columns: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:

@@ -75,7 +75,7 @@ class CsvFiles:
         self.schema = pa.schema([(name, types[name]) for name in names])
 
     def readers(self, columns: Sequence[str]) -> list[Iterator[pa.RecordBatch]]:
-        """Return what reads these columns: labels go apart."""
+        """Return one reader for the labels, and one for the other columns."""
         apart = [name for name in columns if name in self._apart]
         others = [name for name in columns if name not in self._apart]
         readers = [self._read(self.schema, others)] if others else []
@@ -88,7 +88,7 @@ class CsvFiles:
     def _read(
         self, schema: pa.Schema, columns: list[str], **words: Any
     ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows, from where a row was too long for a block in blocks that are larger."""
+        """Yield all rows. If a row is too long for a block, continue in larger blocks."""
         done = 0
         for block in BLOCKS:
             try:

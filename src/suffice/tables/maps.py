@@ -19,13 +19,14 @@ import numpy as np
 
 from suffice.errors import CorruptFileError, ParameterError
 from suffice.strict_json import number, text
+from suffice.tables.ranks import fit_grid, mid_ranks
+from suffice.tables.spacing import evenly_spaced
 
 __all__ = [
     "MAPS",
     "MOST_DEGREE",
     "MOST_OUTPUTS",
     "FeatureMap",
-    "evenly_spaced",
     "fit_map",
     "most_outputs",
     "weighted_moments",
@@ -36,6 +37,9 @@ MOST_DEGREE = 10  # of a polynomial
 _SEED = 2016  # public: the same rows and the same map give the same coordinates
 _PREFIX = "pipeline.map."
 _PICKED = 500  # rows whose distances tell the width of a kernel
+_GRID = 200  # quantiles of each column, unless their number is given
+_POLYNOMIALS = ("polynomial", "ranks+polynomial")  # their size is a degree
+_UNIFORM_SPREAD = math.sqrt(1 / 12)  # standard deviation of a rank
 
 Shape = tuple[int, ...]
 
@@ -47,9 +51,9 @@ class FeatureMap:
     Parameters
     ----------
     kind : str
-        One of MAPS: polynomial, rff, nystroem, pca or whiten.
+        One of MAPS: polynomial, rff, nystroem, pca, whiten, ranks or ranks+polynomial.
     size : int
-        The degree of a polynomial, else the number of coordinates.
+        The degree of a polynomial, the number of quantiles of ranks, else that of coordinates.
     arrays : mapping of str to ndarray
         What was fitted on public rows, with ``centre`` and ``spread`` of the inputs among them.
     """
@@ -78,6 +82,8 @@ class FeatureMap:
             raise ParameterError("The arrays of the feature map must be finite numbers.")
         if (self.arrays["spread"] <= 0).any():
             raise ParameterError("The scales of the feature map must be above 0.")
+        if (np.diff(self.arrays.get("grid", np.zeros((1, 1)))) < 0).any():
+            raise ParameterError("The quantiles of the feature map must be in order.")
 
     @property
     def width(self) -> int:
@@ -128,7 +134,7 @@ class FeatureMap:
 
 def _check_size(kind: str, size: int) -> None:
     """Raise if a map of this kind cannot be of this size."""
-    most = MOST_DEGREE if kind == "polynomial" else MOST_OUTPUTS
+    most = MOST_DEGREE if kind in _POLYNOMIALS else MOST_OUTPUTS
     if not 1 <= size <= most:
         raise ParameterError(f"The size of a {kind} map must lie between 1 and {most}.")
 
@@ -168,14 +174,6 @@ def _median_gamma(columns: np.ndarray, weights: np.ndarray) -> float:
     some = columns[:, evenly_spaced(weights, min(_PICKED, int(weights.sum())))]
     squares = _squared_distances(some)[np.triu_indices(some.shape[1], 1)]
     return 1.0 / (float(np.median(squares)) or 1.0) if len(squares) else 1.0
-
-
-def evenly_spaced(weights: np.ndarray, count: int) -> np.ndarray:
-    """Return ``count`` positions, evenly spaced over rows that occur ``weights`` times each."""
-    ends = np.cumsum(weights)
-    middles = (2 * np.arange(count, dtype=np.int64) + 1) * ends[-1] // (2 * count)
-    positions: np.ndarray = np.searchsorted(ends, middles, side="right")
-    return positions
 
 
 def _fit_fourier(columns: np.ndarray, weights: np.ndarray, size: int) -> dict[str, np.ndarray]:
@@ -257,6 +255,16 @@ def _product_plan(width: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return parents, factors
 
 
+def _ranks(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+    mid_ranks(arrays["grid"], columns, out)
+
+
+def _polynomial_of_ranks(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+    ranks = np.empty_like(columns)
+    mid_ranks(arrays["grid"], columns, ranks)
+    _polynomial(arrays, ranks / _UNIFORM_SPREAD, out)
+
+
 def _products(width: int, degree: int) -> int:
     return math.comb(width + degree, degree) - 1
 
@@ -305,12 +313,26 @@ MAPS: Mapping[str, _Kind] = {
     ),
     "pca": _components_kind(whiten=False),
     "whiten": _components_kind(whiten=True),
+    "ranks": _Kind(
+        outputs=lambda _shapes, width, _size: width,
+        shapes=lambda width, _outputs, size: {"grid": (width, size)},
+        fit=lambda columns, weights, size: {"grid": fit_grid(columns, weights, size)},
+        apply=_ranks,
+    ),
+    "ranks+polynomial": _Kind(
+        outputs=lambda _shapes, width, degree: _products(width, degree),
+        shapes=lambda width, _outputs, _size: {"grid": (width, _GRID)},
+        fit=lambda columns, weights, _size: {"grid": fit_grid(columns, weights, _GRID)},
+        apply=_polynomial_of_ranks,
+    ),
 }
 
 
 def _parse_map(spec: str) -> tuple[str, int]:
-    """Return kind and size of a map written as "rff:512" or "polynomial:2"."""
+    """Return kind and size of a map written as "rff:512", "polynomial:2" or "ranks"."""
     kind, _, size = spec.partition(":")
+    if spec == "ranks":
+        size = str(_GRID)
     if kind not in MAPS or not (size.isascii() and size.isdecimal()):
         raise ParameterError(
             "A feature map must be written KIND:SIZE, for example rff:512. KIND is one of"
@@ -320,12 +342,14 @@ def _parse_map(spec: str) -> tuple[str, int]:
 
 
 def most_outputs(spec: str, width: int) -> int:
-    """Return how many coordinates a map gives ``width`` columns, at most; nothing is built.
+    """Return the largest number of coordinates that a map gives ``width`` columns.
 
-    Of a polynomial beyond every degree that is fitted, one more than any map may have.
+    Nothing is fitted. For a polynomial of too high a degree it is one more than any map may have.
     """
     kind, size = _parse_map(spec)
-    if kind != "polynomial":
+    if kind == "ranks":
+        return width
+    if kind not in _POLYNOMIALS:
         return size
     return _products(width, size) if size <= MOST_DEGREE else MOST_OUTPUTS + 1
 
@@ -333,7 +357,7 @@ def most_outputs(spec: str, width: int) -> int:
 def fit_map(spec: str, columns: np.ndarray, weights: np.ndarray) -> FeatureMap:
     """Return the map that ``spec`` names, fitted to public columns (width, rows).
 
-    ``weights`` say how often each of the rows, which differ, occurs.
+    All rows are different, and ``weights`` say how often each of them occurs.
     """
     kind, size = _parse_map(spec)
     _check_size(kind, size)

@@ -48,7 +48,7 @@ def names_in_memory(data: Any) -> list[str]:
 
 
 def _convert(data: Any, texts: Sequence[str]) -> Table:
-    """Return a table over a frame of another library, or over what numpy makes a matrix of."""
+    """Return a table over a frame of another library, or over what numpy turns into a matrix."""
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
         data = _with_named_columns(data)
         table = _as_table(_with_texts(data, texts))
@@ -160,7 +160,7 @@ class _ScannedDataset:
 
 
 class _OneStream:
-    """Somebody else's table, which knows no parts."""
+    """A table of another program, which has no parts."""
 
     rows = None
     stays = "The table belongs to another program and is read in its process. Save it as Parquet."

@@ -20,7 +20,7 @@ def check_order(data: Any, why: str) -> None:
 
 
 def is_ordered(data: Any) -> bool:
-    """Say whether rows have an order: all have, but those of a query that was given none."""
+    """Say whether rows have an order. Only the rows of a query without ``order_by`` have none."""
     return getattr(data, "ordered", True) is not False  # a frame may have a column of this name
 
 

@@ -89,10 +89,10 @@ class Column:
 def encode(
     batch: "pa.RecordBatch", columns: Sequence[Column], *, unknown: Counter[str] | None
 ) -> np.ndarray:
-    """Return numbers and one-hot categories (width, rows), C-ordered; NaN where one is missing.
+    """Return numbers and one-hot categories (width, rows), C-ordered; NaN for a missing value.
 
-    A category outside the list is an error, or is no category, and counted in ``unknown`` under the
-    name of its column.
+    A category outside the list is an error. With ``unknown`` it counts as no category instead, and
+    is counted under the name of its column.
     """
     from suffice.tables.columns import numeric_columns
 
@@ -279,7 +279,7 @@ class Pipeline:
     def encoded(
         self, batch: "pa.RecordBatch", *, unknown: Counter[str] | None = None
     ) -> np.ndarray:
-        """Return the columns before the affine end: encoded, filled and mapped, (width, rows)."""
+        """Return the columns before scaling: encoded, filled and mapped, (width, rows)."""
         columns = encode(batch, self.columns, unknown=unknown)
         if self.fill is not None:
             holes = np.isnan(columns)
@@ -319,7 +319,7 @@ class Pipeline:
         return self.finished(self.encoded(batch, unknown=unknown))
 
     def finished(self, columns: np.ndarray) -> np.ndarray:
-        """Return the rows of columns as `encoded` returns them: standardised, clipped, whole."""
+        """Return columns from `encoded` as rows: scaled, clipped, and with an intercept."""
         from suffice.kernels import mapping  # compiled code is loaded when rows come
 
         out = np.empty((len(self.outputs), columns.shape[1]))
@@ -331,7 +331,7 @@ class Pipeline:
         return out.T
 
     def explain_holes(self, columns: np.ndarray) -> NoReturn:
-        """Raise the error of columns, as `encoded` returns them, that cannot be standardised."""
+        """Raise the error for columns from `encoded` that cannot be scaled."""
         if self.map is not None:
             raise TableError(
                 "Some rows hold numbers that are too large for the feature map. Correct these"
@@ -374,7 +374,7 @@ class Pipeline:
         return {**self._function(), **origin}
 
     def _function(self) -> dict[str, Any]:
-        """Return what the pipeline does, but for the vectors."""
+        """Return everything that the pipeline does, except the vectors."""
         return {
             "columns": [column.to_json() for column in self.columns],
             "missing": self.missing,
@@ -384,7 +384,7 @@ class Pipeline:
         }
 
     def digest(self) -> str:
-        """Return a short name of everything that the pipeline does."""
+        """Return a hash of everything that the pipeline does."""
         content = hashlib.sha256(json.dumps(self._function(), sort_keys=True).encode())
         for name, array in sorted(self.arrays().items()):
             content.update(name.encode() + b"\0" + array.tobytes())

@@ -60,9 +60,9 @@ def place_of(data: str | Path) -> Path | Place:
 
 
 def names_at(place: Path | Place) -> list[PurePosixPath] | None:
-    """Return the one file, or those of a folder that Arrow reads, below it; None for nothing.
+    """Return the file itself, or the files of a folder that Arrow reads. None if nothing is there.
 
-    In folders it passes over what begins with a point or an underscore.
+    Names that begin with a point or an underscore are left out.
     """
     if isinstance(place, Path):
         if not place.is_dir():

@@ -88,15 +88,15 @@ UNKNOWN = Provenance(Origin.UNKNOWN)
 
 
 def public_rows(row_hash: str) -> Provenance:
-    """Return the origin of numbers that rows with this hash gave, declared public by the owner."""
+    """Return the origin of numbers from rows with this hash, which the owner declared public."""
     return Provenance(Origin.PUBLIC_ROWS, (row_hash,))
 
 
 def weakest(origins: Iterable[Provenance]) -> Provenance:
-    """Return the origin of one pipeline about which all of these are stated.
+    """Return the weakest of several origins of one pipeline.
 
-    Private rows are weaker than unknown ones, those than public rows, and these than what was
-    declared. Of public rows all hashes are kept.
+    Private rows are weaker than an unknown origin, which is weaker than public rows, which are
+    weaker than declared numbers. All hashes of public rows are kept.
     """
     stated = tuple(origins)
     for weak in (PRIVATE_ROWS, UNKNOWN):

@@ -51,9 +51,9 @@ class RowLanes:
 
 
 class OrderedHash:
-    """Computes SHA-256 of bytes in their order; the hash of a part can be appended to another.
+    """Computes SHA-256 of bytes in their order. The hash of a part can be appended to another.
 
-    It holds its bytes until it is appended to the part before, or is said to come first (`lead`).
+    It keeps its bytes until it is appended to the part before, or `lead` says that it comes first.
     """
 
     def __init__(self, prefix: bytes = b"") -> None:

@@ -54,7 +54,7 @@ def sheet_names(path: Path) -> list[str]:
 
 
 def _reader(path: Path, readers: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """Return what reads files that end as this one does."""
+    """Return the function that reads files with this ending."""
     ending = path.suffix.lower()
     if ending == ".xls":
         raise TableError(f"{path} was saved by Excel 2003 or older. Save it as .xlsx.")

@@ -117,12 +117,12 @@ class _Concatenated:
 
 
 def concatenated(tables: Sequence[Table]) -> Table:
-    """Return the rows of several tables, one after the other; the first one's schema leads."""
+    """Return the rows of several tables, one after the other, with the schema of the first."""
     return _Concatenated(tables)
 
 
 def row_count(table: Table, column: str | None = None) -> int:
-    """Return the number of rows, as the parts state it, or from one column: the first, or this."""
+    """Return the number of rows: as the parts state it, or by reading one column."""
     sizes = sizes_of(table.parts())
     if sizes is not None:
         return sum(sizes)

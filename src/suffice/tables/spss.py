@@ -48,11 +48,11 @@ class SpssColumn:
     kind: pa.DataType
 
     def texts(self) -> pa.Array:
-        """Return each cell as its value label; one that has none as text."""
+        """Return each cell as its value label, or as text if it has none."""
         return text_column([self.words.get(cell, cell) for cell in self.cells])
 
     def public(self) -> pa.Array:
-        """Return a column that may be looked at, in the type that the metadata say."""
+        """Return a public column in the type that the metadata state."""
         if (self.nominal and self.words) or pa.types.is_string(self.kind):
             return self.texts()
         return pa.array(self.cells, self.kind)
@@ -101,7 +101,7 @@ def _kind(written: str, stored: str) -> pa.DataType:
 
 
 def _cell(cell: Any, kind: pa.DataType, encoding: str) -> Any:
-    """Return a cell as what its column holds, None if it cannot be that."""
+    """Return a cell in the type of its column, or None if it cannot have that type."""
     if isinstance(cell, str):
         try:
             return _strip_blanks(cell.encode(_BYTES).decode(encoding)) or None

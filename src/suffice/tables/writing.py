@@ -30,10 +30,26 @@ def check_ending(path: Path) -> None:
 def write_table(
     table: pa.Table, path: Path, *, for_sheets: bool = False, overwrite: bool = True
 ) -> None:
-    """Write ``table`` as Parquet, CSV or Feather; without ``overwrite``, never over a file.
+    """Write ``table`` as Parquet, CSV or Feather.
 
-    ``for_sheets``: people will open it in a spreadsheet, so that in a CSV file a text is written so
-    as to be no formula and to hold nothing unseen (`suffice.plain_text.sheet_cell`).
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The table.
+    path : Path
+        The file. Its ending decides the format.
+    for_sheets : bool
+        Whether people will open it in a spreadsheet. Then no text of a CSV file is a formula or
+        holds anything invisible (`suffice.plain_text.sheet_cell`).
+    overwrite : bool
+        Whether an existing file is replaced. Otherwise it is an error.
+
+    Raises
+    ------
+    TableError
+        If the file has another ending.
+    StorageError
+        If the file exists and must not be replaced, or cannot be written.
     """
     check_ending(path)
     if for_sheets and path.suffix.lower() == ".csv":

@@ -95,12 +95,12 @@ def test_every_bound_holds_for_the_noise_that_was_drawn(name, lam, rng):
     theta = exact.solve(lam, tol=1e-9, max_iter=1000).parameters
     for size in (0.01, 0.3, 3.0):
         b = size * rng.normal(size=5)
-        found = exact.with_operator(MU + b).solve(lam, tol=1e-9, max_iter=1000).parameters
-        norm, model = float(np.linalg.norm(b)), float(np.linalg.norm(found))
-        distance = np.linalg.norm(found - theta)
-        excess = exact.risk(found, lam)[0] - exact.risk(theta, lam)[0]
-        change = abs(exact.risk(found)[0] - exact.risk(theta)[0])
-        error = abs(exact.with_operator(MU + b).risk(found)[0] - exact.risk(found)[0])
+        noisy_model = exact.with_operator(MU + b).solve(lam, tol=1e-9, max_iter=1000).parameters
+        norm, model = float(np.linalg.norm(b)), float(np.linalg.norm(noisy_model))
+        distance = np.linalg.norm(noisy_model - theta)
+        excess = exact.risk(noisy_model, lam)[0] - exact.risk(theta, lam)[0]
+        change = abs(exact.risk(noisy_model)[0] - exact.risk(theta)[0])
+        error = abs(exact.with_operator(MU + b).risk(noisy_model)[0] - exact.risk(noisy_model)[0])
         pairs = (
             (distance, bounds.parameter_distance(norm, a=loss.a, lam=lam)),
             (excess, bounds.excess_risk(norm, a=loss.a, lam=lam)),
@@ -118,20 +118,24 @@ def test_softmax_counts_as_a_loss_with_a_of_two(rng):
     M = X.T @ np.eye(3)[np.digitize(X[:, 0], [-0.5, 0.5])] / 200
     exact = FactoredProblem(X, M, None)
     b = 0.1 * rng.normal(size=(5, 3))
-    one, two = (p.solve(0.1, tol=1e-8, max_iter=500) for p in (exact, exact.with_operator(M + b)))
-    moved = np.linalg.norm(one.parameters - two.parameters)
+    exact_solution, noisy_solution = (
+        p.solve(0.1, tol=1e-8, max_iter=500) for p in (exact, exact.with_operator(M + b))
+    )
+    moved = np.linalg.norm(exact_solution.parameters - noisy_solution.parameters)
     assert moved <= bounds.parameter_distance(float(np.linalg.norm(b)), a=2.0, lam=0.1)
 
 
 def test_all_bounds_of_a_model_share_one_event():
     theta = np.ones(5)
-    found = bounds.noise_bounds(NOISES["laplace"][0], "laplace", theta, a=1.0, lam=0.5, delta=0.1)
+    all_bounds = bounds.noise_bounds(
+        NOISES["laplace"][0], "laplace", theta, a=1.0, lam=0.5, delta=0.1
+    )
     norm = bounds.noise_norm(NOISES["laplace"][0], "laplace", (5,), 0.1)
-    assert found.noise == norm
-    assert found.parameters == bounds.parameter_distance(norm, a=1.0, lam=0.5)
-    assert found.risk == bounds.risk_error(norm, a=1.0, radius=np.sqrt(5))
-    assert found.excess == bounds.excess_risk(norm, a=1.0, lam=0.5)
-    assert found.plain_risk > found.excess
+    assert all_bounds.noise == norm
+    assert all_bounds.parameters == bounds.parameter_distance(norm, a=1.0, lam=0.5)
+    assert all_bounds.risk == bounds.risk_error(norm, a=1.0, radius=np.sqrt(5))
+    assert all_bounds.excess == bounds.excess_risk(norm, a=1.0, lam=0.5)
+    assert all_bounds.plain_risk > all_bounds.excess
 
 
 def test_what_cannot_be_bounded_is_refused():
@@ -157,10 +161,10 @@ def printed_radius(dimension: int, delta: float) -> float:
 def test_the_printed_bound_fails_and_ours_holds(dimension, share, rng):
     noise = rng.laplace(size=(DRAWS, dimension))
     printed = 1 - exceeded(noise, printed_radius(dimension, 0.05)) / DRAWS
-    ours = 1 - exceeded(noise, bounds._laplace_norm(dimension, 0.05)) / DRAWS
+    corrected = 1 - exceeded(noise, bounds._laplace_norm(dimension, 0.05)) / DRAWS
     assert printed == pytest.approx(share, abs=0.01)
-    assert ours == pytest.approx(0.95, abs=0.01)
+    assert corrected == pytest.approx(0.95, abs=0.01)
     page = (Path(__file__).parents[3] / "docs" / "errata.md").read_text()
     row = re.search(rf"^\| {dimension} \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
     assert float(row.group(1)) == pytest.approx(printed, abs=0.02)
-    assert float(row.group(2)) == pytest.approx(ours, abs=0.02)
+    assert float(row.group(2)) == pytest.approx(corrected, abs=0.02)

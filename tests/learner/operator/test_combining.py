@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.operator.combining import combined
+from suffice.learner.operator.combining import combine_releases
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.owner.operator.mechanism import MeanOperator
@@ -29,9 +29,9 @@ def owner(part: slice, epsilon: float, mechanism: str = "laplace", labels=y, **m
 FIRST, SECOND = slice(0, CUT), slice(CUT, None)
 
 
-def owner_weights(known) -> np.ndarray:
+def owner_weights(supervision) -> np.ndarray:
     """Return the weight of each of the two owners."""
-    return np.array([known.weights[:CUT].sum(), known.weights[CUT:].sum()])
+    return np.array([supervision.weights[:CUT].sum(), supervision.weights[CUT:].sum()])
 
 
 def trace_of_error(rows: np.ndarray, release: Release, columns: int = 1) -> float:
@@ -46,43 +46,47 @@ def trace_of_error(rows: np.ndarray, release: Release, columns: int = 1) -> floa
 def test_weights_are_inverse_to_the_error(epsilons, classes):
     labels = y if classes == 2 else three
     pair = [owner(FIRST, epsilons[0], labels=labels), owner(SECOND, epsilons[1], labels=labels)]
-    known = combined(pair, X)
-    blocks = known.rows[:CUT], known.rows[CUT:]
+    supervision = combine_releases(pair, X)
+    blocks = supervision.rows[:CUT], supervision.rows[CUT:]
     columns = 1 if classes == 2 else 3
     errors = [trace_of_error(*each, columns) for each in zip(blocks, pair, strict=True)]
     expected = (1 / np.array(errors)) / np.sum(1 / np.array(errors))
-    assert np.allclose(owner_weights(known), expected, rtol=1e-9)
-    assert known.weights.sum() == pytest.approx(1)
+    assert np.allclose(owner_weights(supervision), expected, rtol=1e-9)
+    assert supervision.weights.sum() == pytest.approx(1)
     operators = [release.arrays["mean_operator"] for release in pair]
     mean = expected[0] * operators[0] + expected[1] * operators[1]
-    assert np.allclose(known.estimate.operator, mean)
+    assert np.allclose(supervision.estimate.operator, mean)
     variance = expected[0] ** 2 * pair[0].noise.dense(5) + expected[1] ** 2 * pair[1].noise.dense(5)
-    assert np.allclose(known.estimate.noise.dense(5), variance)
+    assert np.allclose(supervision.estimate.noise.dense(5), variance)
     if epsilons[0] != epsilons[1]:
-        assert owner_weights(known)[np.argmin(epsilons)] < 0.1
+        assert owner_weights(supervision)[np.argmin(epsilons)] < 0.1
 
 
 def test_no_other_weights_would_be_surer():
     """The error of a weighted mean of two independent operators is least at these weights."""
     pair = [owner(FIRST, 0.5), owner(SECOND, 2.0)]
-    known = combined(pair, X)
+    supervision = combine_releases(pair, X)
     errors = np.array(
         [
             trace_of_error(rows, release)
-            for rows, release in zip((known.rows[:CUT], known.rows[CUT:]), pair, strict=True)
+            for rows, release in zip(
+                (supervision.rows[:CUT], supervision.rows[CUT:]), pair, strict=True
+            )
         ]
     )
-    ours = owner_weights(known) ** 2 @ errors
+    chosen_error = owner_weights(supervision) ** 2 @ errors
     for weight in np.linspace(0, 1, 101):
-        assert np.array([weight, 1 - weight]) ** 2 @ errors >= ours * (1 - 1e-12)
+        assert np.array([weight, 1 - weight]) ** 2 @ errors >= chosen_error * (1 - 1e-12)
 
 
 def test_without_noise_it_is_the_merged_release():
     pair = [owner(FIRST, 1e9), owner(SECOND, 1e9)]
-    known = combined(pair, X)
-    assert np.allclose(known.weights, 1 / 900, rtol=0.05)  # S differs a little between the owners
-    exact = known.rows.T @ (2 * y - 1) / 900
-    assert np.allclose(known.estimate.operator, exact, atol=0.01)
+    supervision = combine_releases(pair, X)
+    assert np.allclose(
+        supervision.weights, 1 / 900, rtol=0.05
+    )  # S differs a little between the owners
+    exact = supervision.rows.T @ (2 * y - 1) / 900
+    assert np.allclose(supervision.estimate.operator, exact, atol=0.01)
     apart = FactoredClassifier(lam=0.1).fit_release(pair, X)
     together = FactoredClassifier(lam=0.1).fit_release(merge(pair), X)
     assert np.allclose(apart.coef_, together.coef_, atol=0.02)
@@ -90,36 +94,43 @@ def test_without_noise_it_is_the_merged_release():
 
 def test_a_noisy_owner_does_little_harm_where_merging_would():
     """Ten times: rows beyond count, labels hardly known."""
-    both, plain = [], []
+    both, merged_scores = [], []
     for _ in range(10):
         pair = [owner(FIRST, 10.0), owner(SECOND, 0.02)]
-        alone = FactoredClassifier().fit_release(pair[0], X[FIRST]).score(X, y)
-        both.append(FactoredClassifier().fit_release(pair, X).score(X, y) - alone)
-        plain.append(FactoredClassifier().fit_release(merge(pair), X).score(X, y) - alone)
+        exact_score = FactoredClassifier().fit_release(pair[0], X[FIRST]).score(X, y)
+        both.append(FactoredClassifier().fit_release(pair, X).score(X, y) - exact_score)
+        merged_scores.append(
+            FactoredClassifier().fit_release(merge(pair), X).score(X, y) - exact_score
+        )
     assert np.mean(both) > -0.02
-    assert np.mean(plain) < np.mean(both) - 0.02
+    assert np.mean(merged_scores) < np.mean(both) - 0.02
 
 
 @pytest.mark.parametrize("labels", [y, three], ids=["two", "three"])
 def test_kinds_may_be_mixed(labels):
     pair = [owner(FIRST, 5.0, labels=labels), owner(SECOND, 5.0, "response", labels=labels)]
-    known = combined(pair, X)
-    assert known.estimate.noise.form == "factor"
-    assert known.rows.shape == (900, 5)
+    supervision = combine_releases(pair, X)
+    assert supervision.estimate.noise.form == "factor"
+    assert supervision.rows.shape == (900, 5)
     model = FactoredClassifier().fit_release(pair, X)
     assert model.score(X, labels) > (0.85 if labels is y else 0.7)
-    kept, own = model.to_release().guarantees, pair[0].guarantees + pair[1].guarantees
-    assert [(g.unit, g.event) for g in kept] == [(g.unit, g.event) for g in own]
-    assert all("different people" in str(g) for g in kept)
+    model_guarantees, owner_guarantees = (
+        model.to_release().guarantees,
+        pair[0].guarantees + pair[1].guarantees,
+    )
+    assert [(g.unit, g.event) for g in model_guarantees] == [
+        (g.unit, g.event) for g in owner_guarantees
+    ]
+    assert all("different people" in str(g) for g in model_guarantees)
     with pytest.raises(ForeignRowsError):
-        combined(pair[::-1], X)
+        combine_releases(pair[::-1], X)
 
 
 def test_one_release_has_no_weights():
     release = owner(slice(None), 1.0)
-    known = combined([release], X)
-    assert known.weights is None
-    assert np.array_equal(known.estimate.operator, release.arrays["mean_operator"])
+    supervision = combine_releases([release], X)
+    assert supervision.weights is None
+    assert np.array_equal(supervision.estimate.operator, release.arrays["mean_operator"])
 
 
 @pytest.mark.parametrize("mechanisms", [("laplace", "laplace"), ("laplace", "response")])
@@ -127,14 +138,14 @@ def test_the_same_rows_twice_are_refused(mechanisms):
     """Two looks at one label are not two labels."""
     pair = [owner(FIRST, 1.0, mechanism) for mechanism in mechanisms]
     with pytest.raises(ParameterError, match="same rows"):
-        combined(pair, np.vstack([X[FIRST], X[FIRST]]))
+        combine_releases(pair, np.vstack([X[FIRST], X[FIRST]]))
 
 
 def test_owners_who_did_not_agree_are_refused():
     first = owner(FIRST, 1.0)
-    with pytest.raises(ParameterError, match="pipelines differ"):
-        combined([first, owner(SECOND, 1.0, pipeline=None)], X)
+    with pytest.raises(ParameterError, match="pipelines of the owners differ"):
+        combine_releases([first, owner(SECOND, 1.0, pipeline=None)], X)
     with pytest.raises(ParameterError, match="classes"):
-        combined([first, owner(SECOND, 1.0, classes=(1, 0))], X)
+        combine_releases([first, owner(SECOND, 1.0, classes=(1, 0))], X)
     with pytest.raises(ParameterError, match="no release"):
-        combined([], X)
+        combine_releases([], X)

@@ -26,18 +26,18 @@ three = np.digitize(X[:, 0], [-0.5, 0.5])
 def test_the_factored_risk_is_the_plain_one_for_two_classes(rng):
     """Theorem 3 of Patrini et al. 2016, to 1e-12."""
     theta, signs = rng.normal(size=4), 2 * y - 1
-    plain = np.logaddexp(0, -signs * (X @ theta)).mean() + 0.05 * theta @ theta
+    exact_risk = np.logaddexp(0, -signs * (X @ theta)).mean() + 0.05 * theta @ theta
     factored, _ = FactoredProblem(X, X.T @ signs / len(X), LOSSES["logistic"]).risk(theta, 0.1)
-    assert factored == pytest.approx(plain, abs=1e-12)
+    assert factored == pytest.approx(exact_risk, abs=1e-12)
 
 
 def test_the_factored_risk_is_the_plain_one_for_three_classes(rng):
     W = rng.normal(size=(4, 3))
     scores = X @ W
     log_sum = np.log(np.exp(scores).sum(axis=1))
-    plain = (log_sum - scores[np.arange(400), three]).mean() + 0.05 * (W**2).sum()
+    exact_risk = (log_sum - scores[np.arange(400), three]).mean() + 0.05 * (W**2).sum()
     factored, _ = FactoredProblem(X, X.T @ np.eye(3)[three] / len(X), None).risk(W, 0.1)
-    assert factored == pytest.approx(plain, abs=1e-12)
+    assert factored == pytest.approx(exact_risk, abs=1e-12)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -53,10 +53,10 @@ def test_the_gradient_is_that_of_the_risk(classes, rng):
 
 
 def test_plain_labels_give_the_model_of_logistic_regression():
-    ours = FactoredClassifier(lam=0.1, tol=1e-9).fit(X, y)
-    rows = design_matrix(X, ours.pipeline_)
+    model = FactoredClassifier(lam=0.1, tol=1e-9).fit(X, y)
+    rows = design_matrix(X, model.pipeline_)
     peer = LogisticRegression(C=1 / (0.1 * len(X)), fit_intercept=False, tol=1e-10, max_iter=10_000)
-    assert np.allclose(ours.coef_, peer.fit(rows, y).coef_[0], atol=1e-5)
+    assert np.allclose(model.coef_, peer.fit(rows, y).coef_[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("labels", [y, three], ids=["two", "three"])
@@ -64,10 +64,10 @@ def test_a_release_with_hardly_any_noise_gives_the_model_of_plain_labels(labels)
     classes = tuple(range(labels.max() + 1))
     operator = MeanOperator(epsilon=1e7, mechanism="laplace", classes=classes)
     release = operator.release(X, labels, ledger=None)
-    ours = FactoredClassifier(lam=0.01).fit_release(release, X)
-    plain = FactoredClassifier(lam=0.01).fit(X, labels)
-    assert np.allclose(ours.coef_, plain.coef_, atol=1e-3)
-    assert ours.score(X, labels) > 0.9
+    from_release = FactoredClassifier(lam=0.01).fit_release(release, X)
+    from_labels = FactoredClassifier(lam=0.01).fit(X, labels)
+    assert np.allclose(from_release.coef_, from_labels.coef_, atol=1e-3)
+    assert from_release.score(X, labels) > 0.9
 
 
 def test_a_model_travels_as_a_file_with_the_guarantees_it_learnt_under():
@@ -77,7 +77,7 @@ def test_a_model_travels_as_a_file_with_the_guarantees_it_learnt_under():
     assert file.guarantees == release.guarantees
     again = FactoredClassifier.from_release(file)
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(ParameterError, match="no model"):
+    with pytest.raises(ParameterError, match="not a model"):
         FactoredClassifier.from_release(release)
     with pytest.raises(ParameterError, match="no mean operator"):
         FactoredClassifier().fit_release(file, X)
@@ -89,7 +89,7 @@ def test_other_rows_are_an_error_and_not_a_bad_model():
     release = MeanOperator(epsilon=1.0).release(X, y, ledger=None)
     changed = X.copy()
     changed[7, 2] += 1e-9
-    with pytest.raises(ForeignRowsError, match="not the rows"):
+    with pytest.raises(ForeignRowsError, match="do not match the release"):
         FactoredClassifier().fit_release(release, changed)
     with pytest.raises(ForeignRowsError, match="400 rows"):
         FactoredClassifier().fit_release(release, X[:-1])

@@ -65,33 +65,33 @@ def released(
 @pytest.mark.parametrize("classes", [2, 4])
 def test_rows_are_white_and_models_mean_the_same(rng, classes, intercept):
     weights = rng.dirichlet(np.ones(80))
-    known = released(rng, classes, 1e-3, weights)
-    turned = Shrinkage.of(known, intercept=intercept)
-    white = turned.released.weighted.matrix
+    supervision = released(rng, classes, 1e-3, weights)
+    shrinkage = Shrinkage.of(supervision, intercept=intercept)
+    white = shrinkage.released.weighted.matrix
     assert (white * weights[:, None]).T @ white == pytest.approx(np.eye(white.shape[1]), abs=1e-9)
     if intercept:
         assert white[:, -1] == pytest.approx(1.0)
     model = rng.normal(size=(white.shape[1], 3))
-    assert white @ model == pytest.approx(known.rows @ (turned.basis @ model))
-    expected = turned.basis.T @ known.estimate.operator
-    assert turned.released.estimate.operator == pytest.approx(expected)
+    assert white @ model == pytest.approx(supervision.rows @ (shrinkage.basis @ model))
+    expected = shrinkage.basis.T @ supervision.estimate.operator
+    assert shrinkage.released.estimate.operator == pytest.approx(expected)
 
 
 def test_noise_is_stated_along_the_new_coordinates(rng):
-    known = released(rng, 2, 0.02)
-    turned = Shrinkage.of(known, intercept=True)
-    dense = turned.basis.T @ known.estimate.noise.dense(6) @ turned.basis
-    assert turned.released.estimate.noise.array == pytest.approx(dense.diagonal())
+    supervision = released(rng, 2, 0.02)
+    shrinkage = Shrinkage.of(supervision, intercept=True)
+    dense = shrinkage.basis.T @ supervision.estimate.noise.dense(6) @ shrinkage.basis
+    assert shrinkage.released.estimate.noise.array == pytest.approx(dense.diagonal())
     assert dense == pytest.approx(0.02 * np.eye(6), abs=1e-9)  # noise like the rows is even there
 
 
 def test_directions_in_which_no_row_varies_are_left_out(rng):
-    known = released(rng, 2, 1e-3)
-    doubled = np.column_stack([known.rows[:, :1], known.rows])
+    supervision = released(rng, 2, 1e-3)
+    doubled = np.column_stack([supervision.rows[:, :1], supervision.rows])
     estimate = OperatorEstimate(np.ones(7), Covariance("identity", 1.0), (0, 1))
-    turned = Shrinkage.of(Supervised(doubled, estimate), intercept=True)
-    assert turned.basis.shape == (7, 6)
-    assert np.isfinite(turned.basis).all()
+    shrinkage = Shrinkage.of(Supervised(doubled, estimate), intercept=True)
+    assert shrinkage.basis.shape == (7, 6)
+    assert np.isfinite(shrinkage.basis).all()
 
 
 # --- the prior
@@ -102,7 +102,7 @@ def test_the_prior_is_the_likeliest_of_all_that_are_tried(rng, columns):
     variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.5, 2, 5)
     signal = rng.normal(size=(5, columns)) * np.sqrt(3 * variances + noise)[:, None]
     energy = np.mean(signal**2, axis=1)
-    exponent, kept = shrinking._most_likely(variances, energy, noise, columns)
+    exponent, kept_shares = shrinking._most_likely(variances, energy, noise, columns)
     best = (-np.inf, 0.0, 0.0)
     for q in shrinking._EXPONENTS:
         for scale in shrinking._SCALES * energy.max():
@@ -111,36 +111,40 @@ def test_the_prior_is_the_likeliest_of_all_that_are_tried(rng, columns):
             best = max(best, (likely, q, scale))
     prior = best[2] * (variances / variances.max()) ** best[1]
     assert exponent == best[1]
-    assert kept == pytest.approx(prior / (prior + noise))
+    assert kept_shares == pytest.approx(prior / (prior + noise))
 
 
 def test_everything_is_kept_without_noise_and_nothing_of_noise_alone(rng):
     exact = Shrinkage.of(released(rng, 3, 1e-14), intercept=True)
-    assert exact.kept == pytest.approx(1.0, abs=1e-6)
+    assert exact.kept_shares == pytest.approx(1.0, abs=1e-6)
     silent = Covariance("identity", 0.0)
     estimate = OperatorEstimate(np.ones(6), silent, (0, 1))
-    assert Shrinkage.of(Supervised(rows_of(rng), estimate), intercept=True).kept == pytest.approx(1)
-    drowned = [Shrinkage.of(released(rng, 3, 1e4), intercept=True).kept[:-1] for _ in range(30)]
-    assert np.median([kept.mean() for kept in drowned]) < 0.1
+    assert Shrinkage.of(
+        Supervised(rows_of(rng), estimate), intercept=True
+    ).kept_shares == pytest.approx(1)
+    drowned = [
+        Shrinkage.of(released(rng, 3, 1e4), intercept=True).kept_shares[:-1] for _ in range(30)
+    ]
+    assert np.median([kept_shares.mean() for kept_shares in drowned]) < 0.1
     nothing = OperatorEstimate(np.zeros(6), Covariance("identity", 1.0), (0, 1))
     empty = Shrinkage.of(Supervised(rows_of(rng), nothing), intercept=True)
-    assert not empty.kept.any()
-    assert empty.nothing_left
+    assert not empty.kept_shares.any()
+    assert empty.hides_all_features
 
 
 def test_the_intercept_keeps_its_own_share(rng):
     """Signal of the features does not say that the classes differ in size."""
-    known = released(rng, 2, 1e-4)
-    turned = Shrinkage.of(known, intercept=True)
-    level = np.sqrt(turned.released.estimate.noise.array[-1])
-    even = turned.released.estimate.operator.copy()
+    supervision = released(rng, 2, 1e-4)
+    shrinkage = Shrinkage.of(supervision, intercept=True)
+    level = np.sqrt(shrinkage.released.estimate.noise.array[-1])
+    even = shrinkage.released.estimate.operator.copy()
     for size, share in ((0.5, 0.0), (2.0, 0.75), (10.0, 0.99)):
         even[-1] = size * level
-        inverse = np.linalg.inv(turned.basis)
-        moved = OperatorEstimate(inverse.T @ even, known.estimate.noise, (0, 1))
-        again = Shrinkage.of(Supervised(known.rows, moved), intercept=True)
-        assert again.kept[-1] == pytest.approx(share, abs=1e-6)
-        assert again.kept[:-1] == pytest.approx(turned.kept[:-1])
+        inverse = np.linalg.inv(shrinkage.basis)
+        moved = OperatorEstimate(inverse.T @ even, supervision.estimate.noise, (0, 1))
+        again = Shrinkage.of(Supervised(supervision.rows, moved), intercept=True)
+        assert again.kept_shares[-1] == pytest.approx(share, abs=1e-6)
+        assert again.kept_shares[:-1] == pytest.approx(shrinkage.kept_shares[:-1])
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0])
@@ -153,9 +157,9 @@ def test_shrinking_is_near_the_best_where_the_prior_is_right(exponent):
     for _ in range(200):
         signal = generator.normal(size=width) * np.sqrt(true)
         noisy = signal + generator.normal(size=width) * np.sqrt(noise)
-        _, kept = shrinking._most_likely(variances, noisy**2, noise, 1)
+        _, kept_shares = shrinking._most_likely(variances, noisy**2, noise, 1)
         best = true / (true + noise)
-        shares = {"estimated": kept, "best": best, "raw": 1.0}
+        shares = {"estimated": kept_shares, "best": best, "raw": 1.0}
         shares |= {"too little": np.minimum(best * 4 / 3, 1), "too much": best * 2 / 3}
         for name, share in shares.items():
             errors[name].append(np.sum((share * noisy - signal) ** 2))
@@ -166,13 +170,15 @@ def test_shrinking_is_near_the_best_where_the_prior_is_right(exponent):
 
 def test_the_shrunk_operator_is_nearer_to_the_truth_and_its_noise_stated(rng):
     for classes in (2, 4):
-        known = released(rng, classes, 1.0)
-        turned = Shrinkage.of(known, intercept=True)
-        before, after = turned.released.estimate, turned.shrunk.estimate
+        supervision = released(rng, classes, 1.0)
+        shrinkage = Shrinkage.of(supervision, intercept=True)
+        before, after = shrinkage.released.estimate, shrinkage.shrunk.estimate
         signal = shrinking._around_centre(before.operator)
-        expected = before.operator - ((1 - turned.kept) * signal.T).T.reshape(before.operator.shape)
+        expected = before.operator - ((1 - shrinkage.kept_shares) * signal.T).T.reshape(
+            before.operator.shape
+        )
         assert after.operator == pytest.approx(expected)
-        assert after.noise.array == pytest.approx(turned.kept**2 * before.noise.array)
+        assert after.noise.array == pytest.approx(shrinkage.kept_shares**2 * before.noise.array)
         if classes > 2:  # what all classes share stays
             assert after.operator.sum(axis=1) == pytest.approx(before.operator.sum(axis=1))
 
@@ -180,35 +186,37 @@ def test_the_shrunk_operator_is_nearer_to_the_truth_and_its_noise_stated(rng):
 def test_the_ridge_bounds_what_noise_adds_to_a_score(rng):
     """With H = lam I the noise of a margin is the bound itself, whatever the loss."""
     for classes, columns in ((2, 1), (4, 2)):
-        turned = Shrinkage.of(released(rng, classes, 1e-3), intercept=True)
-        lam = turned.lam(0.5)
-        white = turned.released.weighted.matrix
-        spread = columns * 0.25 * np.mean(white**2 @ turned.shrunk.estimate.noise.array) / lam**2
+        shrinkage = Shrinkage.of(released(rng, classes, 1e-3), intercept=True)
+        lam = shrinkage.lam(0.5)
+        white = shrinkage.released.weighted.matrix
+        spread = columns * 0.25 * np.mean(white**2 @ shrinkage.shrunk.estimate.noise.array) / lam**2
         assert spread == pytest.approx(shrinking._MARGIN_NOISE)
-        assert turned.lam(1.0) == pytest.approx(2 * lam)
+        assert shrinkage.lam(1.0) == pytest.approx(2 * lam)
 
 
 # --- models
 
 
 def test_steins_term_of_a_shrunk_operator_is_unbiased():
-    """The same without ``kept`` is far off."""
+    """The same without ``kept_shares`` is far off."""
     generator = np.random.default_rng(11)
-    known = released(generator, 2, 1e-12)
-    turned = Shrinkage.of(known, intercept=True)
-    white, truth = turned.released.weighted.matrix, turned.released.estimate.operator
+    supervision = released(generator, 2, 1e-12)
+    shrinkage = Shrinkage.of(supervision, intercept=True)
+    white, truth = shrinkage.released.weighted.matrix, shrinkage.released.estimate.operator
     noise = Covariance("diagonal", 1.0, np.full(6, 0.05))
-    kept = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.5])
+    kept_shares = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.5])
     problem = FactoredProblem(white, truth, LOSSES["logistic"], intercept=True)
-    right, wrong = (Optimism(problem, noise, np.inf, kept=k) for k in (kept, None))
+    right, wrong = (Optimism(problem, noise, np.inf, kept_shares=k) for k in (kept_shares, None))
     gaps, errors = [], []
     for _ in range(400):
         noisy = truth + generator.normal(size=6) * math.sqrt(0.05)
-        theta = problem.with_operator(kept * noisy).solve(0.3, tol=1e-8, max_iter=500).parameters
-        seen = problem.with_operator(noisy)
-        gap = problem.risk(theta)[0] - seen.risk(theta)[0]
-        gaps.append(gap - right.of(seen, theta, 0.3))
-        errors.append(gap - wrong.of(seen, theta, 0.3))
+        theta = (
+            problem.with_operator(kept_shares * noisy).solve(0.3, tol=1e-8, max_iter=500).parameters
+        )
+        noisy_problem = problem.with_operator(noisy)
+        gap = problem.risk(theta)[0] - noisy_problem.risk(theta)[0]
+        gaps.append(gap - right.of(noisy_problem, theta, 0.3))
+        errors.append(gap - wrong.of(noisy_problem, theta, 0.3))
     assert abs(np.mean(gaps)) < EQUAL * np.std(gaps) / math.sqrt(400)
     assert abs(np.mean(errors)) > EQUAL * np.std(errors) / math.sqrt(400)
 
@@ -219,26 +227,26 @@ def test_intervals_follow_the_noise_through_shrinking_and_back(rng, classes):
 
     What all classes share is public: the classifier takes it from the rows.
     """
-    known = released(rng, classes, 1e-4)
-    turned = Shrinkage.of(known, intercept=True)
+    supervision = released(rng, classes, 1e-4)
+    shrinkage = Shrinkage.of(supervision, intercept=True)
     loss, lam = (LOSSES["logistic"] if classes == 2 else None), 0.2
-    seen = turned.released.estimate.operator
-    problem = FactoredProblem(turned.released.rows, seen, loss, intercept=True)
+    noisy_operator = shrinkage.released.estimate.operator
+    problem = FactoredProblem(shrinkage.released.rows, noisy_operator, loss, intercept=True)
 
     def minimiser(operator: np.ndarray) -> np.ndarray:
-        nearer = problem.with_operator((turned.kept * operator.T).T)
-        return nearer.solve(lam, tol=1e-11, max_iter=2000).parameters
+        shrunk_problem = problem.with_operator((shrinkage.kept_shares * operator.T).T)
+        return shrunk_problem.solve(lam, tol=1e-11, max_iter=2000).parameters
 
-    model, step = minimiser(seen), 1e-5
-    variances = np.zeros((len(turned.basis), *seen.shape[1:]))
-    for place in np.ndindex(seen.shape):
-        moved = np.zeros_like(seen)
-        moved[place] = step
+    model, step = minimiser(noisy_operator), 1e-5
+    variances = np.zeros((len(shrinkage.basis), *noisy_operator.shape[1:]))
+    for entry in np.ndindex(noisy_operator.shape):
+        moved = np.zeros_like(noisy_operator)
+        moved[entry] = step
         if classes > 2:
             moved -= moved.mean(axis=1, keepdims=True)
-        slope = turned.basis @ (minimiser(seen + moved) - model) / step
-        variances += slope**2 * turned.released.estimate.noise.array[place[0]]
-    evidence = Evidence([problem], [model], lam, turned.released.estimate.noise, turned)
+        slope = shrinkage.basis @ (minimiser(noisy_operator + moved) - model) / step
+        variances += slope**2 * shrinkage.released.estimate.noise.array[entry[0]]
+    evidence = Evidence([problem], [model], lam, shrinkage.released.estimate.noise, shrinkage)
     assert evidence.deviations(sampling=False) == pytest.approx(np.sqrt(variances), rel=1e-3)
     assert (evidence.deviations(sampling=True) > np.sqrt(variances)).all()
 
@@ -252,8 +260,8 @@ def party_release(rng: np.random.Generator, classes: int = 2, method: str = "ope
     votes = np.array([(X @ rule).argmax(axis=1) for rule in rules])
     tally.add([f"p{i}" for i in range(PARTIES)], votes)
     ensemble = PrivateEnsemble(20.0, 1e-5, method, classes=declared)
-    made = ensemble.aggregate(tally, auxiliary, enrolled=PARTIES, ledger=None)
-    return X, made.release
+    aggregated = ensemble.aggregate(tally, auxiliary, enrolled=PARTIES, ledger=None)
+    return X, aggregated.release
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -262,9 +270,9 @@ def test_releases_of_parties_are_shrunk_unless_told_otherwise(rng, classes, meth
     X, release = party_release(rng, classes, method)
     automatic = FactoredClassifier().fit_release(release, X)
     forced = FactoredClassifier(shrink=True).fit_release(release, X)
-    plain = FactoredClassifier(shrink=False).fit_release(release, X)
+    without_shrinking = FactoredClassifier(shrink=False).fit_release(release, X)
     assert automatic.coef_ == pytest.approx(forced.coef_)
-    assert automatic.coef_ != pytest.approx(plain.coef_, rel=1e-3)
+    assert automatic.coef_ != pytest.approx(without_shrinking.coef_, rel=1e-3)
     truth = (X @ np.eye(3, classes)).argmax(axis=1)
     assert np.mean(automatic.predict(X) == truth) > 0.75
     low, high = automatic.coef_interval_
@@ -280,12 +288,12 @@ def test_releases_of_parties_are_shrunk_unless_told_otherwise(rng, classes, meth
 def test_releases_of_labels_are_not_shrunk_unless_told_so(rng):
     X = rng.normal(size=(200, 3))
     release = MeanOperator(1.0, 1e-6, "gaussian").release(X, (X[:, 0] > 0) * 1, ledger=None)
-    automatic, plain, forced = (
+    automatic, without_shrinking, forced = (
         FactoredClassifier(shrink=shrink).fit_release(release, X)
         for shrink in ("auto", False, True)
     )
-    assert automatic.coef_.tolist() == plain.coef_.tolist()
-    assert forced.coef_.tolist() != plain.coef_.tolist()
+    assert automatic.coef_.tolist() == without_shrinking.coef_.tolist()
+    assert forced.coef_.tolist() != without_shrinking.coef_.tolist()
 
 
 @pytest.mark.parametrize("loss", ["square", "matsushita"])
@@ -299,14 +307,14 @@ def test_a_penalty_of_ones_own_and_other_penalties(rng):
     X, release = party_release(rng)
     assert FactoredClassifier(lam=0.3).fit_release(release, X).lam_ == 0.3
     sparse = FactoredClassifier(penalty="l1").fit_release(release, X)
-    plain = FactoredClassifier(penalty="l1", shrink=False).fit_release(release, X)
-    assert sparse.coef_ == pytest.approx(plain.coef_)
-    with pytest.raises(ParameterError, match="l2 penalty only"):
+    without_shrinking = FactoredClassifier(penalty="l1", shrink=False).fit_release(release, X)
+    assert sparse.coef_ == pytest.approx(without_shrinking.coef_)
+    with pytest.raises(ParameterError, match="only with penalty='l2'"):
         FactoredClassifier(penalty="l1", shrink=True).fit_release(release, X)
     bags = np.arange(90) % 3
     shares = np.array([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
     unknown = KnownProportions(bags, shares, (0, 1), "alternating-min")
-    with pytest.raises(ParameterError, match="noise is known"):
+    with pytest.raises(ParameterError, match="noise that is known"):
         FactoredClassifier(shrink=True).fit_weak(X, unknown)
 
 

@@ -49,13 +49,15 @@ def gaps(problem: FactoredProblem, noise: Covariance, lam: float, draws: int) ->
     """Return, per draw of noise: how far the noisy risk is too small, Stein's term, its error."""
     optimism = Optimism(problem, noise, np.inf)  # the labels stay, the noise is fresh
     local = np.random.default_rng(1)
-    found = []
+    differences = []
     for _ in range(draws):
         noisy = problem.with_operator(problem.operator + noise_of(noise, local)[:, 0])
         theta = noisy.solve(lam, tol=1e-6, max_iter=500).parameters
         small = problem.risk(theta)[0] - noisy.risk(theta)[0]
-        found.append((small, optimism.of(noisy, theta, lam), optimism.error(noisy, theta, lam)))
-    return np.array(found).T
+        differences.append(
+            (small, optimism.of(noisy, theta, lam), optimism.error(noisy, theta, lam))
+        )
+    return np.array(differences).T
 
 
 # --- Stein's identity
@@ -95,12 +97,14 @@ def test_with_a_1norm_only_coordinates_in_use_count():
     theta = problem.solve(lam, tol=1e-8, max_iter=1000).parameters
     used = np.flatnonzero(theta)
     assert 0 < len(used) < 6
-    alone = FactoredProblem(np.ascontiguousarray(ROWS[:, used]), MU[used], LOSSES["logistic"])
-    expected = Optimism(alone, noise, np.inf).of(alone, theta[used], 0.0)
-    found = Optimism(problem, noise, np.inf).of(problem, theta, lam)
-    assert found == pytest.approx(expected, rel=1e-6)
+    reduced_problem = FactoredProblem(
+        np.ascontiguousarray(ROWS[:, used]), MU[used], LOSSES["logistic"]
+    )
+    expected = Optimism(reduced_problem, noise, np.inf).of(reduced_problem, theta[used], 0.0)
+    optimism = Optimism(problem, noise, np.inf).of(problem, theta, lam)
+    assert optimism == pytest.approx(expected, rel=1e-6)
     everything = FactoredProblem(ROWS, MU, LOSSES["logistic"])
-    assert Optimism(everything, noise, np.inf).of(everything, theta, 0.0) > 1.2 * found
+    assert Optimism(everything, noise, np.inf).of(everything, theta, 0.0) > 1.2 * optimism
     nothing = np.zeros(6)
     assert Optimism(problem, noise, np.inf).of(problem, nothing, lam) == 0.0
 
@@ -181,11 +185,11 @@ def test_the_chosen_penalty_is_nearly_the_best_on_average(variance, share):
         models = [noisy.solve(lam, tol=1e-6, max_iter=1000).parameters for lam in lams]
         risks.append([problem.risk(theta)[0] for theta in models])
         accuracies.append([np.mean(1 + np.sign(ROWS @ theta) * SIGNAL) / 2 for theta in models])
-    (ours, *grid), nothing = np.mean(risks, axis=0), problem.risk(np.zeros(6))[0]
-    assert ours - min(grid) < share * (nothing - min(grid))
+    (chosen, *grid), nothing = np.mean(risks, axis=0), problem.risk(np.zeros(6))[0]
+    assert chosen - min(grid) < share * (nothing - min(grid))
     assert max(grid) > nothing - share * (nothing - min(grid))  # choosing matters here
-    ours, *grid = np.mean(accuracies, axis=0)
-    assert ours > max(grid) - 0.015
+    chosen, *grid = np.mean(accuracies, axis=0)
+    assert chosen > max(grid) - 0.015
     assert min(grid) < max(grid) - 0.02
 
 
@@ -196,15 +200,15 @@ def test_the_automatic_penalty_is_near_the_best_one(epsilon):
     Over 40 releases the gap was .010 with a deviation of .012 at epsilon 1: nine standard errors.
     """
     operator = MeanOperator(epsilon=epsilon, delta=1e-6, mechanism="gaussian")
-    ours, best = [], []
+    chosen, best = [], []
     for _ in range(8):
         release = operator.release(TRAIN, LABELS, ledger=None)
-        ours.append(FactoredClassifier().fit_release(release, TRAIN).score(TEST, TRUTH))
+        chosen.append(FactoredClassifier().fit_release(release, TRAIN).score(TEST, TRUTH))
         grid = [
             FactoredClassifier(lam=lam).fit_release(release, TRAIN) for lam in (0.001, 0.1, 1, 10)
         ]
         best.append(max(model.score(TEST, TRUTH) for model in grid))
-    assert np.mean(ours) > np.mean(best) - 0.05
+    assert np.mean(chosen) > np.mean(best) - 0.05
 
 
 def test_more_noise_means_a_stronger_penalty():
@@ -232,8 +236,8 @@ def test_where_labels_are_pure_chance_the_constant_wins(mechanism, epsilon):
         constants.append(model.intercept_only_)
         if model.intercept_only_:
             assert np.count_nonzero(model.coef_) == 1
-        said = model.predict(local.normal(size=(1000, 20)))
-        accuracies.append(np.mean(np.where(said == 1, 0.8, 0.2)))
+        predictions = model.predict(local.normal(size=(1000, 20)))
+        accuracies.append(np.mean(np.where(predictions == 1, 0.8, 0.2)))
     assert np.mean(constants) >= 0.8
     assert np.mean(accuracies) > 0.8 - 0.02
 
@@ -242,10 +246,10 @@ def test_a_constant_needs_to_know_the_larger_class():
     """Where the intercept's own noise hides that, even a weak model is better than a guess."""
     rows = np.column_stack([ROWS, np.ones(200)])
     noise = Covariance("identity", 0.04)
-    for share, taken in ((0.1, False), (0.9, True)):
+    for share, constant_wins in ((0.1, False), (0.9, True)):
         operator = np.r_[np.full(6, 1e-3), share]
         problem = FactoredProblem(rows, operator, LOSSES["logistic"], intercept=True)
-        assert choose_lam([problem], noise, max_iter=500).intercept_only == taken
+        assert choose_lam([problem], noise, max_iter=500).intercept_only == constant_wins
 
 
 def test_where_labels_are_not_chance_the_constant_loses():
@@ -256,8 +260,8 @@ def test_where_labels_are_not_chance_the_constant_loses():
 
 def test_the_choice_is_repeatable_and_has_a_curve():
     problem = FactoredProblem(ROWS, MU, LOSSES["logistic"])
-    one, two = (choose_lam([problem], NOISES["even"], max_iter=1000) for _ in range(2))
-    assert one.lam == two.lam
-    assert np.array_equal(one.risks, two.risks)
-    assert len(one.lams) == len(one.risks)
-    assert one.risks[list(one.lams).index(one.lam)] == one.risks.min()
+    choice, repeated = (choose_lam([problem], NOISES["even"], max_iter=1000) for _ in range(2))
+    assert choice.lam == repeated.lam
+    assert np.array_equal(choice.risks, repeated.risks)
+    assert len(choice.lams) == len(choice.risks)
+    assert choice.risks[list(choice.lams).index(choice.lam)] == choice.risks.min()

@@ -11,7 +11,7 @@ from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.fit import model_of
 from suffice.learner.rados.adaboost import AdaBoostLinear
-from suffice.learner.rados.boosting import boosted
+from suffice.learner.rados.boosting import run_boosting
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rados.risks import (
@@ -70,7 +70,7 @@ def test_risks_never_overflow_and_say_what_they_need():
     rados = np.array([[1e4], [-1e4]])
     assert exponential_rado_risk(rados, np.ones(1)) == np.inf
     assert logistic_rado_risk(rados, np.ones(1), 10) == pytest.approx(1e3, rel=1e-3)
-    with pytest.raises(ParameterError, match="one parameter for each"):
+    with pytest.raises(ParameterError, match="one number per column"):
         logistic_risk(rados, np.ones(2))
     with pytest.raises(ParameterError, match="number of examples"):
         logistic_rado_risk(rados, np.ones(1), 0)
@@ -106,7 +106,7 @@ def test_the_risk_falls_at_the_rate_of_lemma_4_every_round(oracle, kappa, gentle
         X, y = labelled_examples(60, seed)
         rados = random_rados(X, y, 30, seed)
         factor = kappa if gentle else 1.0
-        path = boosted(rados, rounds=100, oracle=oracle, kappa=factor, gentle=gentle)
+        path = run_boosting(rados, rounds=100, oracle=oracle, kappa=factor, gentle=gentle)
         rate = -np.cumsum(np.minimum(path.edges**2, path.steps**2)) / (2 * factor)  # ineq. (17)
         assert (path.log_risks <= path.log_bounds() + 1e-9).all()
         assert (path.log_bounds() <= rate + 1e-9).all()
@@ -119,7 +119,7 @@ def test_the_risk_falls_at_the_rate_of_lemma_4_every_round(oracle, kappa, gentle
 def test_the_step_as_printed_in_5_2_breaks_its_own_rate_and_ours_keeps_it():
     """With kappa = 1 and r = 1/2 the printed step, twice ours, leaves the risk at one."""
     rados = np.array([[1.0], [1.0], [1.0], [-1.0]])
-    path = boosted(rados, rounds=1)
+    path = run_boosting(rados, rounds=1)
     assert path.edges[0] == 0.5
     claimed = np.exp(-(path.edges[0] ** 2) / 2)
     assert exponential_rado_risk(rados, path.parameters(1)) < claimed
@@ -128,10 +128,10 @@ def test_the_step_as_printed_in_5_2_breaks_its_own_rate_and_ours_keeps_it():
 
 def test_a_prudent_oracle_never_steps_beyond_its_limit():
     rados = random_rados(*labelled_examples(), 100)
-    strong, prudent = (boosted(rados, rounds=50, oracle=oracle) for oracle in ("strong", 0.3))
+    strong, prudent = (run_boosting(rados, rounds=50, oracle=oracle) for oracle in ("strong", 0.3))
     assert np.abs(strong.steps).max() > 0.5
     assert np.abs(prudent.steps).max() <= 0.3
-    median = boosted(rados, rounds=1, oracle="median").features[0]
+    median = run_boosting(rados, rounds=1, oracle="median").features[0]
     first = np.abs(rados.mean(axis=0)) / np.abs(rados).max(axis=0)
     assert median == np.argsort(first)[2]
     assert strong.features[0] == np.argmax(first)
@@ -139,9 +139,9 @@ def test_a_prudent_oracle_never_steps_beyond_its_limit():
 
 def test_kappa_scales_scores_and_changes_nothing_else():
     rados = random_rados(*labelled_examples(), 100)
-    one, four = (boosted(rados, rounds=50, kappa=kappa) for kappa in (1.0, 4.0))
-    assert np.array_equal(one.features, four.features)
-    np.testing.assert_allclose(one.parameters(50), 4 * four.parameters(50))
+    path, damped_path = (run_boosting(rados, rounds=50, kappa=kappa) for kappa in (1.0, 4.0))
+    assert np.array_equal(path.features, damped_path.features)
+    np.testing.assert_allclose(path.parameters(50), 4 * damped_path.parameters(50))
 
 
 def test_an_outlier_slows_boosting_down_unless_edges_have_a_least_size():
@@ -149,7 +149,7 @@ def test_an_outlier_slows_boosting_down_unless_edges_have_a_least_size():
     edges = y[:, None] * X
     edges[0] = [-1e5, 1e5, -1e5, 1e5]  # section 4: it decides every edge, and makes it tiny
     slow, fixed = (
-        boosted(edges, rounds=200, examples=edges, min_edge=least) for least in (0.0, 0.6)
+        run_boosting(edges, rounds=200, examples=edges, min_edge=least) for least in (0.0, 0.6)
     )
     assert np.abs(slow.edges).max() < 0.01
     assert slow.errors.min() > 0.45
@@ -157,11 +157,11 @@ def test_an_outlier_slows_boosting_down_unless_edges_have_a_least_size():
 
 
 def test_the_first_best_round_is_kept_and_none_where_none_helps():
-    path = boosted(random_rados(*labelled_examples(), 100), rounds=50)
+    path = run_boosting(random_rados(*labelled_examples(), 100), rounds=50)
     assert path.best() == 1 + np.argmin(path.log_risks)
-    judged = boosted(np.ones((3, 1)), rounds=5, examples=np.ones((2, 1)))
+    judged = run_boosting(np.ones((3, 1)), rounds=5, examples=np.ones((2, 1)))
     assert judged.best() == 1
-    nothing = boosted(np.zeros((3, 2)), rounds=5)
+    nothing = run_boosting(np.zeros((3, 2)), rounds=5)
     assert (len(nothing), nothing.best()) == (0, 0)
     assert np.array_equal(nothing.parameters(0), np.zeros(2))
 
@@ -187,13 +187,13 @@ def test_examples_decide_which_round_is_kept_where_the_caller_has_some():
     errors = [np.mean(staged != labels) for staged in model.staged_predict(X)]
     assert len(errors) == 60
     assert model.rounds_ == 1 + int(np.argmin(errors))
-    kept = list(model.staged_decision_function(X))[model.rounds_ - 1]
-    np.testing.assert_allclose(kept, model.decision_function(X))
-    with pytest.raises(ParameterError, match="give both"):
+    kept_scores = list(model.staged_decision_function(X))[model.rounds_ - 1]
+    np.testing.assert_allclose(kept_scores, model.decision_function(X))
+    with pytest.raises(ParameterError, match="Pass both"):
         RadoBoost().fit_release(toy_release(), X)
-    with pytest.raises(ParameterError, match="one of the release's classes"):
+    with pytest.raises(ParameterError, match="one of the classes of the release"):
         RadoBoost().fit_release(toy_release(), X, y)
-    with pytest.raises(ParameterError, match="one of the release's classes"):
+    with pytest.raises(ParameterError, match="one of the classes of the release"):
         RadoBoost().fit_release(toy_release(), X, labels[:-1])
 
 
@@ -244,8 +244,8 @@ def test_three_classes_are_refused():
 def test_adaboost_learns_from_all_examples_or_from_some():
     X, y = labelled_examples()
     test, truth = labelled_examples(2000, seed=9)
-    whole = AdaBoostLinear().fit(X, y)
-    assert whole.score(test, truth) > 0.88
+    of_all = AdaBoostLinear().fit(X, y)
+    assert of_all.score(test, truth) > 0.88
     some = AdaBoostLinear(examples=50).fit(X, y)
     assert some.path_.weights.shape == (50,)
     assert some.score(test, truth) > 0.82
@@ -258,11 +258,11 @@ def test_adaboost_learns_from_all_examples_or_from_some():
 
 def test_the_sampling_term_covers_what_sampling_does_and_is_not_always_infinite():
     X, y = labelled_examples(10, seed=3)
-    whole, draws = all_rados(X, y), np.random.default_rng(0)
+    every_rado, draws = all_rados(X, y), np.random.default_rng(0)
     theta = 0.02 * np.array([2.0, -1.0, 0.5, 0.0])
-    truth = logistic_rado_risk(whole, theta, 10)
+    truth = logistic_rado_risk(every_rado, theta, 10)
     for _ in range(20):
-        rados = whole[draws.integers(0, len(whole), 4000)]
+        rados = every_rado[draws.integers(0, len(every_rado), 4000)]
         term = sampling_term(rados, theta, 10)
         assert 0 < term < 1
         assert truth - logistic_rado_risk(rados, theta, 10) < term

@@ -20,21 +20,21 @@ def small() -> tuple[np.ndarray, np.ndarray]:
 
 def signatures(support: int | None = None) -> np.ndarray:
     """Return all signatures, relative to labels: +1 where an edge is in the rado."""
-    taken = np.array(list(product((-1, 1), repeat=M)))
-    return taken if support is None else taken[(taken > 0).sum(axis=1) == support]
+    signs = np.array(list(product((-1, 1), repeat=M)))
+    return signs if support is None else signs[(signs > 0).sum(axis=1) == support]
 
 
 @pytest.mark.parametrize("support", [None, 2, 5])
 def test_all_rados_have_the_moments_of_the_examples(support):
     X, y = small()
     rados = slow_rados(X, y, signatures(support) * y)
-    known = moments_of(rado_release(rados, M, support=support))
+    moments = moments_of(rado_release(rados, M, support=support))
     exact = 1 - 1 / len(rados)  # a sample's covariance is divided by one less
     edges = y[:, None] * X
     mean, second = edges.mean(axis=0), X.T @ X / M
     centred = 0 if support is None else np.outer(mean, mean)
-    np.testing.assert_allclose(known.operator, mean, atol=1e-12)
-    np.testing.assert_allclose(known.second, (second - centred) / exact + centred, atol=1e-12)
+    np.testing.assert_allclose(moments.operator, mean, atol=1e-12)
+    np.testing.assert_allclose(moments.second, (second - centred) / exact + centred, atol=1e-12)
 
 
 def test_all_rados_give_the_ridge_regression_of_the_examples():
@@ -79,10 +79,10 @@ def test_more_noise_means_a_stronger_penalty_and_a_model_that_still_works(shared
     truth = np.where(y > 0, "yes", "no")
     quiet = RadoRidge().fit_release(noisy(1e-6, shared=shared))
     loud = RadoRidge().fit_release(noisy(30.0, shared=shared))
-    plain = RadoRidge().fit(*labelled_examples(400)).score(X, y)
+    exact_score = RadoRidge().fit(*labelled_examples(400)).score(X, y)
     assert loud.lam_ > 3 * quiet.lam_
-    assert np.mean(quiet.predict(X) == truth) > plain - 0.03
-    assert np.mean(loud.predict(X) == truth) > plain - 0.1
+    assert np.mean(quiet.predict(X) == truth) > exact_score - 0.03
+    assert np.mean(loud.predict(X) == truth) > exact_score - 0.1
     assert loud.risk_ > quiet.risk_
 
 
@@ -104,8 +104,8 @@ def test_held_out_rados_show_what_few_rados_do_not_know():
     wide = np.random.default_rng(1).normal(size=(400, 30))
     wide[:, :4] = X
     signs = np.random.default_rng(2).choice([-1, 1], (30, 400))
-    known = moments_of(rado_release(slow_rados(wide, y, signs), 400))
-    risks, _ = _risks(known, np.array([1e-3, 1.0]))
+    moments = moments_of(rado_release(slow_rados(wide, y, signs), 400))
+    risks, _ = _risks(moments, np.array([1e-3, 1.0]))
     assert risks[0] > 1.5
     assert risks[1] < 1
 

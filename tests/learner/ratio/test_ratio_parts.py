@@ -8,8 +8,8 @@ from scipy.special import softmax
 
 from suffice.errors import ParameterError
 from suffice.learner.ratio.bag_likelihood import fit_bag_likelihood
-from suffice.learner.ratio.bags import KnownBags, given_bags
-from suffice.learner.ratio.calibration import LabelCounts, calibrated, calibrated_by_bags
+from suffice.learner.ratio.bags import KnownBags, exact_bags
+from suffice.learner.ratio.calibration import LabelCounts, calibrate, calibrate_by_bags
 from suffice.learner.ratio.collecting import Collector, RowKeeper
 from suffice.learner.ratio.embeddings import KERNELS, FourierSums, KernelSums, LinearSums
 from suffice.learner.ratio.mean_embedding import (
@@ -20,7 +20,7 @@ from suffice.learner.ratio.mean_embedding import (
     proportion_noise,
 )
 from suffice.learner.ratio.quapy import ae, nkld, rae
-from suffice.learner.ratio.resampling import balanced_groups, drawn_again
+from suffice.learner.ratio.resampling import balanced_groups, resample_counts
 from suffice.models.simplex import nearest_proportions
 
 SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])
@@ -29,7 +29,7 @@ SKEWED = np.array([[0.9, 0.1], [0.1, 0.9]])
 def known_bags(proportions, size: int = 100, variance: float = 0.0) -> KnownBags:
     shares = np.asarray(proportions, dtype=float)
     many, classes = shares.shape
-    exact = given_bags(range(many), np.full(many, size), shares, tuple(range(classes)))
+    exact = exact_bags(range(many), np.full(many, size), shares, tuple(range(classes)))
     return replace(exact, variances=np.full(many, variance))
 
 
@@ -96,28 +96,28 @@ def test_linear_sums_are_products_of_sums(rng):
     assert np.allclose(sums.across(rows[:4], np.zeros(4, int), 1, 0), rows[:4].sum(0) @ totals.T)
 
 
-def embedded(known: KnownBags, rows, codes, rng, **options) -> MeanEmbedding:
+def embedded(bag_info: KnownBags, rows, codes, rng, **options) -> MeanEmbedding:
     groups = 10
     cells = codes * groups + balanced_groups(codes, groups, rng)
-    count = groups * len(known.names)
+    count = groups * len(bag_info.names)
     sums = LinearSums(count)
     sums.update(rows, cells)
     gram = CellGram(sums.grams()[0], np.bincount(cells, minlength=count), sums.powers(), groups)
-    return MeanEmbedding(known, gram, np.ones(count), **options)
+    return MeanEmbedding(bag_info, gram, np.ones(count), **options)
 
 
 def test_the_noise_that_is_taken_off_the_class_gram_is_what_sampling_adds():
     """Over 400 draws the mean class Gram is the true one; with the noise left in it is not."""
     means, rng = np.array([[0.0, 0.0, 0.0], [1.0, 0.5, 0.0]]), np.random.default_rng(1)
-    known = known_bags(SKEWED, size=40)
+    bag_info = known_bags(SKEWED, size=40)
     grams, raw = [], []
     for _ in range(400):
         labels = np.concatenate([np.repeat([0, 1], [36, 4]), np.repeat([0, 1], [4, 36])])
         rows = means[labels] + rng.normal(size=(80, 3))
-        fitted = embedded(known, rows, np.repeat([0, 1], 40), rng)
+        fitted = embedded(bag_info, rows, np.repeat([0, 1], 40), rng)
         direction = np.array([-1.0, 1.0])
         grams.append(fitted.energy(direction))
-        raw.append(direction @ known.solved @ fitted.bag_gram @ known.solved.T @ direction)
+        raw.append(direction @ bag_info.solved @ fitted.bag_gram @ bag_info.solved.T @ direction)
     error = np.std(grams) / np.sqrt(len(grams))
     assert abs(np.mean(grams) - 1.25) < 4 * error
     assert np.mean(raw) - 1.25 > 6 * error
@@ -125,40 +125,42 @@ def test_the_noise_that_is_taken_off_the_class_gram_is_what_sampling_adds():
 
 def test_both_constraints_agree_where_the_answer_is_inside(rng):
     """For M = K without sampling noise to take off, P^T alpha is the answer of either."""
-    known = known_bags(SKEWED, size=10**6)
+    bag_info = known_bags(SKEWED, size=10**6)
     rows, codes = rng.normal(size=(400, 3)), np.repeat([0, 1], 200)
     rows[200:, 0] += 2.0
-    across = embedded(known, rows, codes, rng).cells.products.sum(axis=1) / 400
-    paper = embedded(known, rows, codes, np.random.default_rng(7), constraint="euclidean")
-    ours = replace(paper, constraint="rkhs")
-    object.__setattr__(ours, "class_gram", ours._seen(ours.bag_gram))  # noise left in
-    assert np.allclose(paper.ratios(across), ours.ratios(across), atol=1e-8)
+    across = embedded(bag_info, rows, codes, rng).cells.products.sum(axis=1) / 400
+    paper = embedded(bag_info, rows, codes, np.random.default_rng(7), constraint="euclidean")
+    kernel_metric = replace(paper, constraint="rkhs")
+    object.__setattr__(
+        kernel_metric, "class_gram", kernel_metric._solved_gram(kernel_metric.bag_gram)
+    )  # noise left in
+    assert np.allclose(paper.ratios(across), kernel_metric.ratios(across), atol=1e-8)
 
 
 def test_more_bags_than_classes_are_solved_by_weighted_least_squares(rng):
     shares = rng.dirichlet(np.ones(3), size=7)
     sizes = rng.integers(50, 500, 7)
-    known = replace(known_bags(shares), sizes=sizes.astype(float))
+    bag_info = replace(known_bags(shares), sizes=sizes.astype(float))
     classes = rng.normal(size=(3, 4))
-    assert np.allclose(known.solved @ (shares @ classes), classes)
+    assert np.allclose(bag_info.solved @ (shares @ classes), classes)
     moved = shares @ classes + rng.normal(size=(7, 4))
     root = np.sqrt(sizes)[:, None]
     direct = np.linalg.lstsq(root * shares, root * moved, rcond=None)[0]
-    assert np.allclose(known.solved @ moved, direct)
+    assert np.allclose(bag_info.solved @ moved, direct)
 
 
 def test_the_channel_is_the_probability_of_bags_given_classes():
-    known = replace(known_bags([[0.5, 0.5], [0.25, 0.75]]), sizes=np.array([200.0, 400.0]))
-    assert np.allclose(known.channel.sum(axis=0), 1)
-    assert np.allclose(known.channel, [[0.5, 0.25], [0.5, 0.75]])
-    assert np.allclose(known.prior, [200 / 600, 400 / 600])
+    bag_info = replace(known_bags([[0.5, 0.5], [0.25, 0.75]]), sizes=np.array([200.0, 400.0]))
+    assert np.allclose(bag_info.channel.sum(axis=0), 1)
+    assert np.allclose(bag_info.channel, [[0.5, 0.25], [0.5, 0.75]])
+    assert np.allclose(bag_info.prior, [200 / 600, 400 / 600])
 
 
 @pytest.mark.parametrize(
     ("shares", "match"),
     [
         ([[0.5, 0.25, 0.25], [0.2, 0.4, 0.4], [0.8, 0.1, 0.1]], "do not tell classes 1, 2 apart"),
-        ([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.8, 0.2, 0.0]], "class 2 occurs in no bag"),
+        ([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.8, 0.2, 0.0]], "Class 2 occurs in no bag"),
         ([[0.5, 0.3, 0.2], [0.2, 0.8, 0.0]], "2 bags cannot tell 3 classes apart"),
         ([[0.5, 0.5], [0.5, 0.5]], "do not tell classes 0, 1 apart"),
     ],
@@ -172,21 +174,21 @@ def test_noise_that_hides_the_difference_of_bags_is_refused():
     close = [[0.52, 0.48], [0.48, 0.52]]
     known_bags(close).check()
     known_bags(close, variance=1e-5).check()
-    with pytest.raises(ParameterError, match="the noise on the proportions hides"):
+    with pytest.raises(ParameterError, match="The noise on the proportions hides"):
         known_bags(close, variance=1e-3).check()
     with pytest.raises(ParameterError, match="fewer than 10 rows"):
         known_bags(SKEWED, size=9).check()
 
 
 def test_redrawn_proportions_have_the_stated_noise_and_stay_proportions(rng):
-    known = known_bags([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], variance=1e-4)
-    drawn = np.array([known.redrawn(rng).proportions for _ in range(1500)])
-    assert np.allclose(drawn.sum(axis=2), 1)
-    assert drawn.min() >= 0
-    spread = drawn.var(axis=0) / (1e-4 * 2 / 3)  # a third goes with the total
+    bag_info = known_bags([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], variance=1e-4)
+    redrawn = np.array([bag_info.redraw(rng).proportions for _ in range(1500)])
+    assert np.allclose(redrawn.sum(axis=2), 1)
+    assert redrawn.min() >= 0
+    spread = redrawn.var(axis=0) / (1e-4 * 2 / 3)  # a third goes with the total
     assert np.abs(spread - 1).max() < 6 * np.sqrt(2 / 1500)
     exact = known_bags(SKEWED)
-    assert exact.redrawn(rng) is exact
+    assert exact.redraw(rng) is exact
 
 
 def drawn_bags(rng, size: int = 20_000) -> tuple[KnownBags, np.ndarray, np.ndarray, np.ndarray]:
@@ -199,27 +201,29 @@ def drawn_bags(rng, size: int = 20_000) -> tuple[KnownBags, np.ndarray, np.ndarr
     counts = np.zeros((3, 3))
     np.add.at(counts, (codes, labels), 1)
     sizes = counts.sum(axis=1)
-    known = given_bags(range(3), sizes, counts / sizes[:, None], (0, 1, 2))
-    return known, scores, codes, labels
+    bag_info = exact_bags(range(3), sizes, counts / sizes[:, None], (0, 1, 2))
+    return bag_info, scores, codes, labels
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_calibration_finds_slope_and_shifts_through_the_channel(whole):
-    known, scores, codes, _ = drawn_bags(np.random.default_rng(3))
-    found = calibrated(known, scores, codes, calibrated_by_bags(known, scores, codes), whole=whole)
-    assert found.slope == pytest.approx(2.0, abs=0.2)
-    assert found.shifts[1] - found.shifts[0] == pytest.approx(0.5, abs=0.2)
-    assert found.shifts[2] - found.shifts[0] == pytest.approx(-0.5, abs=0.2)
+@pytest.mark.parametrize("complete", [True, False])
+def test_calibration_finds_slope_and_shifts_through_the_channel(complete):
+    bag_info, scores, codes, _ = drawn_bags(np.random.default_rng(3))
+    calibration = calibrate(
+        bag_info, scores, codes, calibrate_by_bags(bag_info, scores, codes), complete=complete
+    )
+    assert calibration.slope == pytest.approx(2.0, abs=0.2)
+    assert calibration.shifts[1] - calibration.shifts[0] == pytest.approx(0.5, abs=0.2)
+    assert calibration.shifts[2] - calibration.shifts[0] == pytest.approx(-0.5, abs=0.2)
 
 
 def test_rows_that_count_nothing_are_as_if_left_out():
     rng = np.random.default_rng(4)
-    known, scores, codes, _ = drawn_bags(rng, 3000)
+    bag_info, scores, codes, _ = drawn_bags(rng, 3000)
     half = rng.random(3000) < 0.5
-    start = calibrated_by_bags(known, scores, codes)
-    weighted = calibrated(known, scores, codes, start, counts=half.astype(float))
-    alone = calibrated(known, scores[half], codes[half], replace(start, bend=None))
-    assert weighted.slope == pytest.approx(alone.slope, rel=5e-3)
+    start = calibrate_by_bags(bag_info, scores, codes)
+    weighted = calibrate(bag_info, scores, codes, start, counts=half.astype(float))
+    of_half = calibrate(bag_info, scores[half], codes[half], replace(start, bend=None))
+    assert weighted.slope == pytest.approx(of_half.slope, rel=5e-3)
 
 
 def test_the_counts_of_labels_bring_calibration_nearer_to_that_by_labels():
@@ -230,11 +234,11 @@ def test_the_counts_of_labels_bring_calibration_nearer_to_that_by_labels():
         size = 400
         labels = np.repeat([0, 1, 0, 1], [360, 40, 40, 360])
         scores = np.column_stack([np.zeros(2 * size), 2 * labels - 1 + rng.normal(size=2 * size)])
-        codes, known = np.repeat([0, 1], size), known_bags(SKEWED, size=size)
-        alone = calibrated_by_bags(known, scores, codes)  # slope 2, shift 0
-        found = calibrated(known, scores, codes, alone, whole=True)
-        off[False].append(alone.shifts[1] - alone.shifts[0])
-        off[True].append(found.shifts[1] - found.shifts[0])
+        codes, bag_info = np.repeat([0, 1], size), known_bags(SKEWED, size=size)
+        by_bags = calibrate_by_bags(bag_info, scores, codes)  # slope 2, shift 0
+        by_counts = calibrate(bag_info, scores, codes, by_bags, complete=True)
+        off[False].append(by_bags.shifts[1] - by_bags.shifts[0])
+        off[True].append(by_counts.shifts[1] - by_counts.shifts[0])
     assert np.std(off[True]) < 0.95 * np.std(off[False])
     assert abs(np.mean(off[True])) < 4 * np.std(off[True]) / np.sqrt(60)
 
@@ -242,39 +246,39 @@ def test_the_counts_of_labels_bring_calibration_nearer_to_that_by_labels():
 def test_the_covariance_of_label_counts_is_that_of_draws(rng):
     """Labels drawn row by row from their probabilities; one row is added to the diagonal."""
     within, codes = rng.dirichlet(np.ones(3), size=80), np.repeat([0, 1], 40)
-    known = known_bags([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], size=40, variance=1e-3)
-    counts = LabelCounts.of(known, codes, np.ones(80), within)
+    bag_info = known_bags([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], size=40, variance=1e-3)
+    counts = LabelCounts.of(bag_info, codes, np.ones(80), within)
     draws = rng.random((20_000, 40, 1)) > within[:40].cumsum(axis=1)
-    drawn = np.eye(3)[draws.sum(axis=2)].sum(axis=1)
+    drawn_counts = np.eye(3)[draws.sum(axis=2)].sum(axis=1)
     covariance = np.linalg.inv(counts.precisions[0]) - np.eye(3) * (1 + 1e-3 * 40**2)
     assert np.allclose(counts.expected[0], [20, 12, 8])
-    assert np.allclose(covariance, np.cov(drawn.T), atol=0.4)
-    sample = LabelCounts.of(known, codes, np.ones(80), None)
+    assert np.allclose(covariance, np.cov(drawn_counts.T), atol=0.4)
+    sample = LabelCounts.of(bag_info, codes, np.ones(80), None)
     shares = np.array([0.5, 0.3, 0.2])
     covariance = np.linalg.inv(sample.precisions[0]) - np.eye(3) * (1 + 1e-3 * 40**2)
     assert np.allclose(covariance, 40 * (np.diag(shares) - np.outer(shares, shares)))
-    assert LabelCounts.of(replace(known, variances=None), codes, np.ones(80), within) is None
+    assert LabelCounts.of(replace(bag_info, variances=None), codes, np.ones(80), within) is None
 
 
 def test_calibration_stops_where_its_objective_is_least(rng):
     """A slow twin: the likelihood and the counts' distance written out, moved a little each way."""
-    known, scores, codes, _ = drawn_bags(rng, 600)
+    bag_info, scores, codes, _ = drawn_bags(rng, 600)
     weights = rng.integers(0, 3, 600).astype(float)
-    counts = LabelCounts.of(known, codes, weights, None)
-    start = calibrated_by_bags(known, scores, codes)
-    found = calibrated(known, scores, codes, start, counts=weights)
+    counts = LabelCounts.of(bag_info, codes, weights, None)
+    start = calibrate_by_bags(bag_info, scores, codes)
+    calibration = calibrate(bag_info, scores, codes, start, counts=weights)
 
     def loss(flat):
         value = flat @ flat / 2
         sums = np.zeros((3, 3))
         for row, code, weight in zip(scores, codes, weights, strict=True):
-            joint = known.channel[code] * softmax(np.exp(flat[0]) * row + flat[1:])
+            joint = bag_info.channel[code] * softmax(np.exp(flat[0]) * row + flat[1:])
             value -= weight * np.log(joint.sum())
             sums[code] += weight * joint / joint.sum()
         off = sums - counts.expected
         return value + sum(d @ c @ d for d, c in zip(off, counts.precisions, strict=True)) / 2
 
-    best = np.append(np.log(found.slope), found.shifts)
+    best = np.append(np.log(calibration.slope), calibration.shifts)
     for step in 0.05 * np.vstack([np.eye(4), -np.eye(4)]):
         assert loss(best) < loss(best + step)
 
@@ -285,14 +289,14 @@ def test_a_classifier_of_bags_finds_the_posterior_of_classes(rng):
     labels = np.concatenate([rng.random(size) < 0.1, rng.random(size) < 0.9]).astype(int)
     rows = rng.normal(size=(2 * size, 2)) + 2.0 * labels[:, None] * [1, 0]
     codes = np.repeat([0, 1], size)
-    known = known_bags(SKEWED, size=size)
-    fitted = fit_bag_likelihood(known, rows, codes, rng)
+    bag_info = known_bags(SKEWED, size=size)
+    fitted = fit_bag_likelihood(bag_info, rows, codes, rng)
     log = fitted.calibration.log_posteriors(fitted.scores_of(np.array([[0.0, 0], [1, 0], [2, 0]])))
     odds = log[:, 1] - log[:, 0]
     assert np.allclose(odds, [-2, 0, 2], atol=0.6)
     assert fitted.gain[0] > 10 * fitted.gain[1]
     wide = np.hstack([rows, 0.01 * rng.normal(size=(2 * size, 200))])
-    assert fit_bag_likelihood(known, wide, codes, rng).weights.shape == (129, 2)
+    assert fit_bag_likelihood(bag_info, wide, codes, rng).weights.shape == (129, 2)
 
 
 def test_groups_are_even_and_draws_keep_their_number(rng):
@@ -301,7 +305,7 @@ def test_groups_are_even_and_draws_keep_their_number(rng):
     for code, size in ((0, 40), (1, 7), (2, 103)):
         counts = np.bincount(groups[codes == code], minlength=10)
         assert counts.max() - counts.min() <= 1
-        assert drawn_again(codes, rng)[codes == code].sum() == size
+        assert resample_counts(codes, rng)[codes == code].sum() == size
 
 
 def test_a_keeper_samples_evenly_and_keeps_small_bags_whole(rng):
@@ -311,9 +315,9 @@ def test_a_keeper_samples_evenly_and_keeps_small_bags_whole(rng):
         keeper.update(numbers, (numbers[:, 0] % 100 == 0).astype(int))
     rows, codes = keeper.result()
     assert np.array_equal(rows[codes == 1, 0], np.arange(0, 20_000, 100))
-    kept = rows[codes == 0, 0]
-    assert len(kept) == 500
-    assert abs(kept.mean() - 10_000) < 5 * 20_000 / np.sqrt(12 * 500)
+    kept_rows = rows[codes == 0, 0]
+    assert len(kept_rows) == 500
+    assert abs(kept_rows.mean() - 10_000) < 5 * 20_000 / np.sqrt(12 * 500)
 
 
 def test_memory_of_sums_is_bounded_by_fewer_features(rng):
@@ -325,28 +329,28 @@ def test_memory_of_sums_is_bounded_by_fewer_features(rng):
 
 
 def test_the_bound_is_theorem_1():
-    known = known_bags(SKEWED, size=900)
+    bag_info = known_bags(SKEWED, size=900)
     gram = np.array([[0.5, 0.2], [0.2, 0.4]])
-    bound = ErrorBound.of(gram, known)
+    bound = ErrorBound.of(gram, bag_info)
     s = np.sqrt(np.linalg.eigvalsh(gram)[0])
     c = 2 / 30 + np.sqrt(np.log(2 * 5 / 0.05) / 1800)
     q = np.linalg.norm(SKEWED, 2) / s
     assert bound.condition == pytest.approx(q)
     assert bound(900) == pytest.approx(np.sqrt(2) * c / s * (1 + q) + q * c)
-    noisy = ErrorBound.of(gram, replace(known, variances=np.full(2, 1e-4)))
+    noisy = ErrorBound.of(gram, replace(bag_info, variances=np.full(2, 1e-4)))
     assert noisy(900) > bound(900)
-    unknown = ErrorBound.of(gram, replace(known, variances=None))
-    with pytest.raises(ParameterError, match="noise that the release states"):
+    unknown = ErrorBound.of(gram, replace(bag_info, variances=None))
+    with pytest.raises(ParameterError, match="release that states its noise"):
         unknown(900)
 
 
 def test_the_noise_of_proportions_stays_below_its_bound_and_lemma_4_above_it(rng):
     variances = np.full((4, 3), 1e-4)
-    ours, printed = proportion_noise(variances, 0.1), lemma4(variances, 0.1)
+    bound, printed = proportion_noise(variances, 0.1), lemma4(variances, 0.1)
     noise = rng.normal(size=(20_000, 12)) * 1e-2
     norms = np.linalg.norm(noise, axis=1)
-    assert np.mean(norms > ours) < 0.1
-    assert printed >= np.sqrt(12) * ours * (1 - 1e-12)
+    assert np.mean(norms > bound) < 0.1
+    assert printed >= np.sqrt(12) * bound * (1 - 1e-12)
     centre = np.array([0.5, 0.3, 0.2])
     moved = nearest_proportions(centre + 0.3 * rng.normal(size=(500, 3)))
     assert moved.min() >= 0

@@ -14,9 +14,9 @@ UNEVEN = Flips(3, table=((0.7, 0.2, 0.15), (0.2, 0.6, 0.25), (0.1, 0.2, 0.6)))
 def test_warner_s_estimate_is_the_corrected_one():
     """Barber 2020, eq. 2 prints another; see docs/errata.md."""
     answers = np.repeat([0, 1], [620, 380])  # f = .3 of state 1 at p = .2: .3 * .8 + .7 * .2
-    found = estimate_frequencies(answers, Flips(2, keep=0.8))
-    assert found.shares == pytest.approx([0.7, 0.3], abs=1e-9)
-    assert found.low[1] < 0.3 < found.high[1]
+    frequencies = estimate_frequencies(answers, Flips(2, keep=0.8))
+    assert frequencies.shares == pytest.approx([0.7, 0.3], abs=1e-9)
+    assert frequencies.low[1] < 0.3 < frequencies.high[1]
 
 
 @pytest.mark.parametrize("method", ["likelihood", "inverse"])
@@ -26,9 +26,9 @@ def test_exact_shares_come_back(noise, method):
     truth /= truth.sum()
     counts = np.rint(noise.matrix @ truth * 1e6).astype(int)
     answers = np.repeat(np.arange(noise.states), counts)
-    found = estimate_frequencies(answers, noise, method=method)
-    assert found.shares == pytest.approx(truth, abs=1e-4)
-    assert found.shares.sum() == pytest.approx(1)
+    frequencies = estimate_frequencies(answers, noise, method=method)
+    assert frequencies.shares == pytest.approx(truth, abs=1e-4)
+    assert frequencies.shares.sum() == pytest.approx(1)
 
 
 def test_the_most_likely_shares_are_a_distribution_where_the_inverse_is_none():
@@ -80,19 +80,19 @@ def test_a_release_of_answers_has_frequencies(rng):
     X = rng.normal(size=(4000, 2))
     y = (rng.random(4000) < 0.3).astype(int)
     release = MeanOperator(epsilon=2.0, mechanism="response").release(X, y, ledger=None)
-    (found,) = release_frequencies(release)
-    assert found.states == (0, 1)
-    assert found.shares[1] == pytest.approx(0.3, abs=0.1)  # eight standard errors
-    assert found.to_json()["frequencies"] == found.shares.tolist()
+    (frequencies,) = release_frequencies(release)
+    assert frequencies.states == (0, 1)
+    assert frequencies.shares[1] == pytest.approx(0.3, abs=0.1)  # eight standard errors
+    assert frequencies.to_json()["frequencies"] == frequencies.shares.tolist()
     sums = MeanOperator(epsilon=2.0, mechanism="laplace").release(X, y, ledger=None)
     with pytest.raises(ParameterError, match="no randomised answers"):
         release_frequencies(sums)
 
 
 def test_answers_outside_the_states_are_refused():
-    with pytest.raises(ParameterError, match="declared states"):
+    with pytest.raises(ParameterError, match="possible values"):
         estimate_frequencies(np.array([0, 2]), Flips(2, keep=0.8))
-    with pytest.raises(ParameterError, match="declared states"):
+    with pytest.raises(ParameterError, match="possible values"):
         estimate_frequencies(np.array([], dtype=int), Flips(2, keep=0.8))
     with pytest.raises(ParameterError, match="method"):
         estimate_frequencies(np.array([0, 1]), Flips(2, keep=0.8), method="guess")

@@ -38,8 +38,8 @@ def regression(rows: np.ndarray, codes: np.ndarray, lam: float) -> np.ndarray:
     """Return scikit-learn's weights for (lam/2) ||w||^2, the constant's free and last."""
     strength = np.inf if lam == 0 else 1 / (len(rows) * lam)
     model = LogisticRegression(C=strength, tol=1e-9, max_iter=5000).fit(rows[:, :-1], codes)
-    found = np.column_stack([model.coef_, model.intercept_])
-    return found[0] if len(found) == 1 else found.T
+    weights = np.column_stack([model.coef_, model.intercept_])
+    return weights[0] if len(weights) == 1 else weights.T
 
 
 def centred(coef: np.ndarray) -> np.ndarray:
@@ -52,14 +52,14 @@ def centred(coef: np.ndarray) -> np.ndarray:
 def test_without_noise_all_are_logistic_regression(classes, lam, rng):
     """Whitening is the same regression where nothing is penalised, reconstruction too."""
     records, codes, table = numbers(rng, 400, classes)
-    found = spread_baselines(
+    baselines = spread_baselines(
         records, codes, np.eye(classes), tuple("xyz"[:classes]), (table, codes), lam=lam
     )
-    assert list(found) == ["clean", "naive", "whitened", "reconstruction"]
+    assert list(baselines) == ["clean", "naive", "whitened", "reconstruction"]
     rows = as_observed(records).mean
     right = centred(regression(rows, codes, lam))
     best = (rows @ right > 0).astype(int) if classes == 2 else (rows @ right).argmax(axis=1)
-    for name, model in found.items():
+    for name, model in baselines.items():
         assert model.lam_ == lam
         if lam == 0 or name in {"clean", "naive"}:
             assert np.allclose(centred(model.coef_), right, atol=5e-3), name
@@ -87,12 +87,12 @@ def test_penalties_are_chosen_on_what_each_was_given():
     rng = np.random.default_rng(1)
     records, codes, table = numbers(rng, 300)
     wrong = rng.integers(0, 2, 300)
-    found = spread_baselines(records, wrong, channel_of(2, 0.45), (0, 1), (table, codes))
-    assert found["clean"].lam_ < found["naive"].lam_ / 10
-    assert found["reconstruction"].lam_ == found["naive"].lam_
+    baselines = spread_baselines(records, wrong, channel_of(2, 0.45), (0, 1), (table, codes))
+    assert baselines["clean"].lam_ < baselines["naive"].lam_ / 10
+    assert baselines["reconstruction"].lam_ == baselines["naive"].lam_
     without = spread_baselines(records, wrong, channel_of(2, 0.45), (0, 1))
     assert list(without) == ["naive", "whitened", "reconstruction"]
-    assert np.array_equal(without["naive"].coef_, found["naive"].coef_)
+    assert np.array_equal(without["naive"].coef_, baselines["naive"].coef_)
 
 
 def test_observed_records_are_encoded_as_clean_ones(rng):
@@ -106,9 +106,9 @@ def test_observed_records_are_encoded_as_clean_ones(rng):
     table = pa.table(
         {"n": np.array([0, 1, 4])[codes[0]], "t": np.array(["x", "y"])[codes[1]], "r": values}
     )
-    seen = as_observed(Corrupted(columns, (*codes, values)))
-    assert seen.exact
-    assert np.allclose(seen.mean, design_matrix(table, declared_pipeline(columns)))
+    observed = as_observed(Corrupted(columns, (*codes, values)))
+    assert observed.exact
+    assert np.allclose(observed.mean, design_matrix(table, declared_pipeline(columns)))
 
 
 def test_a_baseline_has_no_file(rng):
@@ -137,9 +137,9 @@ def test_reconstruction_is_bayes_rule_label_by_label(rng):
     channel, theta = np.array([[0.8, 0.3], [0.2, 0.7]]), rng.normal(size=3)
     total = 0.0
     for row, code in zip(rows, codes, strict=True):
-        one = expit(row @ theta)
-        weights = channel[code] * [1 - one, one]
-        total += weights / weights.sum() @ np.log([1 - one, one]) / 20
+        positive = expit(row @ theta)
+        weights = channel[code] * [1 - positive, positive]
+        total += weights / weights.sum() @ np.log([1 - positive, positive]) / 20
     value, _ = ReconstructionObjective(rows, codes, channel)(theta)
     assert value == pytest.approx(-total, rel=1e-12)
 
@@ -161,9 +161,11 @@ def test_of_a_coin_reconstruction_finds_another_one_and_the_likelihood_the_right
     """Tosses that fall .4, flipped with .05, show .41: eq. 38 has its inner maximum at .367."""
     codes, ones, channel = np.repeat([1, 0], [41, 59]), np.ones((100, 1)), channel_of(2, 0.05)
     limits = {"tol": 1e-7, "max_iter": 100}
-    ours, _, _ = maximise(SpreadLikelihood(CleanFeatures(ones), codes, channel), 0.0, **limits)
+    by_likelihood, _, _ = maximise(
+        SpreadLikelihood(CleanFeatures(ones), codes, channel), 0.0, **limits
+    )
     other, _, _ = maximise(ReconstructionObjective(ones, codes, channel), 0.0, **limits)
-    assert expit(ours[0]) == pytest.approx(0.4, abs=1e-5)
+    assert expit(by_likelihood[0]) == pytest.approx(0.4, abs=1e-5)
     assert expit(other[0]) == pytest.approx(0.367, abs=1e-3)
 
 
@@ -176,9 +178,9 @@ def test_naive_training_finds_the_direction_for_any_gaussian_inputs_but_not_the_
     codes = (labels ^ (rng.random(count) < flip)).astype(int)
     noise = Added(-1.0, 1.0, "gaussian", SURE)
     records = Corrupted(tuple(SpreadColumn(n, None, noise) for n in "ab"), tuple(x.T))
-    found = spread_baselines(records, codes, channel_of(2, flip), (0, 1), lam=1e-5)
+    baselines = spread_baselines(records, codes, channel_of(2, flip), (0, 1), lam=1e-5)
     for name in ("naive", "whitened"):
-        weights = found[name].coef_[:-1]
+        weights = baselines[name].coef_[:-1]
         length = np.linalg.norm(weights)
         assert weights @ theta / length > 0.999 * np.linalg.norm(theta), name
         assert length < 0.6 * np.linalg.norm(theta), name

@@ -10,7 +10,7 @@ from suffice.errors import ParameterError
 from suffice.learner.rows import design_matrix
 from suffice.learner.spread.baselines import as_observed
 from suffice.learner.spread.classifier import SpreadClassifier
-from suffice.learner.spread.frequencies import deconvolved, observed_frequencies
+from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
 from suffice.learner.spread.gaussian import predicted_features
 from suffice.learner.spread.importance import sampled_records
 from suffice.learner.spread.joint import joint_states
@@ -88,10 +88,10 @@ def test_the_expectation_is_that_of_the_logistic_function():
             at = 9 * nodes
             normal = np.exp(-(at**2) / 2) / np.sqrt(2 * np.pi)
             true = float((9 * weights * normal) @ expit(mean + deviation * at))
-            found = expected_logistic(np.array([mean]), np.array([deviation**2]))[0][0]
-            worst = max(worst, abs(found - true))
-            one = expit(mean / np.sqrt(1 + np.pi * deviation**2 / 8))
-            mackay = max(mackay, abs(one - true))
+            expectation = expected_logistic(np.array([mean]), np.array([deviation**2]))[0][0]
+            worst = max(worst, abs(expectation - true))
+            by_mackay = expit(mean / np.sqrt(1 + np.pi * deviation**2 / 8))
+            mackay = max(mackay, abs(by_mackay - true))
     assert worst < 6e-6
     assert mackay > 0.01
 
@@ -100,10 +100,10 @@ def test_the_expectation_is_that_of_the_logistic_function():
 def test_without_noise_it_is_logistic_regression(classes, rng):
     X = rng.normal(size=(300, 4))
     y = np.digitize(X[:, 0] + rng.normal(size=300), np.linspace(-0.5, 0.5, classes - 1))
-    ours = SpreadClassifier(lam=0.05, tol=1e-8).fit(X, y)
-    rows = design_matrix(X, ours.pipeline_)[:, :-1]
+    model = SpreadClassifier(lam=0.05, tol=1e-8).fit(X, y)
+    rows = design_matrix(X, model.pipeline_)[:, :-1]
     theirs = LogisticRegression(C=1 / (0.05 * 300), tol=1e-9, max_iter=1000).fit(rows, y)
-    assert np.allclose(ours.predict_proba(X), theirs.predict_proba(rows), atol=1e-6)
+    assert np.allclose(model.predict_proba(X), theirs.predict_proba(rows), atol=1e-6)
 
 
 def test_marginals_are_recovered_where_the_observed_ones_are_exact(rng):
@@ -112,7 +112,7 @@ def test_marginals_are_recovered_where_the_observed_ones_are_exact(rng):
         Flips(3, table=((0.7, 0.2, 0.1), (0.2, 0.5, 0.3), (0.1, 0.3, 0.6))),
     ):
         clean = rng.dirichlet(np.ones(noise.states), size=6)
-        assert np.allclose(deconvolved(clean @ noise.matrix.T, noise), clean, atol=5e-3)
+        assert np.allclose(deconvolve(clean @ noise.matrix.T, noise), clean, atol=5e-3)
 
 
 def test_observed_frequencies_count_each_column():
@@ -125,26 +125,26 @@ def test_the_posterior_is_bayes_rule(rng):
     number = SpreadColumn("b", (0, 1, 4), Flips(3, keep=0.5))
     priors = [np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])]
     cells = (rng.integers(0, 3, 20), rng.integers(0, 3, 20))
-    found = clean_features(Corrupted((column, number), cells), priors)
+    posterior = clean_features(Corrupted((column, number), cells), priors)
     for i in range(20):
         first = priors[0] * column.noise.matrix[cells[0][i]]
-        assert np.allclose(found.mean[i, :3], first / first.sum())
+        assert np.allclose(posterior.mean[i, :3], first / first.sum())
         second = priors[1] * number.noise.matrix[cells[1][i]]
         second /= second.sum()
         values = np.array([-1.0, -0.5, 1.0])
-        assert found.mean[i, 3] == pytest.approx(second @ values)
-        assert found.spread[i, 3] == pytest.approx(second @ values**2 - (second @ values) ** 2)
+        assert posterior.mean[i, 3] == pytest.approx(second @ values)
+        assert posterior.spread[i, 3] == pytest.approx(second @ values**2 - (second @ values) ** 2)
     theta = rng.normal(size=5)
-    first = found.mean[:, :3]
+    first = posterior.mean[:, :3]
     one_hot = first @ theta[:3] ** 2 - (first @ theta[:3]) ** 2
-    assert np.allclose(found.variances(theta), one_hot + found.spread[:, 3] * theta[3] ** 2)
+    assert np.allclose(posterior.variances(theta), one_hot + posterior.spread[:, 3] * theta[3] ** 2)
 
 
 def test_continuous_cells_are_pulled_to_the_prior():
     column = SpreadColumn("a", None, Added(0.0, 2.0, "gaussian", 0.5))
-    known = clean_features(Corrupted((column,), (np.array([3.0]),)), [np.array([1.0, 0.5])])
-    assert known.mean[0, 0] == pytest.approx(1.0)  # halfway from 1 to 3, on the scale -1..1
-    assert known.spread[0, 0] == pytest.approx(0.25)
+    posterior = clean_features(Corrupted((column,), (np.array([3.0]),)), [np.array([1.0, 0.5])])
+    assert posterior.mean[0, 0] == pytest.approx(1.0)  # halfway from 1 to 3, on the scale -1..1
+    assert posterior.spread[0, 0] == pytest.approx(0.25)
 
 
 def test_correlated_columns_predict_each_other(rng):
@@ -153,45 +153,45 @@ def test_correlated_columns_predict_each_other(rng):
     columns = tuple(SpreadColumn(n, None, Added(-1.0, 1.0, "gaussian", 0.25)) for n in "ab")
     cells = tuple(truth + 0.5 * rng.normal(size=4000) for _ in range(2))
     errors = [
-        np.mean((known.mean[:, 0] - truth) ** 2)
-        for known in (
+        np.mean((features.mean[:, 0] - truth) ** 2)
+        for features in (
             clean_features(Corrupted(columns, cells), "marginals"),
             predicted_features(Corrupted(columns, cells)),
         )
     ]
-    one, two = 1 / (16 + 4), 1 / (16 + 8)
-    assert errors[0] == pytest.approx(one, rel=0.1)
-    assert errors[1] == pytest.approx(two, rel=0.1)
+    first_variance, second_variance = 1 / (16 + 4), 1 / (16 + 8)
+    assert errors[0] == pytest.approx(first_variance, rel=0.1)
+    assert errors[1] == pytest.approx(second_variance, rel=0.1)
 
 
 def fitted(
-    known: Knowledge, labels: np.ndarray, channel: np.ndarray, lam: float = 0.0
+    knowledge: Knowledge, labels: np.ndarray, channel: np.ndarray, lam: float = 0.0
 ) -> np.ndarray:
-    likelihood = SpreadLikelihood(known, labels, channel)
+    likelihood = SpreadLikelihood(knowledge, labels, channel)
     return SpreadClassifier(lam=lam)._fit_likelihood(likelihood, None).coef_
 
 
 def test_with_clean_features_the_error_falls_with_the_records_and_naive_training_s_does_not(rng):
     """From 2,000 to 200,000 records, root n says a factor of ten; three has a wide margin."""
-    ours, naive = [], []
+    spread_errors, naive = [], []
     for count in (2_000, 200_000):
         corrupted, labels, channel, theta = records(rng, count, 1 - 1e-9)
-        known = as_observed(corrupted)
-        ours.append(np.linalg.norm(fitted(known, labels, channel) - theta))
-        naive.append(np.linalg.norm(fitted(known, labels, np.eye(2)) - theta))
-    assert ours[1] < ours[0] / 3
-    assert ours[1] < 0.1
+        features = as_observed(corrupted)
+        spread_errors.append(np.linalg.norm(fitted(features, labels, channel) - theta))
+        naive.append(np.linalg.norm(fitted(features, labels, np.eye(2)) - theta))
+    assert spread_errors[1] < spread_errors[0] / 3
+    assert spread_errors[1] < 0.1
     assert naive[1] > 1.0
 
 
 def test_with_corrupted_features_the_gaussian_view_of_few_columns_leaves_a_bias(rng):
     """About a sixth too much on the largest weight; combinations of states have none."""
     corrupted, labels, channel, theta = records(rng, 100_000, 0.7)
-    ours = fitted(joint_states(corrupted, "learned"), labels, channel)
+    by_combinations = fitted(joint_states(corrupted, "learned"), labels, channel)
     moments = fitted(clean_features(corrupted, "marginals"), labels, channel)
     naive = fitted(as_observed(corrupted), labels, np.eye(2))
     assert np.linalg.norm(moments - theta) < np.linalg.norm(naive - theta) / 3
-    assert np.linalg.norm(ours - theta) < np.linalg.norm(moments - theta) / 2
+    assert np.linalg.norm(by_combinations - theta) < np.linalg.norm(moments - theta) / 2
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.5])
@@ -206,12 +206,12 @@ def test_the_error_falls_with_the_records_whether_columns_depend_on_each_other_o
         scores = (clean - 1) @ theta[:2] + theta[2]
         codes = flipped((rng.random(count) < expit(scores)).astype(int), label, rng)
         corrupted = Corrupted(columns, tuple(flipped(clean, noise, rng).T))
-        for name, found in (
+        for name, model in (
             ("spread", fitted(joint_states(corrupted, "learned"), codes, label.matrix)),
             ("independent", fitted(joint_states(corrupted, "marginals"), codes, label.matrix)),
             ("naive", fitted(as_observed(corrupted), codes, np.eye(2))),
         ):
-            errors[name].append(np.linalg.norm(found - theta))
+            errors[name].append(np.linalg.norm(model - theta))
     assert errors["spread"][1] < errors["spread"][0] / 4
     assert errors["spread"][1] < 0.05
     assert errors["naive"][1] > 1.0
@@ -228,9 +228,9 @@ def test_combinations_are_bayes_rule_over_all_of_them(rng):
     )
     priors = [np.array([0.3, 0.7]), np.array([0.1, 0.2, 0.7])]
     cells = (rng.integers(0, 2, 25), rng.integers(0, 3, 25))
-    known = joint_states(Corrupted(columns, cells), priors)
+    states = joint_states(Corrupted(columns, cells), priors)
     theta = rng.normal(size=(4, 3))
-    expected, pull = known.expected(theta)
+    expected, pull = states.expected(theta)
     for i in range(25):
         total, weight = np.zeros(3), 0.0
         for a in range(2):
@@ -242,7 +242,7 @@ def test_combinations_are_bayes_rule_over_all_of_them(rng):
                 weight += share
         assert np.allclose(expected[i], total / weight)
     by, step = rng.normal(size=(25, 3)), 1e-6 * rng.normal(size=(4, 3))
-    change = known.expected(theta + step)[0] - known.expected(theta - step)[0]
+    change = states.expected(theta + step)[0] - states.expected(theta - step)[0]
     assert np.vdot(by, change) == pytest.approx(2 * np.vdot(pull(by), step), rel=1e-4)
 
 
@@ -261,33 +261,35 @@ def test_importance_sampling_agrees(prior, rng):
     """Skewed marginals would part the priors; here they are even, and all three are right."""
     corrupted, labels, channel, _ = records(rng, 1000, 0.8)
     prior = [np.full(5, 0.2)] * 3 if prior == "given" else prior
-    one = SpreadClassifier(lam=1e-3, prior=prior)
+    deterministic = SpreadClassifier(lam=1e-3, prior=prior)
     two = SpreadClassifier(lam=1e-3, prior=prior, solver="importance", samples=40)
-    for model in (one, two):
+    for model in (deterministic, two):
         model.fit_corrupted(corrupted, labels, channel, (0, 1))
-    assert np.allclose(one.coef_, two.coef_, atol=0.15)
+    assert np.allclose(deterministic.coef_, two.coef_, atol=0.15)
 
 
 def test_numbers_are_sampled_from_their_gaussian_posterior(rng):
     column = SpreadColumn("a", None, Added(-1.0, 1.0, "gaussian", 0.25))
     corrupted = Corrupted((column,), (0.3 * rng.normal(size=400) + 0.5 * rng.normal(size=400),))
-    drawn = sampled_records(corrupted, "marginals", 2000, rng)[:, :, 0]
-    known = clean_features(corrupted, "marginals")
-    assert np.allclose(drawn.mean(axis=0), known.mean[:, 0], atol=6 * drawn.std() / 2000**0.5)
-    assert drawn.var(axis=0).mean() == pytest.approx(known.spread[:, 0].mean(), rel=0.02)
+    samples = sampled_records(corrupted, "marginals", 2000, rng)[:, :, 0]
+    features = clean_features(corrupted, "marginals")
+    assert np.allclose(
+        samples.mean(axis=0), features.mean[:, 0], atol=6 * samples.std() / 2000**0.5
+    )
+    assert samples.var(axis=0).mean() == pytest.approx(features.spread[:, 0].mean(), rel=0.02)
 
 
 def test_a_gaussian_prior_takes_moments_even_of_few_columns(rng):
     corrupted, labels, channel, _ = records(rng, 5000, 0.8)
-    found = {
+    models = {
         prior: SpreadClassifier(prior=prior, lam=1e-3).fit_corrupted(
             corrupted, labels, channel, (0, 1)
         )
         for prior in ("gaussian", "learned")
     }
     same = fitted(predicted_features(corrupted), labels, channel, 1e-3)
-    assert np.allclose(found["gaussian"].coef_, same)
-    assert not np.allclose(found["learned"].coef_, same, atol=0.01)
+    assert np.allclose(models["gaussian"].coef_, same)
+    assert not np.allclose(models["learned"].coef_, same, atol=0.01)
 
 
 def test_a_flat_prior_stays_flat_when_it_is_sampled(rng):
@@ -296,9 +298,9 @@ def test_a_flat_prior_stays_flat_when_it_is_sampled(rng):
     cells = np.where(rng.random(2000) < 0.9, 0, rng.integers(0, 5, 2000))
     corrupted = Corrupted((column,), (flipped(cells, column.noise, rng),))
     for prior in ("flat", "marginals"):
-        drawn = sampled_records(corrupted, prior, 200, rng)[:, :, 0].mean(axis=0)
-        assert np.allclose(drawn, clean_features(corrupted, prior).mean[:, 0], atol=0.25)
-    assert drawn.mean() < -0.7
+        sample_means = sampled_records(corrupted, prior, 200, rng)[:, :, 0].mean(axis=0)
+        assert np.allclose(sample_means, clean_features(corrupted, prior).mean[:, 0], atol=0.25)
+    assert sample_means.mean() < -0.7
 
 
 def test_a_handful_of_records_chooses_no_penalty(rng):
@@ -336,18 +338,18 @@ def test_several_owners_are_learnt_from_as_one_and_a_poll_not_at_all(rng):
 @pytest.mark.parametrize(
     ("prior", "says"),
     [
-        ([np.full(5, 0.2)], "one array per column"),
-        ([np.full(5, 0.2)] * 3, "one array per column"),
-        ([np.full(4, 0.25), [0.0, 1.0]], "one probability per state"),
-        ([np.full(5, -0.2), [0.0, 1.0]], "one probability per state"),
-        ([np.zeros(5), [0.0, 1.0]], "one probability per state"),
-        ([np.full(5, 0.2), [0.0]], "mean and variance"),
-        ([np.full(5, 0.2), [0.0, -1.0]], "mean and variance"),
+        ([np.full(5, 0.2)], "one array for each of the 2 columns"),
+        ([np.full(5, 0.2)] * 3, "one array for each of the 2 columns"),
+        ([np.full(4, 0.25), [0.0, 1.0]], "one probability for each possible value"),
+        ([np.full(5, -0.2), [0.0, 1.0]], "one probability for each possible value"),
+        ([np.zeros(5), [0.0, 1.0]], "one probability for each possible value"),
+        ([np.full(5, 0.2), [0.0]], "mean and the variance"),
+        ([np.full(5, 0.2), [0.0, -1.0]], "mean and the variance"),
     ],
 )
 def test_a_prior_is_about_the_columns(prior, says, rng):
     number = SpreadColumn("n", None, Added(-1.0, 1.0, "gaussian", 0.5))
     columns = (SpreadColumn("a", LEVELS, Flips(5, keep=0.6)), number)
-    held = Corrupted(columns, (rng.integers(0, 5, 40), rng.normal(size=40)))
+    records = Corrupted(columns, (rng.integers(0, 5, 40), rng.normal(size=40)))
     with pytest.raises(ParameterError, match=says):
-        SpreadClassifier(prior=prior).fit_corrupted(held, np.arange(40) % 2, np.eye(2), (0, 1))
+        SpreadClassifier(prior=prior).fit_corrupted(records, np.arange(40) % 2, np.eye(2), (0, 1))

@@ -24,16 +24,16 @@ def test_votes_that_are_sure_are_labels(classes, rng):
 def test_the_covariance_is_that_of_independent_noise(classes, rng):
     """2,000 draws with a fixed seed; each entry may be six of its standard deviations away."""
     stated = SoftVotes(np.zeros((40, classes)), range(classes), 0.25).estimate(ROWS).noise.dense(3)
-    drawn = [
+    estimates = [
         SoftVotes(0.5 * rng.normal(size=(40, classes)), range(classes)).estimate(ROWS).operator
         for _ in range(2000)
     ]
-    columns = np.array(drawn).reshape(2000, 3, -1)[:, :, 0]
-    seen = columns.T @ columns / 2000
+    columns = np.array(estimates).reshape(2000, 3, -1)[:, :, 0]
+    covariance = columns.T @ columns / 2000
     spread = np.sqrt((np.outer(stated.diagonal(), stated.diagonal()) + stated**2) / 2000)
-    assert (np.abs(seen - stated) < 6 * spread).all()
+    assert (np.abs(covariance - stated) < 6 * spread).all()
 
 
 def test_votes_must_fit_the_rows():
-    with pytest.raises(ParameterError, match="one vote per row"):
+    with pytest.raises(ParameterError, match="matrix with 40 rows and 2 columns"):
         SoftVotes(np.zeros((39, 2)), (0, 1)).estimate(ROWS)

@@ -32,10 +32,10 @@ def dense(noise, d=4):
 
 def errors_and_trace(source_of, truth, draws=DRAWS):
     """Return errors of the estimates over fresh draws, and the mean stated covariance."""
-    found = [estimate_mean_operator(ROWS, source_of()) for _ in range(draws)]
+    estimates = [estimate_mean_operator(ROWS, source_of()) for _ in range(draws)]
     return (
-        np.array([estimate.operator - truth for estimate in found]),
-        np.mean([dense(estimate.noise) for estimate in found], axis=0),
+        np.array([estimate.operator - truth for estimate in estimates]),
+        np.mean([dense(estimate.noise) for estimate in estimates], axis=0),
     )
 
 
@@ -87,8 +87,8 @@ def test_exact_labels_give_the_mean_operator():
 
 
 def test_the_second_declared_class_is_the_positive_one():
-    turned = estimate_mean_operator(ROWS, PlainLabels(SIGNS, (1, -1)))
-    assert np.allclose(turned.operator, -MU, atol=1e-12)
+    swapped = estimate_mean_operator(ROWS, PlainLabels(SIGNS, (1, -1)))
+    assert np.allclose(swapped.operator, -MU, atol=1e-12)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -132,7 +132,7 @@ def test_something_that_is_no_source_is_refused():
 
 
 def test_labels_must_be_one_per_row_and_declared():
-    with pytest.raises(ParameterError, match="599 labels were given for 600 rows"):
+    with pytest.raises(ParameterError, match="599 labels for 600 rows"):
         estimate_mean_operator(ROWS, PlainLabels(SIGNS[:-1], (-1, 1)))
     with pytest.raises(TableError, match="not in the class list"):
         estimate_mean_operator(ROWS, PlainLabels(THREE, (0, 1)))
@@ -172,8 +172,8 @@ def test_the_correction_is_the_printed_one():
     ids=["two", "three"],
 )
 def test_flips_are_corrected_without_bias_and_their_noise_is_known(draw, classes, rates, truth):
-    once = draw()
-    errors, stated = errors_and_trace(lambda: FlippedLabels(once(), classes, rates), truth)
+    observed = draw()
+    errors, stated = errors_and_trace(lambda: FlippedLabels(observed(), classes, rates), truth)
     assert mean_is_zero(errors)
     if len(classes) == 2:
         assert holds_from_both_sides(errors, stated)
@@ -202,12 +202,12 @@ def test_rates_of_zero_are_exact_labels():
 @pytest.mark.parametrize(
     ("rates", "reason"),
     [
-        ((0.5, 0.5), "sum to 1;"),
+        ((0.5, 0.5), "sum to 1, but"),
         ((0.7, 0.4), "sum to 1.1"),
         ((-0.1, 0.2), "probabilities"),
         ((0.5, 0.4999999), "condition number"),
         ((0.1, 0.2, 0.3), "2 x 2 matrix"),
-        ([[0.9, 0.2], [0.2, 0.8]], "column of P"),
+        ([[0.9, 0.2], [0.2, 0.8]], "each column"),
         ("often", "2 x 2 matrix"),
     ],
 )
@@ -218,7 +218,7 @@ def test_flip_rates_that_leave_nothing_are_refused(rates, reason):
 
 def test_classes_that_look_alike_are_refused():
     alike = np.array([[0.5, 0.5, 0.1], [0.3, 0.3, 0.1], [0.2, 0.2, 0.8]])
-    with pytest.raises(ParameterError, match="observed alike"):
+    with pytest.raises(ParameterError, match="hardly be told apart"):
         estimate_mean_operator(ROWS, FlippedLabels(THREE, (0, 1, 2), alike))
 
 
@@ -255,9 +255,9 @@ def test_positives_from_elsewhere_add_the_noise_of_the_rows_own():
         signs = np.repeat([1, -1], [80, 120])
         rows = rng.normal(size=(200, 3)) + 0.5 * signs[:, None]
         outside = rng.normal(size=(40, 3)) + 0.5
-        found = estimate_mean_operator(rows, PositiveUnlabelled(outside, 0.4, (-1, 1)))
-        errors.append(found.operator - rows.T @ signs / 200)
-        stated += dense(found.noise, 3) / DRAWS
+        estimate = estimate_mean_operator(rows, PositiveUnlabelled(outside, 0.4, (-1, 1)))
+        errors.append(estimate.operator - rows.T @ signs / 200)
+        stated += dense(estimate.noise, 3) / DRAWS
     assert mean_is_zero(np.array(errors))
     assert holds_from_both_sides(np.array(errors), stated)
 
@@ -267,7 +267,7 @@ def test_positives_from_elsewhere_add_the_noise_of_the_rows_own():
     [
         (SIGNS > 0, 0.0, (-1, 1), "prior"),
         (SIGNS > 0, 1.0, (-1, 1), "prior"),
-        (SIGNS > 0, PRIOR / 2, (-1, 1), "raise the prior"),
+        (SIGNS > 0, PRIOR / 2, (-1, 1), "Raise the prior"),
         (SIGNS > 0, PRIOR, (0, 1, 2), "two classes"),
         (SIGNS > 9, PRIOR, (-1, 1), "two or more"),
         (SIGNS, PRIOR, (-1, 1), "mask"),
@@ -283,10 +283,10 @@ def test_positives_that_do_not_fit_are_refused(positives, prior, classes, reason
 
 
 def sampled(labels, rng, count=120):
-    known = np.full(600, None, dtype=object)
+    labels_given = np.full(600, None, dtype=object)
     chosen = rng.choice(600, count, replace=False)
-    known[chosen] = labels[chosen]
-    return known
+    labels_given[chosen] = labels[chosen]
+    return labels_given
 
 
 def test_a_labelled_sample_is_unbiased_and_its_noise_is_known():
@@ -312,25 +312,25 @@ def test_a_labelled_sample_of_three_classes_is_unbiased_too():
 def test_the_control_variate_beats_the_labelled_rows_alone():
     """Residual variance is well below that of the labels: at most .75 of the squared error."""
     rng = np.random.default_rng(9)
-    ours, alone = 0.0, 0.0
+    corrected_error, labelled_error = 0.0, 0.0
     for _ in range(100):
-        known = sampled(SIGNS, rng)
-        seen = np.array([label is not None for label in known])
-        estimate = estimate_mean_operator(ROWS, SemiSupervised(known, (-1, 1)))
-        ours += np.sum((estimate.operator - MU) ** 2)
-        alone += np.sum((ROWS[seen].T @ SIGNS[seen] / seen.sum() - MU) ** 2)
-    assert ours < 0.75 * alone
+        sample = sampled(SIGNS, rng)
+        labelled = np.array([label is not None for label in sample])
+        estimate = estimate_mean_operator(ROWS, SemiSupervised(sample, (-1, 1)))
+        corrected_error += np.sum((estimate.operator - MU) ** 2)
+        labelled_error += np.sum((ROWS[labelled].T @ SIGNS[labelled] / labelled.sum() - MU) ** 2)
+    assert corrected_error < 0.75 * labelled_error
 
 
 def test_labels_without_a_trend_fall_back_on_the_labelled_rows():
     """No prediction of a fair coin is better than none: at most 5 % more noise than without."""
     rng = np.random.default_rng(10)
     coin = rng.choice([-1, 1], 600)
-    known = sampled(coin, rng, 60)
-    seen = np.array([label is not None for label in known])
-    estimate = estimate_mean_operator(ROWS, SemiSupervised(known, (-1, 1)))
-    plain = np.cov((ROWS[seen] * coin[seen, None]).T) * (1 / 60 - 1 / 600)
-    assert np.trace(dense(estimate.noise)) <= 1.05 * np.trace(plain)
+    sample = sampled(coin, rng, 60)
+    labelled = np.array([label is not None for label in sample])
+    estimate = estimate_mean_operator(ROWS, SemiSupervised(sample, (-1, 1)))
+    labelled_covariance = np.cov((ROWS[labelled] * coin[labelled, None]).T) * (1 / 60 - 1 / 600)
+    assert np.trace(dense(estimate.noise)) <= 1.05 * np.trace(labelled_covariance)
 
 
 def test_missing_labels_may_be_nan_and_none_missing_is_exact():
@@ -356,9 +356,9 @@ def test_more_coordinates_than_labels_are_no_trouble():
 @pytest.mark.parametrize(
     ("labels", "error", "reason"),
     [
-        ([1] * 5 + [-1] * 4 + [None] * 591, ParameterError, "9 have one"),
-        ([1] * 20 + [None] * 580, ParameterError, "1 of the declared classes"),
-        ([1, -1] * 20, ParameterError, "40 labels were given"),
+        ([1] * 5 + [-1] * 4 + [None] * 591, ParameterError, "Only 9 rows have a label"),
+        ([1] * 20 + [None] * 580, ParameterError, "1 of the classes"),
+        ([1, -1] * 20, ParameterError, "40 labels for"),
         ([1, "a", *[None] * 598], TableError, "of one type"),
         ([1, -1, 7] * 200, TableError, "not in the class list"),
     ],

@@ -56,19 +56,20 @@ def test_the_mean_map_is_exact_for_homogeneous_bags_without_noise(shares, classe
     means = np.random.default_rng(0).normal(size=(len(classes), 5))
     rows, codes, bags = homogeneous(shares, SIZES, means)
     truth = estimate_mean_operator(rows, PlainLabels(np.array(classes)[codes], classes))
-    found = estimate_mean_operator(rows, KnownProportions(bags, shares, classes))
-    assert np.abs(found.operator - truth.operator).max() < 1e-10
+    estimate = estimate_mean_operator(rows, KnownProportions(bags, shares, classes))
+    assert np.abs(estimate.operator - truth.operator).max() < 1e-10
 
 
 def test_for_two_classes_the_share_of_the_second_is_enough():
     rows, signs, bags, shares = clouds()
-    alone = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
+    short_form = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
     both = np.column_stack([1 - shares, shares])
     assert np.array_equal(
-        alone.operator, estimate_mean_operator(rows, KnownProportions(bags, both, TWO)).operator
+        short_form.operator,
+        estimate_mean_operator(rows, KnownProportions(bags, both, TWO)).operator,
     )
     # an intercept has the same mean in every bag, so its coordinate is known
-    assert alone.operator[-1] == pytest.approx(signs.mean(), abs=1e-10)
+    assert short_form.operator[-1] == pytest.approx(signs.mean(), abs=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +87,11 @@ def test_the_mean_maps_covariance_holds_from_both_sides(shares, classes, gap):
     for _ in range(draws):
         rows, codes, bags = homogeneous(shares, SIZES, means, rng, 1.0)
         truth = estimate_mean_operator(rows, PlainLabels(np.array(classes)[codes], classes))
-        found = estimate_mean_operator(rows, KnownProportions(bags, shares, classes))
-        error = (found.operator - truth.operator).reshape(3, -1)
+        estimate = estimate_mean_operator(rows, KnownProportions(bags, shares, classes))
+        error = (estimate.operator - truth.operator).reshape(3, -1)
         total += (error**2).mean(axis=1) / draws
-        root = found.noise.array
-        stated += found.noise.variance * (root**2).sum(axis=1) / draws
+        root = estimate.noise.array
+        stated += estimate.noise.variance * (root**2).sum(axis=1) / draws
     ratio = total.sum() / stated.sum()
     assert abs(ratio - 1) < 0.25
     assert not abs(ratio / 2 - 1) < 0.25
@@ -100,10 +101,10 @@ def test_the_mean_maps_covariance_holds_from_both_sides(shares, classes, gap):
 def test_bags_that_are_not_homogeneous_break_it_as_the_note_says():
     """The printed condition E[x|y,j] = E[x|j] is an erratum: here it fails and so does this."""
     rows, signs, bags, shares = clouds()
-    found = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
-    error = found.operator - rows.T @ signs / len(rows)
-    stated = found.noise.variance * (found.noise.array**2).sum(axis=1)
-    assert "E[x|y]" in found.note
+    estimate = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
+    error = estimate.operator - rows.T @ signs / len(rows)
+    stated = estimate.noise.variance * (estimate.noise.array**2).sum(axis=1)
+    assert "E[x|y]" in estimate.note
     assert (error[:3] ** 2 > 16 * stated[:3]).any()
 
 
@@ -114,12 +115,12 @@ def test_bags_that_are_not_homogeneous_break_it_as_the_note_says():
 def test_a_heavy_laplacian_is_the_mean_map(similarity):
     rows, _, bags, shares = clouds()
     heavy = LaplacianMeanMap(similarity, weight=1e7)
-    ours = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO, heavy))
-    plain = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
-    assert np.abs(ours.operator - plain.operator).max() < 1e-5
+    smoothed = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO, heavy))
+    mean_map = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO))
+    assert np.abs(smoothed.operator - mean_map.operator).max() < 1e-5
     light = LaplacianMeanMap(similarity, weight=1e-2)
     other = estimate_mean_operator(rows, KnownProportions(bags, shares, TWO, light))
-    assert np.abs(other.operator - plain.operator).max() > 1e-2
+    assert np.abs(other.operator - mean_map.operator).max() > 1e-2
 
 
 def test_without_neighbours_a_bag_explains_its_own_mean_alone():
@@ -169,8 +170,8 @@ def test_the_laplacian_solution_minimises_the_printed_objective():
     minus, plus = solution
     mu = bags.weights @ (shares[:, None] * plus - (1 - shares)[:, None] * minus)
     method = LaplacianMeanMap("gaussian", 1.5, weight)
-    ours = estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, method))
-    assert np.allclose(ours.operator, mu, atol=1e-6)
+    estimate = estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, method))
+    assert np.allclose(estimate.operator, mu, atol=1e-6)
 
 
 def test_the_normalised_cut_is_that_of_all_pairs_of_rows():
@@ -191,8 +192,8 @@ def test_bags_in_separate_corners_do_not_break_the_solution():
     rows, _, codes, shares = clouds()
     far = rows + 1e4 * codes[:, None]
     method = LaplacianMeanMap("gaussian", 1.0)  # exp(-10^4) is zero: no graph at all
-    found = estimate_mean_operator(far, KnownProportions(codes, shares, TWO, method))
-    assert np.isfinite(found.operator).all()
+    estimate = estimate_mean_operator(far, KnownProportions(codes, shares, TWO, method))
+    assert np.isfinite(estimate.operator).all()
 
 
 # The alternating mean map
@@ -215,8 +216,8 @@ def test_alternation_keeps_to_the_proportions_and_to_the_best_round(labelling):
     one_hot = np.column_stack([rows, np.eye(8)[codes]])  # the operator there tells the proportions
     wide = bags_of(one_hot, codes, shares, 2)
     method = AlternatingMeanMap(labelling, start=MeanMap())
-    found = alternate(one_hot, wide, np.ones(12) / 10, method)
-    assert np.allclose(found.operator[4:], (2 * shares - 1) / 8, atol=1e-12)
+    alternation = alternate(one_hot, wide, np.ones(12) / 10, method)
+    assert np.allclose(alternation.operator[4:], (2 * shares - 1) / 8, atol=1e-12)
     few = alternate(rows, bags, np.ones(4) / 10, method)
     more = alternate(rows, bags, np.ones(4) / 10, AlternatingMeanMap(labelling, max_rounds=1))
     assert min(few.risks) <= min(more.risks) + 1e-12
@@ -237,9 +238,9 @@ def test_alternation_finds_labels_that_the_mean_map_cannot():
 
 def test_bags_of_one_row_each_are_all_the_labels():
     rows, signs, _, _ = clouds(per_bag=20)
-    alone = KnownProportions(np.arange(len(rows)), (signs > 0) * 1.0, TWO, "alternating-min")
-    found = estimate_mean_operator(rows, alone)
-    assert np.allclose(found.operator, rows.T @ signs / len(rows), atol=1e-12)
+    single_rows = KnownProportions(np.arange(len(rows)), (signs > 0) * 1.0, TWO, "alternating-min")
+    estimate = estimate_mean_operator(rows, single_rows)
+    assert np.allclose(estimate.operator, rows.T @ signs / len(rows), atol=1e-12)
 
 
 # Every method
@@ -248,10 +249,10 @@ def test_bags_of_one_row_each_are_all_the_labels():
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_says_what_its_covariance_is_worth(name):
     rows, _, codes, shares = clouds(per_bag=30)
-    found = estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, name))
-    assert found.operator.shape == (4,)
-    assert found.noise.form == ("none" if name.startswith("alternating") else "factor")
-    assert "covariance" in found.note
+    estimate = estimate_mean_operator(rows, KnownProportions(codes, shares, TWO, name))
+    assert estimate.operator.shape == (4,)
+    assert estimate.noise.form == ("none" if name.startswith("alternating") else "factor")
+    assert "covariance" in estimate.note
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -260,16 +261,16 @@ def test_every_method_says_what_its_covariance_is_worth(name):
     [
         ([0, 0, 1, 1], [0.5, 0.5], "too much alike"),
         ([0, 0, 0, 0], [0.5], "1 bags cannot tell 2"),
-        ([0, 0, 1, 2], [0.2, 0.6], "numbered 0 to 1"),
-        ([0, 0, -1, 1], [0.2, 0.6], "in none of them"),
+        ([0, 0, 1, 2], [0.2, 0.6], "numbers from 0 to 1"),
+        ([0, 0, -1, 1], [0.2, 0.6], "another number"),
         ([0, 0, 1, 1], [0.2, 0.6, 0.9], "1 of 3 bags have no rows"),
         ([0, 0, 1], [0.2, 0.6], "each of the 4 rows"),
-        ([0.0, 0.0, 1.0, 1.0], [0.2, 0.6], "bag's number"),
+        ([0.0, 0.0, 1.0, 1.0], [0.2, 0.6], "one whole number"),
         ([0, 0, 1, 1], [0.2, 1.6], "between 0 and 1"),
         ([0, 0, 1, 1], [[0.2, 0.7], [0.5, 0.5]], "sum to one"),
-        ([0, 0, 1, 1], [[0.2], [0.5]], "2 shares per bag"),
+        ([0, 0, 1, 1], [[0.2], [0.5]], "2 columns, one per class"),
         ([0, 0, 1, 1], [0.2, np.nan], "between 0 and 1"),
-        ([0, 0, 1, 1], "half", "2 shares per bag"),
+        ([0, 0, 1, 1], "half", "2 columns, one per class"),
     ],
 )
 def test_bags_that_do_not_fit_are_refused(name, codes, shares, reason):
@@ -281,7 +282,7 @@ def test_bags_that_do_not_fit_are_refused(name, codes, shares, reason):
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "mean-map"])
 def test_only_the_mean_map_knows_more_than_two_classes(name):
     rows, _, bags = homogeneous(SHARES3, SIZES, np.eye(3))
-    with pytest.raises(ParameterError, match="use mean-map"):
+    with pytest.raises(ParameterError, match="use method='mean-map'"):
         estimate_mean_operator(rows, KnownProportions(bags, SHARES3, THREE, name))
 
 

@@ -115,32 +115,32 @@ def test_the_same_data_under_a_second_name_are_refused(tmp_path):
 
 def test_several_statements_about_one_unit_are_all_charged(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.ATTRIBUTE: Budget(1.0)}})
-    one, other = (Guarantee(unit=Unit.ATTRIBUTE, event=Pure(e)) for e in (0.25, 0.5))
-    pay(ledger, "a", one, other)
+    first, other = (Guarantee(unit=Unit.ATTRIBUTE, event=Pure(e)) for e in (0.25, 0.5))
+    pay(ledger, "a", first, other)
     assert ledger.balances()[0].spent == 0.75
     with pytest.raises(BudgetError):
-        pay(ledger, "b", one, other)
+        pay(ledger, "b", first, other)
     with pytest.raises(BudgetError):  # either of them alone would still fit
-        pay(ledger, "c", one, one)
-    pay(ledger, "d", one)
+        pay(ledger, "c", first, first)
+    pay(ledger, "d", first)
 
 
 def test_the_same_cells_under_a_second_name_are_refused_whatever_their_labels(tmp_path):
     """A record's cells are secrets too: with other labels they are no other people."""
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0), "e": Budget(1.0)})
 
-    def asked(labels: str, cells: str) -> Request:
+    def request_for(labels: str, cells: str) -> Request:
         return Request("a", f"hash of {labels}", {"labels-2": labels, "cells-1 x": cells}, {})
 
-    ledger.debit("d", [promise()], asked("first", "cells"))
+    ledger.debit("d", [promise()], request_for("first", "cells"))
     with pytest.raises(DataChangedError, match="under the name 'd'"):
-        ledger.debit("e", [promise()], asked("second", "cells"))
-    assert ledger.debit("e", [promise()], asked("second", "other cells")) is None
+        ledger.debit("e", [promise()], request_for("second", "cells"))
+    assert ledger.debit("e", [promise()], request_for("second", "other cells")) is None
 
 
 def test_a_release_that_protects_one_column_is_not_paid_from_a_budget_of_all(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.ATTRIBUTE: Budget(1.0)}})
-    age = Guarantee(unit=Unit.ATTRIBUTE, event=Pure(0.25), of=("age",))
+    age = Guarantee(unit=Unit.ATTRIBUTE, event=Pure(0.25), columns=("age",))
     with pytest.raises(PrivacyError, match="protects only age"):
         pay(ledger, "a", age)
     assert ledger.balances()[0].spent == 0
@@ -201,7 +201,7 @@ def test_what_has_no_global_guarantee_cannot_be_charged(ledger):
     for guarantee in (
         Guarantee(unit=Unit.LABEL, event=Unbounded(), kind=Protection.NONE),
         Guarantee(unit=Unit.LABEL, event=Pure(0.1), kind=Protection.DATA_DEPENDENT),
-        Guarantee(unit=Unit.LABEL, event=Pure(0.1), scope=Scope.MARGINAL, of=("x",)),
+        Guarantee(unit=Unit.LABEL, event=Pure(0.1), scope=Scope.MARGINAL, columns=("x",)),
         Guarantee(unit=Unit.LABEL, event=Pure(0.1), neighbours="add-or-remove-one"),
     ):
         with pytest.raises(PrivacyError):
@@ -214,8 +214,8 @@ def test_composition_buys_more_than_the_sum_where_delta_allows(tmp_path):
     gaussian = Guarantee(unit=Unit.LABEL, event=Gaussian(40.0), delta=1e-6)
     for i in range(20):
         pay(ledger, f"r{i}", gaussian)
-    alone = gaussian.epsilon
-    assert 20 * alone > 1.0
+    single_epsilon = gaussian.epsilon
+    assert 20 * single_epsilon > 1.0
     assert ledger.balances()[0].spent < 1.0
 
 
@@ -308,13 +308,13 @@ def test_amounts_are_stored_as_text_that_reads_back_exactly(tmp_path):
 class Watched(sqlite3.Connection):
     """A connection that is looked at when it begins a transaction, writes, and commits."""
 
-    kept: ClassVar[list[tuple[int, str]]] = []  # per commit: synchronous, and the journal
+    pragmas: ClassVar[list[tuple[int, str]]] = []  # per commit: synchronous, and the journal
 
     def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
         if sql == "COMMIT":
             (synchronous,) = super().execute("PRAGMA synchronous").fetchone()
             (journal,) = super().execute("PRAGMA journal_mode").fetchone()
-            self.kept.append((synchronous, journal))
+            self.pragmas.append((synchronous, journal))
         if sql.split(maxsplit=1)[0] in {"CREATE", "INSERT", "UPDATE", "DELETE"}:
             assert self.in_transaction, sql
         result = super().execute(sql, *parameters)
@@ -333,7 +333,7 @@ def test_every_transaction_locks_at_once_and_survives_a_power_cut(tmp_path, monk
 
     Two that read before either has the lock could both spend the last of a budget.
     """
-    monkeypatch.setattr(Watched, "kept", [])
+    monkeypatch.setattr(Watched, "pragmas", [])
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Watched))
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0)})
     steps = {
@@ -346,12 +346,12 @@ def test_every_transaction_locks_at_once_and_survives_a_power_cut(tmp_path, monk
     }
     for step, take in steps.items():
         take()
-        assert Watched.kept, step
-        assert set(Watched.kept) == {(3, "delete")}, step  # 3 is EXTRA
-        Watched.kept.clear()
+        assert Watched.pragmas, step
+        assert set(Watched.pragmas) == {(3, "delete")}, step  # 3 is EXTRA
+        Watched.pragmas.clear()
     with pytest.raises(BudgetError):
         pay(ledger, "c", promise(2.0))
-    assert Watched.kept == []
+    assert Watched.pragmas == []
 
 
 def test_every_ledger_has_a_key_of_its_own(tmp_path):

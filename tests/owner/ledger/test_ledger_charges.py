@@ -107,7 +107,7 @@ def test_crowds_that_pay_at_once_never_overspend_their_rows(tmp_path):
     for number, process in enumerate(spenders):
         process.join(timeout=240)
         assert process.exitcode == (0 if number % 3 else -signal.SIGKILL)
-    found = debits(ledger)
-    assert found["rows"] == found["crowd 0"] + found["crowd 1"] == len(ledger.history())
-    assert found["rows"] == 7  # ten live long enough to ask, and seven fit
+    charges = debits(ledger)
+    assert charges["rows"] == charges["crowd 0"] + charges["crowd 1"] == len(ledger.history())
+    assert charges["rows"] == 7  # ten live long enough to ask, and seven fit
     assert all(balance.spent <= 1.0 for balance in ledger.balances())

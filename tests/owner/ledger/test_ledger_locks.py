@@ -146,13 +146,13 @@ def test_a_ledger_that_is_forgotten_with_an_open_request_lets_go(path):
 
 
 def test_threads_of_one_process_share_a_ledger(path):
-    ledger, seen = Ledger(path), []
+    ledger, held_states = Ledger(path), []
 
     def spend(number: int) -> None:
         try:
             if ledger.debit("d", PROMISE, ask(f"r{number % 14}")) is None:
                 ledger.finish("d", f"r{number % 14}", b"x")
-                seen.append(number)
+                held_states.append(number)
         except BudgetError:
             pass
 
@@ -161,7 +161,7 @@ def test_threads_of_one_process_share_a_ledger(path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(seen) == 10
+    assert len(held_states) == 10
     assert ledger.balances()[0].spent <= 1.0
 
 
@@ -204,10 +204,10 @@ def test_a_file_that_is_mounted_by_itself_is_refused(path, mounted):
 def test_a_symbolic_link_is_the_same_ledger(path, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(path)
-    one, other = Ledger(path), Ledger(link)
-    one.debit("d", PROMISE, ask("a"))
+    ledger, other = Ledger(path), Ledger(link)
+    ledger.debit("d", PROMISE, ask("a"))
     assert other.history()[0].state == "pending"
-    one.finish("d", "a", b"x")
+    ledger.finish("d", "a", b"x")
     assert other.debit("d", PROMISE, ask("a")) == b"x"
     assert {file.name for file in path.parent.iterdir()} == {"l"}
 

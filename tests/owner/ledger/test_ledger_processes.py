@@ -86,7 +86,7 @@ def check(ledger: Ledger, folder: Path, budget: float) -> dict[str, int]:
     for file in folder.glob("*.r*"):
         if data := file.read_bytes():
             answers.setdefault(file.suffix[1:], set()).add(data)
-    assert all(len(found) == 1 for found in answers.values())
+    assert all(len(versions) == 1 for versions in answers.values())
     released = {entry.request for entry in history if entry.state == "released"}
     assert set(answers) <= released
     for name in released:  # whoever asks again gets what was handed out
@@ -97,18 +97,18 @@ def check(ledger: Ledger, folder: Path, budget: float) -> dict[str, int]:
 
 
 def test_a_dozen_spenders_with_kills(tmp_path):
-    found = storm(tmp_path, spenders=20, names=14, budget=1.0)
-    assert found["killed"] == 6
-    assert found["debits"] == 10  # eleven are asked for by those that live long enough; ten fit
+    outcome = storm(tmp_path, spenders=20, names=14, budget=1.0)
+    assert outcome["killed"] == 6
+    assert outcome["debits"] == 10  # eleven are asked for by those that live long enough; ten fit
 
 
 @pytest.mark.audit
 def test_two_hundred_spenders_with_a_third_killed(tmp_path):
-    found = storm(tmp_path, spenders=200, names=150, budget=6.0)
-    print(f"200 spenders: {found}")  # noqa: T201
-    assert found["killed"] == 60
-    assert found["burnt"] > 0
-    assert found["debits"] == 60
+    outcome = storm(tmp_path, spenders=200, names=150, budget=6.0)
+    print(f"200 spenders: {outcome}")  # noqa: T201
+    assert outcome["killed"] == 60
+    assert outcome["burnt"] > 0
+    assert outcome["debits"] == 60
 
 
 def burn(path: str) -> None:

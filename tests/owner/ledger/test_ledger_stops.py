@@ -54,15 +54,15 @@ class Stop:
 @pytest.fixture
 def draws(monkeypatch) -> list[int]:
     """Return a list that grows with every draw of noise."""
-    drawn: list[int] = []
+    draws: list[int] = []
     add = Noise.add
 
     def counted(noise, exact):
-        drawn.append(1)
+        draws.append(1)
         return add(noise, exact)
 
     monkeypatch.setattr(Noise, "add", counted)
-    return drawn
+    return draws
 
 
 def release(ledger: Ledger) -> bytes:
@@ -76,8 +76,8 @@ def stopped_release(path, stop: Stop, monkeypatch) -> bytes | None:
     connect = sqlite3.connect
 
     class Stopping(sqlite3.Connection):
-        def execute(self, *given):
-            return stop.execute(self, *given)
+        def execute(self, *arguments):
+            return stop.execute(self, *arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=Stopping, **k))
@@ -129,9 +129,9 @@ def test_noise_before_the_charge_would_be_noticed(tmp_path, draws, monkeypatch):
     """The same stops, with a release that draws before it pays: some leave a draw uncharged."""
     debit = Ledger.debit
 
-    def late(self, *given, **named):
+    def late(self, *arguments, **keywords):
         draws.append(1)
-        return debit(self, *given, **named)
+        return debit(self, *arguments, **keywords)
 
     monkeypatch.setattr(Ledger, "debit", late)
     path = tmp_path / "late"

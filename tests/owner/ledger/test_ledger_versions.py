@@ -91,8 +91,10 @@ def first_request(path: Path, classes=(0, 1), dataset="d", parameters=None):
 def test_a_finished_request_of_version_1_returns_its_bytes_and_the_new_name_is_kept_beside(old):
     again, before = first_request(old)
     assert again == before
-    kept = stored(old, "SELECT version, algorithm FROM fingerprints WHERE dataset = 'd'")
-    assert sorted(kept) == [(1, "labels-1"), (1, "labels-2")]
+    stored_algorithms = stored(
+        old, "SELECT version, algorithm FROM fingerprints WHERE dataset = 'd'"
+    )
+    assert sorted(stored_algorithms) == [(1, "labels-1"), (1, "labels-2")]
     with pytest.raises(RequestConflictError):  # and not DataChangedError: known by what they mean
         first_request(old, classes=("false", "TRUE"))
     with pytest.raises(RequestConflictError):
@@ -128,27 +130,27 @@ def test_labels_of_version_1_have_one_budget_however_their_classes_are_spelt(old
 )
 def test_what_version_1_stored_is_among_what_is_computed(then, now):
     codes = np.array([0, 1, 1, -1, 0])
-    stored, asked = LabelFingerprint(then), LabelFingerprint(now)
+    stored, presented = LabelFingerprint(then), LabelFingerprint(now)
     stored.update(codes)
     for part in (codes[:2], codes[2:]):
         more = LabelFingerprint(now)
         more.update(part)
-        asked.merge(more)
-    given = {name: str(value) for name, value in asked.result().items()}
+        presented.merge(more)
+    fingerprints = {name: str(value) for name, value in presented.result().items()}
     old = {"labels-1": str(stored.result()["labels-1"])}
-    assert rules.known_version({1: old}, given) == 1
-    assert rules.recorded(given).keys() == {"labels-1", "labels-2"}
+    assert rules.known_version({1: old}, fingerprints) == 1
+    assert rules.recorded(fingerprints).keys() == {"labels-1", "labels-2"}
 
 
 def die_in_migration(path: str, after: int) -> None:
     """Open a ledger of version 1, and be shot before statement number ``after``."""
 
     class Doomed(sqlite3.Connection):
-        seen = 0
+        statements = 0
 
         def execute(self, sql, *parameters):
-            Doomed.seen += 1
-            if Doomed.seen > after:
+            Doomed.statements += 1
+            if Doomed.statements > after:
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().execute(sql, *parameters)
 

@@ -38,14 +38,14 @@ def test_more_coordinates_than_the_policy_allows_are_refused():
 
 def test_what_is_within_all_limits_is_granted_as_asked():
     for mechanism in grantable_mechanisms():
-        asked = wanted(1.0, 1e-6, mechanism)
-        decision = decide(asked, POLICY, PLENTY)
-        assert (decision.verdict, decision.terms) == (Verdict.GRANTED, asked.terms)
+        proposal = wanted(1.0, 1e-6, mechanism)
+        decision = decide(proposal, POLICY, PLENTY)
+        assert (decision.verdict, decision.terms) == (Verdict.GRANTED, proposal.terms)
         assert decision.reasons == ()
 
 
 @pytest.mark.parametrize(
-    ("asked", "policy", "left", "nearest", "says"),
+    ("proposal", "policy", "remaining", "nearest", "says"),
     [
         (wanted(3), POLICY, PLENTY, Terms(1.0), "at most 1.0, per request"),
         (wanted(3), POLICY, Budget(0.4), Terms(0.4), "0.4, which is what remains of the budget"),
@@ -69,16 +69,16 @@ def test_what_is_within_all_limits_is_granted_as_asked():
         (wanted(mechanism="of tomorrow"), POLICY, PLENTY, Terms(0.5), "mechanism: auto"),
     ],
 )
-def test_too_much_is_countered_with_the_nearest_terms(asked, policy, left, nearest, says):
-    decision = decide(asked, policy, left)
+def test_too_much_is_countered_with_the_nearest_terms(proposal, policy, remaining, nearest, says):
+    decision = decide(proposal, policy, remaining)
     assert (decision.verdict, decision.terms) == (Verdict.COUNTERED, nearest)
     assert any(says in reason for reason in decision.reasons)
-    again = Wanted(asked.kind, nearest, asked.rows, asked.features)
-    assert decide(again, policy, left).verdict is Verdict.GRANTED
+    again = Wanted(proposal.kind, nearest, proposal.rows, proposal.features)
+    assert decide(again, policy, remaining).verdict is Verdict.GRANTED
 
 
 @pytest.mark.parametrize(
-    ("asked", "policy", "left", "says"),
+    ("proposal", "policy", "remaining", "says"),
     [
         (wanted(kind="rados"), POLICY, PLENTY, "kinds"),
         (wanted(rows=49), POLICY, PLENTY, "fewer than 50 rows"),
@@ -89,8 +89,8 @@ def test_too_much_is_countered_with_the_nearest_terms(asked, policy, left, neare
         (wanted(), Policy(1.0, 0.01, ("gaussian",)), PLENTY, "need a delta above 0"),
     ],
 )
-def test_what_no_terms_can_mend_is_refused_with_the_reason(asked, policy, left, says):
-    decision = decide(asked, policy, left)
+def test_what_no_terms_can_mend_is_refused_with_the_reason(proposal, policy, remaining, says):
+    decision = decide(proposal, policy, remaining)
     assert (decision.verdict, decision.terms) == (Verdict.REFUSED, None)
     assert any(says in reason for reason in decision.reasons)
 
@@ -110,15 +110,17 @@ def test_a_long_list_of_strange_names_gives_a_short_plain_reason():
     st.floats(1e-7, 1e30),
     st.floats(0, 0.09),
 )
-def test_a_counter_never_exceeds_anything_and_is_granted_next_time(e, d, mechanism, left, least):
-    policy, budget = Policy(2.5, 1e-6), Budget(left, least)
+def test_a_counter_never_exceeds_anything_and_is_granted_next_time(
+    e, d, mechanism, remaining, least
+):
+    policy, budget = Policy(2.5, 1e-6), Budget(remaining, least)
     decision = decide(wanted(e, d, mechanism), policy, budget)
     if decision.terms is None:
-        assert left < 1e-6
+        assert remaining < 1e-6
         return
-    assert decision.terms.epsilon <= min(e, 2.5, left)
+    assert decision.terms.epsilon <= min(e, 2.5, remaining)
     assert decision.terms.delta <= min(d, 1e-6, least)
-    assert decision.terms.epsilon > min(e, 2.5, left) - 1.1e-6
+    assert decision.terms.epsilon > min(e, 2.5, remaining) - 1.1e-6
     again = Wanted("mean-operator", decision.terms, 100, ("age",))
     assert decide(again, policy, budget).verdict is Verdict.GRANTED
 

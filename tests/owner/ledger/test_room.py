@@ -99,10 +99,10 @@ def test_what_a_refusal_names_is_for_a_release_of_the_same_type(tmp_path, type_)
 
     with pytest.raises(BudgetError) as refusal:
         charge(ledger, of(3.0))
-    named = float(str(refusal.value).rpartition(" ")[2].rstrip("."))
+    largest = float(str(refusal.value).rpartition(" ")[2].rstrip("."))
     with pytest.raises(BudgetError):
-        charge(ledger, of(1.01 * named))
-    charge(ledger, of(named))
+        charge(ledger, of(1.01 * largest))
+    charge(ledger, of(largest))
 
 
 def test_where_nothing_fits_that_is_said(tmp_path):

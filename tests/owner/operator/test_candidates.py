@@ -21,47 +21,54 @@ SMALL = rng.normal(size=(2000, 5))
 UNEVEN = rng.normal(size=(3000, 1)) * rng.normal(size=100) + rng.normal(size=(3000, 100)) / 2
 
 
-def found(rows: np.ndarray, epsilon: float, delta: float = 0.0, classes: int = 2, name="auto"):
+def candidates_of(
+    rows: np.ndarray, epsilon: float, delta: float = 0.0, classes: int = 2, name="auto"
+):
     public = MeanOperator(epsilon=epsilon).public_rows(rows)
     return candidates(public, classes, name, [(epsilon, delta)])
 
 
-def best_of(ways: list[Candidate]) -> dict[str, float]:
+def best_of(offered: list[Candidate]) -> dict[str, float]:
     """Return the largest correlation of each mechanism."""
     return {
-        name: max(c.utility.correlation for c in ways if c.mechanism == name)
-        for name in {c.mechanism for c in ways}
+        name: max(c.utility.correlation for c in offered if c.mechanism == name)
+        for name in {c.mechanism for c in offered}
     }
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_few_rows_and_many_columns_are_best_released_as_randomised_labels(delta):
-    assert choose(found(WIDE, 1.0, delta)).mechanism == "response"
+    assert choose(candidates_of(WIDE, 1.0, delta)).mechanism == "response"
 
 
 def test_many_rows_and_few_columns_are_best_released_as_sums():
     for delta in (0.0, 1e-6):
-        assert choose(found(SMALL, 1.0, delta)).mechanism in NOISES
+        assert choose(candidates_of(SMALL, 1.0, delta)).mechanism in NOISES
 
 
 def test_in_many_dimensions_gaussian_noise_beats_laplace():
-    by_name = best_of(found(LONG, 1.0, 1e-6))
+    by_name = best_of(candidates_of(LONG, 1.0, 1e-6))
     assert by_name["gaussian"] > 1.3 * by_name["laplace"]
-    assert choose(found(LONG, 1.0, 1e-6)).mechanism == "gaussian"
+    assert choose(candidates_of(LONG, 1.0, 1e-6)).mechanism == "gaussian"
 
 
 def test_without_delta_there_is_no_gaussian_noise_and_every_other_mechanism():
-    assert set(best_of(found(SMALL, 1.0))) == {"laplace", "knorm", "response"}
-    assert set(best_of(found(SMALL, 1.0, 1e-6))) == {"laplace", "knorm", "gaussian", "response"}
-    assert set(best_of(found(SMALL, 1.0, name="laplace"))) == {"laplace"}
+    assert set(best_of(candidates_of(SMALL, 1.0))) == {"laplace", "knorm", "response"}
+    assert set(best_of(candidates_of(SMALL, 1.0, 1e-6))) == {
+        "laplace",
+        "knorm",
+        "gaussian",
+        "response",
+    }
+    assert set(best_of(candidates_of(SMALL, 1.0, name="laplace"))) == {"laplace"}
     with pytest.raises(ParameterError, match="mechanism must be"):
-        found(SMALL, 1.0, name="magic")
+        candidates_of(SMALL, 1.0, name="magic")
 
 
 def test_more_epsilon_never_predicts_less():
-    ways = [best_of(found(LONG, epsilon, 1e-6)) for epsilon in (0.1, 1.0, 10.0)]
-    for name in ways[0]:
-        assert ways[0][name] < ways[1][name] < ways[2][name] * (1 + 1e-9)
+    offered = [best_of(candidates_of(LONG, epsilon, 1e-6)) for epsilon in (0.1, 1.0, 10.0)]
+    for name in offered[0]:
+        assert offered[0][name] < offered[1][name] < offered[2][name] * (1 + 1e-9)
 
 
 def candidate(mechanism: str, rho: float, whitened: float | None = None) -> Candidate:
@@ -79,9 +86,9 @@ def test_even_noise_gives_way_only_to_what_is_clearly_better():
 
 
 def test_whitened_noise_is_chosen_where_one_direction_has_most_of_the_rows():
-    ways = found(UNEVEN, 1.0, name="laplace")
-    (even,) = [way for way in ways if way.whitened is None]
-    best = choose(ways)
+    offered = candidates_of(UNEVEN, 1.0, name="laplace")
+    (even,) = [candidate for candidate in offered if candidate.whitened is None]
+    best = choose(offered)
     assert best.whitened is not None
     assert best.utility.correlation > 1.01 * even.utility.correlation
     labels = np.arange(len(UNEVEN)) % 2
@@ -93,16 +100,16 @@ def test_whitened_noise_is_chosen_where_one_direction_has_most_of_the_rows():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_variance_of_responses_is_that_of_the_formula(epsilon):
-    (way,) = found(SMALL, epsilon, name="response")
+    (candidate,) = candidates_of(SMALL, epsilon, name="response")
     rows, count = MeanOperator(epsilon=1.0).public_rows(SMALL).sample()
     q = Response.from_epsilon(2, epsilon).matrix[0, 1]
     variance = 4 * q * (1 - q) / (1 - 2 * q) ** 2 * np.mean(rows**2) / count
-    assert way.deviation == pytest.approx(math.sqrt(variance), rel=1e-9)
+    assert candidate.deviation == pytest.approx(math.sqrt(variance), rel=1e-9)
 
 
 def test_the_variance_of_responses_of_three_classes_has_the_right_trace():
     """The trace over all columns of M does not depend on the labels: here it is simulated."""
-    (way,) = found(SMALL, 1.0, classes=3, name="response")
+    (candidate,) = candidates_of(SMALL, 1.0, classes=3, name="response")
     rows, count = MeanOperator(epsilon=1.0).public_rows(SMALL).sample()
     channel = Response.from_epsilon(3, 1.0).matrix
     local = np.random.default_rng(0)
@@ -110,24 +117,24 @@ def test_the_variance_of_responses_of_three_classes_has_the_right_trace():
     weights = np.linalg.inv(channel).T[answers]  # (400, count, 3)
     operators = np.einsum("rik,id->rdk", weights, rows) / count
     power = operators.var(axis=0).sum() / (rows.shape[1] * 3)
-    assert way.deviation**2 == pytest.approx(power, rel=6 * math.sqrt(2 / (400 * 2)))
+    assert candidate.deviation**2 == pytest.approx(power, rel=6 * math.sqrt(2 / (400 * 2)))
 
 
 def test_too_many_classes_leave_no_response():
-    assert "response" not in best_of(found(SMALL, 1.0, classes=MOST_STATES + 1))
+    assert "response" not in best_of(candidates_of(SMALL, 1.0, classes=MOST_STATES + 1))
     with pytest.raises(ParameterError, match="at most 256 classes"):
-        choose(found(SMALL, 1.0, classes=MOST_STATES + 1, name="response"))
+        choose(candidates_of(SMALL, 1.0, classes=MOST_STATES + 1, name="response"))
 
 
 def test_a_direction_that_hardly_any_row_has_makes_no_shape():
     """The integer matrix of such a shape could not be inverted."""
     public = MeanOperator(epsilon=1.0, intercept=0.0).public_rows(SMALL)
     odd = dataclasses.replace(public.pipeline, bound=2.0**60, scale=public.pipeline.scale / 2**40)
-    ways = candidates(dataclasses.replace(public, pipeline=odd), 2, "laplace", [(1.0, 0.0)])
-    assert all(math.isfinite(c.utility.correlation) for c in ways)
-    for way in ways:
-        if way.shape is not None:
-            assert np.linalg.cond(way.shape.matrix) < 2.0**12
+    offered = candidates(dataclasses.replace(public, pipeline=odd), 2, "laplace", [(1.0, 0.0)])
+    assert all(math.isfinite(c.utility.correlation) for c in offered)
+    for candidate in offered:
+        if candidate.shape is not None:
+            assert np.linalg.cond(candidate.shape.matrix) < 2.0**12
 
 
 def test_no_label_is_read_for_a_choice():

@@ -29,15 +29,15 @@ def test_no_shape_with_these_eigenvectors_has_less_margin_noise(lam, rng):
     rows = rng.normal(size=(300, 6)) * 10.0 ** -np.linspace(0, 2, 6) @ rng.normal(size=(6, 6))
     moment = rows.T @ rows / len(rows)
     values, vectors = np.linalg.eigh(moment)
-    ours = margin_noise(whitening(values, vectors, lam, 0.25), moment, lam, 0.25)
+    whitened = margin_noise(whitening(values, vectors, lam, 0.25), moment, lam, 0.25)
 
     def other(logs: np.ndarray) -> float:
         return margin_noise(vectors * np.exp(logs / 2) @ vectors.T, moment, lam, 0.25)
 
-    assert all(other(rng.normal(size=6)) >= ours * (1 - 1e-12) for _ in range(200))
-    found = minimize(other, np.zeros(6), method="BFGS")
-    assert found.fun == pytest.approx(ours, rel=1e-5)
-    assert margin_noise(np.eye(6), moment, lam, 0.25) > 1.02 * ours  # and it is not for nothing
+    assert all(other(rng.normal(size=6)) >= whitened * (1 - 1e-12) for _ in range(200))
+    minimum = minimize(other, np.zeros(6), method="BFGS")
+    assert minimum.fun == pytest.approx(whitened, rel=1e-5)
+    assert margin_noise(np.eye(6), moment, lam, 0.25) > 1.02 * whitened  # and it is not for nothing
 
 
 # --- the formulas
@@ -174,8 +174,8 @@ def simulated(rows: int, width: int, epsilon: float, mechanism: str, draws: int)
         y = (local.random(len(X)) < chance).astype(int)
         release = operator.release(X[:rows], y[:rows], ledger=None)
         model = FactoredClassifier(lam=forecast.utility.lam).fit_release(release, X[:rows])
-        said = model.predict(X[rows:]) == 1
-        scores.append(np.mean(np.where(said, chance[rows:], 1 - chance[rows:])))
+        predictions = model.predict(X[rows:]) == 1
+        scores.append(np.mean(np.where(predictions, chance[rows:], 1 - chance[rows:])))
     return [forecast.utility.correlation, forecast.utility.accuracy[1], float(np.mean(scores))]
 
 
@@ -197,16 +197,16 @@ def test_predictions_rank_as_simulated_accuracies_do():
     assert np.corrcoef(correlation, accuracy)[0, 1] > 0.85
     assert np.abs(predicted - accuracy).max() < 0.04
     for first in (0, 3):  # within one problem: who is clearly predicted to win does
-        here = slice(first, first + 3)
+        problem = slice(first, first + 3)
         for i in range(3):
             for j in range(3):
-                if predicted[here][i] > predicted[here][j] + 0.03:
-                    assert accuracy[here][i] > accuracy[here][j]
+                if predicted[problem][i] > predicted[problem][j] + 0.03:
+                    assert accuracy[problem][i] > accuracy[problem][j]
 
 
 def test_the_forecast_is_the_best_candidate(rng):
     X = rng.normal(size=(300, 8))
     operator = MeanOperator(epsilon=1.0, delta=1e-6)
-    ways = candidates(operator.public_rows(X), 2, "auto", [(1.0, 1e-6)])
-    best = max(way.utility.correlation for way in ways)
+    offered = candidates(operator.public_rows(X), 2, "auto", [(1.0, 1e-6)])
+    best = max(candidate.utility.correlation for candidate in offered)
     assert operator.forecast(X).utility.correlation >= best / 1.01

@@ -74,8 +74,8 @@ def test_the_release_is_the_statistic_plus_noise_of_the_stated_size(mechanism, n
     assert_noise(z, scale, mechanism)  # of variance one
     assert abs(z.mean()) < 6 / math.sqrt(z.size)
     columns = z.reshape(-1, 1 if classes == 2 else classes).T
-    for one, other in itertools.combinations(columns, 2):
-        assert abs(stats.spearmanr(one, other).statistic) < 6 / math.sqrt(len(one))
+    for first, other in itertools.combinations(columns, 2):
+        assert abs(stats.spearmanr(first, other).statistic) < 6 / math.sqrt(len(first))
     assert release.guarantee.epsilon <= 2.0
     assert release.guarantee.unit is Unit.LABEL
 
@@ -224,7 +224,7 @@ def test_what_protects_nothing_leaves_only_if_somebody_says_so(release):
 
 def test_only_what_was_paid_for_leaves(release):
     other = MeanOperator(epsilon=0.1).forecast(X).guarantee
-    with pytest.raises(PrivacyError, match="paid for"):
+    with pytest.raises(PrivacyError, match="were charged"):
         publish(lambda: release, [other], **NO_LEDGER)
     assert publish(lambda: release, release.guarantees, **NO_LEDGER) is release
 

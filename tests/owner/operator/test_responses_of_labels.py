@@ -54,23 +54,23 @@ def estimates(classes: int, draws: int) -> tuple[np.ndarray, np.ndarray, list]:
     labels = public.source.fold(public.parts(), partial(procedure.accumulator, identified=False))
     promised = procedure.guarantees(labels)
     rows = design_matrix(X, public.rows.pipeline)
-    found = [
+    operators = [
         estimate_mean_operator(rows, Released(procedure.draw(labels, promised)))
         for _ in range(draws)
     ]
     signs = 2 * TWO - 1 if classes == 2 else np.eye(3)[THREE]
-    return rows, rows.T @ signs / len(rows), found
+    return rows, rows.T @ signs / len(rows), operators
 
 
 @pytest.mark.usefixtures("seeded")
 def test_the_derived_operator_is_unbiased_with_the_covariance_of_the_formula():
     """C = 4q(1-q)/(1-2q)^2 S/m: 1,200 draws of 4 coordinates; 10 % less is rejected."""
-    rows, exact, found = estimates(2, 1200)
+    rows, exact, operators = estimates(2, 1200)
     q = Response.from_epsilon(2, 1.0).matrix[0, 1]
     covariance = 4 * q * (1 - q) / (1 - 2 * q) ** 2 * rows.T @ rows / len(rows) ** 2
-    for estimate in found[:3]:
+    for estimate in operators[:3]:
         assert np.allclose(estimate.noise.dense(4), covariance, rtol=1e-9, atol=1e-12)
-    gaps = np.array([estimate.operator for estimate in found]) - exact
+    gaps = np.array([estimate.operator for estimate in operators]) - exact
     white = np.linalg.solve(np.linalg.cholesky(covariance), gaps.T)
     assert abs(white.mean()) * math.sqrt(white.size) < stats.norm.isf(ALARM / 2)
     for factor, fits in ((1.0, True), (0.9, False)):
@@ -82,9 +82,9 @@ def test_the_derived_operator_is_unbiased_with_the_covariance_of_the_formula():
 @pytest.mark.usefixtures("seeded")
 def test_the_derived_operator_of_three_classes_is_unbiased_with_the_stated_trace():
     """Per column the stated covariance is a mean over the columns; its trace is exact."""
-    _, exact, found = estimates(3, 300)
-    gaps = np.array([estimate.operator for estimate in found]) - exact
-    stated = 3 * np.mean([np.trace(estimate.noise.dense(4)) for estimate in found])
+    _, exact, operators = estimates(3, 300)
+    gaps = np.array([estimate.operator for estimate in operators]) - exact
+    stated = 3 * np.mean([np.trace(estimate.noise.dense(4)) for estimate in operators])
     error = math.sqrt(2 / (300 * 4))  # of the power of at least four independent coordinates
     assert np.mean(np.sum(gaps**2, axis=(1, 2))) == pytest.approx(stated, rel=5 * error)
     mean = gaps.mean(axis=0) / (gaps.std(axis=0) / math.sqrt(300))
@@ -148,13 +148,13 @@ def test_answers_belong_to_rows_in_their_order():
 
 def test_answers_do_not_depend_on_how_rows_arrive(monkeypatch):
     """The same private words give the same answers in one batch and in many."""
-    drawn = []
+    answers = []
     for rows in (1 << 16, 40):
         monkeypatch.setattr(batching, "BATCH_ROWS", rows)
         with _seeded_for_tests(3):
-            drawn.append(operator(0.5).release(X, TWO, ledger=None).arrays["answers"])
-    np.testing.assert_array_equal(*drawn)
-    assert 0.2 < (drawn[0] != TWO).mean() < 0.6
+            answers.append(operator(0.5).release(X, TWO, ledger=None).arrays["answers"])
+    np.testing.assert_array_equal(*answers)
+    assert 0.2 < (answers[0] != TWO).mean() < 0.6
 
 
 def test_the_same_request_gets_the_same_answers_and_pays_once(tmp_path):

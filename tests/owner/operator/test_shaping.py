@@ -70,10 +70,10 @@ def largest_moves(classes: int, shape: Shape) -> tuple[int, float]:
 
 def exact_norms(matrix: np.ndarray, codes: np.ndarray, bits: int) -> tuple[float, float]:
     """Return the largest 1-norm and 2-norm of A x / 2^bits, in Python's integers."""
-    turned = codes.astype(np.int64).astype(object) @ matrix.T.astype(object)
-    one = max(sum(abs(v) for v in row) for row in turned)
-    two = max(sum(v * v for v in row) for row in turned)
-    return one / 2**bits, math.isqrt(two) / 2**bits
+    shaped = codes.astype(np.int64).astype(object) @ matrix.T.astype(object)
+    l1 = max(sum(abs(v) for v in row) for row in shaped)
+    two = max(sum(v * v for v in row) for row in shaped)
+    return l1 / 2**bits, math.isqrt(two) / 2**bits
 
 
 # --- integers
@@ -87,17 +87,17 @@ def test_shaped_sums_are_those_of_pythons_integers(data):
     matrix = [[data.draw(entries) for _ in range(width)] for _ in range(width)]
     sums = st.integers(-(2**40), 2**40) | st.integers(-3, 3)
     totals = [[data.draw(sums) for _ in range(width)] for _ in range(columns)]
-    found = Shape(np.array(matrix), bits).apply(np.array(totals))
-    assert found.dtype == np.int64
+    shaped = Shape(np.array(matrix), bits).apply(np.array(totals))
+    assert shaped.dtype == np.int64
     for k, total in enumerate(totals):
         for j, line in enumerate(matrix):
             product = sum(a * s for a, s in zip(line, total, strict=True))
-            assert found[k, j] == (2 * product + 2**bits) // 2 ** (bits + 1)
+            assert shaped[k, j] == (2 * product + 2**bits) // 2 ** (bits + 1)
 
 
 def test_sums_beyond_64_bits_on_the_way_do_not_wrap():
-    found = Shape(np.array([[2**20]])).apply(np.array([[2**60], [-(2**60)]]))
-    assert found.tolist() == [[2**60], [-(2**60)]]
+    shaped = Shape(np.array([[2**20]])).apply(np.array([[2**60], [-(2**60)]]))
+    assert shaped.tolist() == [[2**60], [-(2**60)]]
 
 
 def test_the_way_back_undoes_the_shape(rng):
@@ -113,24 +113,24 @@ def test_the_way_back_undoes_the_shape(rng):
 def test_the_norms_bound_every_row_and_hardly_more(name, rng):
     shape = SHAPES[name]
     codes = np.rint(PUBLIC.sample()[0] / read(LABELS[2], 2, None).step)
-    one, two = shape.norms(codes.T)
+    l1, l2 = shape.norms(codes.T)
     for _ in range(50):  # codes that are off by one step in any coordinate
         off = codes + rng.integers(-1, 2, codes.shape)
         true_one, true_two = exact_norms(shape.matrix, off, shape.bits)
-        assert true_one <= one
-        assert true_two <= two
+        assert true_one <= l1
+        assert true_two <= l2
     true_one, true_two = exact_norms(shape.matrix, codes, shape.bits)
-    assert one <= true_one * (1 + 1e-6)
-    assert two <= true_two * (1 + 1e-6)
+    assert l1 <= true_one * (1 + 1e-6)
+    assert l2 <= true_two * (1 + 1e-6)
 
 
 def test_the_norms_bound_the_worst_codes_that_are_off_by_a_step():
     """With all of one step missing the slack is needed: rows of zeros reach it by half and more."""
     shape = Shape(np.full((3, 3), 2**20) + np.eye(3, dtype=np.int64))
     true_one, true_two = exact_norms(shape.matrix, np.ones((1, 3), dtype=np.int64), shape.bits)
-    one, two = shape.norms(np.zeros((3, 1)))
-    assert true_one <= one <= 2 * true_one
-    assert true_two <= two <= 2 * true_two
+    l1, l2 = shape.norms(np.zeros((3, 1)))
+    assert true_one <= l1 <= 2 * true_one
+    assert true_two <= l2 <= 2 * true_two
 
 
 def test_codes_for_the_norms_are_those_of_the_sums():
@@ -152,22 +152,22 @@ def test_codes_for_the_norms_are_those_of_the_sums():
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_replacing_one_label_never_moves_the_shaped_integers_by_more(classes, name):
-    one, two = largest_moves(classes, SHAPES[name])
+    l1, l2 = largest_moves(classes, SHAPES[name])
     reach = read(LABELS[classes], classes, SHAPES[name]).sensitivity
-    assert one <= reach.l1
-    assert two <= reach.l2
+    assert l1 <= reach.l1
+    assert l2 <= reach.l2
     assert reach.dimension == (WIDTH + 1) * (1 if classes == 2 else 3)
     if name != "coarse":  # and a row comes close: the bound is not just safe
-        assert one >= (1 - 1e-6) * reach.l1
-        assert two >= (1 - 1e-6) * reach.l2
+        assert l1 >= (1 - 1e-6) * reach.l1
+        assert l2 >= (1 - 1e-6) * reach.l2
 
 
 def test_the_shaped_reach_is_that_of_all_rows_however_they_are_cut(monkeypatch):
     """The longest row may be in the first batch, in the last, or in another part."""
-    whole = read(LABELS[2], 2, FINE)
+    unsplit = read(LABELS[2], 2, FINE)
     monkeypatch.setattr(exact_sums, "_SHAPED_ROWS", 3)
     monkeypatch.setattr(batching, "BATCH_ROWS", 7)
-    assert read(LABELS[2], 2, FINE).sensitivity == whole.sensitivity
+    assert read(LABELS[2], 2, FINE).sensitivity == unsplit.sensitivity
     (names, source), parts = ((0, 1), Source(None, LABELS[2])), []
     for batch in labelled_batches(PUBLIC.table, PUBLIC.roles, names, source):
         parts.append(ExactSums(PUBLIC, names, FINE))
@@ -177,14 +177,14 @@ def test_the_shaped_reach_is_that_of_all_rows_however_they_are_cut(monkeypatch):
         joined = ExactSums(PUBLIC, names, FINE)
         for part in order:
             joined.merge(part)
-        assert joined.sensitivity == whole.sensitivity
+        assert joined.sensitivity == unsplit.sensitivity
 
 
 def without_rounding(exact: ExactSums) -> Sensitivity:
     """Return a broken twin of `ExactSums.sensitivity`: u is taken for a linear function of s."""
-    one, two = exact._shaped
+    l1, l2 = exact._shaped
     factor = 2.0 if exact._columns == 1 else math.sqrt(2.0)
-    return Sensitivity(math.ceil(2 * one), factor * two, 1)
+    return Sensitivity(math.ceil(2 * l1), factor * l2, 1)
 
 
 def without_shape(exact: ExactSums) -> Sensitivity:
@@ -197,9 +197,9 @@ def without_shape(exact: ExactSums) -> Sensitivity:
     ("name", "broken"), [("coarse", without_rounding), ("large", without_shape)]
 )
 def test_a_broken_sensitivity_is_caught(classes, name, broken):
-    one, two = largest_moves(classes, SHAPES[name])
+    l1, l2 = largest_moves(classes, SHAPES[name])
     reach = broken(read(LABELS[classes], classes, SHAPES[name]))
-    assert one > reach.l1 or two > reach.l2
+    assert l1 > reach.l1 or l2 > reach.l2
 
 
 @pytest.mark.parametrize("shape", [None, COARSE], ids=["plain", "coarse"])
@@ -216,7 +216,7 @@ def test_sums_too_large_for_64_bits_are_refused_whatever_the_shape(shape, monkey
 
 
 @pytest.fixture(scope="module", params=[2, 3])
-def drawn(request) -> tuple[Release, np.ndarray]:
+def release_and_gaps(request) -> tuple[Release, np.ndarray]:
     """Return a shaped release, and the noise of many such, one column of the operator a row."""
     classes = request.param
     exact = read(LABELS[classes], classes, FINE)
@@ -243,8 +243,8 @@ def spread_p(values: np.ndarray) -> float:
     return min(1.0, len(z) * 2 * stats.norm.sf(np.abs(z).max()))
 
 
-def test_a_shaped_release_has_the_covariance_that_it_states(drawn):
-    release, gaps = drawn
+def test_a_shaped_release_has_the_covariance_that_it_states(release_and_gaps):
+    release, gaps = release_and_gaps
     assert release.noise.form == "factor"
     root = math.sqrt(release.noise.variance) * release.noise.array
     white = np.linalg.solve(root, gaps.T).T
@@ -253,7 +253,7 @@ def test_a_shaped_release_has_the_covariance_that_it_states(drawn):
     assert spread_p(1.1 * white) < ALARM
 
 
-def test_even_noise_of_the_same_power_would_be_noticed(drawn):
-    release, gaps = drawn
+def test_even_noise_of_the_same_power_would_be_noticed(release_and_gaps):
+    release, gaps = release_and_gaps
     power = np.trace(release.noise.dense(WIDTH + 1)) / (WIDTH + 1)
     assert spread_p(gaps / math.sqrt(power)) < ALARM

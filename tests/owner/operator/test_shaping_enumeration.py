@@ -57,11 +57,11 @@ class Case:
 
     def moves(self) -> list[np.ndarray]:
         """Return what one label moves: the difference of all neighbours' integers."""
-        found = {y: self.read(y, self.shape).result() for y in self.labellings()}
+        sums = {y: self.read(y, self.shape).result() for y in self.labellings()}
         return [
-            (found[one] - found[other]).ravel()
-            for one, other in itertools.product(found, repeat=2)
-            if sum(a != b for a, b in zip(one, other, strict=True)) == 1
+            (sums[first] - sums[other]).ravel()
+            for first, other in itertools.product(sums, repeat=2)
+            if sum(a != b for a, b in zip(first, other, strict=True)) == 1
         ]
 
     def sensitivity(self) -> Sensitivity:
@@ -75,7 +75,7 @@ def rounded_up(width: int, classes: int) -> Case:
     return Case(rows, 2**20 * np.eye(width, dtype=np.int64), classes)
 
 
-def drawn(seed: int) -> Case:
+def random_case(seed: int) -> Case:
     """Return a table and a matrix without any pattern."""
     rng = np.random.default_rng(seed)
     width, classes = 1 + seed % 2, 2 + seed % 3 // 2
@@ -88,7 +88,7 @@ CASES = {
     "two, two classes": rounded_up(2, 2),
     "three, two classes": rounded_up(3, 2),
     "two, three classes": rounded_up(2, 3),
-    **{f"drawn {seed}": drawn(seed) for seed in range(12)},
+    **{f"drawn {seed}": random_case(seed) for seed in range(12)},
 }
 
 
@@ -151,9 +151,9 @@ def test_a_sensitivity_that_leaves_something_out_is_noticed(what):
     assert largest_loss(case.moves(), wrong.scale) > 1.1 * EPSILON
 
 
-def supports_meet(one: list[Fraction], other: list[Fraction]) -> bool:
+def supports_meet(first: list[Fraction], other: list[Fraction]) -> bool:
     """Say whether integers added to two vectors can give the same output."""
-    return all((a - b).denominator == 1 for a, b in zip(one, other, strict=True))
+    return all((a - b).denominator == 1 for a, b in zip(first, other, strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -166,12 +166,12 @@ def test_integers_before_noise_are_needed(name):
         for y, s in sums.items()
     }
     apart = 0
-    for one, other in itertools.combinations(exact, 2):
-        if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
-            apart += not supports_meet(exact[one], exact[other])
+    for first, other in itertools.combinations(exact, 2):
+        if sum(a != b for a, b in zip(first, other, strict=True)) == 1:
+            apart += not supports_meet(exact[first], exact[other])
             rounded = [
-                [Fraction(math.floor(x + Fraction(1, 2))) for x in exact[y]] for y in (one, other)
+                [Fraction(math.floor(x + Fraction(1, 2))) for x in exact[y]] for y in (first, other)
             ]
             assert supports_meet(*rounded)
-            assert rounded[0] == case.read(one, case.shape).result().ravel().tolist()
+            assert rounded[0] == case.read(first, case.shape).result().ravel().tolist()
     assert apart

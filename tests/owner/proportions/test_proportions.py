@@ -58,8 +58,8 @@ def mechanism(epsilon: float = 1.0, delta: float = 0.0, **options) -> LabelPropo
 def many_draws(name: str, classes: int, sets: int, price: tuple, overlap: int = 1) -> np.ndarray:
     """Return the noise on the counts of many sets, drawn at once."""
     counts = np.full((sets, classes), 500)
-    way = count_noise(name, bag_sizes([500 * classes] * sets, classes, overlap), *price)
-    return way.draw(counts) - counts
+    noise = count_noise(name, bag_sizes([500 * classes] * sets, classes, overlap), *price)
+    return noise.draw(counts) - counts
 
 
 def exact_counts(labels: np.ndarray, sets: list) -> np.ndarray:
@@ -68,10 +68,10 @@ def exact_counts(labels: np.ndarray, sets: list) -> np.ndarray:
 
 
 def counted(
-    asked: LabelProportions, rows: np.ndarray, labels: np.ndarray, sets: list
+    proportions: LabelProportions, rows: np.ndarray, labels: np.ndarray, sets: list
 ) -> np.ndarray:
-    public = asked.public(BagSource(rows, labels, sets))
-    procedure = asked.choose(public)
+    public = proportions.public(BagSource(rows, labels, sets))
+    procedure = proportions.choose(public)
     make = partial(procedure.accumulator, identified=False)
     return Threads().fold(public.parts(), make).result()
 
@@ -101,12 +101,12 @@ def test_a_release_holds_noisy_counts_and_their_projection(name):
 def test_the_projection_is_the_nearest_point_of_the_simplex(rng):
     """Against a slow twin: bisection for the shift."""
     noisy = rng.normal(0.2, 0.5, (40, 5))
-    for row, found in zip(noisy, nearest_proportions(noisy), strict=True):
+    for row, projected in zip(noisy, nearest_proportions(noisy), strict=True):
         low, high = row.min() - 1, row.max()
         for _ in range(80):
             middle = (low + high) / 2
             low, high = (middle, high) if np.maximum(row - middle, 0).sum() > 1 else (low, middle)
-        np.testing.assert_allclose(found, np.maximum(row - low, 0), atol=1e-9)
+        np.testing.assert_allclose(projected, np.maximum(row - low, 0), atol=1e-9)
 
 
 def test_the_name_of_the_rows_does_not_depend_on_how_sets_are_given(rng):
@@ -150,9 +150,9 @@ def test_noise_has_its_law_and_its_scale(name, overlap):
 def test_of_two_counts_neither_leaves_without_noise():
     """The second is the public size less the noisy first. Once in 10^7 the noise is zero."""
     counts = np.array([[10, 30], [25, 25]])
-    drawn = count_noise("laplace", bag_sizes([40, 50], 2), 0.5, 0.0).draw(counts)
-    assert drawn.sum(axis=1).tolist() == [40, 50]
-    assert (drawn != counts).all()
+    noisy = count_noise("laplace", bag_sizes([40, 50], 2), 0.5, 0.0).draw(counts)
+    assert noisy.sum(axis=1).tolist() == [40, 50]
+    assert (noisy != counts).all()
 
 
 @pytest.mark.parametrize("overlap", [1, 2, 3, 7])
@@ -160,9 +160,9 @@ def test_of_two_counts_neither_leaves_without_noise():
 def test_the_scale_of_gaussian_noise_is_the_multiplier_times_sqrt_two_r(overlap, classes):
     """To the lattice of 2^-24, whose cost is put on top, and never below."""
     for price in ((0.5, 1e-3), (3.0, 1e-9)):
-        way = count_noise("gaussian", bag_sizes([900] * 10, classes, overlap), *price)
+        noise = count_noise("gaussian", bag_sizes([900] * 10, classes, overlap), *price)
         least = gaussian_multiplier(*price) * math.sqrt(2 * overlap)
-        assert least * (1 - 1e-15) <= way.scale <= least * (1 + 1e-9)
+        assert least * (1 - 1e-15) <= noise.scale <= least * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_one_label_moves_the_counts_by_the_root_of_two_r_and_no_more(sets, overl
         for labels in product(range(3), repeat=4)
     }
     moved = [
-        counts[one] - counts[other]
-        for one, other in combinations(counts, 2)
-        if sum(a != b for a, b in zip(one, other, strict=True)) == 1
+        counts[first] - counts[other]
+        for first, other in combinations(counts, 2)
+        if sum(a != b for a, b in zip(first, other, strict=True)) == 1
     ]
     assert len(moved) == 81 * 8 // 2
     assert max((step**2).sum() for step in moved) == 2 * overlap
@@ -193,8 +193,8 @@ def test_one_label_moves_the_counts_by_the_root_of_two_r_and_no_more(sets, overl
         reach = count_noise(name, bag_sizes([9] * 3, 3, overlap), 1.0, 1e-3).noise.sensitivity
         assert reach.l1 == 2**24 * 2 * overlap
         assert reach.l2 == pytest.approx(2**24 * math.sqrt(2 * overlap), rel=1e-14)
-    once = count_noise("laplace", bag_sizes([9] * 3, 2, overlap), 1.0, 0.0).noise.sensitivity
-    assert once.l1 == 2**24 * overlap
+    sensitivity = count_noise("laplace", bag_sizes([9] * 3, 2, overlap), 1.0, 0.0).noise.sensitivity
+    assert sensitivity.l1 == 2**24 * overlap
 
 
 @pytest.mark.parametrize("overlap", [1, 3])
@@ -212,9 +212,9 @@ def test_the_urns_of_the_laplace_prior_hold_counts_with_all_of_their_noise(monke
 
     monkeypatch.setattr("suffice.owner.proportions.dirichlet.draw_balls", look_into)
     many_draws("laplace-prior", 2, 8000, (0.5, 0.0), overlap)
-    held = np.array(urns)
-    np.testing.assert_allclose(held.sum(axis=1), 1000, rtol=1e-5)
-    assert_noise(held[:, 0] - 500, overlap / 0.5, "laplace")
+    contents = np.array(urns)
+    np.testing.assert_allclose(contents.sum(axis=1), 1000, rtol=1e-5)
+    assert_noise(contents[:, 0] - 500, overlap / 0.5, "laplace")
 
 
 def test_the_scale_of_laplace_noise_is_two_over_epsilon_and_half_of_it_for_two_classes():
@@ -243,10 +243,10 @@ def test_predicted_and_measured_distortion_agree(name):
 def test_the_papers_setting_is_released_at_half_its_distortion_with_a_global_guarantee():
     """Section 4.1, m = 1000, c = 5, (.05, .05): the paper prints .06, and .15 for Laplace."""
     counts = np.tile([50, 50, 50, 50, 800], (3000, 1))
-    name, way = best_count_noise(bag_sizes([1000] * 3000, 5), 0.05, 0.05)
-    shares = nearest_proportions(way.draw(counts) / 1000)
+    name, noise = best_count_noise(bag_sizes([1000] * 3000, 5), 0.05, 0.05)
+    shares = nearest_proportions(noise.draw(counts) / 1000)
     distances = np.abs(shares - counts / 1000).sum(axis=1)
-    assert way.kind is Protection.GLOBAL
+    assert noise.kind is Protection.GLOBAL
     assert name == "gaussian"
     assert distances.mean() + 6 * distances.std() / math.sqrt(3000) <= 0.030
     assert count_noise("laplace", bag_sizes([1000], 5), 0.05, 0.0).distortion()[0] > 0.15
@@ -276,7 +276,7 @@ def test_auto_is_never_far_from_the_best():
         own = local.laplace(
             0, laplace.scale, (20_000, 1 if laplace.noise_on_first_count_only else classes)
         )
-        drawn = {
+        noises = {
             "laplace": np.hstack([own, -own]) if laplace.noise_on_first_count_only else own,
             "gaussian": local.normal(0, gaussian.scale, (20_000, classes)),
         }
@@ -284,7 +284,7 @@ def test_auto_is_never_far_from_the_best():
             name: np.abs(nearest_proportions((counts + z) / size) - counts / size)
             .sum(axis=1)
             .mean()
-            for name, z in drawn.items()
+            for name, z in noises.items()
         }
         chosen, _ = best_count_noise(sets, *price)
         assert distances[chosen] <= 1.05 * min(distances.values())
@@ -296,11 +296,11 @@ def test_auto_is_never_far_from_the_best():
 def test_disjoint_sets_cost_what_one_costs_and_sets_that_overlap_cost_more():
     price = (0.5, 1e-3)
     for name, factor in (("laplace", 2.0), ("gaussian", math.sqrt(2.0))):
-        alone = count_noise(name, bag_sizes([900], 3), *price)
+        single = count_noise(name, bag_sizes([900], 3), *price)
         many = count_noise(name, bag_sizes([900] * 50, 3), *price)
         twice = count_noise(name, bag_sizes([900] * 50, 3, overlap=2), *price)
-        assert many.scale == pytest.approx(alone.scale, rel=1e-6)
-        assert twice.scale == pytest.approx(factor * alone.scale, rel=1e-5)
+        assert many.scale == pytest.approx(single.scale, rel=1e-6)
+        assert twice.scale == pytest.approx(factor * single.scale, rel=1e-5)
         assert twice.event.epsilon(price[1]) <= price[0]
 
 
@@ -323,9 +323,9 @@ def test_overlap_is_found_in_columns_and_in_index_sets():
 def test_events_are_those_of_the_mechanism():
     events = {}
     for name in SOUND:
-        way = count_noise(name, bag_sizes([900], 3), 0.5, 1e-3)
-        events[name] = way.event
-        assert way.event.epsilon(1e-3) <= 0.5
+        noise = count_noise(name, bag_sizes([900], 3), 0.5, 1e-3)
+        events[name] = noise.event
+        assert noise.event.epsilon(1e-3) <= 0.5
     assert isinstance(events["laplace"], Laplace)
     assert isinstance(events["laplace-prior"], Laplace)
     assert isinstance(events["gaussian"], Gaussian)
@@ -333,11 +333,11 @@ def test_events_are_those_of_the_mechanism():
 
 
 def test_the_bounded_dirichlet_keeps_delta_for_its_worst_neighbours_and_for_overlaps():
-    way = count_noise("scaled-dirichlet-bounded", bag_sizes([900] * 4, 3, overlap=2), 0.5, 0.01)
-    cost = float(pair_delta(way.kappa + 1, way.kappa, way.sigma, 0.25))
+    noise = count_noise("scaled-dirichlet-bounded", bag_sizes([900] * 4, 3, overlap=2), 0.5, 0.01)
+    cost = float(pair_delta(noise.kappa + 1, noise.kappa, noise.sigma, 0.25))
     assert 0.9 * 0.005 < cost <= 0.005
-    given = mechanism(0.5, 0.01, mechanism="scaled-dirichlet-bounded", kappa=64)
-    assert given.release(X, Y, BAGS, ledger=None).guarantee.kind is Protection.GLOBAL
+    with_kappa = mechanism(0.5, 0.01, mechanism="scaled-dirichlet-bounded", kappa=64)
+    assert with_kappa.release(X, Y, BAGS, ledger=None).guarantee.kind is Protection.GLOBAL
 
 
 @pytest.mark.usefixtures("seeded")
@@ -345,11 +345,11 @@ def test_the_bounded_dirichlet_has_its_spread_and_ten_per_cent_less_is_noticed()
     """Seeded: the share of one class against its Beta law; the urn alone is in test_dirichlet."""
     sets, classes, size = 1500, 3, 300
     about = bag_sizes([size] * sets, classes)
-    way = count_noise("scaled-dirichlet-bounded", about, 1.0, 0.05, DirichletSettings(kappa=8))
+    noise = count_noise("scaled-dirichlet-bounded", about, 1.0, 0.05, DirichletSettings(kappa=8))
     counts = np.tile([30, 70, 200], (sets, 1))
-    total = size + classes * way.kappa
-    shares = (way.draw(counts)[:, 0] + way.kappa) / total
-    a, b = way.sigma * (30 + way.kappa), way.sigma * (total - 30 - way.kappa)
+    total = size + classes * noise.kappa
+    shares = (noise.draw(counts)[:, 0] + noise.kappa) / total
+    a, b = noise.sigma * (30 + noise.kappa), noise.sigma * (total - 30 - noise.kappa)
     assert stats.kstest(shares, stats.beta(a, b).cdf).pvalue > 1e-3
     limit = 2.5 * math.sqrt(2 / sets)
     assert abs(shares.var() / stats.beta(a, b).var() - 1) < limit
@@ -378,7 +378,7 @@ def test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger(tmp_pa
     assert "one way only" in str(release.guarantee)
     assert release.noise.form == "none"
     ledger = Ledger(tmp_path / "l", {"d": Budget(5.0, 0.09)})
-    with pytest.raises(PrivacyError, match="no ledger"):
+    with pytest.raises(PrivacyError, match="without a ledger"):
         unsound.release(X, Y, BAGS, ledger=ledger, dataset="d", unprotected=True)
     rare = np.where(np.arange(ROWS) < 3, 2, Y % 2)
     with pytest.raises(ParameterError, match="too rare"):
@@ -392,11 +392,11 @@ def test_scaled_dirichlet_leaves_only_unprotected_and_never_from_a_ledger(tmp_pa
 def test_predictions_for_many_sizes_are_those_for_each():
     sizes = list(range(60, 600, 3))
     for name in ("laplace-prior", "scaled-dirichlet", "scaled-dirichlet-bounded"):
-        told = DirichletSettings(kappa=64)
-        together = count_noise(name, bag_sizes(sizes, 3), 0.3, 0.01, told).distortion()
+        settings = DirichletSettings(kappa=64)
+        together = count_noise(name, bag_sizes(sizes, 3), 0.3, 0.01, settings).distortion()
         for k in (0, 7, 100, len(sizes) - 1):
-            alone = count_noise(name, bag_sizes([sizes[k]], 3), 0.3, 0.01, told).distortion()
-            assert together[k] == pytest.approx(alone[0], rel=0.02)
+            single = count_noise(name, bag_sizes([sizes[k]], 3), 0.3, 0.01, settings).distortion()
+            assert together[k] == pytest.approx(single[0], rel=0.02)
         assert (np.diff(together) <= 0).all()
     tiny = count_noise("scaled-dirichlet", bag_sizes(list(range(5, 200)), 3), 0.3, 0.01)
     assert np.isinf(tiny.distortion()[:10]).all()
@@ -423,9 +423,9 @@ def test_forecast_and_plan_read_no_label():
 
 def test_a_ledger_pays_once_and_gives_the_same_bytes_again(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": Budget(1.0, 1e-6)})
-    asked = mechanism(0.6, mechanism="laplace")
-    first = asked.release(X, Y, BAGS, ledger=ledger, dataset="d")
-    again = asked.release(X, Y, BAGS, ledger=ledger, dataset="d")
+    laplace = mechanism(0.6, mechanism="laplace")
+    first = laplace.release(X, Y, BAGS, ledger=ledger, dataset="d")
+    again = laplace.release(X, Y, BAGS, ledger=ledger, dataset="d")
     assert encode(first) == encode(again)
     with pytest.raises(BudgetError):
         mechanism(0.5, mechanism="laplace").release(X, Y, BAGS, ledger=ledger, dataset="d")
@@ -481,7 +481,7 @@ def test_a_set_is_neither_a_feature_nor_the_label():
         ({"names": ["north", "north"]}, {}, "same name"),
         ({"epsilon": 0.001}, {}, "too small.*Join bags, or raise --epsilon"),
         ({"mechanism": "magic"}, {}, "must be one of auto, laplace"),
-        ({"mechanism": "gaussian"}, {}, "delta above zero"),
+        ({"mechanism": "gaussian"}, {}, "delta above 0"),
         ({"epsilon": -1.0}, {}, "epsilon must be a positive"),
         (
             {"sigma_rule": "x", "mechanism": "scaled-dirichlet", "delta": 0.05},
@@ -491,10 +491,10 @@ def test_a_set_is_neither_a_feature_nor_the_label():
     ],
 )
 def test_what_cannot_be_released_is_refused_with_what_to_change(options, arguments, says):
-    given = {"y": Y, "bags": BAGS, **arguments}
+    inputs = {"y": Y, "bags": BAGS, **arguments}
     with pytest.raises((ParameterError, TableError), match=says):
         mechanism(**{"epsilon": 1.0, **options}).release(
-            X, given["y"], given["bags"], ledger=None, unprotected=True
+            X, inputs["y"], inputs["bags"], ledger=None, unprotected=True
         )
 
 
@@ -522,8 +522,8 @@ def test_skewed_sets_cost_what_randomised_response_costs():
     assigned = assign_bags(X, Y, skew=0.8, classes=(0, 1, 2), ledger=None)
     assert assigned.guarantee.epsilon == pytest.approx(math.log(8), rel=1e-9)
     assert assigned.guarantee.epsilon <= math.log(8) * (1 + 1e-12)
-    kept = (assigned.arrays["answers"] == Y).mean()
-    assert abs(kept - 0.8) < 6 * math.sqrt(0.16 / ROWS)
+    own_bag = (assigned.arrays["answers"] == Y).mean()
+    assert abs(own_bag - 0.8) < 6 * math.sqrt(0.16 / ROWS)
     with pytest.raises(ParameterError, match="once"):
         assign_bags(X, Y, skew=0.8, epsilon=1.0, ledger=None)
 

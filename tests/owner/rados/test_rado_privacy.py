@@ -70,8 +70,8 @@ def exact(summed: Summed) -> np.ndarray:
     return summed.state[0].result()
 
 
-def moved(one, other) -> float:
-    return float(np.linalg.norm((exact(one) - exact(other)).astype(float)))
+def moved(first, other) -> float:
+    return float(np.linalg.norm((exact(first) - exact(other)).astype(float)))
 
 
 def data(seed: int, rows: int = 40):
@@ -84,20 +84,20 @@ def data(seed: int, rows: int = 40):
 
 def test_labels_are_in_the_shared_vector_only():
     X, y = data(0)
-    one, other = (sums_of(X, labels, 1, unit="label", count=8) for labels in (y, 1 - y))
-    np.testing.assert_array_equal(exact(one), exact(other))
+    first, other = (sums_of(X, labels, 1, unit="label", count=8) for labels in (y, 1 - y))
+    np.testing.assert_array_equal(exact(first), exact(other))
 
 
 @settings(max_examples=40)
-@given(seed=st.integers(0, 10**6), place=st.integers(0, 39))
-def test_one_label_moves_the_shared_vector_by_its_row_at_most(seed, place):
+@given(seed=st.integers(0, 10**6), index=st.integers(0, 39))
+def test_one_label_moves_the_shared_vector_by_its_row_at_most(seed, index):
     X, y = data(seed)
     y2 = y.copy()
-    y2[place] = 1 - y[place]
-    one, other = (sums_of(X, labels, 1, unit="label", count=4) for labels in (y, y2))
-    step = one.state[1].result() - other.state[1].result()
-    assert np.linalg.norm(step) <= one.noise.sensitivity.l2
-    assert np.abs(step).sum() <= one.noise.sensitivity.l1
+    y2[index] = 1 - y[index]
+    first, other = (sums_of(X, labels, 1, unit="label", count=4) for labels in (y, y2))
+    step = first.state[1].result() - other.state[1].result()
+    assert np.linalg.norm(step) <= first.noise.sensitivity.l2
+    assert np.abs(step).sum() <= first.noise.sensitivity.l1
 
 
 def test_a_row_at_the_bound_moves_it_as_far_as_is_paid_for():
@@ -105,9 +105,9 @@ def test_a_row_at_the_bound_moves_it_as_far_as_is_paid_for():
     X[5] = (1.0, 1.0, 1.0)  # longer than the bound: clipped to it
     y2 = y.copy()
     y2[5] = 1 - y[5]
-    one, other = (sums_of(X, labels, 1, unit="label", count=4) for labels in (y, y2))
-    step = np.linalg.norm(one.state[1].result() - other.state[1].result())
-    assert step == pytest.approx(one.noise.sensitivity.l2, rel=1e-8)
+    first, other = (sums_of(X, labels, 1, unit="label", count=4) for labels in (y, y2))
+    step = np.linalg.norm(first.state[1].result() - other.state[1].result())
+    assert step == pytest.approx(first.noise.sensitivity.l2, rel=1e-8)
 
 
 def test_all_rados_carry_the_same_noise():
@@ -115,8 +115,8 @@ def test_all_rados_carry_the_same_noise():
     options = {**ASKED, "unit": "label", "count": 16, "signs": "iid"}
     with randomness._seeded_for_tests(9):
         noisy = Rados(**options).release(X, y, ledger=None)
-    plain = sums_of(X, y, 9, unit="label", count=16, signs="iid")
-    true = (exact(plain) - plain.state[1].result()) * plain.procedure.step
+    free = sums_of(X, y, 9, unit="label", count=16, signs="iid")
+    true = (exact(free) - free.state[1].result()) * free.procedure.step
     noise = noisy.arrays["rados"] - true
     assert np.ptp(noise, axis=0).max() < 1e-9
     assert (np.abs(noise[0]) > 0).all()
@@ -148,8 +148,8 @@ def test_under_a_fixed_support_shared_noise_would_tell_labels():
         edges = np.array(labels)[:, None] * x
         return Counter(tuple(edges[i] - edges[j]) for i in range(2) for j in range(2))
 
-    one, other = differences((1, 1)), differences((1, -1))
-    shared = sum(min(one[d], other[d]) for d in one)
+    first, other = differences((1, 1)), differences((1, -1))
+    shared = sum(min(first[d], other[d]) for d in first)
     assert shared / 4 == 0.5  # only "both rados are the same" has a chance under either
     with pytest.raises(ParameterError, match="does not protect labels"):
         sums_of(*data(0), 0, unit="label", support=5)
@@ -161,36 +161,36 @@ def test_under_a_fixed_support_shared_noise_would_tell_labels():
 @settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
-    place=st.integers(0, 39),
+    index=st.integers(0, 39),
     signs=st.sampled_from(["hadamard", "iid"]),
     count=st.sampled_from([4, 6, 8, 13]),
 )
-def test_one_record_never_moves_the_matrix_further_than_is_paid_for(seed, place, signs, count):
+def test_one_record_never_moves_the_matrix_further_than_is_paid_for(seed, index, signs, count):
     X, y = data(seed)
     X2, y2 = X.copy(), y.copy()
-    X2[place], y2[place] = np.random.default_rng(seed + 1).normal(size=3) * 9, seed % 2
+    X2[index], y2[index] = np.random.default_rng(seed + 1).normal(size=3) * 9, seed % 2
     options = {"unit": "record", "signs": signs, "count": count}
     # The label may change: memberships are coupled, which is what weighting by labels does.
-    one, other = sums_of(X, y, 7, **options), sums_of(X2, y2, 7, **options)
-    assert moved(one, other) <= one.noise.sensitivity.l2
+    first, other = sums_of(X, y, 7, **options), sums_of(X2, y2, 7, **options)
+    assert moved(first, other) <= first.noise.sensitivity.l2
 
 
 @pytest.mark.parametrize("count", [8, 32])
-@pytest.mark.parametrize("turned", [False, True])
-def test_balanced_signs_attain_sqrt_two_n(count, turned):
+@pytest.mark.parametrize("other_label", [False, True])
+def test_balanced_signs_attain_sqrt_two_n(count, other_label):
     """A row at the bound against its opposite, or against itself under the other label."""
     X, y = data(1)
     X[11] = (3.0, 0.0, 0.0)
     X2, y2 = X.copy(), y.copy()
-    if turned:
+    if other_label:
         y2[11] = 1 - y[11]
     else:
         X2[11] = -X[11]
     options = {"unit": "record", "count": count, "intercept": 0.0}
-    one, other = sums_of(X, y, 5, **options), sums_of(X2, y2, 5, **options)
-    reach = one.noise.sensitivity.l2
-    assert moved(one, other) == pytest.approx(reach, rel=1e-8)
-    assert reach * one.procedure.step == pytest.approx(math.sqrt(2 * count) * 1.0, rel=1e-8)
+    first, other = sums_of(X, y, 5, **options), sums_of(X2, y2, 5, **options)
+    reach = first.noise.sensitivity.l2
+    assert moved(first, other) == pytest.approx(reach, rel=1e-8)
+    assert reach * first.procedure.step == pytest.approx(math.sqrt(2 * count) * 1.0, rel=1e-8)
 
 
 def test_free_signs_come_near_their_bound():
@@ -199,11 +199,11 @@ def test_free_signs_come_near_their_bound():
     X[:] = (1.0, 0.0, 0.0)
     options = {"unit": "record", "count": 3, "signs": "iid", "intercept": 0.0}
     reach, largest = math.inf, 0.0
-    for place in range(0, 200, 5):
+    for index in range(0, 200, 5):
         X2 = X.copy()
-        X2[place] = -X[place]
-        one, other = sums_of(X, y, 5, **options), sums_of(X2, y, 5, **options)
-        reach, largest = one.noise.sensitivity.l2, max(largest, moved(one, other))
+        X2[index] = -X[index]
+        first, other = sums_of(X, y, 5, **options), sums_of(X2, y, 5, **options)
+        reach, largest = first.noise.sensitivity.l2, max(largest, moved(first, other))
     assert largest == pytest.approx(reach, rel=1e-8)
 
 
@@ -257,10 +257,12 @@ def test_the_vector_that_rados_share_has_all_of_its_noise(delta, law, scale, var
 
     False alarms: one in 10^7; noise that is 10 % off is rejected.
     """
-    made = [rados_of_nothing(9, 200, unit="label", count=2, delta=delta) for _ in range(releases)]
-    assert all(np.ptp(release.arrays["rados"], axis=0).max() == 0 for release in made)
-    assert made[0].noise.variance == pytest.approx(variance, rel=1e-6)
-    assert_noise(np.array([release.arrays["rados"][0] for release in made]), scale, law)
+    releases_made = [
+        rados_of_nothing(9, 200, unit="label", count=2, delta=delta) for _ in range(releases)
+    ]
+    assert all(np.ptp(release.arrays["rados"], axis=0).max() == 0 for release in releases_made)
+    assert releases_made[0].noise.variance == pytest.approx(variance, rel=1e-6)
+    assert_noise(np.array([release.arrays["rados"][0] for release in releases_made]), scale, law)
 
 
 @pytest.mark.parametrize(("signs", "reach"), [("hadamard", math.sqrt(2 * 256)), ("iid", 2 * 16.0)])
@@ -329,14 +331,14 @@ def test_one_value_moves_its_own_coordinates_by_its_range(signs):
     X2 = X.copy()
     X[4, 1], X2[4, 1] = -5.0, 5.0  # held to -1 and 1
     options = {"unit": "attribute", "attributes": ["x1"], "bound": None, "signs": signs}
-    one, other = (sums_of(rows, y, 3, count=8, **options) for rows in (X, X2))
-    difference = exact(one) - exact(other)
+    first, other = (sums_of(rows, y, 3, count=8, **options) for rows in (X, X2))
+    difference = exact(first) - exact(other)
     assert not difference[:, [0, 2, 3]].any()
-    reach = one.procedure._noises["x1"].sensitivity.l2
+    reach = first.procedure._noises["x1"].sensitivity.l2
     assert np.linalg.norm(difference.astype(float)) <= reach
     if signs == "hadamard":
         assert np.linalg.norm(difference.astype(float)) == pytest.approx(reach, rel=1e-8)
-        assert reach * one.procedure.step == pytest.approx(2 * math.sqrt(4), rel=1e-8)
+        assert reach * first.procedure.step == pytest.approx(2 * math.sqrt(4), rel=1e-8)
 
 
 def test_attributes_have_noise_on_their_coordinates_and_a_promise_each():
@@ -360,7 +362,7 @@ def test_attributes_have_noise_on_their_coordinates_and_a_promise_each():
         standardize="none",
     )
     release = mechanism.release(table, label="sick", ledger=None)
-    assert [g.of for g in release.guarantees] == [("ward",), ("age",)]
+    assert [g.columns for g in release.guarantees] == [("ward",), ("age",)]
     assert all(g.unit is Unit.ATTRIBUTE and 0.99 < g.epsilon <= 1 for g in release.guarantees)
     assert (release.noise.array > 0).tolist() == [True] * 4 + [False] * 2
     deviations = np.sqrt(release.noise.variance * release.noise.array)
@@ -412,12 +414,12 @@ def test_dp_feat_states_a_marginal_promise_composed_over_all_rados(truncate):
         (guarantee,) = release.guarantees
         low = 0 if truncate is None else truncation(400, truncate)
         assert guarantee.scope is Scope.MARGINAL
-        assert (guarantee.unit, guarantee.kind, guarantee.of) == (
+        assert (guarantee.unit, guarantee.kind, guarantee.columns) == (
             Unit.ATTRIBUTE, Protection.GLOBAL, ("x1",),
         )  # fmt: skip
         assert guarantee.epsilon == pytest.approx(shift_epsilon(400, 20, 1e-3, low))
         assert guarantee.epsilon > gaussian_epsilon(1e-3, 1 / (2 * math.sqrt(20 / 400)))
-        assert "the whole release, read together, is not protected" in str(guarantee)
+        assert "with other columns may recover its values exactly" in str(guarantee)
         assert release.details["mechanism"] == "dp-feat" + "-truncated" * (truncate is not None)
         assert release.details["protect"] == ["x1"]
         sums = release.arrays["rados"][:, 1]
@@ -435,7 +437,7 @@ def test_edges_that_weigh_more_than_delta_are_refused():
     assert 1 - (1 - edge_mass(1000, truncation(1000, 0.1))) ** 10 > 0.2
     with pytest.raises(ParameterError, match="The edges of the truncation"):
         protected(1000, count=10, delta=0.05, truncate=0.1).__enter__()
-    with pytest.raises(ParameterError, match="no rado is left"):
+    with pytest.raises(ParameterError, match="leaves no subset sums"):
         protected(1000, count=10, delta=0.05, truncate=1e-3).__enter__()
     with pytest.raises(ParameterError, match="too few"):
         protected(10, count=10, delta=1e-6).__enter__()
@@ -456,15 +458,15 @@ def test_direct_sampling_is_the_law_that_rejection_has():
     sizes = binomials(6, count, low)
     subsets = ChosenSubsets(6, sizes, 0.0, 6)
     subsets.update(np.eye(6), np.ones(6), v < 0)
-    drawn = Counter(map(tuple, subsets.result().astype(int).tolist()))
+    frequencies = Counter(map(tuple, subsets.result().astype(int).tolist()))
     outcomes = allowed(v, low)
-    assert set(drawn) == set(outcomes)
-    assert stats.chisquare([drawn[o] for o in outcomes]).pvalue > ALARM
+    assert set(frequencies) == set(outcomes)
+    assert stats.chisquare([frequencies[o] for o in outcomes]).pvalue > ALARM
     free = np.random.default_rng(0).integers(0, 2, (4 * count, 6))  # the reference: reject
     sums = free @ v + (v < 0).sum()
-    kept = free[(sums >= low) & (sums <= 6 - low)][:count]
-    rejected = Counter(map(tuple, kept.tolist()))
-    tables = [[table[o] for o in outcomes] for table in (drawn, rejected)]
+    within = free[(sums >= low) & (sums <= 6 - low)][:count]
+    rejected = Counter(map(tuple, within.tolist()))
+    tables = [[table[o] for o in outcomes] for table in (frequencies, rejected)]
     assert stats.chi2_contingency(tables).pvalue > ALARM
 
 
@@ -473,22 +475,22 @@ def test_sizes_alone_without_turning_edges_would_be_noticed():
     v, low, count = np.array([1.0, -1, -1, 1, -1, -1]), 2, 20_000
     subsets = ChosenSubsets(6, binomials(6, count, low), 0.0, 6)
     subsets.update(np.eye(6), np.ones(6), None)
-    drawn = Counter(map(tuple, subsets.result().astype(int).tolist()))
-    assert set(drawn) != set(allowed(v, low))
+    frequencies = Counter(map(tuple, subsets.result().astype(int).tolist()))
+    assert set(frequencies) != set(allowed(v, low))
 
 
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize(("trials", "low"), [(5, 0), (64, 0), (65, 30), (70, 33)])
 def test_counted_bits_are_binomial_and_held(trials, low):
-    drawn = Counter(binomials(trials, 4000, low).tolist())
+    frequencies = Counter(binomials(trials, 4000, low).tolist())
     support = range(low, trials - low + 1)
     weights = np.array([math.comb(trials, k) for k in support], dtype=float)
-    assert set(drawn) <= set(support)
+    assert set(frequencies) <= set(support)
     expected = 4000 * weights / weights.sum()
     often = expected > 5
-    seen = np.array([drawn[k] for k in support])
+    observed = np.array([frequencies[k] for k in support])
     pooled = (
-        np.append(seen[often], seen[~often].sum()),
+        np.append(observed[often], observed[~often].sum()),
         np.append(expected[often], expected[~often].sum()),
     )
     keep = pooled[1] > 0
@@ -508,9 +510,9 @@ def test_the_sum_of_a_protected_column_is_the_number_that_was_drawn_for_it():
     """K itself, rado by rado: whichever subset of that size it is, whatever the labels are."""
     with (
         randomness._seeded_for_tests(4),
-        protected(300, count=36, delta=0.09, truncate=0.6) as made,
+        protected(300, count=36, delta=0.09, truncate=0.6) as second,
     ):
-        release, X, y = made
+        release, X, y = second
     with randomness._seeded_for_tests(4):
         sizes = binomials(300, 36, truncation(300, 0.6))
     v = (2 * X[:, 1] - 1) * (2 * y - 1)
@@ -525,7 +527,7 @@ def test_several_columns_are_protected_each_on_its_own():
     with pytest.raises(UnprotectedError, match=r"column x0, x1 shows when read alone; .*--unprot"):
         mechanism.release(X, y, ledger=None)
     release = mechanism.release(X, y, ledger=None, unprotected=True)
-    assert [g.of for g in release.guarantees] == [("x0",), ("x1",)]
+    assert [g.columns for g in release.guarantees] == [("x0",), ("x1",)]
     assert all(g.scope is Scope.MARGINAL for g in release.guarantees)
 
 
@@ -533,27 +535,35 @@ def test_other_ranges_are_another_request(tmp_path, rng):
     """Ranges clip cells also where the pipeline does not show them."""
     X, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
     ledger = Ledger(tmp_path / "l", {"d": {"record": Budget(4.0, 1e-5)}})
-    kept = {"unit": "record", "epsilon": 1.0, "delta": 1e-6, "standardize": "none", "bound": 1.0}
+    settings = {
+        "unit": "record",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "standardize": "none",
+        "bound": 1.0,
+    }
     for limits in ((-1.0, 1.0), (-0.1, 0.1)):
-        Rados(count=8, ranges=limits, **kept).release(X, y, ledger=ledger, dataset="d")
+        Rados(count=8, ranges=limits, **settings).release(X, y, ledger=ledger, dataset="d")
     assert ledger.balances()[0].debits == 2
 
 
 def test_one_protected_column_is_not_paid_from_a_budget_per_attribute(tmp_path, rng):
     X, y = rng.uniform(-1, 1, size=(30, 2)), rng.integers(0, 2, 30)
     ledger = Ledger(tmp_path / "l", {"d": {"attribute": Budget(4.0, 1e-5)}})
-    one = Rados(
+    mechanism = Rados(
         count=8, unit="attribute", attributes=["x0"], epsilon=1.0, delta=1e-6, ranges=(-1, 1)
     )
     with pytest.raises(PrivacyError, match="protects only x0"):
-        one.release(X, y, ledger=ledger, dataset="d")
-    assert "all other columns: nothing is promised" in str(one.release(X, y, ledger=None).guarantee)
+        mechanism.release(X, y, ledger=ledger, dataset="d")
+    assert "all other columns: nothing is promised" in str(
+        mechanism.release(X, y, ledger=None).guarantee
+    )
 
 
 def test_a_given_pipeline_of_private_rows_is_data_dependent(rng):
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    plain = Rados(clip=0.95).release(X, y, ledger=None, unprotected=True)
-    again = Rados(pipeline=plain.pipeline, unit="record", epsilon=1.0, delta=1e-6)
+    unprotected_release = Rados(clip=0.95).release(X, y, ledger=None, unprotected=True)
+    again = Rados(pipeline=unprotected_release.pipeline, unit="record", epsilon=1.0, delta=1e-6)
     with pytest.raises(UnprotectedError, match="the scaling of its columns comes from private"):
         again.release(X, y, ledger=None)
     guarantee = again.release(X, y, ledger=None, unprotected=True).guarantee
@@ -564,31 +574,37 @@ def test_a_given_pipeline_of_private_rows_is_data_dependent(rng):
 def test_numbers_that_a_given_pipeline_takes_for_categories_have_no_range():
     """A range was once put on the first of their coordinates: one value then clipped its row."""
     table = pa.table({"grp": [0, 1, 2, 0], "age": [7.5, 6.0, 8.0, 7.0], "z": [6.5, 7.0, 9.0, 5.5]})
-    asked = {"epsilon": 0.1, "delta": 1e-6, "unit": "attribute", "attributes": ("age",), "count": 4}
-    first = Rados(**asked, ranges=(5, 10), categories={"grp": [0, 1, 2]})
+    settings = {
+        "epsilon": 0.1,
+        "delta": 1e-6,
+        "unit": "attribute",
+        "attributes": ("age",),
+        "count": 4,
+    }
+    first = Rados(**settings, ranges=(5, 10), categories={"grp": [0, 1, 2]})
     pipeline = first.release(table, np.array([1, 0, 1, 0]), ledger=None).pipeline
-    rows = Rados(**asked, ranges=(5, 10), pipeline=pipeline).private_rows(table)
+    rows = Rados(**settings, ranges=(5, 10), pipeline=pipeline).private_rows(table)
     assert set(rows.ranges) == {"age", "z"}
     (batch,) = table.to_batches()
     groups = [rows.pipeline.outputs.index(f"grp={g}") for g in range(3)]
     assert set(rows.encoded(batch)[groups].ravel()) == {0.0, 1.0}
     with pytest.raises(ParameterError, match="no feature column of numbers"):
-        Rados(**asked, ranges={"grp": (0, 2)}, pipeline=pipeline).private_rows(table)
+        Rados(**settings, ranges={"grp": (0, 2)}, pipeline=pipeline).private_rows(table)
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_public_table_of_the_private_rows_is_told_to_the_owner_alone(rng, turned):
+@pytest.mark.parametrize("reversed_rows", [False, True])
+def test_a_public_table_of_the_private_rows_is_told_to_the_owner_alone(rng, reversed_rows):
     """It was an error once, and so an answer that depended on private rows."""
     X = rng.normal(size=(40, 3))
-    again = X[::-1].copy() if turned else X
+    again = X[::-1].copy() if reversed_rows else X
     y = rng.integers(0, 2, 40)
-    asked = {"epsilon": 1.0, "delta": 1e-6, "unit": "record", "count": 8}
+    settings = {"epsilon": 1.0, "delta": 1e-6, "unit": "record", "count": 8}
     with pytest.warns(SharedRowsWarning, match="40 of the 40 rows that were used for scaling"):
-        same = Rados(**asked, standardize=again).release(X, y, ledger=None)
+        same = Rados(**settings, standardize=again).release(X, y, ledger=None)
     other = rng.normal(size=(40, 3))
-    with warnings.catch_warnings(record=True) as told:
-        apart = Rados(**asked, standardize=other).release(X, y, ledger=None)
-    assert not told
+    with warnings.catch_warnings(record=True) as warned:
+        apart = Rados(**settings, standardize=other).release(X, y, ledger=None)
+    assert not warned
     assert str(same.guarantee) == str(apart.guarantee)
     assert apart.guarantee.kind is Protection.GLOBAL
 

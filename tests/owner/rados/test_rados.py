@@ -72,28 +72,28 @@ def test_column_zero_would_break_that():
 
 def triple_counts(inside: np.ndarray) -> list[int]:
     """Return how often each of the eight patterns of three neighbours occurs."""
-    seen = Counter(map(tuple, inside.tolist()))
-    return [seen[pattern] for pattern in product((0, 1), repeat=3)]
+    frequencies = Counter(map(tuple, inside.tolist()))
+    return [frequencies[pattern] for pattern in product((0, 1), repeat=3)]
 
 
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("signs", ["hadamard", "iid"])
 def test_the_signs_of_one_rado_are_uniform(signs):
     """One rado of each of 40 releases, 120 examples: all patterns of three are equally likely."""
-    drawn = [members(8, 120, signs=signs)[s % 8].reshape(-1, 3) for s in range(40)]
-    assert stats.chisquare(triple_counts(np.vstack(drawn))).pvalue > ALARM
+    patterns = [members(8, 120, signs=signs)[s % 8].reshape(-1, 3) for s in range(40)]
+    assert stats.chisquare(triple_counts(np.vstack(patterns))).pvalue > ALARM
 
 
 def test_the_secret_signs_are_drawn_from_private_words():
     """Signs, orders and free bits are functions of private words, and of nothing else."""
-    rows, drawn = np.eye(40), []
+    rows, results = np.eye(40), []
     for seed in (1, 1, 2):
         with _seeded_for_tests(seed):
-            subsets = [made(40, 8, 0.0) for made in (HadamardSubsets, FreeSubsets)]
-            for one in subsets:
-                one.update(rows, np.ones(40))
-            drawn.append([one.result() for one in subsets])
-    for first, again, other in zip(*drawn, strict=True):
+            subsets = [kind(40, 8, 0.0) for kind in (HadamardSubsets, FreeSubsets)]
+            for subset in subsets:
+                subset.update(rows, np.ones(40))
+            results.append([subset.result() for subset in subsets])
+    for first, again, other in zip(*results, strict=True):
         np.testing.assert_array_equal(first, again)
         assert (first != other).mean() > 0.2
     with _seeded_for_tests(3):
@@ -107,15 +107,15 @@ def test_the_secret_signs_are_drawn_from_private_words():
 @pytest.mark.usefixtures("seeded")
 def test_without_random_signs_on_the_diagonal_that_would_be_noticed(monkeypatch):
     monkeypatch.setattr("suffice.owner.rados.signs._signs", np.ones)
-    drawn = [members(8, 120, signs="hadamard")[s % 8].reshape(-1, 3) for s in range(40)]
-    assert stats.chisquare(triple_counts(np.vstack(drawn))).pvalue < ALARM
+    patterns = [members(8, 120, signs="hadamard")[s % 8].reshape(-1, 3) for s in range(40)]
+    assert stats.chisquare(triple_counts(np.vstack(patterns))).pvalue < ALARM
 
 
 def pair_counts() -> list[int]:
     """Return how often two rados hold each pattern of an example in block 0 and one in block 1."""
-    drawn = [members(4, 6, signs="hadamard")[:2][:, [0, 3]].ravel() for _ in range(300)]
-    seen = Counter(map(tuple, drawn))
-    return [seen[pattern] for pattern in product((0, 1), repeat=4)]
+    patterns = [members(4, 6, signs="hadamard")[:2][:, [0, 3]].ravel() for _ in range(300)]
+    frequencies = Counter(map(tuple, patterns))
+    return [frequencies[pattern] for pattern in product((0, 1), repeat=4)]
 
 
 @pytest.mark.usefixtures("seeded")
@@ -214,10 +214,10 @@ def test_rows_scale_themselves_unless_told_otherwise():
     X, y = rows(400)
     release = released(50 + 9 * X, y)
     assert release.arrays["rados"].shape == (200, 5)
-    plain = release.pipeline
-    np.testing.assert_allclose(plain.mean, (50 + 9 * X).mean(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(plain.scale, (9 * X).std(axis=0), rtol=1e-6)
-    assert (plain.intercept, plain.bound) == (1.0, 2.0**300)
+    pipeline = release.pipeline
+    np.testing.assert_allclose(pipeline.mean, (50 + 9 * X).mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(pipeline.scale, (9 * X).std(axis=0), rtol=1e-6)
+    assert (pipeline.intercept, pipeline.bound) == (1.0, 2.0**300)
     assert released(X, y, intercept=0.0).arrays["rados"].shape == (200, 4)
 
 
@@ -237,20 +237,22 @@ def test_a_ledger_does_not_put_the_hash_of_private_rows_into_a_release(tmp_path)
     """It knows them by their cells; what leaves is named by what leaves."""
     X, y = rows()
     ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(9.0, 1e-6)}})
-    asked = Rados(count=8, epsilon=1.0, delta=1e-6, unit="record", ranges=(-1, 1))
+    mechanism = Rados(count=8, epsilon=1.0, delta=1e-6, unit="record", ranges=(-1, 1))
     paid = {"ledger": ledger, "dataset": "d"}
-    one, other = (asked.release(X, y, **paid, request=name) for name in "ab")
-    assert one.parts[0].rows.hash != other.parts[0].rows.hash
+    first, other = (mechanism.release(X, y, **paid, request=name) for name in "ab")
+    assert first.parts[0].rows.hash != other.parts[0].rows.hash
 
 
 def test_several_owners_add_their_rados_one_by_one():
     X, y = rows()
-    one = released(X, y, count=8, ranges=(-1, 1))
+    release = released(X, y, count=8, ranges=(-1, 1))
     two = released(-X, y, count=8, ranges=(-1, 1))
-    both = merge([one, two])
-    np.testing.assert_array_equal(both.arrays["rados"], one.arrays["rados"] + two.arrays["rados"])
+    both = merge([release, two])
+    np.testing.assert_array_equal(
+        both.arrays["rados"], release.arrays["rados"] + two.arrays["rados"]
+    )
     assert both.rows == 400
-    assert [part.rows for part in both.parts] == [part.rows for part in one.parts + two.parts]
+    assert [part.rows for part in both.parts] == [part.rows for part in release.parts + two.parts]
     label = {"epsilon": 1.0, "unit": "label", "ranges": (-1, 1), "count": 8}
     noisy = merge([released(X, y, **label), released(-X, y, **label)])
     assert noisy.noise.variance == 2 * released(X, y, **label).noise.variance
@@ -262,7 +264,7 @@ def test_several_owners_add_their_rados_one_by_one():
         supports[0],
     ):
         with pytest.raises(ParameterError):
-            merge([one, other])
+            merge([release, other])
 
 
 # ------------------------------------------------------------------ how private rows are scaled
@@ -346,7 +348,9 @@ def test_plain_rados_protect_nothing_and_say_so():
     release = of_table(unprotected=True)
     assert release.guarantee.kind is Protection.NONE
     assert release.guarantee.epsilon is None
-    assert str(release.guarantee).startswith("Protects nothing")
+    assert str(release.guarantee).startswith(
+        "No protection. A reader may be able to work out any record"
+    )
     assert release.details["mechanism"] == "plain"
 
 
@@ -362,9 +366,9 @@ def test_an_earlier_pipeline_can_be_used_again():
     first = of_table(**RECORD)
     again = of_table(table(2), ranges=None, categories=None, pipeline=first.pipeline, **RECORD)
     assert merge([first, again]).rows == 600
-    plain = of_table(ranges=None, categories=None, standardize="rows", unprotected=True)
+    unscaled = of_table(ranges=None, categories=None, standardize="rows", unprotected=True)
     with pytest.raises(ParameterError, match="clips no rows"):
-        of_table(ranges=None, categories=None, pipeline=plain.pipeline, **RECORD)
+        of_table(ranges=None, categories=None, pipeline=unscaled.pipeline, **RECORD)
     with pytest.raises(ParameterError, match="-1 and"):
         of_table(pipeline=first.pipeline, protect=["hiv"], delta=1e-6)
 
@@ -458,13 +462,13 @@ def test_a_ledger_pays_once_for_the_same_request(tmp_path):
 
 def test_edges_get_their_noise_after_they_were_paid_for(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "l", {"d": {Unit.RECORD: Budget(0.5, 1e-5)}})
-    drawn = []
+    draws = []
     monkeypatch.setattr(
-        "suffice.owner.rados.procedures._Edges.add_rows", lambda *_: drawn.append(1)
+        "suffice.owner.rados.procedures._Edges.add_rows", lambda *_: draws.append(1)
     )
     with pytest.raises(BudgetError):
         of_table(ledger=ledger, dataset="d", noise_on="records", **RECORD)
-    assert drawn == []
+    assert draws == []
 
 
 # ------------------------------------------------------------------ the plan
@@ -485,9 +489,9 @@ def test_the_plan_says_when_noise_drowns_rados_and_what_to_do():
 def test_the_plan_forecasts_the_noise_that_is_drawn():
     plan = plan_rados(table(), 2.0, 1e-5, label="sick", count=8, **_scaling())
     noise = {(o.unit, o.release): o.noise for o in plan.options if o.count == 8}
-    for unit, way in (("label", "shared noise"), ("record", "noise on the matrix")):
+    for unit, where in (("label", "shared noise"), ("record", "noise on the matrix")):
         release = of_table(epsilon=2.0, delta=1e-5, unit=unit, count=8)
-        assert release.noise.variance == pytest.approx(noise[unit, f"rados, {way}"] ** 2)
+        assert release.noise.variance == pytest.approx(noise[unit, f"rados, {where}"] ** 2)
     edges = of_table(epsilon=2.0, delta=1e-5, unit="record", count=8, noise_on="records")
     assert edges.noise.variance == pytest.approx(noise["record", "rados, noise on edges"] ** 2)
 

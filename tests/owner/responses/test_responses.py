@@ -83,9 +83,9 @@ def test_digits_are_deniable_pixel_by_pixel_and_not_as_a_whole():
     assert record.epsilon >= 784 * attribute.event.bound + label.event.bound
     assert 5431 < record.epsilon - label.epsilon < 5432
     assert {label.delta, attribute.delta, record.delta} == {0.0}
-    assert str(label).startswith("Protects each label: ")
-    assert str(attribute).startswith("Protects each attribute: ")
-    assert "in name only" in str(record)
+    assert str(label).startswith("Protects each label. ")
+    assert str(attribute).startswith("Weakly protects each value of each record, ")
+    assert str(record).startswith("Practically no protection (epsilon = ")
 
 
 def test_any_matrix_costs_the_largest_ratio_within_a_row():

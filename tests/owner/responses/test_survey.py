@@ -75,7 +75,7 @@ def test_the_same_declaration_is_the_same_survey():
 def test_what_cannot_be_spent_is_not_stated():
     made = new_survey("", states={"q": range(2)}, epsilon=60.0)
     assert made.noises["q"].pure < 40
-    assert "hides practically nothing" in made.content["guarantee"]
+    assert "practically not hidden" in made.content["guarantee"]
 
 
 @pytest.mark.parametrize("count", [2, 3, 7, 256])
@@ -104,11 +104,11 @@ def test_noise_by_epsilon_spends_it_and_no_more(count, epsilon):
         ({"label": "age"}, "the label"),
         ({"label": "nobody"}, "the label"),
         ({"texts": {"shoe": "Size?"}}, "states or a range"),
-        ({"states": {}, "label": None}, "one question at least must have states"),
+        ({"states": {}, "label": None}, "A survey needs a question with states"),
         ({"ranges": {"vote": (0, 1), "age": (0, 120)}}, "both possible values and a range"),
         ({"texts": {"vote": "a\nb"}}, "printable"),
         ({"states": {**DECLARED["states"], "vote": ["no", 1]}}, "texts, or integers"),
-        ({"flip": {**DECLARED["flip"], "age": 0.1}}, "no question with states is named 'age'"),
+        ({"flip": {**DECLARED["flip"], "age": 0.1}}, "No question with states is named 'age'"),
     ],
 )
 def test_a_survey_that_cannot_work_is_refused(changes, reason):
@@ -197,14 +197,14 @@ def test_a_second_answer_of_one_participant_is_refused(tmp_path):
     paths = answered(tmp_path / "in", made, [person(0), person(1)])
     copy = tmp_path / "in" / "copy.json"
     copy.write_bytes(paths[0].read_bytes())
-    with pytest.raises(ReleaseError, match=r"1 of 3 .*copy.json: the participant of .*0.json"):
+    with pytest.raises(ReleaseError, match=r"1 of 3 .*copy.json: same participant as .*0.json"):
         collect(made, [*paths, copy])
-    with pytest.raises(ReleaseError, match=r"1 of 3 .*0.json: it is given twice"):
+    with pytest.raises(ReleaseError, match=r"1 of 3 .*0.json: it is listed twice"):
         collect(made, [*paths, tmp_path / "in" / ".." / "in" / "0.json"])
     sheet = json.loads(paths[0].read_bytes())
     sheet["answers"]["vote"] = "no" if sheet["answers"]["vote"] == "yes" else "yes"
     copy.write_text(json.dumps(sheet))
-    with pytest.raises(ReleaseError, match=r"copy.json: the participant of"):
+    with pytest.raises(ReleaseError, match=r"copy.json: same participant as"):
         collect(made, [*paths, copy])
 
 
@@ -226,9 +226,9 @@ def test_a_second_answer_of_one_participant_is_refused(tmp_path):
         (lambda s: s.update(version=2), "version"),
         (lambda s: s.update(version=True), "version"),
         (lambda s: s.update(survey="sha256:0"), "another survey"),
-        (lambda s: s.update(suffice="survey"), "no answer to a survey"),
-        (lambda s: s.update(note="hello"), "no answer to a survey"),
-        (lambda s: s.pop("token"), "no answer to a survey"),
+        (lambda s: s.update(suffice="survey"), "not an answer to a survey"),
+        (lambda s: s.update(note="hello"), "not an answer to a survey"),
+        (lambda s: s.pop("token"), "not an answer to a survey"),
     ],
 )
 def test_a_malformed_answer_is_named_and_its_value_is_not(tmp_path, change, reason):
@@ -273,5 +273,5 @@ def test_nothing_and_too_much_are_refused(tmp_path):
 
 def test_a_tampered_survey_is_not_collected():
     data = survey().data.replace(b'"keep": 0.95', b'"keep": 0.9999')
-    with pytest.raises(CorruptFileError, match="not what its numbers mean"):
+    with pytest.raises(CorruptFileError, match="This survey does not do what it says"):
         load_survey(data)

@@ -38,10 +38,22 @@ _DAMPING = 25.0  # e^-25: the error of the inversion
 
 @dataclass(frozen=True)
 class NoiseBounds:
-    """Holds what is true of one model with probability 1 - delta, all of it at once.
+    """Holds bounds on what noise did to one model; all hold together.
 
-    ``noise``: ||b||; ``parameters``: ||theta~ - theta||; ``risk``: |F~ - F| at theta~; ``excess``:
-    F(theta~) - F(theta); ``plain_risk``: |L(theta~) - L(theta)|.
+    Attributes
+    ----------
+    delta : float
+        The probability that they do not hold.
+    noise : float
+        Bound on ||b||, the norm of the noise.
+    parameters : float
+        Bound on ||theta~ - theta||, how far the model moved.
+    risk : float
+        Bound on |F~ - F| at theta~, the error of the noisy risk.
+    excess : float
+        Bound on F(theta~) - F(theta), the regularised risk that the noise costs.
+    plain_risk : float
+        Bound on |L(theta~) - L(theta)|, the same without the penalty.
     """
 
     delta: float
@@ -102,7 +114,7 @@ def risk_error(norm: float, *, a: float, radius: float) -> float:
 
 
 def excess_risk(norm: float, *, a: float, lam: float) -> float:
-    """Return the most that F(theta~) - F(theta) can be: the price of the noise.
+    """Return the most that F(theta~) - F(theta) can be: what the noise costs.
 
     a^2 ||b||^2 / (8 lam). F(theta~) - F(theta) = F~(theta~) - F~(theta) + (a/2) <theta~ - theta, b>
     <= -(lam/2) t^2 + (a/2) t ||b|| with t = ||theta~ - theta||, by strong convexity of F~ at its
@@ -126,10 +138,10 @@ def plain_risk_change(norm: float, *, a: float, lam: float, size: float) -> floa
 
 def _check(*, lam: float = 1.0, a: float = 1.0, **sizes: float) -> None:
     if not (np.isfinite(lam) and lam > 0 and np.isfinite(a) and a > 0):
-        raise ParameterError("these bounds need a penalty lam > 0 and a > 0.")
+        raise ParameterError("These bounds need lam > 0 and a > 0. Use positive numbers.")
     for name, value in sizes.items():
         if not value >= 0:
-            raise ParameterError(f"{name} must not be negative.")
+            raise ParameterError(f"{name} must not be negative. It is {value!r}.")
 
 
 def noise_norm(
@@ -146,9 +158,14 @@ def noise_norm(
     lives on a lattice, taken here as continuous: its step is far below its scale.
     """
     if not _LEAST_DELTA <= delta < 1:
-        raise ParameterError(f"delta must lie in [{_LEAST_DELTA:g}, 1).")
+        raise ParameterError(
+            f"delta must be at least {_LEAST_DELTA:g} and below 1. It is {delta!r}."
+        )
     if noise.form == "none":
-        raise ParameterError("the noise of this release is not known; there is no bound on it.")
+        raise ParameterError(
+            "The noise of this release is not known, so nothing bounds it. Use a release that"
+            " states its noise."
+        )
     columns = int(np.prod(shape[1:], dtype=int))
     values = _eigenvalues(noise, shape[0])
     if mechanism == "gaussian":

@@ -9,13 +9,13 @@ import numpy as np
 
 from suffice.engines.opening import Computing
 from suffice.errors import ParameterError
-from suffice.learner.streaming import joined, public_rows
+from suffice.learner.streaming import join_blocks, public_rows
 from suffice.learner.weak import Released, estimate_mean_operator
 from suffice.learner.weak.moments import OperatorEstimate
 from suffice.models.rows import WeightedRows, as_weighted
 from suffice.release.artifact import Release
 
-__all__ = ["Supervised", "combined"]
+__all__ = ["Supervised", "combine_releases"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,9 @@ class Supervised:
         return as_weighted(self.rows, self.weights)
 
 
-def combined(releases: Sequence[Release], X: Any, computing: Computing | None = None) -> Supervised:
+def combine_releases(
+    releases: Sequence[Release], X: Any, computing: Computing | None = None
+) -> Supervised:
     """Return rows and operator of all owners, each weighted by how sure their operator is.
 
     Every owner's operator estimates the same mean E[y x], with an error of covariance C from the
@@ -45,20 +47,20 @@ def combined(releases: Sequence[Release], X: Any, computing: Computing | None = 
     """
     _check(releases)
     blocks = public_rows(X, releases, computing or Computing())
-    found = [
+    estimates = [
         estimate_mean_operator(rows, Released(release))
         for rows, release in zip(blocks, releases, strict=True)
     ]
-    if len(found) == 1:
-        return Supervised(blocks[0], found[0])
-    weights = 1 / np.array([_error(*pair) for pair in zip(blocks, found, strict=True)])
+    if len(estimates) == 1:
+        return Supervised(blocks[0], estimates[0])
+    weights = 1 / np.array([_error(*pair) for pair in zip(blocks, estimates, strict=True)])
     weights /= weights.sum()
-    noise = found[0].noise.scaled(weights[0] ** 2)
-    for weight, estimate in zip(weights[1:], found[1:], strict=True):
+    noise = estimates[0].noise.scaled(weights[0] ** 2)
+    for weight, estimate in zip(weights[1:], estimates[1:], strict=True):
         noise = noise + estimate.noise.scaled(weight**2)
-    operator = sum(w * estimate.operator for w, estimate in zip(weights, found, strict=True))
-    rows, each = joined(blocks, weights)
-    return Supervised(rows, replace(found[0], operator=operator, noise=noise), each)
+    operator = sum(w * estimate.operator for w, estimate in zip(weights, estimates, strict=True))
+    rows, each = join_blocks(blocks, weights)
+    return Supervised(rows, replace(estimates[0], operator=operator, noise=noise), each)
 
 
 def _error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float:
@@ -71,16 +73,19 @@ def _error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float
 
 def _check(releases: Sequence[Release]) -> None:
     if not releases:
-        raise ParameterError("there is no release to learn from.")
+        raise ParameterError("There is no release to learn from. Pass at least one.")
     first = releases[0]
     for release in releases:
         if release.pipeline != first.pipeline:
             raise ParameterError(
-                "the owners' pipelines differ; let them agree on one first (pipeline=...,"
-                " --pipeline-from FILE)."
+                "The pipelines of the owners differ. Ask them to release with one pipeline:"
+                " --pipeline-from FILE (Python: pipeline=...)."
             )
         if release.classes != first.classes:
-            raise ParameterError("the owners declared different classes, or in another order.")
+            raise ParameterError(
+                "The owners list different classes, or in another order. Ask them to release with"
+                " one list: --classes (Python: classes=...)."
+            )
     hashes = [part.rows.hash for release in releases for part in release.parts]
     if len(set(hashes)) < len(hashes):
-        raise ParameterError("two of the releases are about the same rows; give other rows' ones.")
+        raise ParameterError("Two of the releases are about the same rows. Pass only one of them.")

@@ -44,26 +44,30 @@ class Evidence:
         """
         self._check_noise()
         count = labels_behind(self.problems[0])
-        optimism = Optimism(self.problems[0], self.noise, count, kept=self._kept)
+        optimism = Optimism(self.problems[0], self.noise, count, kept_shares=self._kept_shares)
         pairs = list(zip(self.problems, self.models, strict=True))
         risks = [p.risk(theta)[0] + optimism.of(p, theta, self.lam) for p, theta in pairs]
         deviations = [optimism.error(p, theta, self.lam) for p, theta in pairs]
         return float(np.mean(risks)), float(np.mean(deviations))
 
     @property
-    def _kept(self) -> np.ndarray | None:
-        return None if self.shrinkage is None else self.shrinkage.kept
+    def _kept_shares(self) -> np.ndarray | None:
+        return None if self.shrinkage is None else self.shrinkage.kept_shares
 
     def _check_noise(self) -> None:
         if self.noise.form == "none":
-            raise ParameterError("the noise of this operator is not known, nor what it did.")
+            raise ParameterError(
+                "The noise of this mean operator is not known, so its effect cannot be computed."
+                " Use a release or a source that states its noise."
+            )
 
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
         """Return what the mechanism's noise can have done to the model (`bounds`)."""
         penalty = self.problems[0].penalty.name
         if len(self.problems) > 1 or penalty != "l2" or self.shrinkage is not None:
             raise ParameterError(
-                "bounds are known for one problem with the l2 penalty only, and shrink=False."
+                "Noise bounds exist only for penalty='l2', shrink=False and a loss that trains one"
+                " model. Use these settings."
             )
         problem = self.problems[0]
         a = 2 * problem.operator_weight
@@ -85,7 +89,8 @@ class Evidence:
         self._check_noise()
         if not problem.penalty.smooth or model.size > _LARGEST:
             raise ParameterError(
-                f"there is no interval with a 1-norm, or for more than {_LARGEST} coefficients."
+                f"Intervals exist only for penalties without a 1-norm and at most {_LARGEST:,}"
+                " coefficients. Use penalty='l2' or fewer columns."
             )
         inverse = np.linalg.inv(problem.hessian(model, self.lam))
         width, columns = len(model), model.size // len(model)
@@ -98,19 +103,20 @@ class Evidence:
         if problem.loss is None:  # what all columns of M share is public, and was set right
             blocks = blocks - blocks.mean(axis=1, keepdims=True)
         if self.shrinkage is not None:
-            blocks = self._turned(blocks)
+            blocks = _in_pipeline(blocks, self.shrinkage)
         variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
         return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
 
-    def _turned(self, blocks: np.ndarray) -> np.ndarray:
-        """Return how the pipeline's coefficients follow the noise, of how white ones follow it.
 
-        The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
-        """
-        width, columns, _ = blocks.shape
-        parts = (self.shrinkage.kept * blocks.T).T.reshape(width, columns, width, columns)
-        turned = np.einsum("wkvc,dv->wkdc", parts, self.shrinkage.basis)
-        return turned.reshape(width, columns, -1)
+def _in_pipeline(blocks: np.ndarray, shrinkage: Shrinkage) -> np.ndarray:
+    """Return how the pipeline's coefficients follow the noise, from how white ones follow it.
+
+    The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
+    """
+    width, columns, _ = blocks.shape
+    parts = (shrinkage.kept_shares * blocks.T).T.reshape(width, columns, width, columns)
+    rotated_blocks = np.einsum("wkvc,dv->wkdc", parts, shrinkage.basis)
+    return rotated_blocks.reshape(width, columns, -1)
 
 
 def _root(moment: np.ndarray) -> np.ndarray:
@@ -121,6 +127,6 @@ def _root(moment: np.ndarray) -> np.ndarray:
 def interval(centre: np.ndarray | float, deviation: np.ndarray | float, level: float) -> np.ndarray:
     """Return the two ends of a Gaussian interval, stacked in front."""
     if not 0 < level < 1:
-        raise ParameterError("level must lie strictly between 0 and 1.")
+        raise ParameterError(f"level must lie between 0 and 1. It is {level!r}.")
     reach = ndtri((1 + level) / 2) * deviation
     return np.stack([centre - reach, centre + reach])

@@ -1,23 +1,29 @@
-"""A linear classifier that learns from public rows and a mean operator, and never sees a label."""
+"""A linear classifier that learns from public rows and a mean operator, without any label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import sqrt
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from suffice.engines.opening import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
-from suffice.learner.base import FIGURES, LinearModel
-from suffice.learner.operator.bounds import NoiseBounds
-from suffice.learner.operator.combining import Supervised, combined
-from suffice.learner.operator.evidence import Evidence, interval
+from suffice.learner.base import FIGURES
+from suffice.learner.operator.combining import Supervised, combine_releases
+from suffice.learner.operator.evidence import Evidence
+from suffice.learner.operator.figures import FiguredModel
+from suffice.learner.operator.problems import (
+    column_noise,
+    factored_problems,
+    noise_per_problem,
+    project_if_noisy,
+    side_by_side,
+)
 from suffice.learner.operator.shrinking import Shrinkage
 from suffice.learner.operator.tuning import choose_lam, intercept_alone
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
@@ -26,69 +32,90 @@ from suffice.models.losses import LOSSES, LinearOddLoss, loss_named
 from suffice.models.penalties import PENALTIES, Penalty, penalty_named
 from suffice.models.problem import FactoredProblem, Solution
 from suffice.models.threads import one_blas_thread
-from suffice.models.zonotope import project
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 
 __all__ = ["FactoredClassifier"]
 
-_RIGHT = 1e-9  # of the largest coordinate: what rounding does to sums
-_NOISY = 0.1  # share of noise in ||mu||^2 below which a projection is not worth its time
 
-
-class FactoredClassifier(LinearModel):
+class FactoredClassifier(FiguredModel):
     """Computes the linear classifier of least factored risk, from a mean operator and public rows.
 
     minimise (1/m) sum_i g(<theta, x_i>) - (a/2) <theta, mu> + penalty(theta)
 
-    with mu from releases (`fit_release`), from weak supervision (`fit_weak`) or from plain labels
-    (`fit`); the latter two are not private.
+    over theta, with rows x_i and the mean operator mu. The operator comes from releases
+    (`fit_release`), from weak supervision (`fit_weak`) or from exact labels (`fit`). The last two
+    protect nothing.
 
     Parameters
     ----------
     loss : str, LinearOddLoss or callable, default="logistic"
-        "logistic" or "softmax" (one model; softmax for three classes or more), "square",
-        "matsushita", "linear", or a loss of one's own that is checked to be linear-odd; those work
-        one against the rest for more classes.
+        "logistic" or "softmax" (the same loss; softmax for three classes or more), "square",
+        "matsushita", "linear", or a function of the margin, which must be linear-odd. All but
+        logistic train one model per class against the rest if there are three classes or more.
     penalty : {"l2", "l1", "elastic-net", "none"} or Penalty, default="l2"
-        (lam/2) ||theta||_2^2, lam ||theta||_1, the mean of both, or nothing, which is refused where
-        no minimiser exists. The intercept's coordinate pays (lam/2) theta^2 in the first three.
+        (lam/2) ||theta||_2^2, lam ||theta||_1, the mean of both, or none. "none" is refused where
+        no best model exists. The intercept always has the penalty (lam/2) theta^2, unless "none".
     lam : float or "auto", default="auto"
         Weight of the penalty. "auto" chooses it from the release alone (`operator.tuning`), and
-        falls back to the intercept where no model does better.
+        predicts a constant where no model is better.
     project : bool, default=True
         Whether a noisy operator is first moved to the nearest one that labels can have.
     shrink : bool or "auto", default="auto"
-        Whether what noise left of the operator is estimated first, and the penalty taken in
-        coordinates in which the rows are white (`operator.shrinking`, which also chooses lam), in
-        the place of ``project``. "auto": of releases that protect parties, with the l2 penalty.
+        Whether the noise-free part of the operator is estimated first, with the penalty in
+        coordinates in which the rows are white (`operator.shrinking`). It replaces ``project`` and
+        also chooses lam. "auto": for releases that protect parties, with the l2 penalty.
     tol : float, default=1e-6
-        The gradient's largest entry at which the solver may stop. More than ten times as much is
-        an error; ``gradient_norm_`` is what was reached.
+        The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
+        times as much is an error.
     max_iter : int, default=1000
-        The most iterations of the solver.
+        The largest number of iterations of the solver.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,) or (d, K)
-        One weight per coordinate of ``pipeline_``, the intercept's among them.
+        One weight per coordinate of ``pipeline_``, the intercept's last.
     coef_interval_ : ndarray of shape (2, d) or (2, d, K)
-        Where each coefficient would be without the mechanism's noise, at 95 %; see `coef_interval`.
+        The interval at 95 % of each coefficient without the mechanism's noise; see
+        `coef_interval`. Missing with a 1-norm, and where the noise is not known.
     risk_ : float
         The risk on fresh labels of the same rows, estimated without any label.
     risk_interval_ : ndarray of shape (2,)
-        Its interval at 95 %, for the mechanism's noise and the sampling of labels.
-    classes_ : ndarray
-        The classes; for two, positive scores mean the second.
+        The interval of ``risk_`` at 95 %, for the mechanism's noise and the sampling of labels.
+    classes_ : ndarray of shape (K,)
+        The classes. With two classes, positive scores mean the second.
     lam_ : float
-        The penalty's weight that was used.
+        The weight of the penalty that was used.
     intercept_only_ : bool
-        Whether no model was found better than a constant.
+        Whether the model predicts a constant because no other model is better.
+    n_iter_ : int
+        The number of iterations of the solver; the largest of several problems.
+    gradient_norm_ : float
+        The largest entry of the gradient at the solution.
+    gives_probabilities : bool
+        Whether the loss has probabilities, so that `predict_proba` works.
+    n_features_in_ : int
+        The number of columns that the model reads.
     pipeline_ : Pipeline
-        What turns raw rows into coordinates.
+        Turns raw rows into coordinates.
     releases_ : tuple of Release
-        The releases that the model was learnt from.
+        The releases that the model was learnt from; empty after `fit` and `fit_weak`.
+
+    Examples
+    --------
+    The owner publishes a noisy mean operator; the learner has the public rows ``X``.
+
+    >>> import numpy as np, suffice
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> labels = (X[:, 0] > 0).astype(int)
+    >>> owner = suffice.MeanOperator(epsilon=100.0, mechanism="laplace")
+    >>> release = owner.release(X, labels, ledger=None)
+    >>> model = suffice.FactoredClassifier().fit_release(release, X)
+    >>> model.predict([[2.0, 0.0], [-2.0, 0.0]])
+    array([1, 0])
+    >>> model.score(X, labels) > 0.9
+    True
     """
 
     stored_as = "FactoredClassifier"
@@ -122,60 +149,152 @@ class FactoredClassifier(LinearModel):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "FactoredClassifier":
-        """Learn from plain labels; this promises nothing about them."""
-        rows, codes = self._plain_data(X, y)
+        """Learn from exact labels. This protects nothing about them.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row.
+
+        Returns
+        -------
+        FactoredClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If the labels hold one class only, or a parameter is not valid.
+        OptimisationError
+            If the solver stops short of ``tol``.
+
+        Examples
+        --------
+        >>> import suffice
+        >>> X = [[-2.0], [-1.0], [1.0], [2.0]]
+        >>> suffice.FactoredClassifier(lam=0.1).fit(X, [0, 0, 1, 1]).predict([[3.0]])
+        array([1])
+        """
+        rows, codes = self._mapped_data(X, y)
         source = PlainLabels(codes, range(len(self.classes_)))
         return self._fit_operator(Supervised(rows, estimate_mean_operator(rows, source)))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_weak(self, X: Any, source: Supervision) -> "FactoredClassifier":
-        """Learn from what is known about the labels of the rows (`suffice.learner.weak`)."""
-        rows = self._plain_rows(validate_data(self, X, dtype=np.float64))
-        known = Supervised(rows, estimate_mean_operator(rows, source))
-        self.classes_ = np.array(known.estimate.classes)
-        return self._fit_operator(known)
+        """Learn from weak supervision: from what is known about the labels of the rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        source : Supervision
+            One of `suffice.learner.weak`, for example ``KnownProportions`` or ``FlippedLabels``.
+
+        Returns
+        -------
+        FactoredClassifier
+            The fitted classifier itself. It has no guarantee.
+
+        Raises
+        ------
+        ParameterError
+            If the source does not fit the rows, or a parameter is not valid.
+        OptimisationError
+            If the solver stops short of ``tol``.
+
+        Examples
+        --------
+        Labels of which one in five was flipped:
+
+        >>> import numpy as np, suffice
+        >>> from suffice.learner.weak import FlippedLabels
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(1000, 1))
+        >>> flipped = (X[:, 0] > 0) ^ (rng.random(1000) < 0.2)
+        >>> source = FlippedLabels(flipped.astype(int), classes=(0, 1), rates=(0.2, 0.2))
+        >>> suffice.FactoredClassifier().fit_weak(X, source).predict([[2.0], [-2.0]])
+        array([1, 0])
+        """
+        rows = self._map_exact_rows(validate_data(self, X, dtype=np.float64))
+        supervision = Supervised(rows, estimate_mean_operator(rows, source))
+        self.classes_ = np.array(supervision.estimate.classes)
+        return self._fit_operator(supervision)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any, **computing: Any
     ) -> "FactoredClassifier":
-        """Learn from one release, or several owners', and the public rows they belong to.
+        """Learn from one release, or those of several owners, and the public rows behind them.
 
-        Rows that do not fit into memory stay in their files (`suffice.learner.streaming`), and are
-        read again for each sum over them; ``computing`` (``engine``, ``workers``, ``scheduler``,
-        ``progress``) says where.
+        Rows that do not fit into memory stay in their files, and are read again for each sum over
+        them (`suffice.learner.streaming`).
+
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            Releases of kind mean-operator, label-responses or votes, with one pipeline and one
+            list of classes.
+        X : array, table or path
+            The public rows that the releases belong to: owner after owner, unchanged.
+        engine : str or object, default="threads"
+            Where rows are read: "threads", "dask" or "spark", or an open client or session.
+        workers : int, optional
+            The number of workers; one for each core unless set.
+        scheduler : str, optional
+            The address of a running cluster.
+        progress : callable, optional
+            Called with the number of rows of each batch that was read.
+
+        Returns
+        -------
+        FactoredClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ForeignRowsError
+            If the rows are not those that the releases belong to.
+        ParameterError
+            If the releases do not fit together, or a parameter is not valid.
+        OptimisationError
+            If the solver stops short of ``tol``.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
         where = Computing(**computing)
-        with where.running() as here:
-            known = combined(releases, X, here)
+        with where.running() as running:
+            supervision = combine_releases(releases, X, running)
             self._learn_from(releases)
-            self._fit_operator(known)
-        if isinstance(known.rows, StreamedRows):  # intervals need further passes
-            known.rows.run_on(where)
+            self._fit_operator(supervision)
+        if isinstance(supervision.rows, StreamedRows):  # intervals need further passes
+            supervision.rows.run_on(where)
         return self
 
     @one_blas_thread()
-    def _fit_operator(self, known: Supervised) -> "FactoredClassifier":
+    def _fit_operator(self, supervision: Supervised) -> "FactoredClassifier":
         """Choose the penalty if asked to, then minimise every factored problem there is."""
-        turned = self._shrinkage(known)
-        seen = known if turned is None else turned.released
-        problems = self._problems(seen)
-        noise = _column_noise(seen).scaled(_left_of_one(problems))
-        self.lam_, self.intercept_only_ = self._penalty(problems, noise, turned)
-        if turned is not None:
-            nearer = self._problems(turned.shrunk)
-        else:
-            nearer = [_projected(p, noise) for p in problems] if self.project else problems
-        found = [self._solve(problem) for problem in nearer]
-        self.n_iter_ = max(solution.iterations for solution in found)
-        self.gradient_norm_ = max(solution.gradient for solution in found)
-        models = [solution.parameters for solution in found]
-        self.coef_ = _side_by_side(models if turned is None else [turned.basis @ m for m in models])
-        self._evidence = self._evidence_of(problems, models, noise, turned)
+        shrinkage = self._shrinkage(supervision)
+        inputs = supervision if shrinkage is None else shrinkage.released
+        problems = self._problems(inputs)
+        noise = column_noise(inputs).scaled(noise_per_problem(problems))
+        self.lam_, self.intercept_only_ = self._penalty(problems, noise, shrinkage)
+        adjusted_problems = problems
+        if shrinkage is not None:
+            adjusted_problems = self._problems(shrinkage.shrunk)
+        elif self.project:
+            adjusted_problems = [project_if_noisy(problem, noise) for problem in problems]
+        solutions = [self._solve(problem) for problem in adjusted_problems]
+        self.n_iter_ = max(solution.iterations for solution in solutions)
+        self.gradient_norm_ = max(solution.gradient for solution in solutions)
+        models = [solution.parameters for solution in solutions]
+        self.coef_ = side_by_side(
+            models if shrinkage is None else [shrinkage.basis @ m for m in models]
+        )
+        self._evidence = self._evidence_of(problems, models, noise, shrinkage)
         return self
 
-    def _shrinkage(self, known: Supervised) -> Shrinkage | None:
+    def _shrinkage(self, supervision: Supervised) -> Shrinkage | None:
         """Return what noise left of the operator, where that is asked for."""
         parties = bool(self.releases_) and all(
             guarantee.unit is Unit.PARTY
@@ -186,119 +305,88 @@ class FactoredClassifier(LinearModel):
         wanted = parties and squared if self.shrink == "auto" else self.shrink
         if not wanted:
             return None
-        if not squared or known.estimate.noise.form == "none":
+        if not squared or supervision.estimate.noise.form == "none":
             raise ParameterError(
-                "an operator is shrunk where its noise is known, and with the l2 penalty only."
+                "shrink works only with penalty='l2' and noise that is known. Use shrink=False."
             )
-        return Shrinkage.of(known, intercept=self.pipeline_.intercept > 0)
+        return Shrinkage.of(supervision, intercept=self.pipeline_.intercept > 0)
 
     def _evidence_of(
         self,
         problems: list[FactoredProblem],
         models: list[np.ndarray],
         noise: Covariance,
-        turned: Shrinkage | None,
+        shrinkage: Shrinkage | None,
     ) -> Evidence:
         """Return what the model was fitted on; a constant was fitted on one coordinate alone."""
         if not self.intercept_only_:
-            return Evidence(problems, models, self.lam_, noise, turned)
-        alone = [intercept_alone(problem) for problem in problems]
-        last = None if turned is None else turned.last()
-        return Evidence(alone, [model[-1:] for model in models], self.lam_, noise.last(), last)
+            return Evidence(problems, models, self.lam_, noise, shrinkage)
+        constants = [intercept_alone(problem) for problem in problems]
+        intercept_part = None if shrinkage is None else shrinkage.last()
+        return Evidence(
+            constants, [model[-1:] for model in models], self.lam_, noise.last(), intercept_part
+        )
 
-    def _problems(self, known: Supervised) -> list[FactoredProblem]:
-        """Return one problem, or one per class where a binary loss meets three or more."""
-        loss, operator = loss_named(self.loss), known.estimate.operator
-        make = partial(
-            FactoredProblem,
-            known.weighted,
-            penalty=penalty_named(self.penalty),
+    def _problems(self, supervision: Supervised) -> list[FactoredProblem]:
+        return factored_problems(
+            supervision,
+            loss_named(self.loss),
+            penalty_named(self.penalty),
             intercept=self.pipeline_.intercept > 0,
         )
-        if operator.ndim == 1:
-            return [make(operator=operator, loss=loss)]
-        mean = known.weighted.mean
-        # Every row is in one class: M 1 = mean x is public, and what noise adds to it is known.
-        operator = operator - ((operator.sum(axis=1) - mean) / operator.shape[1])[:, None]
-        if loss.joint:
-            return [make(operator=operator, loss=None)]
-        return [make(operator=2 * column - mean, loss=loss) for column in operator.T]
 
     def _penalty(
-        self, problems: list[FactoredProblem], noise: Covariance, turned: Shrinkage | None
+        self, problems: list[FactoredProblem], noise: Covariance, shrinkage: Shrinkage | None
     ) -> tuple[float, bool]:
         if self.lam != "auto":
             return float(self.lam), False
         if problems[0].penalty.name == "none":
             return 0.0, False
-        if turned is not None:
-            weight = problems[0].operator_weight * sqrt(_left_of_one(problems))
-            return turned.lam(weight), problems[0].intercept and turned.nothing_left
+        if shrinkage is not None:
+            weight = problems[0].operator_weight * sqrt(noise_per_problem(problems))
+            return shrinkage.lam(weight), problems[0].intercept and shrinkage.hides_all_features
         choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
         return choice.lam, choice.intercept_only
 
     def _solve(self, problem: FactoredProblem) -> Solution:
-        limits = {"tol": self.tol, "max_iter": int(self.max_iter)}
+        steps = int(self.max_iter)
         if not self.intercept_only_:
-            return problem.solve(self.lam_, **limits)
-        found = intercept_alone(problem).solve(self.lam_, **limits)
+            return problem.solve(self.lam_, tol=self.tol, max_iter=steps)
+        solution = intercept_alone(problem).solve(self.lam_, tol=self.tol, max_iter=steps)
         full = np.zeros_like(problem.operator)
-        full[-1:] = found.parameters
-        return replace(found, parameters=full)
+        full[-1:] = solution.parameters
+        return replace(solution, parameters=full)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the model, without the rows that it was learnt from."""
         return {k: v for k, v in super().__getstate__().items() if k != "_evidence"}
 
-    def coef_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
-        """Return the interval of each coefficient, (2, d) or (2, d, K), to first order.
-
-        It covers what exact labels would give in the place of noisy ones; with ``sampling`` also
-        what other labels of the same rows would give. Shrinkage by the penalty is in neither.
-        """
-        known = self._known_evidence.deviations(sampling=sampling)
-        deviations = np.zeros_like(self.coef_)
-        deviations[-len(known) :] = known  # of a constant: the intercept's alone
-        return interval(self.coef_, deviations, level)
-
-    def noise_bounds(self, delta: float = 0.05) -> NoiseBounds:
-        """Return how far, with probability 1 - delta, the noise has moved model and risk at most.
-
-        Patrini et al. 2016, Theorems 6 and 10, corrected (docs/errata.md): true for every data set,
-        and far from what happens on most.
-        """
-        check_is_fitted(self)
-        alone = len(self.releases_) == len(self.releases_[0].parts) == 1 if self.releases_ else True
-        mechanism = self.releases_[0].details["mechanism"] if self.releases_ and alone else "mixed"
-        return self._known_evidence.bounds(mechanism, delta)
-
-    @property
-    def _known_evidence(self) -> Evidence:
-        evidence: Evidence = self._from_fit("_evidence", "intervals")
-        return evidence
-
-    @property
-    def coef_interval_(self) -> np.ndarray:
-        """The interval of each coefficient for the mechanism's noise, at 95 %."""
-        return self.coef_interval()
-
-    @property
-    def risk_(self) -> float:
-        """The estimated risk on fresh labels of the same rows; not below zero where none is."""
-        risk = self._known_evidence.risk[0]
-        return max(risk, 0.0) if loss_named(self.loss).steepest else risk
-
-    @property
-    def risk_interval_(self) -> np.ndarray:
-        """The interval of the risk at 95 %; not below zero where the loss is not."""
-        ends = interval(*self._known_evidence.risk, 0.95)
-        return np.maximum(ends, 0.0) if loss_named(self.loss).steepest else ends
-
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, where the loss has a link to one."""
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One probability per row and class, in the order of ``classes_``.
+
+        Raises
+        ------
+        ParameterError
+            If the loss gives scores but no probabilities ("linear", or a function).
+        TableError
+            If the table has no rows or lacks a column.
+        """
         loss = loss_named(self.loss)
         if loss.link is None:
-            raise ParameterError(f"the {loss.name} loss gives scores but no probabilities.")
+            raise ParameterError(
+                f"The {loss.name} loss gives scores but no probabilities. Use decision_function, or"
+                " fit with loss='logistic'."
+            )
         scores = self.decision_function(X)
         if scores.ndim == 1:
             positive = loss.link(scores)
@@ -327,42 +415,3 @@ class FactoredClassifier(LinearModel):
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         loss = details["loss"]
         return cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
-
-
-def _projected(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
-    """Return the problem with the nearest operator that labels can have, where noise is large.
-
-    Without a penalty the operator must also be inside: a projected one is on the boundary.
-    """
-    width, columns = len(problem.operator), problem.operator.size // len(problem.operator)
-    energy = columns * float(noise.diagonal(width).sum())
-    if energy <= _NOISY * float(np.sum(problem.operator**2)):
-        return problem
-    nearest = project(problem.weighted, problem.operator)
-    alone = problem.penalty.name == "none"
-    return problem.with_operator(nearest.shrunk() if alone else nearest.operator)
-
-
-def _column_noise(known: Supervised) -> Covariance:
-    """Return the noise of each column of M, as if independent until their sum is set right.
-
-    That leaves 1 - 1/K of independent noise, and all of it where the columns summed to mean x
-    already, as those of corrected labels do.
-    """
-    operator, noise = known.estimate.operator, known.estimate.noise
-    if operator.ndim == 1:
-        return noise
-    mean = known.weighted.mean
-    right = np.allclose(operator.sum(axis=1), mean, rtol=0, atol=_RIGHT * np.abs(mean).max())
-    columns = operator.shape[1]
-    return noise.scaled(columns / (columns - 1)) if right else noise
-
-
-def _left_of_one(problems: list[FactoredProblem]) -> float:
-    """Return how much of that noise is in 2 M_k - mean x, if that is each problem's operator."""
-    return 4 * (1 - 1 / len(problems)) if len(problems) > 1 else 1.0
-
-
-def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
-    """Return one model as it is, several as the columns of one matrix."""
-    return columns[0] if len(columns) == 1 else np.column_stack(columns)

@@ -1,4 +1,4 @@
-"""What noise left of an operator, by empirical Bayes: no labels, no privacy cost.
+"""The signal in a noisy operator, by empirical Bayes: no labels, no privacy cost.
 
 In coordinates z = B^T x in which the rows are white (sum_i w_i z_i z_i^T = I, the intercept one of
 them) an operator A = B^T M is the least-squares fit of the labels, and entries along different z_j
@@ -31,52 +31,59 @@ _SCALES = 10.0 ** np.arange(-8.0, 3.01, 0.1)  # of the largest signal
 _FLAT = 2.0**-20  # of the largest variance: where rows vary less there is nothing to learn
 _MARGIN_NOISE = 0.25  # variance that noise may add to a score, or to the margin of two classes
 _LEAST_LAM = 1e-4
-_NOTHING = 1e-3  # a share that is kept: less is no signal
+_NO_SIGNAL = 1e-3  # a smaller kept share is no signal
 
 
 @dataclass(frozen=True, eq=False)
 class Shrinkage:
-    """Holds rows and operator in white coordinates, and the share ``kept`` along each of them.
+    """Holds rows and operator in white coordinates, and the share that is kept along each of them.
 
-    ``basis`` B is (d, r): z = B^T x; a model theta of z is the model B theta of x. ``exponent`` is
-    the chosen q. ``released`` has the operator as it came, and the noise n.
+    ``basis`` B is (d, r): z = B^T x; a model theta of z is the model B theta of x. ``kept_shares``
+    is k (r,), ``exponent`` the chosen q. ``released`` has the operator as it came, and the noise n.
     """
 
     basis: np.ndarray
-    kept: np.ndarray
+    kept_shares: np.ndarray
     exponent: float
     released: Supervised
 
     @classmethod
-    def of(cls, known: Supervised, *, intercept: bool) -> "Shrinkage":
-        """Return what the noise has left; ``intercept``: the last coordinate is constant.
+    def of(cls, supervision: Supervised, *, intercept: bool) -> "Shrinkage":
+        """Return the signal of an operator; ``intercept``: the last coordinate is constant.
 
         The intercept says how large the classes are and nothing about rows: its share is its own.
         """
-        variances, basis = _white(known.weighted, intercept=intercept)
-        estimate = known.estimate
+        variances, basis = _white(supervision.weighted, intercept=intercept)
+        estimate = supervision.estimate
         noise = estimate.noise.along(basis)
         operator = basis.T @ estimate.operator
         signal = _around_centre(operator)
         columns = max(signal.shape[1] - 1, 1)  # every row is in one class: the last one follows
         energy = np.sum(signal**2, axis=1) / columns
         features = slice(None, -1) if intercept else slice(None)
-        kept = np.zeros(len(noise))
-        exponent, kept[features] = _most_likely(
+        kept_shares = np.zeros(len(noise))
+        exponent, kept_shares[features] = _most_likely(
             variances, energy[features], noise[features], columns
         )
         if intercept:
-            kept[-1] = max(0.0, 1 - noise[-1] / energy[-1]) if energy[-1] > 0 else 0.0
-        turned = replace(estimate, operator=operator, noise=Covariance("diagonal", 1.0, noise))
-        return cls(basis, kept, exponent, Supervised(known.weighted.turned(basis), turned))
+            kept_shares[-1] = max(0.0, 1 - noise[-1] / energy[-1]) if energy[-1] > 0 else 0.0
+        whitened_estimate = replace(
+            estimate, operator=operator, noise=Covariance("diagonal", 1.0, noise)
+        )
+        return cls(
+            basis,
+            kept_shares,
+            exponent,
+            Supervised(supervision.weighted.in_basis(basis), whitened_estimate),
+        )
 
     @property
     def shrunk(self) -> Supervised:
         """The operator's posterior mean, with what is left of the noise: kept^2 n."""
         estimate = self.released.estimate
-        lost = (1 - self.kept)[:, None] * _around_centre(estimate.operator)
+        lost = (1 - self.kept_shares)[:, None] * _around_centre(estimate.operator)
         operator = estimate.operator - lost.reshape(estimate.operator.shape)
-        noise = Covariance("diagonal", 1.0, self.kept**2 * estimate.noise.array)
+        noise = Covariance("diagonal", 1.0, self.kept_shares**2 * estimate.noise.array)
         return replace(self.released, estimate=replace(estimate, operator=operator, noise=noise))
 
     def lam(self, weight: float) -> float:
@@ -85,17 +92,17 @@ class Shrinkage:
         The margin of two classes has the noise of two columns.
         """
         columns = 1 if self.released.estimate.operator.ndim == 1 else 2
-        noise = columns * float(self.shrunk.estimate.noise.array.sum())
+        noise = columns * float(self.shrunk.estimate.noise.diagonal(len(self.kept_shares)).sum())
         return max(weight * float(np.sqrt(noise / _MARGIN_NOISE)), _LEAST_LAM)
 
     @property
-    def nothing_left(self) -> bool:
+    def hides_all_features(self) -> bool:
         """Whether the noise hides every feature."""
-        return bool(self.kept[:-1].max(initial=0.0) < _NOTHING)
+        return bool(self.kept_shares[:-1].max(initial=0.0) < _NO_SIGNAL)
 
     def last(self) -> "Shrinkage":
         """Return the intercept's part alone."""
-        return replace(self, basis=self.basis[-1:, -1:], kept=self.kept[-1:])
+        return replace(self, basis=self.basis[-1:, -1:], kept_shares=self.kept_shares[-1:])
 
 
 def _white(rows: WeightedRows, *, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -108,8 +115,8 @@ def _white(rows: WeightedRows, *, intercept: bool) -> tuple[np.ndarray, np.ndarr
     width = rows.shape[1] - intercept
     mean = rows.mean[:width] if intercept else np.zeros(width)
     values, vectors = np.linalg.eigh(rows.moment[:width, :width] - np.outer(mean, mean))
-    kept = values > _FLAT * max(float(values[-1]), np.finfo(float).tiny)
-    values, basis = values[kept][::-1], (vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1]
+    varying = values > _FLAT * max(float(values[-1]), np.finfo(float).tiny)
+    values, basis = values[varying][::-1], (vectors[:, varying] / np.sqrt(values[varying]))[:, ::-1]
     if not intercept:
         return values, basis
     constant = float(rows.sample.matrix[0, -1])

@@ -69,21 +69,25 @@ class Optimism:
         noise: Covariance,
         count: float,
         charge: float = 1.0,
-        kept: np.ndarray | None = None,
+        kept_shares: np.ndarray | None = None,
     ) -> None:
         self._noise, self._charge, self._count = noise, charge, count
         classes = problem.operator.shape[1] if problem.operator.ndim > 1 else 1
         self._columns = max(classes - 1, 1)
-        felt = noise.dense(len(problem.operator))
-        self._felt = felt if kept is None else kept[:, None] * felt
+        noise_in_model = noise.dense(len(problem.operator))
+        self._noise_in_model = (
+            noise_in_model if kept_shares is None else kept_shares[:, None] * noise_in_model
+        )
 
     def of(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> float:
         """Return weight^2 tr(Q H^-1) at a model of ``problem``, over the coordinates it uses."""
         hessian, sampling = _spreads(problem, parameters)
-        moved = self._moved(problem, parameters, lam, hessian, sampling / self._count)
-        return problem.operator_weight**2 * self._columns * float(np.trace(moved))
+        change = self._hessian_inverse_times_noise(
+            problem, parameters, lam, hessian, sampling / self._count
+        )
+        return problem.operator_weight**2 * self._columns * float(np.trace(change))
 
-    def _moved(
+    def _hessian_inverse_times_noise(
         self,
         problem: FactoredProblem,
         parameters: np.ndarray,
@@ -93,7 +97,7 @@ class Optimism:
     ) -> np.ndarray:
         """Return H^-1 Q over the coordinates that the model uses."""
         ridge = _least_ridge(problem, lam, hessian)
-        hessian, spread = hessian + ridge * np.eye(len(hessian)), self._felt + sampling
+        hessian, spread = hessian + ridge * np.eye(len(hessian)), self._noise_in_model + sampling
         if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
             used = np.flatnonzero(parameters.reshape(len(parameters), -1).any(axis=1))
             hessian, spread = hessian[np.ix_(used, used)], spread[np.ix_(used, used)]
@@ -115,9 +119,9 @@ class Optimism:
         hessian, varied = _spreads(problem, parameters)
         sampling = varied / self._count
         sampled = float(np.sum(theta * (sampling @ theta)))
-        moved = self._moved(problem, parameters, lam, hessian, sampling)
+        change = self._hessian_inverse_times_noise(problem, parameters, lam, hessian, sampling)
         weight = problem.operator_weight
-        second = weight**2 * self._columns * float(np.sum(moved * moved.T))
+        second = weight**2 * self._columns * float(np.sum(change * change.T))
         return weight * float(np.sqrt(self._noise.quadratic(parameters) + sampled + second))
 
 
@@ -136,19 +140,24 @@ def choose_lam(
     nothing at twice the charge: which class is the larger must be sure, or a weak model is better.
     """
     count = labels_behind(problems[0])
-    small = [problem.on_sample() for problem in problems]
-    risks = _charged_risks(small, noise, count, max_iter)
+    samples = [problem.on_sample() for problem in problems]
+    risks = _charged_risks(samples, noise, count, max_iter)
     best = int(np.argmin(risks))
     if problems[0].intercept:
-        alone = [intercept_alone(problem) for problem in small]
+        constant_problems = [intercept_alone(problem) for problem in samples]
         constants, sure = (
-            _charged_risks(alone, noise.last(), count, max_iter, charge) for charge in (1.0, 2.0)
+            _charged_risks(constant_problems, noise.last(), count, max_iter, charge)
+            for charge in (1.0, 2.0)
         )
         # Without curvature (the linear loss) the penalty sets the scale of every risk.
-        own = int(np.argmin(constants)) if problems[0].curvature > 0 else best
-        nothing = sum(problem.risk(np.zeros_like(problem.operator))[0] for problem in alone)
-        if constants[own] <= risks[best] and sure.min() < nothing:
-            return ChosenPenalty(float(_LAMS[own]), intercept_only=True, lams=_LAMS, risks=risks)
+        best_constant = int(np.argmin(constants)) if problems[0].curvature > 0 else best
+        risk_of_zero = sum(
+            problem.risk(np.zeros_like(problem.operator))[0] for problem in constant_problems
+        )
+        if constants[best_constant] <= risks[best] and sure.min() < risk_of_zero:
+            return ChosenPenalty(
+                float(_LAMS[best_constant]), intercept_only=True, lams=_LAMS, risks=risks
+            )
     return ChosenPenalty(float(_LAMS[best]), intercept_only=False, lams=_LAMS, risks=risks)
 
 
@@ -235,5 +244,5 @@ def _least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> f
 
 def intercept_alone(problem: FactoredProblem) -> FactoredProblem:
     """Return the problem that has the intercept's coordinate only, the last one."""
-    alone = problem.on_rows(problem.weighted.last())
-    return alone.with_operator(problem.operator[-1:])
+    constant_problem = problem.on_rows(problem.weighted.last())
+    return constant_problem.with_operator(problem.operator[-1:])

@@ -1,4 +1,4 @@
-"""AdaBoost of linear classifiers on plain examples: what boosting over rados is held against."""
+"""AdaBoost of linear classifiers on exact examples: the baseline of boosting over rados."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -6,44 +6,67 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from suffice.learner.rados.boosting import BoostedModel, boosted
+from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 
 __all__ = ["AdaBoostLinear"]
 
 
 class AdaBoostLinear(BoostedModel):
-    """Computes AdaBoost's linear classifier of plain examples; nothing is protected.
+    """Computes AdaBoost's linear classifier of exact examples; nothing is protected.
 
-    Each round adds one feature, the one of largest |r_t| over the edges y_i x_i, eq. (14) of Nock,
-    Patrini & Friedman 2015, with the step and weights of Schapire & Singer 1999. The classifier
-    kept is the one of fewest errors on the examples it boosts, over all rounds (Section 4).
+    Each round adds one feature, that of largest |r_t| over the edges y_i x_i, eq. (14) of Nock,
+    Patrini & Friedman 2015, with the step and weights of Schapire & Singer 1999. The kept
+    classifier is that of fewest errors on the examples it boosts, over all rounds (Section 4). Two
+    classes.
 
     Parameters
     ----------
     rounds : int, default=1000
-        The most rounds.
+        The largest number of rounds, each of one feature.
     examples : int or None, default=None
         Boost over so many random examples, AdaBoost(n) of Table 1; None for all.
     oracle : {"strong", "median"} or float, default="strong"
-        As of `RadoBoost`.
+        Which feature a round takes: that of largest |r_t|, or the median one. A number is the most
+        that |r_t| counts for; see `RadoBoost`.
     min_edge : float, default=0.0
-        As of `RadoBoost`.
+        A smaller |r_t| counts as this one.
     random_state : int, RandomState or None, default=0
-        Which examples.
+        The seed of the choice of examples.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
         One weight per coordinate of ``pipeline_``, the intercept's last.
     rounds_ : int
-        How many rounds make up the kept classifier.
+        The kept round: that of fewest errors.
+    n_iter_ : int
+        The number of rounds that were run.
     path_ : Path
         Every round.
     feature_importances_ : ndarray of shape (d,)
-        How much each coordinate moves scores.
-    classes_, pipeline_
-        As of `FactoredClassifier`.
+        The share of each coordinate in the scores.
+    scale_ : float
+        A score times ``scale_`` is about its log-odds; always 2.
+    lam_ : float
+        Always 0: there is no penalty.
+    classes_ : ndarray of shape (2,)
+        The classes. Positive scores mean the second.
+    n_features_in_ : int
+        The number of columns that the model reads.
+    pipeline_ : Pipeline
+        Turns raw rows into coordinates.
+    releases_ : tuple of Release
+        Always empty.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> labels = (X[:, 0] > 0).astype(int)
+    >>> model = suffice.AdaBoostLinear(rounds=50).fit(X, labels)
+    >>> model.predict([[2.0, 0.0], [-2.0, 0.0]])
+    array([1, 0])
     """
 
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
@@ -70,13 +93,31 @@ class AdaBoostLinear(BoostedModel):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "AdaBoostLinear":
-        """Learn from plain examples; this promises nothing about them."""
-        edges = self._plain_edges(X, y)
+        """Learn from exact examples. This protects nothing about them.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row, of two classes.
+
+        Returns
+        -------
+        AdaBoostLinear
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If the labels hold another number of classes than two, or a parameter is not valid.
+        """
+        edges = self._mapped_edges(X, y)
         rows = edges
         if self.examples is not None and self.examples < len(edges):
             rng = check_random_state(self.random_state)
             rows = edges[rng.permutation(len(edges))[: self.examples]]
-        path = boosted(
+        path = run_boosting(
             rows,
             rounds=self.rounds,
             examples=rows,

@@ -10,7 +10,7 @@ from scipy.special import expit
 from suffice.kernels import boosting
 from suffice.learner.base import FIGURES, TwoClasses
 
-__all__ = ["BoostedModel", "Path", "boosted"]
+__all__ = ["BoostedModel", "Path", "run_boosting"]
 
 _ORACLES = {"strong": boosting.STRONGEST, "median": boosting.MEDIAN}
 _FIELDS = 6  # of a round, in the order of `suffice.kernels.boosting.boost`
@@ -18,12 +18,28 @@ _FIELDS = 6  # of a round, in the order of `suffice.kernels.boosting.boost`
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Holds every round of boosting: T of them, of a classifier with ``width`` coordinates.
+    """Holds every round of boosting, T of them.
 
-    ``features`` (T,) are the coordinates iota(t), ``edges`` their r_t, ``steps`` the values that
-    stood for r_t in the step, ``alphas`` the steps themselves, ``log_risks`` the logarithms of
-    F_exp after each round, ``errors`` the share of examples on the wrong side, NaN without
-    examples. ``weights`` are those of the rows after the last round.
+    Attributes
+    ----------
+    width : int
+        The number of coordinates of the classifier.
+    features : ndarray of shape (T,)
+        The coordinate iota(t) of each round.
+    edges : ndarray of shape (T,)
+        Its edge r_t.
+    steps : ndarray of shape (T,)
+        The value that was used for r_t in the step.
+    alphas : ndarray of shape (T,)
+        The step itself.
+    log_risks : ndarray of shape (T,)
+        The logarithm of F_exp after each round.
+    errors : ndarray of shape (T,)
+        The proportion of examples on the wrong side; NaN without examples.
+    weights : ndarray of shape (n,)
+        The weights of the rows after the last round.
+    kappa : float
+        What every step was divided by.
     """
 
     width: int
@@ -50,8 +66,8 @@ class Path:
 
         No round at all has log F_exp = 0, and nothing on the right side.
         """
-        known = len(self) > 0 and not np.isnan(self.errors[0])
-        scores = np.concatenate([[1.0], self.errors] if known else [[0.0], self.log_risks])
+        has_errors = len(self) > 0 and not np.isnan(self.errors[0])
+        scores = np.concatenate([[1.0], self.errors] if has_errors else [[0.0], self.log_risks])
         return int(np.argmin(scores))
 
     def log_bounds(self) -> np.ndarray:
@@ -64,7 +80,7 @@ class Path:
         return np.cumsum(gains) / self.kappa
 
 
-def boosted(
+def run_boosting(
     rows: np.ndarray,
     *,
     rounds: int,
@@ -81,8 +97,11 @@ def boosted(
     """
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     judged = np.empty((0, rows.shape[1])) if examples is None else np.ascontiguousarray(examples)
-    named = isinstance(oracle, str)
-    rule, cap = (_ORACLES[oracle], 1.0) if named else (boosting.STRONGEST, float(oracle))
+    rule, cap = boosting.STRONGEST, 1.0
+    if isinstance(oracle, str):
+        rule = _ORACLES[oracle]
+    else:
+        cap = float(oracle)
     weights, table = np.empty(len(rows)), np.empty((int(rounds), _FIELDS))
     limits = (rule, cap, float(min_edge), 1.0 / kappa)
     done = boosting.boost(rows, judged, *limits, gentle, weights, table)
@@ -118,7 +137,7 @@ class BoostedModel(TwoClasses):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The share of each coordinate in sum_k |theta_k| rms(x_k); the intercept, constant: 0."""
+        """The share of each coordinate in sum_k |theta_k| rms(x_k); 0 for the intercept."""
         sizes = np.abs(self.coef_) * self._from_fit("_spreads", "importances")
         if self.pipeline_.intercept > 0:
             sizes[-1] = 0.0
@@ -126,7 +145,23 @@ class BoostedModel(TwoClasses):
         return sizes / total if total > 0 else sizes
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the scores of rows after every round, those beyond the kept one too."""
+        """Yield the scores of rows after every round, also after the kept one.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The scores after one more round.
+
+        Raises
+        ------
+        AttributeError
+            If the model was loaded from a file.
+        """
         path: Path = self._from_fit("path_", "rounds")
         rows = self._mapped(X)
         scores = np.zeros(len(rows))
@@ -135,12 +170,44 @@ class BoostedModel(TwoClasses):
             yield scores
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the classes of rows after every round."""
+        """Yield the predicted classes of rows after every round.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Yields
+        ------
+        ndarray of shape (n,)
+            The classes after one more round.
+
+        Raises
+        ------
+        AttributeError
+            If the model was loaded from a file.
+        """
         for scores in self.staged_decision_function(X):
             yield self.classes_[(scores > 0).astype(int)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, a logistic function of the score."""
+        """Return the probability of each class: a logistic function of the score.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            One probability per row and class, in the order of ``classes_``.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows or lacks a column.
+        """
         scores = self.decision_function(X)
         positive = expit(self.scale_ * scores)
         return np.column_stack([1 - positive, positive])

@@ -52,5 +52,5 @@ def moments_of(release: Release) -> RadoMoments:
         rows += mean / share  # the rows have mean zero: this adds mu mu^T and nothing else
     # Of a rado's noise the mean rado has: all where one vector is shared; the n-th part where each
     # rado has its own; where edges have theirs, so much as there are edges in one rado.
-    kept = {"matrix": 1 / n, "edges": share / m}.get(release.details["mechanism"], 1.0)
-    return RadoMoments(mean / share, rows, release.noise.scaled(kept / share**2), m)
+    noise_share = {"matrix": 1 / n, "edges": share / m}.get(release.details["mechanism"], 1.0)
+    return RadoMoments(mean / share, rows, release.noise.scaled(noise_share / share**2), m)

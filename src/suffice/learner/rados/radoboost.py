@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
-from suffice.learner.rados.boosting import BoostedModel, boosted
+from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.rados.moments import RadoMoments, moments_of, rados_of
 from suffice.learner.rados.risks import logistic_rado_risk, sampling_term
 from suffice.learner.rados.simulated import simulated_rados
@@ -27,46 +27,65 @@ class RadoBoost(BoostedModel):
     """Computes a linear classifier of examples from their rados (Nock et al. 2015, Algorithm 1).
 
     F_exp(theta) = (1/n) sum_j exp(-<theta, pi_j>) over rados pi_j falls by the factor
-    sqrt(1 - r_t^2) a round (Lemma 4), and with all rados there are it is the logistic risk of the
-    examples (Lemma 2). With few rados that holds for small theta only: `RadoRidge` makes more of
-    the same release.
+    sqrt(1 - r_t^2) in each round (Lemma 4). Over all possible rados it is the logistic risk of the
+    examples (Lemma 2). With few rados that holds for small theta only: `RadoRidge` learns more from
+    the same release. Two classes.
 
     Parameters
     ----------
     rounds : int, default=1000
-        The most rounds, each of one feature.
+        The largest number of rounds, each of one feature.
     oracle : {"strong", "median"} or float, default="strong"
-        Which feature a round takes: the one of largest |r_t|, or the median one. A number lambda_p
-        is prudent as Section 5.2 wants it: |r_t| counts as lambda_p at most. The paper's oracle
+        Which feature a round takes: that of largest |r_t|, or the median one. A number lambda_p
+        is the prudent oracle of Section 5.2: |r_t| counts as lambda_p at most. The paper's oracle
         takes only features with such an |r_t|, never the strong ones, which left half of Magic and
-        of Abalone wrong; here the strongest is taken, with the step that lambda_p would have.
+        of Abalone wrong. Here the strongest is taken, with the step that lambda_p would have.
     kappa : float, default=1.0
         Divides every step, alpha_t = log((1 + r_t)/(1 - r_t)) / (2 kappa pi_*) (5.2, corrected in
         docs/errata.md). Weights do not depend on it, so it scales scores.
     min_edge : float, default=0.0
-        A smaller |r_t| steps as if it were this large: outliers make pi_* large and |r_t| tiny
-        (Section 4).
+        A smaller |r_t| counts as this one: outliers make pi_* large and |r_t| tiny (Section 4).
     count : int or None, default=None
-        Of `fit` alone: how many rados it crafts; None for min(1000, m/2).
+        In `fit` only: how many rados it computes; None for min(1000, m/2).
     random_state : int, RandomState or None, default=0
-        Of `fit` alone: the signs.
+        In `fit` only: the seed of the signs.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,)
         One weight per coordinate of ``pipeline_``, the intercept's last: theta of the kept round.
     rado_risk_ : float
-        Its logistic rado-risk, eq. (4).
+        The logistic rado-risk of ``coef_``, eq. (4).
     rounds_ : int
-        The kept round: of least rado-risk; where examples were given, of fewest errors on them.
+        The kept round: that of least rado-risk, or of fewest errors where there are examples.
+    n_iter_ : int
+        The number of rounds that were run.
     path_ : Path
         Every round, with the bound of Lemma 4.
     feature_importances_ : ndarray of shape (d,)
-        How much each coordinate moves scores.
+        The share of each coordinate in the scores.
     scale_ : float
-        Times a score: its log-odds, by the mean and the variance of scores that the rados show.
-    classes_, pipeline_, releases_
-        As of `FactoredClassifier`.
+        A score times ``scale_`` is about its log-odds, by the mean and the variance of scores that
+        the rados show.
+    lam_ : float
+        Always 0: there is no penalty.
+    classes_ : ndarray of shape (2,)
+        The classes. Positive scores mean the second.
+    n_features_in_ : int
+        The number of columns that the model reads.
+    pipeline_ : Pipeline
+        Turns raw rows into coordinates.
+    releases_ : tuple of Release
+        The releases that the model was learnt from; empty after `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> labels = (X[:, 0] > 0).astype(int)
+    >>> model = suffice.RadoBoost(rounds=50).fit(X, labels)
+    >>> model.predict([[2.0, 0.0], [-2.0, 0.0]])
+    array([1, 0])
     """
 
     stored_as = "RadoBoost"
@@ -97,45 +116,80 @@ class RadoBoost(BoostedModel):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "RadoBoost":
-        """Learn from rados that it crafts itself of plain examples; this protects nothing.
+        """Learn from simulated rados of exact examples. This protects nothing.
 
         The kept round is that of fewest errors on the examples, as in Section 4 of the paper.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row, of two classes.
+
+        Returns
+        -------
+        RadoBoost
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If the labels hold another number of classes than two, or a parameter is not valid.
         """
-        edges = self._plain_edges(X, y)
+        edges = self._mapped_edges(X, y)
         count = default_count(len(edges)) if self.count is None else int(self.count)
         seed = check_random_state(self.random_state).randint(2**31)
         rados = simulated_rados(edges, count, np.random.default_rng(seed))
-        known = RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
-        return self._fit_rados(rados, known, edges)
+        moments = RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
+        return self._fit_rados(rados, moments, edges)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None, y: Any = None
     ) -> "RadoBoost":
-        """Learn from a release of rados, or several owners'; no rows are needed.
+        """Learn from a release of rados, or those of several owners. No rows are needed.
 
-        Where the caller has labelled examples, (X, y), the kept round is that of fewest errors on
-        them.
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            Releases of kind rados. Several are merged first.
+        X : array, table or path, optional
+            Rows of the caller's own labelled examples. If there are some, the kept round is that of
+            fewest errors on them.
+        y : array of shape (n,), optional
+            Their labels, which the caller may see.
+
+        Returns
+        -------
+        RadoBoost
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If a release holds no rados or cannot be merged with the others, or if only one of X
+            and y is there.
         """
-        whole = merge(release)
-        rados, known = rados_of(whole), moments_of(whole)
+        merged = merge(release)
+        rados, moments = rados_of(merged), moments_of(merged)
         if (X is None) != (y is None):
-            raise ParameterError("examples are rows and labels: give both X and y, or neither.")
-        self._learn_from((whole,))
-        return self._fit_rados(rados, known, None if X is None else self._edges(X, y))
+            raise ParameterError("Examples are rows with labels. Pass both X and y, or neither.")
+        self._learn_from((merged,))
+        return self._fit_rados(rados, moments, None if X is None else self._edges(X, y))
 
     def _edges(self, X: Any, y: Any) -> np.ndarray:
         """Return y_i x_i of the caller's examples."""
         rows, labels = design_matrix(X, self.pipeline_), np.asarray(y)
         second = labels == self.classes_[1]
         if labels.shape != (len(rows),) or not (second | (labels == self.classes_[0])).all():
-            raise ParameterError("y must hold one of the release's classes for each row of X.")
+            raise ParameterError("y must hold one of the classes of the release for each row of X.")
         return np.where(second, 1.0, -1.0)[:, None] * rows
 
     def _fit_rados(
-        self, rados: np.ndarray, known: RadoMoments, examples: np.ndarray | None
+        self, rados: np.ndarray, moments: RadoMoments, examples: np.ndarray | None
     ) -> "RadoBoost":
-        path = boosted(
+        path = run_boosting(
             rados,
             rounds=self.rounds,
             examples=examples,
@@ -143,39 +197,68 @@ class RadoBoost(BoostedModel):
             kappa=self.kappa,
             min_edge=self.min_edge,
         )
-        self._keep(path, np.sqrt(known.second.diagonal()))
-        self._rados, self._examples = rados, known.examples
-        self.rado_risk_ = logistic_rado_risk(rados, self.coef_, known.examples)
-        self.scale_ = _log_odds_per_score(self.coef_, known)
+        self._keep(path, np.sqrt(moments.second.diagonal()))
+        self._rados, self._examples = rados, moments.examples
+        self.rado_risk_ = logistic_rado_risk(rados, self.coef_, moments.examples)
+        self.scale_ = _log_odds_per_score(self.coef_, moments)
         return self
 
     def sampling_term(self, eta: float = 0.05) -> float:
-        """Return Theorem 3's sampling term, in its order (`suffice.learner.rados.risks`).
+        """Return the order of Theorem 3's sampling term (`suffice.learner.rados.risks`).
 
-        Of the theorem's terms only this one can be known without the examples. It is infinite
-        unless theta is small and the rados many. Refused for structured signs.
+        Of the theorem's terms only this one can be computed without the examples. It is infinite
+        unless theta is small and there are many rados.
+
+        Parameters
+        ----------
+        eta : float, default=0.05
+            The probability that the theorem's bound fails.
+
+        Returns
+        -------
+        float
+            The term; may be infinite.
+
+        Raises
+        ------
+        ParameterError
+            If the signs of the rados were not drawn independently.
+        AttributeError
+            If the model was loaded from a file.
         """
         rados = self._from_fit("_rados", "rados")
         signs = self.releases_[0].details["signs"] if self.releases_ else "iid"
         if signs != "iid":
             raise ParameterError(
-                f"Theorem 3 is about rados drawn independently; these have {signs} signs."
+                f"This term exists only for rados whose signs were drawn independently. These have"
+                f" {signs} signs."
             )
         return sampling_term(rados, self.coef_, self._examples, eta)
 
     def to_release(self) -> Release:
-        """Return the model as a release, its scores log-odds; it keeps what was promised."""
+        """Return the model as a release, with log-odds as scores.
+
+        Returns
+        -------
+        Release
+            A release of kind "model" with the guarantees of the releases behind it.
+
+        Raises
+        ------
+        ParameterError
+            If the model was learnt from exact data: it has no guarantee.
+        """
         model = super().to_release()
         return replace(model, arrays={"coefficients": self.scale_ * self.coef_})
 
 
-def _log_odds_per_score(theta: np.ndarray, known: RadoMoments) -> float:
+def _log_odds_per_score(theta: np.ndarray, moments: RadoMoments) -> float:
     """Return 2 a / v for scores z with E[y z] = a and variance v within the classes.
 
     That is the slope of the log-odds where both classes are Gaussian at +a and -a. Positive, so
     that probabilities and predictions agree.
     """
-    total = float(theta @ known.second @ theta)
-    mean = float(theta @ known.operator)
+    total = float(theta @ moments.second @ theta)
+    mean = float(theta @ moments.operator)
     within = max(total - mean**2, 1e-6 * total)
     return max(2 * mean / within, 1e-6 / np.sqrt(total)) if total > 0 else 1.0

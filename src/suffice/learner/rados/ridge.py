@@ -11,7 +11,6 @@ from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.base import FIGURES, TwoClasses
 from suffice.learner.rados.moments import RadoMoments, moments_of
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
-from suffice.models.losses import LOSSES
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -27,17 +26,18 @@ class RadoRidge(TwoClasses):
 
     minimise 1 - 2 <theta, mu> + theta^T S theta + (lam/2) ||theta||^2
 
-    The mean of rados gives mu and their covariance S (`suffice.learner.rados.moments`): up to the
-    penalty this is the mean-variance rado-risk (Nock 2016). Two moments of n rados are known to
-    about 1/sqrt(n), while the exponential rado-risk of `RadoBoost` hangs on the few rados of least
-    margin: of the 14 data sets of `suffice reproduce rados-table1` this one is better on 13.
+    The mean of rados gives mu and their covariance gives S (`suffice.learner.rados.moments`). Up
+    to the penalty this is the mean-variance rado-risk (Nock 2016). Two moments of n rados have an
+    error of about 1/sqrt(n), while the exponential rado-risk of `RadoBoost` depends on the few
+    rados of least margin. On 13 of the 14 data sets of `suffice reproduce rados-table1` this
+    learner is the better one. Two classes.
 
     Parameters
     ----------
     lam : float or "auto", default="auto"
-        The penalty. "auto" takes the one of least risk on fresh labels, estimated without any: S
-        of rados that were held out, and for the noise in mu what Stein's lemma says
-        (`suffice.learner.operator.tuning`).
+        Weight of the penalty. "auto" takes the weight of least risk on fresh labels, estimated
+        without any label: S comes from rados that were held out, and Stein's lemma corrects for
+        the noise in mu (`suffice.learner.operator.tuning`).
 
     Attributes
     ----------
@@ -46,9 +46,26 @@ class RadoRidge(TwoClasses):
     risk_ : float
         The square risk on fresh labels, estimated without any label.
     intercept_only_ : bool
-        Whether no model was found better than a constant.
-    lam_, classes_, pipeline_, releases_
-        As of `FactoredClassifier`.
+        Whether the model predicts a constant because no other model is better.
+    lam_ : float
+        The weight of the penalty that was used.
+    classes_ : ndarray of shape (2,)
+        The classes. Positive scores mean the second.
+    n_features_in_ : int
+        The number of columns that the model reads.
+    pipeline_ : Pipeline
+        Turns raw rows into coordinates.
+    releases_ : tuple of Release
+        The releases that the model was learnt from; empty after `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> labels = (X[:, 0] > 0).astype(int)
+    >>> model = suffice.RadoRidge().fit(X, labels)
+    >>> model.predict([[2.0, 0.0], [-2.0, 0.0]])
+    array([1, 0])
     """
 
     stored_as = "RadoRidge"
@@ -61,40 +78,99 @@ class RadoRidge(TwoClasses):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "RadoRidge":
-        """Learn from plain examples, as from all their rados; this promises nothing about them."""
-        edges = self._plain_edges(X, y)
+        """Learn from exact examples, as from all their rados. This protects nothing.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row, of two classes.
+
+        Returns
+        -------
+        RadoRidge
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If the labels hold another number of classes than two, or a parameter is not valid.
+        OptimisationError
+            If the rows are too large, or differ too much in size, for least squares.
+        """
+        edges = self._mapped_edges(X, y)
         return self._fit_moments(
             RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
         )
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(self, release: Release | Sequence[Release]) -> "RadoRidge":
-        """Learn from a release of rados, or several owners'; no rows are needed."""
-        whole = merge(release)
-        known = moments_of(whole)
-        if len(known.rows) < 2:
-            raise ParameterError("a covariance needs two rados or more; RadoBoost takes one.")
-        self._learn_from((whole,))
-        return self._fit_moments(known)
+        """Learn from a release of rados, or those of several owners. No rows are needed.
 
-    def _fit_moments(self, known: RadoMoments) -> "RadoRidge":
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            Releases of kind rados. Several are merged first.
+
+        Returns
+        -------
+        RadoRidge
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If a release holds no rados, fewer than two, or cannot be merged with the others.
+        OptimisationError
+            If the rados are too large, or differ too much in size, for least squares.
+        """
+        merged = merge(release)
+        moments = moments_of(merged)
+        if len(moments.rows) < 2:
+            raise ParameterError(
+                "RadoRidge needs at least two rados, and this release has one. Use RadoBoost."
+            )
+        self._learn_from((merged,))
+        return self._fit_moments(moments)
+
+    def _fit_moments(self, moments: RadoMoments) -> "RadoRidge":
         lams = None if self.lam == "auto" else [float(self.lam) / 2]  # on the diagonal of S
-        found = _fitted(known, lams)
+        best = _fit_best_penalty(moments, lams)
         self.intercept_only_ = False
         if lams is None and self.pipeline_.intercept > 0:
-            constant = _fitted(_last(known), None)
-            self.intercept_only_ = constant.charged <= min(found.charged, 1.0)
-            found = constant if self.intercept_only_ else found
-        self.coef_ = np.zeros(len(known.operator))
-        self.coef_[-len(found.parameters) :] = found.parameters
+            constant = _fit_best_penalty(_last(moments), None)
+            self.intercept_only_ = constant.charged <= min(best.charged, 1.0)
+            best = constant if self.intercept_only_ else best
+        self.coef_ = np.zeros(len(moments.operator))
+        self.coef_[-len(best.parameters) :] = best.parameters
         if not np.isfinite(self.coef_).all():
-            raise OptimisationError("the rados are too large, or too uneven, for least squares.")
-        self.lam_, self.risk_ = 2 * found.lam, found.risk
+            raise OptimisationError(
+                "The rados are too large, or differ too much in size, for least squares. Use"
+                " RadoBoost, or ask the owner to scale the columns."
+            )
+        self.lam_, self.risk_ = 2 * best.lam, best.risk
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class, (1 + score) / 2 where that is one."""
-        positive = LOSSES["square"].link(self.decision_function(X))
+        """Return the probability of each class: (1 + score) / 2, clipped to [0, 1].
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            One probability per row and class, in the order of ``classes_``.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows or lacks a column.
+        """
+        positive = np.clip((1 + self.decision_function(X)) / 2, 0, 1)  # the link of the square loss
         return np.column_stack([1 - positive, positive])
 
     def _details(self) -> dict[str, Any]:
@@ -117,13 +193,13 @@ class _Fitted:
     charged: float
 
 
-def _fitted(known: RadoMoments, lams: Sequence[float] | None) -> _Fitted:
+def _fit_best_penalty(moments: RadoMoments, lams: Sequence[float] | None) -> _Fitted:
     """Return the minimiser whose charged risk is least over the penalties."""
-    size = float(np.trace(known.second)) / len(known.second) or 1.0
+    size = float(np.trace(moments.second)) / len(moments.second) or 1.0
     tried = size * _LAMS if lams is None else np.asarray(lams)
-    risks, charges = _risks(known, tried)
+    risks, charges = _risks(moments, tried)
     best = int(np.argmin(risks + charges))
-    parameters = _solutions(known.second, known.operator, tried)[1][:, best]
+    parameters = _solutions(moments.second, moments.operator, tried)[1][:, best]
     lam, risk, charge = (float(values[best]) for values in (tried, risks, charges))
     return _Fitted(parameters, lam, risk, risk + charge)
 
@@ -138,7 +214,7 @@ def _solutions(
     return (values, vectors), vectors @ (along[:, None] / (values[:, None] + lams))
 
 
-def _risks(known: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _risks(moments: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the estimated risk per penalty, and what a model is charged for the noise.
 
     E <theta, n> = tr(Q (S + lam I)^-1) for theta = (S + lam I)^-1 (mu + n), n of covariance
@@ -146,23 +222,25 @@ def _risks(known: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray
     too much (`suffice.learner.operator.tuning`, where the charge is explained as well). S is that
     of rados held out.
     """
-    width, folds = len(known.operator), min(_FOLDS, len(known.rows))
-    noise = known.noise.dense(width)
-    spread = noise + known.second / known.examples
-    fold = np.arange(len(known.rows)) % folds
+    width, folds = len(moments.operator), min(_FOLDS, len(moments.rows))
+    noise = moments.noise.dense(width)
+    spread = noise + moments.second / moments.examples
+    fold = np.arange(len(moments.rows)) % folds
     risks = np.zeros(len(lams))
     for k in range(folds):
-        rest, held = known.rows[fold != k], known.rows[fold == k]
+        rest, held_out = moments.rows[fold != k], moments.rows[fold == k]
         second = rest.T @ rest / max(len(rest), 1)
-        (values, vectors), models = _solutions(second, known.operator, lams)
-        turned = np.sum(vectors * (spread @ vectors), axis=0)
-        optimism = (turned[:, None] / (values[:, None] + lams)).sum(axis=0)
-        squares = np.mean((held @ models) ** 2, axis=0)
-        risks += (1 + squares - 2 * known.operator @ models + 2 * optimism) / folds
-    _, models = _solutions(known.second, known.operator, lams)
-    return risks, 2 * np.sqrt(known.noise.along(models))
+        (values, vectors), models = _solutions(second, moments.operator, lams)
+        spread_along_axes = np.sum(vectors * (spread @ vectors), axis=0)
+        optimism = (spread_along_axes[:, None] / (values[:, None] + lams)).sum(axis=0)
+        squares = np.mean((held_out @ models) ** 2, axis=0)
+        risks += (1 + squares - 2 * moments.operator @ models + 2 * optimism) / folds
+    _, models = _solutions(moments.second, moments.operator, lams)
+    return risks, 2 * np.sqrt(moments.noise.along(models))
 
 
-def _last(known: RadoMoments) -> RadoMoments:
+def _last(moments: RadoMoments) -> RadoMoments:
     """Return the moments of the last coordinate alone."""
-    return RadoMoments(known.operator[-1:], known.rows[:, -1:], known.noise.last(), known.examples)
+    return RadoMoments(
+        moments.operator[-1:], moments.rows[:, -1:], moments.noise.last(), moments.examples
+    )

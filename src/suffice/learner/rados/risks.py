@@ -35,7 +35,31 @@ def log_exponential_risk(rows: np.ndarray, parameters: np.ndarray) -> float:
 
 
 def exponential_rado_risk(rados: np.ndarray, parameters: np.ndarray) -> float:
-    """Return F_exp = (1/n) sum_j exp(-<theta, pi_j>) of rados pi_j, eq. (2); may be infinite."""
+    """Return the exponential rado-risk F_exp = (1/n) sum_j exp(-<theta, pi_j>), eq. (2).
+
+    Parameters
+    ----------
+    rados : array of shape (n, d)
+        The rados pi_j.
+    parameters : array of shape (d,)
+        The model theta.
+
+    Returns
+    -------
+    float
+        The risk; may be infinite.
+
+    Raises
+    ------
+    ParameterError
+        If there are no rados, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> import suffice
+    >>> suffice.exponential_rado_risk([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+    1.0
+    """
     with np.errstate(over="ignore"):
         return float(np.exp(log_exponential_risk(rados, parameters)))
 
@@ -46,9 +70,40 @@ def exponential_risk(edges: np.ndarray, parameters: np.ndarray) -> float:
 
 
 def logistic_rado_risk(rados: np.ndarray, parameters: np.ndarray, examples: int) -> float:
-    """Return log 2 + (1/m) log F_exp of rados of m = ``examples`` examples, eq. (4)."""
+    """Return the logistic rado-risk log 2 + (1/m) log F_exp, eq. (4).
+
+    Over all 2^m rados it is the logistic risk of the m examples.
+
+    Parameters
+    ----------
+    rados : array of shape (n, d)
+        The rados pi_j.
+    parameters : array of shape (d,)
+        The model theta.
+    examples : int
+        The number m of examples behind the rados.
+
+    Returns
+    -------
+    float
+        The risk; log 2 for theta = 0.
+
+    Raises
+    ------
+    ParameterError
+        If there are no rados, the shapes do not fit, or ``examples`` is below 1.
+
+    Examples
+    --------
+    >>> import suffice
+    >>> round(suffice.logistic_rado_risk([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], examples=2), 4)
+    0.6931
+    """
     if examples < 1:
-        raise ParameterError("examples must be the number of examples behind the rados.")
+        raise ParameterError(
+            "examples, the number of examples behind the rados, must be at least 1. It is"
+            f" {examples!r}."
+        )
     return float(np.log(2) + log_exponential_risk(rados, parameters) / examples)
 
 
@@ -85,7 +140,7 @@ def sampling_term(
     """
     rados, parameters = _checked(rados, parameters)
     if not 0 < eta < 1:
-        raise ParameterError(f"eta must lie between 0 and 1; got {eta!r}.")
+        raise ParameterError(f"eta must lie between 0 and 1. It is {eta!r}.")
     n, width = rados.shape
     reach = float(np.linalg.norm(parameters) * np.linalg.norm(rados, axis=1).max())
     log_rho = reach - log_exponential_risk(rados, parameters)
@@ -97,5 +152,7 @@ def sampling_term(
 def _checked(rows: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows, parameters = np.asarray(rows, dtype=np.float64), np.asarray(parameters, dtype=np.float64)
     if rows.ndim != 2 or not len(rows) or parameters.shape != (rows.shape[1],):
-        raise ParameterError("there must be rows, and one parameter for each of their coordinates.")
+        raise ParameterError(
+            "rados must be a matrix with at least one row, and parameters one number per column."
+        )
     return rows, parameters

@@ -1,4 +1,4 @@
-"""Rados of plain examples, by simulation randomness: for studies and `fit`, never for a release."""
+"""Rados of exact examples, from simulated randomness: for studies and `fit`, never a release."""
 
 import numpy as np
 

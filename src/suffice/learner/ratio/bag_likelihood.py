@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from suffice.learner.ratio.bags import KnownBags
-from suffice.learner.ratio.calibration import Calibration, calibrated, calibrated_by_bags
+from suffice.learner.ratio.calibration import Calibration, calibrate, calibrate_by_bags
 from suffice.learner.ratio.resampling import balanced_groups
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
 from suffice.learner.spread.selection import maximise
@@ -50,13 +50,13 @@ class Coordinates:
         if rows.shape[1] > _WIDEST:
             some = rows[np.sort(rng.permutation(len(rows))[:_SAMPLE])]
             axes = np.linalg.eigh(some.T @ some)[1][:, ::-1][:, :_WIDEST].copy()
-        seen = rows if axes is None else rows @ axes
-        return cls(axes, float(np.sqrt(np.mean(seen**2))) or 1.0)
+        projected = rows if axes is None else rows @ axes
+        return cls(axes, float(np.sqrt(np.mean(projected**2))) or 1.0)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Return the coordinates of rows."""
-        seen = rows if self.axes is None else rows @ self.axes
-        return np.column_stack([seen / self.scale, np.ones(len(rows))])
+        projected = rows if self.axes is None else rows @ self.axes
+        return np.column_stack([projected / self.scale, np.ones(len(rows))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class BagLikelihood:
     likelier than under bags that cannot be told apart, with its standard error.
     """
 
-    known: KnownBags
+    bags: KnownBags
     coordinates: Coordinates
     weights: np.ndarray
     calibration: Calibration
@@ -84,50 +84,50 @@ class BagLikelihood:
 
     def likelihoods(self, scores: np.ndarray) -> np.ndarray:
         """Return p(x | k) up to a factor per row."""
-        log = self.calibration.log_posteriors(scores) - np.log(self.known.prior)
+        log = self.calibration.log_posteriors(scores) - np.log(self.bags.prior)
         return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
 
     def ratios(self, scores: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
         """Return the ratios of the table whose rows have these scores."""
         return mixture_weights(self.likelihoods(scores), counts)
 
-    def recalibrated(self, known: KnownBags, counts: np.ndarray) -> "BagLikelihood":
+    def recalibrate(self, bags: KnownBags, counts: np.ndarray) -> "BagLikelihood":
         """Return what other proportions and other counts of the same rows would have given."""
-        found = calibrated(known, self.scores, self.codes, self.calibration, counts=counts)
-        return replace(self, known=known, calibration=found)
+        calibration = calibrate(bags, self.scores, self.codes, self.calibration, counts=counts)
+        return replace(self, bags=bags, calibration=calibration)
 
     def held_back_errors(self) -> np.ndarray:
         """Return squared errors (folds, M + 1), as `mean_embedding.held_back_errors` does."""
-        truth = np.vstack([self.known.proportions, self.known.prior])
+        truth = np.vstack([self.bags.proportions, self.bags.prior])
         errors = []
-        for fold in range(min(_FOLDS, int(self.known.sizes.min()))):
-            held = self.folds == fold
-            fitted = self.recalibrated(self.known, np.where(held, 0.0, 1.0))
-            parts = [held & (self.codes == i) for i in range(len(self.known.names))]
-            found = np.array([fitted.ratios(self.scores[part]) for part in [*parts, held]])
-            errors.append(((found - truth) ** 2).sum(axis=1))
+        for fold in range(min(_FOLDS, int(self.bags.sizes.min()))):
+            held_back = self.folds == fold
+            fitted = self.recalibrate(self.bags, np.where(held_back, 0.0, 1.0))
+            parts = [held_back & (self.codes == i) for i in range(len(self.bags.names))]
+            estimates = np.array([fitted.ratios(self.scores[part]) for part in [*parts, held_back]])
+            errors.append(((estimates - truth) ** 2).sum(axis=1))
         return np.array(errors)
 
 
 def fit_bag_likelihood(
-    known: KnownBags,
+    bags: KnownBags,
     rows: np.ndarray,
     codes: np.ndarray,
     rng: np.random.Generator,
     *,
-    whole: bool = True,
+    complete: bool = True,
 ) -> BagLikelihood:
     """Return the classifier of bags with the penalty that explains held-out rows best.
 
     From the strongest penalty on, each solution where the next search starts, until one is no
-    better. ``known`` has the sizes of these rows' bags; ``whole`` says that the proportions
+    better. ``bags`` has the sizes of these rows' bags; ``complete`` says that the proportions
     are those of these rows, and not of more of which they are a sample.
     """
     coordinates = Coordinates.of(rows, rng)
     mapped = coordinates(rows)
     folds = balanced_groups(codes, _FOLDS, rng)
-    pooled = SpreadLikelihood(CleanFeatures(mapped), codes, known.channel)
-    parts = [pooled.picked(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
+    pooled = SpreadLikelihood(CleanFeatures(mapped), codes, bags.channel)
+    parts = [pooled.select_rows(np.flatnonzero(folds != fold)) for fold in range(_FOLDS)]
     models = [np.zeros(part.shape) for part in parts]
     tried: list[BagLikelihood] = []
     calibration: Calibration | None = None
@@ -137,23 +137,23 @@ def fit_bag_likelihood(
             for part, model in zip(parts, models, strict=True)
         ]
         weights = [_by_class(model) for model in models]
-        scores = np.empty((len(codes), len(known.classes)))
+        scores = np.empty((len(codes), len(bags.classes)))
         for fold, model in enumerate(weights):
             scores[folds == fold] = mapped[folds == fold] @ model
-        calibration = calibrated_by_bags(known, scores, codes, calibration)
-        gain = _gain(calibration.log_posteriors(scores), codes, known)
+        calibration = calibrate_by_bags(bags, scores, codes, calibration)
+        gain = _gain(calibration.log_posteriors(scores), codes, bags)
         mean = np.mean(weights, axis=0)
         tried.append(
             BagLikelihood(
-                known, coordinates, mean, calibration, scores, codes, folds, float(lam), gain
+                bags, coordinates, mean, calibration, scores, codes, folds, float(lam), gain
             )
         )
-        best = int(np.argmax([one.gain[0] for one in tried]))
+        best = int(np.argmax([candidate.gain[0] for candidate in tried]))
         if best < len(tried) - 1:
             break
-    found = tried[best]
-    final = calibrated(known, found.scores, codes, found.calibration, whole=whole)
-    return replace(found, calibration=final)
+    chosen = tried[best]
+    final = calibrate(bags, chosen.scores, codes, chosen.calibration, complete=complete)
+    return replace(chosen, calibration=final)
 
 
 def _by_class(model: np.ndarray) -> np.ndarray:
@@ -161,9 +161,9 @@ def _by_class(model: np.ndarray) -> np.ndarray:
     return model if model.ndim == 2 else np.column_stack([np.zeros(len(model)), model])
 
 
-def _gain(log_posteriors: np.ndarray, codes: np.ndarray, known: KnownBags) -> tuple[float, float]:
+def _gain(log_posteriors: np.ndarray, codes: np.ndarray, bags: KnownBags) -> tuple[float, float]:
     """Return the mean log likelihood of rows' bags over that of their sizes, and its error."""
-    chance = (known.channel[codes] * np.exp(log_posteriors)).sum(axis=1)
-    sizes = np.bincount(codes, minlength=len(known.names)) / len(codes)
+    chance = (bags.channel[codes] * np.exp(log_posteriors)).sum(axis=1)
+    sizes = np.bincount(codes, minlength=len(bags.names)) / len(codes)
     gains = np.log(np.maximum(chance, 1e-300)) - np.log(sizes[codes])
     return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))

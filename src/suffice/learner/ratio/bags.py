@@ -13,17 +13,28 @@ from suffice.models.simplex import nearest_proportions
 from suffice.release.artifact import Release
 from suffice.tables.labels import check_classes
 
-__all__ = ["FEWEST_ROWS", "KnownBags", "given_bags", "named_classes", "released_bags"]
+__all__ = ["FEWEST_ROWS", "KnownBags", "exact_bags", "mixed_class_names", "released_bags"]
 
 FEWEST_ROWS = 10  # of a bag: fewer cannot be split for cross-validation
 
 
 @dataclass(frozen=True, eq=False)
 class KnownBags:
-    """Holds M bags: proportions P (M, K), sizes (M,), and the variances of what noise added.
+    """Holds what is known of M bags.
 
-    ``variances`` (M,) are those of a bag's proportions along any unit direction that keeps their
-    sum, zero where they are exact and None where the release does not say.
+    Attributes
+    ----------
+    classes : tuple
+        The K classes.
+    names : tuple
+        The names of the bags.
+    proportions : ndarray of shape (M, K)
+        The class proportions P.
+    sizes : ndarray of shape (M,)
+        The number of rows of each bag.
+    variances : ndarray of shape (M,) or None
+        The variance of a bag's proportions along any unit direction that keeps their sum; zero
+        where they are exact, None where the release does not state it.
     """
 
     classes: tuple[Any, ...]
@@ -52,7 +63,7 @@ class KnownBags:
         joint = self.sizes[:, None] * self.proportions
         return joint / joint.sum(axis=0)
 
-    def redrawn(self, rng: np.random.Generator) -> "KnownBags":
+    def redraw(self, rng: np.random.Generator) -> "KnownBags":
         """Return the bags as another draw of the same noise would have left them, were these exact.
 
         Gaussian noise of the stated variance, whatever the mechanism; the total stays one.
@@ -74,37 +85,37 @@ class KnownBags:
         small = [n for n, size in zip(self.names, self.sizes, strict=True) if size < fewest]
         if small:
             raise ParameterError(
-                f"{len(small)} of {many} bags have fewer than {fewest} rows, {small[0]!r}"
-                " among them; join bags or leave these out."
+                f"{len(small)} of {many} bags have fewer than {fewest} rows, for example"
+                f" {small[0]!r}. Join bags, or leave these out."
             )
         if many < classes:
             raise ParameterError(
-                f"{many} bags cannot tell {classes} classes apart; at least {classes} are needed."
+                f"{many} bags cannot tell {classes} classes apart. Use at least {classes} bags."
             )
         unseen = [c for c, share in zip(self.classes, self.prior, strict=True) if not share]
         if unseen:
             raise ParameterError(
-                f"class {unseen[0]!r} occurs in no bag (A0); add a bag that has it, or leave the"
-                " class out."
+                f"Class {unseen[0]!r} occurs in no bag (assumption A0). Add a bag that has it, or"
+                " leave the class out."
             )
         root = np.sqrt(self.sizes * many / self.sizes.sum())[:, None]
         _, values, axes = np.linalg.svd(root * self.proportions, full_matrices=False)
-        mixed = named_classes(self.classes, axes[-1])
+        mixed = mixed_class_names(self.classes, axes[-1])
         if values[-1] * CONDITION_LIMIT <= values[0]:
             raise ParameterError(
-                f"the proportions do not tell classes {mixed} apart: these appear in the same"
-                " relation in every bag (A0). Form bags that differ in them."
+                f"The proportions do not tell classes {mixed} apart: these occur in the same"
+                " relation in every bag (assumption A0). Form bags in which this relation differs."
             )
         noise = 0.0 if self.variances is None else float(np.sqrt(self.variances.mean()))
         if values[-1] <= noise * (np.sqrt(many) + np.sqrt(classes - 1)):
             raise ParameterError(
-                f"the noise on the proportions hides how classes {mixed} differ between the bags:"
-                f" smallest singular value {values[-1]:.2g}, noise {noise:.2g}. Larger"
-                " bags, a larger epsilon or bags that differ more are needed."
+                f"The noise on the proportions hides how classes {mixed} differ between the bags:"
+                f" the smallest singular value is {values[-1]:.2g}, the noise {noise:.2g} (standard"
+                " deviation). Use larger bags, bags that differ more, or a larger epsilon."
             )
 
 
-def named_classes(classes: Sequence[Any], direction: np.ndarray) -> str:
+def mixed_class_names(classes: Sequence[Any], direction: np.ndarray) -> str:
     """Return the names of the classes that a direction mixes."""
     size = np.abs(direction)
     return ", ".join(str(c) for c, s in zip(classes, size, strict=True) if s >= size.max() / 4)
@@ -126,7 +137,7 @@ def released_bags(release: Release) -> KnownBags:
     )
 
 
-def given_bags(
+def exact_bags(
     names: Sequence[Any], sizes: np.ndarray, proportions: Any, classes: Any
 ) -> KnownBags:
     """Return bags whose proportions are known exactly, one line per name; checked."""
@@ -137,10 +148,13 @@ def given_bags(
         shares = np.empty(0)
     if shares.shape != (len(names), len(labels)):
         raise ParameterError(
-            f"proportions must be a matrix of {len(names)} bags times {len(labels)} classes."
+            f"proportions must be a matrix with {len(names)} rows (bags) and {len(labels)} columns"
+            " (classes)."
         )
     inside = ((shares >= 0) & (shares <= 1)).all()
     if not (inside and np.allclose(shares.sum(axis=1), 1, atol=1e-6)):
-        raise ParameterError("proportions must be between 0 and 1 and sum to one in every bag.")
+        raise ParameterError(
+            "proportions must be between 0 and 1, and those of each bag must sum to one."
+        )
     many = np.asarray(sizes, dtype=np.float64)
     return KnownBags(labels, tuple(names), shares, many, np.zeros(len(many)))

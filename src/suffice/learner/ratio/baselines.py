@@ -1,6 +1,6 @@
-"""What class ratios are held against: classify every row and count, by classifiers from bags.
+"""Baselines of `ClassRatio`: classify every row and count, with classifiers learnt from bags.
 
-They assume that classes are as frequent in U as where they learnt, and are wrong where not.
+They assume that classes are as frequent in U as in the bags, and are wrong where they are not.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _MOST_ROUNDS = 20
 def classify_and_count(classifier: Any, U: Any, classes: Sequence[Any]) -> np.ndarray:
     """Return the share of rows that ``classifier`` puts in each class."""
     predicted = classifier.predict(U)
-    return np.array([np.mean(predicted == one) for one in classes])
+    return np.array([np.mean(predicted == class_name) for class_name in classes])
 
 
 def mean_map_classifier(
@@ -71,12 +71,14 @@ class ProportionSVM:
         """Fit and label in turn until the labels stay; the last machine is kept."""
         for _ in range(_MOST_ROUNDS):
             if len(np.unique(labels)) < 2:
-                raise ParameterError("the bags' proportions leave one class only.")
+                raise ParameterError(
+                    "These bags give every row the same class. Use bags whose proportions differ."
+                )
             self.machine_ = SVC(C=weight, kernel=self.kernel).fit(rows, labels)
-            found = self._labels(self.machine_.decision_function(rows), moments, weight)
-            if np.array_equal(found, labels):
+            new_labels = self._labels(self.machine_.decision_function(rows), moments, weight)
+            if np.array_equal(new_labels, labels):
                 break
-            labels = found
+            labels = new_labels
         return labels
 
     def _labels(self, scores: np.ndarray, moments: BagMoments, weight: float) -> np.ndarray:

@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 from suffice.learner.ratio.bags import KnownBags
 from suffice.learner.weak.moments import group_sums
 
-__all__ = ["Calibration", "LabelCounts", "calibrated", "calibrated_by_bags"]
+__all__ = ["Calibration", "LabelCounts", "calibrate", "calibrate_by_bags"]
 
 _LEAST = 1e-300
 _TOL = 4e-3  # of a gradient whose standard deviation is some .2 / sqrt(rows)
@@ -55,24 +55,24 @@ class LabelCounts:
 
     @classmethod
     def of(
-        cls, known: KnownBags, codes: np.ndarray, weights: np.ndarray, within: np.ndarray | None
+        cls, bags: KnownBags, codes: np.ndarray, weights: np.ndarray, within: np.ndarray | None
     ) -> "LabelCounts | None":
         """Return the counts of rows of these bags; None where their noise is not known.
 
         ``within`` (n, K) is r of all rows of the bags. None for a sample of them, whose counts are
         those of n_i independent draws: C_i = n_i (diag P_i - P_i P_i^T).
         """
-        if known.variances is None:
+        if bags.variances is None:
             return None
-        sizes = np.bincount(codes, weights=weights, minlength=len(known.names))
-        expected = sizes[:, None] * known.proportions
-        means, seconds = expected, expected[:, :, None] * known.proportions[:, None, :]
+        sizes = np.bincount(codes, weights=weights, minlength=len(bags.names))
+        expected = sizes[:, None] * bags.proportions
+        means, seconds = expected, expected[:, :, None] * bags.proportions[:, None, :]
         if within is not None:
-            bags = [within[codes == i] for i in range(len(sizes))]
-            means = np.stack([one.sum(axis=0) for one in bags])
-            seconds = np.stack([one.T @ one for one in bags])
-        noise = 1.0 + known.variances * sizes**2  # one row is as near as counts need be
-        diagonal = np.eye(len(known.classes)) * (means + noise[:, None])[:, None, :]
+            parts = [within[codes == i] for i in range(len(sizes))]
+            means = np.stack([posteriors.sum(axis=0) for posteriors in parts])
+            seconds = np.stack([posteriors.T @ posteriors for posteriors in parts])
+        noise = 1.0 + bags.variances * sizes**2  # one row is as near as counts need be
+        diagonal = np.eye(len(bags.classes)) * (means + noise[:, None])[:, None, :]
         return cls(expected, np.linalg.inv(diagonal - seconds))
 
 
@@ -90,7 +90,7 @@ class _Rows:
         joint = self.channel[self.codes] * np.exp(calibration.log_posteriors(self.scores))
         return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), _LEAST))
 
-    def fitted(self, start: Calibration, labels: LabelCounts | None) -> Calibration:
+    def fit(self, start: Calibration, labels: LabelCounts | None) -> Calibration:
         """Return the calibration that explains bags best, and what is known of their labels."""
         total, chances = self.weights.sum(), self.channel[self.codes]
         weights = self.weights[:, None]
@@ -116,13 +116,13 @@ class _Rows:
 
         first = np.append(np.log(start.slope), start.shifts)
         options = {"gtol": _TOL / np.sqrt(total), "hess_inv0": start.bend}
-        found = minimize(objective, first, jac=True, method="BFGS", options=options)
-        bend = (found.hess_inv + found.hess_inv.T) / 2
-        return Calibration(float(np.exp(found.x[0])), found.x[1:], bend)
+        optimum = minimize(objective, first, jac=True, method="BFGS", options=options)
+        bend = (optimum.hess_inv + optimum.hess_inv.T) / 2
+        return Calibration(float(np.exp(optimum.x[0])), optimum.x[1:], bend)
 
 
-def calibrated_by_bags(
-    known: KnownBags, scores: np.ndarray, codes: np.ndarray, start: Calibration | None = None
+def calibrate_by_bags(
+    bags: KnownBags, scores: np.ndarray, codes: np.ndarray, start: Calibration | None = None
 ) -> Calibration:
     """Return the slope and shifts that explain the bags of rows best, through their channel.
 
@@ -130,24 +130,24 @@ def calibrated_by_bags(
     the shifts near zero: classes that are told apart without error would else have no best slope.
     """
     first = start or Calibration(1.0, np.zeros(scores.shape[1]))
-    return _Rows(scores, codes, np.ones(len(codes)), known.channel).fitted(first, None)
+    return _Rows(scores, codes, np.ones(len(codes)), bags.channel).fit(first, None)
 
 
-def calibrated(
-    known: KnownBags,
+def calibrate(
+    bags: KnownBags,
     scores: np.ndarray,
     codes: np.ndarray,
     start: Calibration,
     *,
     counts: np.ndarray | None = None,
-    whole: bool = False,
+    complete: bool = False,
 ) -> Calibration:
     """Return the same with what is known of the labels, from ``start``, that of bags alone.
 
-    ``counts`` says how often each row counts, ``whole`` that these are all rows of the bags, and
+    ``counts`` says how often each row counts, ``complete`` that these are all rows of the bags, and
     not a sample.
     """
     weights = np.ones(len(codes)) if counts is None else counts
-    rows = _Rows(scores, codes, weights, known.channel)
-    within = rows.within(start) if whole else None
-    return rows.fitted(start, LabelCounts.of(known, codes, weights, within))
+    rows = _Rows(scores, codes, weights, bags.channel)
+    within = rows.within(start) if complete else None
+    return rows.fit(start, LabelCounts.of(bags, codes, weights, within))

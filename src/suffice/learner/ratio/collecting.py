@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from suffice.errors import TableError
 from suffice.learner.ratio.bags import KnownBags
 from suffice.learner.ratio.embeddings import (
     KERNELS,
@@ -31,13 +32,13 @@ class RowKeeper:
     def __init__(self, bags: int, most: int, rng: np.random.Generator) -> None:
         self._bags, self._most, self._rng = bags, most, rng
         self._blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        self._held = 0
+        self._row_count = 0
 
     def update(self, rows: np.ndarray, codes: np.ndarray) -> None:
         """Take in rows of some bags; those with the smallest random keys stay."""
         self._blocks.append((rows, codes, self._rng.random(len(rows))))
-        self._held += len(rows)
-        if self._held > 3 * self._most * self._bags:
+        self._row_count += len(rows)
+        if self._row_count > 3 * self._most * self._bags:
             self._prune()
 
     def _prune(self) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +48,7 @@ class RowKeeper:
         ranks = np.arange(len(order)) - starts[codes[order]]
         stay = np.sort(order[ranks < self._most])
         self._blocks = [(rows[stay], codes[stay], keys[stay])]
-        self._held = len(stay)
+        self._row_count = len(stay)
         return self._blocks[0][0], self._blocks[0][1]
 
     def result(self) -> tuple[np.ndarray, np.ndarray]:
@@ -65,20 +66,20 @@ class Collector:
 
     def __init__(
         self,
-        known: KnownBags,
+        bags: KnownBags,
         kernel: str,
         bandwidth: float | str,
         features: int | str,
         rng: np.random.Generator,
     ) -> None:
-        self._known, self._rng = known, rng
+        self._bags, self._rng = bags, rng
         self._kernel, self._bandwidth, self._features = kernel, bandwidth, features
-        many = len(known.names)
-        self.groups = int(np.clip(known.sizes.min() // _GROUP_ROWS, FOLDS, _GROUPS))
+        many = len(bags.names)
+        self.groups = int(np.clip(bags.sizes.min() // _GROUP_ROWS, FOLDS, _GROUPS))
         self._counts = np.zeros(many * self.groups)
         self.keeper = RowKeeper(many, max(_MOST_ROWS // many, FOLDS), rng)
-        self.bandwidths = np.ones(1)
-        self.exact = features == "exact" or (features == "auto" and known.sizes.sum() <= _EXACT)
+        self.bandwidths: np.ndarray = np.ones(1)
+        self.exact = features == "exact" or (features == "auto" and bags.sizes.sum() <= _EXACT)
         self.sums: CellSums | None = None
 
     def update(self, rows: np.ndarray, codes: np.ndarray) -> None:
@@ -110,9 +111,15 @@ class Collector:
         frequencies = kernel.draw(self._rng, (rows.shape[1], half))
         return FourierSums(frequencies, self.bandwidths, cells)
 
+    @property
+    def filled_sums(self) -> CellSums:
+        """The sums of the rows that were taken in."""
+        if self.sums is None:
+            raise TableError("The table has no rows. Use a table with at least one row.")
+        return self.sums
+
     def cell_grams(self) -> list[CellGram]:
         """Return the Gram of the cells for each bandwidth."""
-        assert self.sums is not None  # noqa: S101  # for the type checker: every bag has rows
-        powers = self.sums.powers()
-        grams = self.sums.grams()
+        powers = self.filled_sums.powers()
+        grams = self.filled_sums.grams()
         return [CellGram(gram, self._counts, powers, self.groups) for gram in grams]

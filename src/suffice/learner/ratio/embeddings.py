@@ -41,13 +41,13 @@ class Kernel:
             return 1.0
         return float(np.median(pdist(rows, self.metric))) or 1.0
 
-    def values(self, left: np.ndarray, right: np.ndarray, bandwidth: float) -> np.ndarray:
+    def values(self, rows: np.ndarray, others: np.ndarray, bandwidth: float) -> np.ndarray:
         """Return k of every pair of rows."""
         if self.metric == "euclidean":  # a matrix product is many times faster than cdist
-            squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)
-            squares -= 2 * left @ right.T
+            squares = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)
+            squares -= 2 * rows @ others.T
             return np.exp(np.maximum(squares, 0.0, out=squares) / (-2 * bandwidth**2))
-        return np.exp(cdist(left, right, self.metric) / -bandwidth)
+        return np.exp(cdist(rows, others, self.metric) / -bandwidth)
 
 
 KERNELS: Mapping[str, Kernel] = {
@@ -88,11 +88,11 @@ class FourierSums:
 
     def _add(self, rows: np.ndarray, cells: np.ndarray, widest: float, sums: np.ndarray) -> None:
         for first in range(0, len(rows), _ROWS_AT_ONCE):
-            here = slice(first, first + _ROWS_AT_ONCE)
-            angles = rows[here] @ self._frequencies / widest
+            block = slice(first, first + _ROWS_AT_ONCE)
+            angles = rows[block] @ self._frequencies / widest
             reach = float(np.abs(angles).max(initial=0.0))
             halvings = max(0, math.ceil(math.log2(reach))) if reach > 0 else 0
-            kernels.add_fourier_sums(angles, np.asarray(cells[here], np.int64), halvings, sums)
+            kernels.add_fourier_sums(angles, np.asarray(cells[block], np.int64), halvings, sums)
 
     def grams(self) -> np.ndarray:
         """Return the inner products of the cells' sums; each row's features have norm one."""
@@ -142,13 +142,13 @@ class KernelSums:
         self._add(rows, cells, self._bandwidths[0], sums)
         return sums
 
-    def _add(self, left: np.ndarray, cells: np.ndarray, widest: float, sums: np.ndarray) -> None:
+    def _add(self, queries: np.ndarray, cells: np.ndarray, widest: float, sums: np.ndarray) -> None:
         rows, starts = self._in_order()
         step = max(1, _ENTRIES_AT_ONCE // len(rows))
-        for first in range(0, len(left), step):
-            here = slice(first, first + step)
-            values = self._kernel.values(left[here], rows, widest)
-            codes = np.asarray(cells[here], np.int64)
+        for first in range(0, len(queries), step):
+            block = slice(first, first + step)
+            values = self._kernel.values(queries[block], rows, widest)
+            codes = np.asarray(cells[block], np.int64)
             kernels.add_kernel_sums(values, codes, starts, self._kernel.power, sums)
 
     def powers(self) -> np.ndarray:
@@ -177,14 +177,14 @@ class LinearSums:
         squares = (rows**2).sum(axis=1)
         self._squares += np.bincount(cells, weights=squares, minlength=self._cells)
 
-    def _known(self) -> np.ndarray:
+    def _filled_sums(self) -> np.ndarray:
         if self._sums is None:
-            raise ParameterError("there are no rows.")
+            raise ParameterError("The table has no rows. Use a table with at least one row.")
         return self._sums
 
     def grams(self) -> np.ndarray:
         """Return the inner products of the cells' sums."""
-        return (self._known() @ self._known().T)[None]
+        return (self._filled_sums() @ self._filled_sums().T)[None]
 
     def powers(self) -> np.ndarray:
         """Return the sum of ||x||^2 over the rows of each cell."""
@@ -193,4 +193,4 @@ class LinearSums:
     def across(self, rows: np.ndarray, parts: np.ndarray, count: int, level: int) -> np.ndarray:
         """Return the inner products of other rows' sums with all cells'."""
         del level  # there is one only
-        return group_sums(rows, parts, count) @ self._known().T
+        return group_sums(rows, parts, count) @ self._filled_sums().T

@@ -11,13 +11,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from suffice.engines.engine import Progress
 from suffice.errors import ParameterError
-from suffice.learner.base import Learner, plain_pipeline
-from suffice.learner.ratio.bags import FEWEST_ROWS, KnownBags, given_bags, released_bags
+from suffice.learner.base import Learner, pipeline_of_rows
+from suffice.learner.ratio.bags import FEWEST_ROWS, KnownBags, exact_bags, released_bags
 from suffice.learner.ratio.collecting import Collector
 from suffice.learner.ratio.embeddings import KERNELS
 from suffice.learner.ratio.mean_embedding import ErrorBound, MeanEmbedding
-from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, resampled_ends
+from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, interval_ends
 from suffice.learner.rows import labelled_rows, mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.release.artifact import Release
@@ -39,54 +40,66 @@ class ClassRatio(Learner):
     rho of U with   p(x | U) = sum_k rho_k p(x | k),   p(x | bag i) = sum_k P_ik p(x | k)
 
     by mean embeddings (Iyer et al. 2016) or by the likelihood of bags. Assumes that classes look
-    alike in all bags and in U, p(x | k, bag) = p(x | k), while their proportions may differ at will
-    (label shift); that the proportions tell all classes apart (A0), and the rows too (A2): both
-    are checked, and refused with the reason.
+    alike in all bags and in U, p(x | k, bag) = p(x | k), while their proportions may differ (label
+    shift). The proportions must tell all classes apart (A0), and so must the rows (A2): both are
+    checked.
 
-    ``fit_release`` learns from private proportions; ``fit_proportions`` from known ones and ``fit``
-    from plain labels, whose bags are the classes; the latter two promise nothing.
+    `fit_release` learns from private proportions, `fit_proportions` from exact ones, and `fit` from
+    exact labels, where the rows of each class are a bag. The last two protect nothing.
 
     Parameters
     ----------
     kernel : {"rbf", "laplace", "linear"}, default="rbf"
-        Of the mean embeddings; "linear" sees class means and nothing else.
+        The kernel of the mean embeddings; "linear" compares class means only.
     bandwidth : float or "cv", default="cv"
-        In units of the mapped rows, or the best of 2^-5 to 2^5 times their median distance by
-        cross-validation on rows held back from each bag.
+        The bandwidth of the kernel, in units of the mapped rows. "cv": the best of 2^-5 to 2^5
+        times their median distance, by cross-validation on rows held back from each bag.
     features : int, "exact" or "auto", default="auto"
-        Number of random Fourier features, or the kernel itself, block by block; "auto": the kernel
-        for up to 2,048 rows, else 1,024 features.
+        Number of random Fourier features, or "exact" for the kernel itself. "auto": the kernel for
+        up to 2,048 rows, else 1,024 features.
     constraint : {"rkhs", "euclidean"}, default="rkhs"
         The nearest mixture of classes in the kernel's metric, or the paper's: the nearest
         combination of bags, then the nearest proportions (`mean_embedding`).
     method : {"auto", "mmd", "likelihood"}, default="auto"
-        Mean embeddings or a classifier of the bags; "auto" is the latter, unless the former is
-        nearer by two standard errors on rows held back.
+        "mmd" for mean embeddings, "likelihood" for a classifier of the bags. "auto" is the latter,
+        unless the former is better by two standard errors on rows held back.
     random_state : int, RandomState or None, default=0
-        Of Fourier features, folds and resampling.
+        The seed of Fourier features, folds and resampling.
 
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        The classes, in the order of the ratios.
+        The classes, in the order of the proportions.
     bags_ : tuple
-        The names of the bags that it learnt from.
+        The names of the bags that it was learnt from.
     method_ : str
         The method that is used, "mmd" or "likelihood".
     bandwidth_ : float
-        The bandwidth that was chosen.
+        The bandwidth that is used.
     held_back_error_ : dict
         The root mean squared L2 error of each method on parts of the bags that were held back.
     condition_ : float
-        Q(D), the condition number of the bags (Theorem 1).
+        Q(D), the condition number of the bags (Theorem 1); lower is better.
     bound_ : float or None
-        Theorem 1's bound on the L2 error for a table as large as the smallest bag, at 95 %; with
-        private proportions their noise is in it (Lemma 4's term). None for "linear" and where the
-        noise is not known; see `error_bound`.
+        Theorem 1's bound on the L2 error for a table as large as the smallest bag, at 95 %. With
+        private proportions it includes their noise (Lemma 4's term). None for "linear" and where
+        the noise is not known; see `error_bound`.
+    n_features_in_ : int
+        The number of columns that the model reads.
     pipeline_ : Pipeline
-        What turns raw rows into coordinates.
+        Turns raw rows into coordinates.
     releases_ : tuple of Release
-        The releases that it learnt from.
+        The releases that it was learnt from; empty after `fit` and `fit_proportions`.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([0, 1], 100)
+    >>> X = labels[:, None] * 4.0 + rng.normal(size=(200, 1))
+    >>> model = suffice.ClassRatio(method="mmd").fit(X, labels)
+    >>> model.quantify(X[80:180]).round(1)
+    array([0.2, 0.8])
     """
 
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
@@ -116,131 +129,268 @@ class ClassRatio(Learner):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "ClassRatio":
-        """Learn from plain labels, the rows of each class a bag; this promises nothing."""
-        X, codes = self._plain_labels(X, y)
+        """Learn from exact labels: the rows of each class are a bag. This protects nothing.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row.
+
+        Returns
+        -------
+        ClassRatio
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ParameterError
+            If the labels hold one class only, or a parameter is not valid.
+        """
+        X, codes = self._checked_labels(X, y)
         many = len(self.classes_)
         if many < 2:
-            raise ParameterError("the labels hold one class only; ratios need two.")
+            raise ParameterError(
+                "The labels hold one class only. Class proportions need at least two: add rows of"
+                " another class."
+            )
         names = range(many)
-        known = given_bags(names, np.bincount(codes), np.eye(many), names)
+        bag_info = exact_bags(names, np.bincount(codes), np.eye(many), names)
         class_names = tuple(self.classes_.tolist())
-        known = replace(known, classes=class_names, names=class_names)
+        bag_info = replace(bag_info, classes=class_names, names=class_names)
         table = open_table(X)
-        self._plain(table, feature_names(table.schema))
+        self._fit_pipeline(table, feature_names(table.schema))
         bags = Bags(tuple(names), codes.astype(np.int32)[:, None])
-        return self._fit_bags(known, mapped_bags(table, self.pipeline_, bags), strict=False)
+        return self._fit_bags(bag_info, mapped_bags(table, self.pipeline_, bags), strict=False)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_proportions(self, X: Any, bags: Any, proportions: Any, *, classes: Any) -> "ClassRatio":
-        """Learn from bags whose proportions are known exactly; this promises nothing.
+        """Learn from bags whose exact proportions are known. This protects nothing.
 
-        ``bags`` says which bag each row is in (a column of ``X``, or one bag per row);
-        ``proportions`` (M, K) are those of the bags in the order of their sorted names.
+        Parameters
+        ----------
+        X : array, table or path
+            The rows of all bags.
+        bags : str or array of shape (n,)
+            Which bag each row is in: the name of a column of ``X``, or one bag per row.
+        proportions : array of shape (M, K)
+            The class proportions of the bags, in the order of their sorted names.
+        classes : sequence
+            The K classes.
+
+        Returns
+        -------
+        ClassRatio
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ParameterError
+            If the bags are too small or too few, or the classes cannot be told apart.
+
+        Examples
+        --------
+        >>> import numpy as np, suffice
+        >>> rng = np.random.default_rng(0)
+        >>> labels = np.repeat([0, 1, 0, 1], [90, 10, 10, 90])
+        >>> X = labels[:, None] * 4.0 + rng.normal(size=(200, 1))
+        >>> model = suffice.ClassRatio(method="mmd")
+        >>> bags = np.repeat(["a", "b"], 100)
+        >>> _ = model.fit_proportions(X, bags, [[0.9, 0.1], [0.1, 0.9]], classes=[0, 1])
+        >>> model.quantify(X[:100]).round(1)
+        array([0.9, 0.1])
         """
         table = open_table(X)
-        found = read_bags(table, bags)
-        known = given_bags(found.names, found.sizes, proportions, classes)
-        self.classes_ = np.array(known.classes)
-        self._plain(table, feature_names(table.schema, bag_columns(bags)))
-        return self._fit_bags(known, mapped_bags(table, self.pipeline_, found))
+        bag_codes = read_bags(table, bags)
+        bag_info = exact_bags(bag_codes.names, bag_codes.sizes, proportions, classes)
+        self.classes_ = np.array(bag_info.classes)
+        self._fit_pipeline(table, feature_names(table.schema, bag_columns(bags)))
+        return self._fit_bags(bag_info, mapped_bags(table, self.pipeline_, bag_codes))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
-        self, release: Release | Sequence[Release], X: Any, *, bags: Any
+        self, release: Release | Sequence[Release], X: Any, *, bags: Any, progress: Progress = None
     ) -> "ClassRatio":
-        """Learn from one release of proportions, or several owners', and the rows of their bags.
+        """Learn from one release of proportions, or those of several owners, and the bags' rows.
 
-        ``bags`` says which bag each row is in: a column of ``X``, or one bag per row.
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            Releases of kind proportions. Several are merged first.
+        X : array, table or path
+            The public rows of the bags, unchanged.
+        bags : str or array of shape (n,)
+            Which bag each row is in: the name of a column of ``X``, or one bag per row.
+        progress : callable, optional
+            Called with the number of rows of each batch that was read.
+
+        Returns
+        -------
+        ClassRatio
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ForeignRowsError
+            If the rows are not those that the release belongs to.
+        ParameterError
+            If the bags are too small or too few, or the classes cannot be told apart.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
-        whole = merge(releases)
-        known = released_bags(whole)
+        merged = merge(releases)
+        bag_info = released_bags(merged)
         table = labelled_rows(X, releases)
-        found = read_bags(table, bags, known.names)
+        bag_codes = read_bags(table, bags, bag_info.names)
         self._learn_from(releases)
-        return self._fit_bags(known, matching_bags(table, whole, found))
+        return self._fit_bags(bag_info, matching_bags(table, merged, bag_codes), progress=progress)
 
-    def _plain(self, table: Table, names: Sequence[str]) -> None:
-        """Fit the pipeline to plain rows."""
+    def _fit_pipeline(self, table: Table, names: Sequence[str]) -> None:
+        """Fit the pipeline to exact rows."""
         names = resolve_roles(table.schema, features=names).features
-        self.pipeline_ = plain_pipeline(table, names, clip=1.0, intercept=0.0)
+        self.pipeline_ = pipeline_of_rows(table, names, clip=1.0, intercept=0.0)
         self.n_features_in_ = len(names)
         self.releases_: tuple[Release, ...] = ()
 
-    def _fit_bags(self, known: KnownBags, batches: Batches, *, strict: bool = True) -> "ClassRatio":
+    def _fit_bags(
+        self,
+        bag_info: KnownBags,
+        batches: Batches,
+        *,
+        strict: bool = True,
+        progress: Progress = None,
+    ) -> "ClassRatio":
         """Learn, or refuse what cannot be learnt from; not ``strict``: warn."""
-        known.check(FEWEST_ROWS if strict else 2)
+        bag_info.check(FEWEST_ROWS if strict else 2)
         rng = self._generator()
-        seen = Collector(known, self.kernel, self.bandwidth, self.features, rng)
+        collector = Collector(bag_info, self.kernel, self.bandwidth, self.features, rng)
         for rows, codes in batches:
-            seen.update(_without_constant(rows, self.pipeline_), codes)
-        self.bags_ = known.names
-        grams = seen.cell_grams()
-        level, errors = choose_level(known, grams, self.constraint)
-        self.bandwidth_ = float(seen.bandwidths[level])
+            collector.update(_without_constant(rows, self.pipeline_), codes)
+            if progress is not None:
+                progress(len(rows))
+        self.bags_ = bag_info.names
+        grams = collector.cell_grams()
+        level, errors = choose_level(bag_info, grams, self.constraint)
+        self.bandwidth_ = float(collector.bandwidths[level])
         fitted = MeanEmbedding(
-            known, grams[level], np.ones(len(grams[level].counts)), self.constraint
+            bag_info, grams[level], np.ones(len(grams[level].counts)), self.constraint
         )
-        self._bound = ErrorBound.of(fitted.bag_gram, known, normed=self.kernel != "linear")
+        self._bound = ErrorBound.of(fitted.bag_gram, bag_info, normed=self.kernel != "linear")
         self.condition_ = self._bound.condition
-        embedding = ByEmbedding(fitted, seen.sums, level)
-        choice = choose_method(self.method, embedding, errors, seen.keeper, rng)
+        embedding = ByEmbedding(fitted, collector.filled_sums, level)
+        choice = choose_method(self.method, embedding, errors, collector.keeper, rng)
         if choice.mixed:
             trouble = (
-                f"the rows do not tell classes {choice.mixed} apart better than chance would (A2);"
-                " more rows, other features or another kernel are needed."
+                f"The rows do not tell classes {choice.mixed} apart better than chance (assumption"
+                " A2). Use more rows, other features or another kernel."
             )
             if strict:
                 raise ParameterError(trouble)
-            warnings.warn(trouble, stacklevel=4)  # plain labels are the caller's own
+            warnings.warn(trouble, stacklevel=4)  # exact labels are the caller's own
         self._choice = choice
         self.method_, self.held_back_error_ = choice.name, choice.errors
         return self
 
     @property
     def bound_(self) -> float | None:
-        """Theorem 1's bound for a table as large as the smallest bag that it learnt from."""
+        """Theorem 1's bound for a table as large as the smallest bag; None where there is none."""
         check_is_fitted(self)
-        return self.error_bound(int(self._bound.sizes.min())) if self._bound.known else None
+        return self.error_bound(int(self._bound.sizes.min())) if self._bound.applies else None
 
     def error_bound(self, size: int, delta: float = 0.05) -> float:
-        """Return Theorem 1's bound on the L2 error for a table of ``size`` rows, at 1 - delta.
+        """Return Theorem 1's bound on the L2 error for a new table.
 
-        It is proved for mean embeddings, whatever the method, for every data set, and is far from
-        what happens on most; `interval` is what to go by.
+        It is proved for mean embeddings and every data set, and is far too large for most. Use
+        `interval` for practical purposes.
+
+        Parameters
+        ----------
+        size : int
+            The number of rows of the new table.
+        delta : float, default=0.05
+            The probability that the bound fails.
+
+        Returns
+        -------
+        float
+            The bound.
+
+        Raises
+        ------
+        ParameterError
+            If the kernel is linear, or the noise of the release is not known.
         """
         check_is_fitted(self)
         return self._bound(size, delta)
 
     def quantify(self, U: Any) -> np.ndarray:
-        """Return the class ratios of one table (K,), or of a list of tables (n, K)."""
+        """Return the class proportions of one table, or of each table in a list.
+
+        Parameters
+        ----------
+        U : array, table, path, or list of these
+            The unlabelled rows.
+
+        Returns
+        -------
+        ndarray of shape (K,) or (n, K)
+            The proportions, in the order of ``classes_``; one line per table of a list.
+
+        Raises
+        ------
+        TableError
+            If a table has no rows or lacks a column.
+        """
         check_is_fitted(self)
-        tables, alone = _as_tables(U)
-        found = np.array([self._choice.method.ratios(self._seen(one)) for one in tables])
-        return found[0] if alone else found
+        tables, single = _as_tables(U)
+        ratios = np.array([self._choice.method.ratios(self._summarise(table)) for table in tables])
+        return ratios[0] if single else ratios
 
     def interval(self, U: Any, level: float = 0.95, *, draws: int = 200) -> np.ndarray:
-        """Return both ends of each ratio's interval, (2, K) of one table or (n, 2, K) of a list.
+        """Return the interval of each class proportion.
 
-        For the distribution that U was drawn from (and so a little wide for U itself): rows of the
-        bags and of U are resampled ``draws`` times, and the noise on the proportions is drawn anew
-        as often, where the release states it. That classes look alike in all bags is assumed.
+        It is for the distribution that U was drawn from, and so a little wide for U itself. Rows of
+        the bags and of U are resampled, and so is the noise on the proportions where the release
+        states it. Assumes that classes look alike in all bags.
+
+        Parameters
+        ----------
+        U : array, table, path, or list of these
+            The unlabelled rows.
+        level : float, default=0.95
+            The confidence level.
+        draws : int, default=200
+            The number of times that rows and noise are resampled.
+
+        Returns
+        -------
+        ndarray of shape (2, K) or (n, 2, K)
+            The lower and the upper ends; of a list, for each table.
+
+        Raises
+        ------
+        ParameterError
+            If ``level`` is not between 0 and 1, or ``draws`` below 2.
+        TableError
+            If a table has no rows or lacks a column.
         """
         check_is_fitted(self)
         if not 0 < level < 1 or draws < 2:
-            raise ParameterError("level must lie between 0 and 1, and draws be at least 2.")
-        tables, alone = _as_tables(U)
-        seen = [self._seen(one) for one in tables]
-        found = resampled_ends(self._choice.method, seen, level, draws, self._generator())
-        return found[0] if alone else found
+            raise ParameterError(
+                "level must lie between 0 and 1, and draws must be at least 2. Change them."
+            )
+        tables, single = _as_tables(U)
+        summaries = [self._summarise(table) for table in tables]
+        intervals = interval_ends(self._choice.method, summaries, level, draws, self._generator())
+        return intervals[0] if single else intervals
 
-    def _seen(self, one: Any) -> Any:
+    def _summarise(self, table: Any) -> Any:
         """Return what the method needs of the rows of one table."""
-        if not self.releases_ and isinstance(one, np.ndarray):
-            one = validate_data(self, one, dtype=np.float64, reset=False)
-        batches = mapped_batches(one, self.pipeline_, new=True)
-        plain = (_without_constant(rows, self.pipeline_) for rows in batches)
-        return self._choice.method.read(plain, self._generator())
+        if not self.releases_ and isinstance(table, np.ndarray):
+            table = validate_data(self, table, dtype=np.float64, reset=False)
+        batches = mapped_batches(table, self.pipeline_, new=True)
+        features = (_without_constant(rows, self.pipeline_) for rows in batches)
+        return self._choice.method.summarise(features, self._generator())
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -255,10 +405,10 @@ def _as_tables(U: Any) -> tuple[list[Any], bool]:
     """Return a list of tables, and whether there was one alone."""
     if isinstance(U, np.ndarray) and U.ndim == 3:
         return list(U), False
-    several = isinstance(U, list | tuple) and len(U) > 0 and all(_is_table(one) for one in U)
+    several = isinstance(U, list | tuple) and len(U) > 0 and all(_is_table(item) for item in U)
     return (list(U), False) if several else ([U], True)
 
 
-def _is_table(one: Any) -> bool:
+def _is_table(item: Any) -> bool:
     """Say whether this is a table, or a matrix, rather than a row of one."""
-    return isinstance(one, str | Path) or hasattr(one, "schema") or np.ndim(one) == 2
+    return isinstance(item, str | Path) or hasattr(item, "schema") or np.ndim(item) == 2

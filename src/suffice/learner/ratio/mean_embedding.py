@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 
 from suffice.errors import ParameterError
 from suffice.learner.ratio.bags import KnownBags
-from suffice.learner.ratio.resampling import drawn_again
+from suffice.learner.ratio.resampling import resample_counts
 from suffice.models.simplex import least_squares_on_simplex, nearest_proportions
 
 __all__ = [
@@ -65,11 +65,11 @@ class CellGram:
     def _bags(self) -> np.ndarray:
         return np.arange(len(self.counts)) // self.groups
 
-    def drawn(self, rng: np.random.Generator) -> np.ndarray:
+    def draw_cells(self, rng: np.random.Generator) -> np.ndarray:
         """Return how often each cell is drawn when every bag's cells are, with replacement."""
         times = np.zeros(len(self.counts))
         filled = np.flatnonzero(self.counts)
-        times[filled] = drawn_again(self._bags[filled], rng)
+        times[filled] = resample_counts(self._bags[filled], rng)
         return times
 
     def bag_weights(self, times: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ class CellGram:
 class MeanEmbedding:
     """Bags as points of a feature space, each cell of rows counted ``times``."""
 
-    known: KnownBags
+    bags: KnownBags
     cells: CellGram
     times: np.ndarray
     constraint: str = "rkhs"
@@ -106,46 +106,46 @@ class MeanEmbedding:
         The noise is taken off in full where what is left of the differences of classes is at
         least a quarter in every direction, and in part where it is not.
         """
-        whole = self._seen(self.bag_gram)
-        noise = self._noise(whole)
-        zero_sum = _zero_sum(len(whole))
-        small, large = (zero_sum.T @ m @ zero_sum for m in (noise, whole))
+        noisy = self._solved_gram(self.bag_gram)
+        noise = self._noise(noisy)
+        zero_sum = _zero_sum(len(noisy))
+        small, large = (zero_sum.T @ m @ zero_sum for m in (noise, noisy))
         floor = 1e-12 * max(float(np.trace(large)), 1e-300) * np.eye(len(large))
         share = float(eigh(small, large + floor, eigvals_only=True)[-1])
-        return whole - min(1.0, (1 - _LEFT) / max(share, 1e-300)) * noise
+        return noisy - min(1.0, (1 - _LEFT) / max(share, 1e-300)) * noise
 
-    def _seen(self, bags: np.ndarray) -> np.ndarray:
-        return np.asarray(self.known.solved @ bags @ self.known.solved.T)
+    def _solved_gram(self, bags: np.ndarray) -> np.ndarray:
+        return np.asarray(self.bags.solved @ bags @ self.bags.solved.T)
 
-    def _noise(self, whole: np.ndarray) -> np.ndarray:
+    def _noise(self, noisy: np.ndarray) -> np.ndarray:
         """Return what sampling added to the class Gram."""
         squares = self._weights**2
-        alone, shares = squares @ self.cells.powers, squares @ self.cells.counts
-        noise = np.zeros_like(whole)
+        energies, shares = squares @ self.cells.powers, squares @ self.cells.counts
+        noise = np.zeros_like(noisy)
         for _ in range(_ROUNDS):
-            norms = np.maximum(np.diag(whole - noise), 0.0)
-            energy = np.maximum(alone - shares * (self.known.proportions @ norms), 0.0)
-            noise = self._seen(np.diag(energy))
+            norms = np.maximum(np.diag(noisy - noise), 0.0)
+            energy = np.maximum(energies - shares * (self.bags.proportions @ norms), 0.0)
+            noise = self._solved_gram(np.diag(energy))
         return noise
 
     def ratios(self, across: np.ndarray) -> np.ndarray:
         """Return rho of a table from the inner products (C,) of its mean with the cells' sums."""
         near = self._weights @ across
         if self.constraint == "rkhs":
-            return least_squares_on_simplex(self.class_gram, self.known.solved @ near)
+            return least_squares_on_simplex(self.class_gram, self.bags.solved @ near)
         alpha = np.linalg.lstsq(self.bag_gram, near, rcond=1e-10)[0]  # eq. (5)
-        return nearest_proportions((self.known.proportions.T @ alpha)[None])[0]
+        return nearest_proportions((self.bags.proportions.T @ alpha)[None])[0]
 
     def energy(self, direction: np.ndarray) -> float:
         """Return || sum_k v_k Psi_k ||^2 without sampling noise, however little is left of it."""
-        whole = self._seen(self.bag_gram)
-        return float(direction @ (whole - self._noise(whole)) @ direction)
+        noisy = self._solved_gram(self.bag_gram)
+        return float(direction @ (noisy - self._noise(noisy)) @ direction)
 
-    def least_told_apart(self) -> np.ndarray:
+    def least_distinct_direction(self) -> np.ndarray:
         """Return the unit direction of sum zero in which the class embeddings differ least."""
-        zero_sum = _zero_sum(len(self.known.classes))
-        whole = self._seen(self.bag_gram)
-        _, vectors = np.linalg.eigh(zero_sum.T @ (whole - self._noise(whole)) @ zero_sum)
+        zero_sum = _zero_sum(len(self.bags.classes))
+        noisy = self._solved_gram(self.bag_gram)
+        _, vectors = np.linalg.eigh(zero_sum.T @ (noisy - self._noise(noisy)) @ zero_sum)
         return np.asarray(zero_sum @ vectors[:, 0])
 
 
@@ -155,7 +155,7 @@ def _zero_sum(classes: int) -> np.ndarray:
     return np.linalg.svd(centred)[0][:, : classes - 1]
 
 
-def held_back_errors(known: KnownBags, cells: CellGram, constraint: str) -> np.ndarray:
+def held_back_errors(bags: KnownBags, cells: CellGram, constraint: str) -> np.ndarray:
     """Return squared errors (folds, M + 1) of the ratios of rows that were held back.
 
     In each fold a part of every bag's rows is held back; its ratios are estimated bag by bag, and
@@ -164,14 +164,14 @@ def held_back_errors(known: KnownBags, cells: CellGram, constraint: str) -> np.n
     errors = []
     fewest = int(cells.bag_sizes.min())
     for fold in range(min(FOLDS, fewest)):
-        held = cells.folds == fold
-        fitted = MeanEmbedding(known, cells, np.where(held, 0.0, 1.0), constraint)
-        parts = cells.bag_weights(np.where(held, 1.0, 0.0))
-        sizes = known.sizes / known.sizes.sum()
+        held_back = cells.folds == fold
+        fitted = MeanEmbedding(bags, cells, np.where(held_back, 0.0, 1.0), constraint)
+        parts = cells.bag_weights(np.where(held_back, 1.0, 0.0))
+        sizes = bags.sizes / bags.sizes.sum()
         parts = np.vstack([parts, sizes @ parts])
-        truth = np.vstack([known.proportions, known.prior])
-        found = np.array([fitted.ratios(cells.products @ part) for part in parts])
-        errors.append(((found - truth) ** 2).sum(axis=1))
+        truth = np.vstack([bags.proportions, bags.prior])
+        estimates = np.array([fitted.ratios(cells.products @ part) for part in parts])
+        errors.append(((estimates - truth) ** 2).sum(axis=1))
     return np.array(errors)
 
 
@@ -189,7 +189,7 @@ class ErrorBound:
     divides inside its root; the theorem has it right (docs/errata.md). True for every kernel of
     norm one, for every data set, and far from what happens on most.
 
-    ``variances`` (M, K) are those of the proportions' entries. ``known``: whether the kernel has
+    ``variances`` (M, K) are those of the proportions' entries. ``applies``: whether the kernel has
     norm one and the noise of the proportions is stated.
     """
 
@@ -197,20 +197,20 @@ class ErrorBound:
     largest_proportion: float
     sizes: np.ndarray
     variances: np.ndarray
-    known: bool = True
+    applies: bool = True
 
     @classmethod
-    def of(cls, bag_gram: np.ndarray, known: KnownBags, *, normed: bool = True) -> "ErrorBound":
+    def of(cls, bag_gram: np.ndarray, bags: KnownBags, *, normed: bool = True) -> "ErrorBound":
         """Return the bound of bags with this Gram matrix of mean embeddings."""
-        many, classes = known.proportions.shape
+        many, classes = bags.proportions.shape
         values = np.maximum(np.linalg.eigvalsh(bag_gram)[::-1], 0.0)
-        stated = known.variances if known.variances is not None else np.zeros(many)
+        variances = bags.variances if bags.variances is not None else np.zeros(many)
         return cls(
             float(np.sqrt(values[classes - 1])),
-            float(np.linalg.norm(known.proportions, 2)),
-            known.sizes,
-            np.repeat(stated[:, None], classes, axis=1),
-            normed and known.variances is not None,
+            float(np.linalg.norm(bags.proportions, 2)),
+            bags.sizes,
+            np.repeat(variances[:, None], classes, axis=1),
+            normed and bags.variances is not None,
         )
 
     @property
@@ -223,13 +223,15 @@ class ErrorBound:
 
         The noise adds its own term, ||P~ - P^||_F / s (Section 3.1), at half of delta.
         """
-        if not self.known:
+        if not self.applies:
             raise ParameterError(
-                "the bound is proved for kernels of norm one (rbf, laplace) and noise that the"
-                " release states."
+                "This bound needs kernel='rbf' or 'laplace', and a release that states its noise."
+                " Use interval instead."
             )
         if not (size >= 1 and 0 < delta < 1):
-            raise ParameterError("a bound needs a positive size, and delta between 0 and 1.")
+            raise ParameterError(
+                "size must be at least 1, and delta must lie between 0 and 1. Change them."
+            )
         private = bool(self.variances.any())
         rest = delta / 2 if private else delta
         many = len(self.sizes)

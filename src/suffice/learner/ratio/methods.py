@@ -19,11 +19,11 @@ from numpy.random import Generator
 
 from suffice.errors import TableError
 from suffice.learner.ratio.bag_likelihood import BagLikelihood, fit_bag_likelihood
-from suffice.learner.ratio.bags import KnownBags, named_classes
+from suffice.learner.ratio.bags import KnownBags, mixed_class_names
 from suffice.learner.ratio.collecting import RowKeeper
 from suffice.learner.ratio.embeddings import CellSums
 from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding, held_back_errors
-from suffice.learner.ratio.resampling import balanced_groups, drawn_again
+from suffice.learner.ratio.resampling import balanced_groups, resample_counts
 
 __all__ = [
     "ByEmbedding",
@@ -32,28 +32,28 @@ __all__ = [
     "Method",
     "choose_level",
     "choose_method",
-    "resampled_ends",
+    "interval_ends",
 ]
 
 _PARTS = 64  # of U
 _DRAWS = 50
-_CLEARLY = 2.0
-_SURE = 1.0  # standard errors by which classes must differ: one in six passes by chance
+_BETTER_ERRORS = 2.0  # standard errors by which mean embeddings must be better
+_DISTINCT_ERRORS = 1.0  # standard errors by which classes must differ: one in six by chance
 
 
 class Method(Protocol):
     """A fitted estimator of class ratios."""
 
-    def read(self, batches: Iterable[np.ndarray], rng: Generator) -> Any:
+    def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> Any:
         """Return what is needed of a table's rows."""
 
-    def ratios(self, seen: Any) -> np.ndarray:
+    def ratios(self, summary: Any) -> np.ndarray:
         """Return the ratios (K,) of the table."""
 
-    def redrawn(self, rng: Generator) -> "Method":
+    def redraw(self, rng: Generator) -> "Method":
         """Return the method as other rows of the bags, and other noise, might have left it."""
 
-    def resampled(self, seen: Any, rng: Generator) -> np.ndarray:
+    def resample(self, summary: Any, rng: Generator) -> np.ndarray:
         """Return the ratios (K,) of rows of the table drawn again."""
 
 
@@ -65,7 +65,9 @@ class ByEmbedding:
     sums: CellSums
     level: int
 
-    def read(self, batches: Iterable[np.ndarray], rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    def summarise(
+        self, batches: Iterable[np.ndarray], rng: Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the inner products (parts, cells) of the table's parts, and the parts' sizes."""
         across, counts = np.zeros((_PARTS, len(self.fitted.times))), np.zeros(_PARTS)
         for rows in batches:
@@ -73,24 +75,24 @@ class ByEmbedding:
             across += self.sums.across(rows, parts, _PARTS, self.level)
             counts += np.bincount(parts, minlength=_PARTS)
         if not counts.any():
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         return across[counts > 0], counts[counts > 0]
 
-    def ratios(self, seen: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def ratios(self, summary: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Return the ratios of the table."""
-        across, counts = seen
+        across, counts = summary
         return self.fitted.ratios(across.sum(axis=0) / counts.sum())
 
-    def redrawn(self, rng: Generator) -> "ByEmbedding":
+    def redraw(self, rng: Generator) -> "ByEmbedding":
         """Return the method as other rows of the bags, and other noise, might have left it."""
-        known = self.fitted.known.redrawn(rng)
-        again = replace(self.fitted, known=known, times=self.fitted.cells.drawn(rng))
+        bags = self.fitted.bags.redraw(rng)
+        again = replace(self.fitted, bags=bags, times=self.fitted.cells.draw_cells(rng))
         return replace(self, fitted=again)
 
-    def resampled(self, seen: tuple[np.ndarray, np.ndarray], rng: Generator) -> np.ndarray:
+    def resample(self, summary: tuple[np.ndarray, np.ndarray], rng: Generator) -> np.ndarray:
         """Return the ratios of parts of the table drawn again."""
-        across, counts = seen
-        times = drawn_again(np.zeros(len(counts), dtype=np.int64), rng)
+        across, counts = summary
+        times = resample_counts(np.zeros(len(counts), dtype=np.int64), rng)
         return self.fitted.ratios(times @ across / (times @ counts))
 
 
@@ -100,44 +102,46 @@ class ByLikelihood:
 
     fitted: BagLikelihood
 
-    def read(self, batches: Iterable[np.ndarray], rng: Generator) -> np.ndarray:
+    def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> np.ndarray:
         """Return the scores of the table's rows."""
         del rng
         scores = [self.fitted.scores_of(rows) for rows in batches]
         if not scores:
-            raise TableError("the table has no rows.")
+            raise TableError("The table has no rows. Use a table with at least one row.")
         return np.vstack(scores)
 
-    def ratios(self, seen: np.ndarray) -> np.ndarray:
+    def ratios(self, summary: np.ndarray) -> np.ndarray:
         """Return the ratios of the table."""
-        return self.fitted.ratios(seen)
+        return self.fitted.ratios(summary)
 
-    def redrawn(self, rng: Generator) -> "ByLikelihood":
+    def redraw(self, rng: Generator) -> "ByLikelihood":
         """Return the method as other rows of the bags, and other noise, might have left it."""
-        known = self.fitted.known.redrawn(rng)
+        bags = self.fitted.bags.redraw(rng)
         return replace(
-            self, fitted=self.fitted.recalibrated(known, drawn_again(self.fitted.codes, rng))
+            self, fitted=self.fitted.recalibrate(bags, resample_counts(self.fitted.codes, rng))
         )
 
-    def resampled(self, seen: np.ndarray, rng: Generator) -> np.ndarray:
+    def resample(self, summary: np.ndarray, rng: Generator) -> np.ndarray:
         """Return the ratios of rows of the table drawn again."""
-        return self.fitted.ratios(seen, drawn_again(np.zeros(len(seen), dtype=np.int64), rng))
+        return self.fitted.ratios(
+            summary, resample_counts(np.zeros(len(summary), dtype=np.int64), rng)
+        )
 
 
-def resampled_ends(
-    method: Method, seen: Sequence[Any], level: float, draws: int, rng: Generator
+def interval_ends(
+    method: Method, summaries: Sequence[Any], level: float, draws: int, rng: Generator
 ) -> np.ndarray:
     """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
 
     All tables are asked of the same redrawn methods, which cost more than the answers do.
     """
-    drawn = []
+    resampled_ratios = []
     for _ in range(draws):
-        again = method.redrawn(rng)
-        drawn.append([again.resampled(one, rng) for one in seen])
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    found = np.array([method.ratios(one) for one in seen])
-    return np.stack([np.minimum(low, found), np.maximum(high, found)], axis=1)
+        again = method.redraw(rng)
+        resampled_ratios.append([again.resample(summary, rng) for summary in summaries])
+    low, high = np.quantile(resampled_ratios, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    ratios = np.array([method.ratios(summary) for summary in summaries])
+    return np.stack([np.minimum(low, ratios), np.maximum(high, ratios)], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,15 +164,13 @@ class _Candidate:
     distinct: bool
 
 
-def choose_level(
-    known: KnownBags, grams: list[CellGram], constraint: str
-) -> tuple[int, np.ndarray]:
+def choose_level(bags: KnownBags, grams: list[CellGram], constraint: str) -> tuple[int, np.ndarray]:
     """Return the bandwidth's place in the ladder, and its errors on rows held back.
 
     The widest whose mean error is within one standard error of the least: on few bags the errors
     say little, and narrow kernels are the noisier ones.
     """
-    errors = np.array([held_back_errors(known, gram, constraint).ravel() for gram in grams])
+    errors = np.array([held_back_errors(bags, gram, constraint).ravel() for gram in grams])
     behind = errors - errors[errors.mean(axis=1).argmin()]
     doubt = behind.std(axis=1) / np.sqrt(behind.shape[1])
     level = int(np.flatnonzero(behind.mean(axis=1) <= doubt)[0])
@@ -184,41 +186,43 @@ def choose_method(
     standard errors: on few bags the errors say little, and likelihood is the more efficient.
     A method whose rows do not tell the classes apart is left out if the other's do.
     """
-    found: dict[str, _Candidate] = {}
+    candidates: dict[str, _Candidate] = {}
     if name in ("auto", "likelihood"):
-        found["likelihood"] = _by_likelihood(embedding.fitted.known, keeper, rng)
+        candidates["likelihood"] = _by_likelihood(embedding.fitted.bags, keeper, rng)
     if name in ("auto", "mmd"):
-        found["mmd"] = _Candidate(embedding, errors, _told_apart(embedding.fitted, rng))
-    distinct = {key: one for key, one in found.items() if one.distinct}
+        candidates["mmd"] = _Candidate(embedding, errors, _classes_differ(embedding.fitted, rng))
+    distinct = {key: candidate for key, candidate in candidates.items() if candidate.distinct}
     mixed = None
     if not distinct:
-        direction = embedding.fitted.least_told_apart()
-        mixed = named_classes(embedding.fitted.known.classes, direction)
-    best = _best(distinct or found)
-    measured = {key: float(np.sqrt(one.errors.mean())) for key, one in found.items()}
-    return ChosenMethod(best, found[best].method, measured, mixed)
+        direction = embedding.fitted.least_distinct_direction()
+        mixed = mixed_class_names(embedding.fitted.bags.classes, direction)
+    best = _best(distinct or candidates)
+    measured = {
+        key: float(np.sqrt(candidate.errors.mean())) for key, candidate in candidates.items()
+    }
+    return ChosenMethod(best, candidates[best].method, measured, mixed)
 
 
-def _best(found: dict[str, _Candidate]) -> str:
-    if len(found) == 1:
-        return next(iter(found))
-    near, far = found["mmd"].errors, found["likelihood"].errors
+def _best(candidates: dict[str, _Candidate]) -> str:
+    if len(candidates) == 1:
+        return next(iter(candidates))
+    near, far = candidates["mmd"].errors, candidates["likelihood"].errors
     doubt = np.sqrt(near.var() / len(near) + far.var() / len(far))
-    return "mmd" if near.mean() + _CLEARLY * doubt < far.mean() else "likelihood"
+    return "mmd" if near.mean() + _BETTER_ERRORS * doubt < far.mean() else "likelihood"
 
 
-def _by_likelihood(known: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candidate:
+def _by_likelihood(bags: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candidate:
     rows, codes = keeper.result()
-    kept = replace(known, sizes=np.bincount(codes).astype(np.float64))
-    whole = np.array_equal(kept.sizes, known.sizes)
-    fitted = fit_bag_likelihood(kept, rows, codes, rng, whole=whole)
-    distinct = fitted.gain[0] > _SURE * fitted.gain[1]
+    sampled_bags = replace(bags, sizes=np.bincount(codes).astype(np.float64))
+    complete = np.array_equal(sampled_bags.sizes, bags.sizes)
+    fitted = fit_bag_likelihood(sampled_bags, rows, codes, rng, complete=complete)
+    distinct = fitted.gain[0] > _DISTINCT_ERRORS * fitted.gain[1]
     return _Candidate(ByLikelihood(fitted), fitted.held_back_errors().ravel(), distinct)
 
 
-def _told_apart(fitted: MeanEmbedding, rng: Generator) -> bool:
+def _classes_differ(fitted: MeanEmbedding, rng: Generator) -> bool:
     """Say whether class embeddings differ in every direction beyond their standard error."""
-    direction = fitted.least_told_apart()
-    again = [replace(fitted, times=fitted.cells.drawn(rng)) for _ in range(_DRAWS)]
+    direction = fitted.least_distinct_direction()
+    again = [replace(fitted, times=fitted.cells.draw_cells(rng)) for _ in range(_DRAWS)]
     doubt = np.std([other.energy(direction) for other in again])
-    return fitted.energy(direction) > _SURE * float(doubt)
+    return fitted.energy(direction) > _DISTINCT_ERRORS * float(doubt)

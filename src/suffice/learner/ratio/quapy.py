@@ -14,22 +14,39 @@ try:
     from quapy.method.base import BaseQuantifier
 except ImportError:  # QuaPy asks for methods only; the base class is a courtesy to isinstance
 
-    class BaseQuantifier:  # type: ignore[no-redef]
+    class BaseQuantifier:  # type: ignore[no-redef]  # one of the two is there
         """Stands where QuaPy's own would."""
 
 
 __all__ = ["QuaPyClassRatio", "ae", "nkld", "rae"]
 
 
-class QuaPyClassRatio(ClassRatio, BaseQuantifier):
+class QuaPyClassRatio(ClassRatio, BaseQuantifier):  # type: ignore[misc]  # QuaPy is untyped
     """Computes class prevalences under QuaPy's names: ``fit(X, y)``, then ``predict(X)``.
 
-    Not private: it learns from plain labels, the rows of each class a bag. Parameters are those of
-    `ClassRatio`. Works in QuaPy's evaluation and model selection as its own quantifiers do.
+    It learns from exact labels, where the rows of each class are a bag, and protects nothing.
+    Parameters and attributes are those of `ClassRatio`. It works in QuaPy's evaluation and model
+    selection as its own quantifiers do.
     """
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the prevalence of each class in one sample."""
+        """Return the proportion (prevalence) of each class in one sample.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows of the sample.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            The proportions, in the order of ``classes_``.
+
+        Raises
+        ------
+        TableError
+            If there are no rows, or not as many columns as in the fit.
+        """
         return self.quantify(np.asarray(X))
 
 
@@ -57,11 +74,11 @@ def nkld(true: Any, estimated: Any, eps: float) -> Any:
 def _pair(true: Any, estimated: Any) -> tuple[np.ndarray, np.ndarray]:
     p, q = np.asarray(true, dtype=np.float64), np.asarray(estimated, dtype=np.float64)
     if p.shape != q.shape or not p.size:
-        raise ParameterError("true and estimated ratios must have the same shape.")
+        raise ParameterError("true and estimated must have the same shape, and at least one value.")
     return p, q
 
 
 def _smooth(ratios: np.ndarray, eps: float) -> np.ndarray:
     if not eps > 0:
-        raise ParameterError("eps must be a positive number.")
+        raise ParameterError(f"eps must be a positive number. It is {eps!r}.")
     return (ratios + eps) / (eps * ratios.shape[-1] + 1)

@@ -2,20 +2,20 @@
 
 import numpy as np
 
-__all__ = ["balanced_groups", "drawn_again"]
+__all__ = ["balanced_groups", "resample_counts"]
 
 
 def balanced_groups(codes: np.ndarray, groups: int, rng: np.random.Generator) -> np.ndarray:
     """Return a random group for each row, of equal size within each code up to one row."""
     order = rng.permutation(len(codes))
     order = order[np.argsort(codes[order], kind="stable")]
-    found = np.empty(len(codes), dtype=np.int64)
+    assigned = np.empty(len(codes), dtype=np.int64)
     starts = np.searchsorted(codes[order], codes[order])
-    found[order] = (np.arange(len(codes)) - starts) % groups
-    return found
+    assigned[order] = (np.arange(len(codes)) - starts) % groups
+    return assigned
 
 
-def drawn_again(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def resample_counts(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return how often each member is drawn, as many times per code as it has members."""
     times = np.empty(len(codes))
     for code in np.unique(codes):

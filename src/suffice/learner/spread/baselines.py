@@ -1,4 +1,4 @@
-"""What a learner of corrupted records could do instead, to compare the spread likelihood with.
+"""Baselines of the spread likelihood: other ways to learn from randomised records.
 
 All are logistic (softmax) regressions with weights in the coordinates of the declared columns
 (`declared_pipeline`), the penalty (lam/2) ||theta||^2 chosen by cross-validation on what each was
@@ -60,7 +60,7 @@ class Baseline(LinearModel):
     def to_release(self) -> Release:
         """Raise: what is for comparison is no release."""
         raise ParameterError(
-            "a baseline is for comparison; fit a SpreadClassifier to keep a model."
+            "A baseline is for comparison only and has no file. Use SpreadClassifier."
         )
 
 
@@ -81,8 +81,8 @@ def spread_baselines(
     labels, adds what could be learnt from those. ``lam`` is the penalty, "auto" by cross-validation
     with folds drawn by ``seed``.
     """
-    plain = np.eye(len(channel))
-    found = {}
+    exact_channel = np.eye(len(channel))
+    fits = {}
 
     def fitted(likelihood: SpreadLikelihood) -> Fit:
         own = choose_lam(likelihood, max_iter=_MAX_ITER, seed=seed) if lam == "auto" else float(lam)
@@ -90,28 +90,30 @@ def spread_baselines(
 
     if clean is not None:
         rows = CleanFeatures(design_matrix(clean[0], declared_pipeline(records.columns)))
-        found["clean"] = fitted(SpreadLikelihood(rows, clean[1], plain))
-    seen = as_observed(records)
-    found["naive"] = fitted(SpreadLikelihood(seen, codes, plain))
-    found["whitened"] = _whitened(seen, lambda even: fitted(SpreadLikelihood(even, codes, plain)))
+        fits["clean"] = fitted(SpreadLikelihood(rows, clean[1], exact_channel))
+    observed = as_observed(records)
+    fits["naive"] = fitted(SpreadLikelihood(observed, codes, exact_channel))
+    fits["whitened"] = _whitened(
+        observed, lambda even: fitted(SpreadLikelihood(even, codes, exact_channel))
+    )
     # Its own held-out value cannot choose a penalty, being best where the model is surest: it gets
     # that of naive training.
-    found["reconstruction"] = _reconstructed(records, codes, channel, found["naive"][1])
-    return {name: Baseline.of(*fit, records.columns, classes) for name, fit in found.items()}
+    fits["reconstruction"] = _reconstructed(records, codes, channel, fits["naive"][1])
+    return {name: Baseline.of(*fit, records.columns, classes) for name, fit in fits.items()}
 
 
 def as_observed(records: Corrupted) -> CleanFeatures:
     """Return the corrupted records as if they were clean; the constant coordinate last."""
-    seen = []
+    blocks = []
     for column, cells in zip(records.columns, records.cells, strict=True):
         if isinstance(column.noise, Added):
-            seen.append(column.noise.scaled(cells)[:, None])
+            blocks.append(column.noise.scaled(cells)[:, None])
         else:
-            seen.append(coordinates(column)[cells])
-    return CleanFeatures(np.hstack([*seen, np.ones((records.count, 1))]))
+            blocks.append(coordinates(column)[cells])
+    return CleanFeatures(np.hstack([*blocks, np.ones((records.count, 1))]))
 
 
-def _whitened(seen: CleanFeatures, fitted: Callable[[CleanFeatures], Fit]) -> Fit:
+def _whitened(observed: CleanFeatures, fitted: Callable[[CleanFeatures], Fit]) -> Fit:
     """Return naive training after a whitening of what was observed, in the old coordinates.
 
     Appendix B: naive training finds the direction of theta if inputs are isotropic. (A linear map
@@ -119,15 +121,15 @@ def _whitened(seen: CleanFeatures, fitted: Callable[[CleanFeatures], Fit]) -> Fi
     right for any covariance, docs/errata.md.) Deviation: the covariance is shrunk (Ledoit & Wolf
     2004), for with fewer records than columns there is no whitening by the plain one.
     """
-    rows = seen.mean[:, :-1]
+    rows = observed.mean[:, :-1]
     middle = rows.mean(axis=0)
     values, vectors = np.linalg.eigh(ledoit_wolf(rows)[0])
     sure = values > values.max() * np.finfo(float).eps
     root = vectors[:, sure] / np.sqrt(values[sure])
     even = CleanFeatures(np.column_stack([(rows - middle) @ root, np.ones(len(rows))]))
-    found, lam = fitted(even)
-    weights = root @ found[:-1]
-    constant = found[-1] - middle @ weights
+    solution, lam = fitted(even)
+    weights = root @ solution[:-1]
+    constant = solution[-1] - middle @ weights
     return np.concatenate([weights, constant[None]]), lam
 
 

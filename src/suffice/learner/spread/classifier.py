@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 
+from suffice.engines.engine import Progress
 from suffice.learner.base import FIGURES, LinearModel
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
@@ -25,46 +26,70 @@ __all__ = ["SpreadClassifier", "corrupted_records"]
 
 
 class SpreadClassifier(LinearModel):
-    """Computes the logistic (softmax) model of clean records from corrupted ones.
+    """Computes the logistic (softmax) model of clean records from randomised ones.
 
     maximise (1/n) sum_i log sum_c P[c~_i | c] E[p(c | x) | x~_i] - (lam/2) ||w||^2
 
-    (Barber 2020, Section 5): what is known of the noise is in the likelihood, so that it estimates
-    the model of the clean data. The expectation needs a prior of clean features: with independent
-    columns it is inconsistent where features are correlated *and* corrupted (coefficients come out
-    too small). The learned prior knows of dependence: any, where columns are discrete and have few
-    combinations of states; else up to second order.
+    (Barber 2020, Section 5). The likelihood contains the noise, so that it estimates the model of
+    the clean data. The expectation needs a prior of clean features. With independent columns it is
+    inconsistent where features are both correlated and randomised: coefficients come out too small.
+    The learned prior allows dependence: of any kind where columns are discrete and have few
+    combinations of values, else of second order.
 
     Parameters
     ----------
     prior : {"learned", "gaussian", "marginals", "flat"} or sequence of arrays, default="learned"
-        What clean features look like. From the corrupted records: "gaussian", with correlations
-        of numeric columns; "marginals", of each column alone (the paper's learned prior);
-        "learned", the joint distribution of few discrete columns, else "gaussian". "flat": nothing
-        known. Or given: per column the probabilities of its states, or its mean and variance.
+        What clean features look like. Learnt from the randomised records: "gaussian", with
+        correlations of numeric columns; "marginals", each column alone (the paper's learned
+        prior); "learned", the joint distribution of few discrete columns, else "gaussian".
+        "flat": all values alike. A sequence holds one array per column: the probabilities of its
+        possible values, or its mean and variance.
     solver : {"deterministic", "importance"}, default="deterministic"
         The expectation in closed form (exact for few combinations, else for a Gaussian score), or
         the paper's sampled EM, whose draws are independent by column: "learned" and "gaussian" are
         marginals there. Exact records need no draws in either.
     lam : float or "auto", default="auto"
         Weight of the squared 2-norm of all weights but the constant's; "auto" by cross-validation
-        on the spread likelihood.
+        on the likelihood of randomised records.
     samples : int, default=10
-        Of the importance solver, per record.
+        The number of draws per record, of the importance solver.
     tol : float, default=1e-5
-        The gradient's largest entry at which the solver may stop. More than ten times as much is
-        an error; ``gradient_norm_`` is what was reached.
+        The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
+        times as much is an error.
     max_iter : int, default=1000
-        The most iterations.
+        The largest number of iterations.
     random_state : int, RandomState or None, default=0
-        Of the folds and of the importance solver.
+        The seed of the folds and of the importance solver.
 
     Attributes
     ----------
     coef_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``, the intercept's last.
-    classes_, lam_, pipeline_, releases_
-        As of `FactoredClassifier`.
+    likelihood_ : float
+        The mean log likelihood per randomised label at the solution.
+    lam_ : float
+        The weight of the penalty that was used.
+    n_iter_ : int
+        The number of iterations; 0 for the importance solver.
+    gradient_norm_ : float
+        The largest entry of the gradient at the solution; deterministic solver only.
+    classes_ : ndarray of shape (K,)
+        The classes. With two classes, positive scores mean the second.
+    n_features_in_ : int
+        The number of columns that the model reads.
+    pipeline_ : Pipeline
+        Turns raw rows into coordinates.
+    releases_ : tuple of Release
+        The releases that the model was learnt from; empty after `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> X = np.random.default_rng(0).normal(size=(300, 1))
+    >>> labels = (X[:, 0] > 0).astype(int)
+    >>> model = suffice.SpreadClassifier(lam=0.01).fit(X, labels)
+    >>> model.predict([[2.0], [-2.0]])
+    array([1, 0])
     """
 
     stored_as = "SpreadClassifier"
@@ -98,47 +123,113 @@ class SpreadClassifier(LinearModel):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> "SpreadClassifier":
-        """Learn from plain records, without noise: logistic regression. It promises nothing."""
-        rows, codes = self._plain_data(X, y)
+        """Learn from exact records: logistic regression. This protects nothing about them.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row.
+
+        Returns
+        -------
+        SpreadClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If the labels hold one class only, or a parameter is not valid.
+        OptimisationError
+            If the solver stops short of ``tol``.
+        """
+        rows, codes = self._mapped_data(X, y)
         channel = np.eye(len(self.classes_))
         return self._fit_rows(rows, codes, channel)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
-        self, release: Release | Sequence[Release], X: Any = None
+        self, release: Release | Sequence[Release], X: Any = None, *, progress: Progress = None
     ) -> "SpreadClassifier":
-        """Learn from randomised records, or from randomised labels and their public rows ``X``.
+        """Learn from randomised records, or from randomised labels and their public rows.
 
-        Several owners' releases are learnt from as one.
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            Releases of kind responses or label-responses. Several are merged first.
+        X : array, table or path, optional
+            Of label-responses only: the public rows that the labels belong to, in their order.
+        progress : callable, optional
+            Called with the number of rows of each batch of ``X`` that was read.
+
+        Returns
+        -------
+        SpreadClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ForeignRowsError
+            If the rows are not those that the release belongs to.
+        ParameterError
+            If a release holds no randomised labels, or a parameter is not valid.
+        OptimisationError
+            If the solver stops short of ``tol``.
         """
-        whole = merge(release)
-        channel, codes = (whole.array(name, "randomised labels") for name in ("channel", "answers"))
-        self._learn_from((whole,))
-        if "codes" not in whole.arrays:  # labels alone: their rows are public
-            (rows,) = matching_rows(X, [whole])
+        merged = merge(release)
+        channel, codes = (
+            merged.array(name, "randomised labels") for name in ("channel", "answers")
+        )
+        self._learn_from((merged,))
+        if "codes" not in merged.arrays:  # labels alone: their rows are public
+            (rows,) = matching_rows(X, [merged], progress)
             return self._fit_rows(rows, codes, channel)
-        return self.fit_corrupted(corrupted_records(whole), codes, channel, whole.classes)
+        return self.fit_corrupted(corrupted_records(merged), codes, channel, merged.classes)
 
     def fit_corrupted(
         self, records: Corrupted, codes: np.ndarray, channel: np.ndarray, classes: Sequence[Any]
     ) -> "SpreadClassifier":
-        """Learn from corrupted records and labels; ``channel`` is P[observed i | true j]."""
+        """Learn from randomised records and labels that are not in a release.
+
+        Parameters
+        ----------
+        records : Corrupted
+            The randomised columns.
+        codes : array of shape (n,)
+            The randomised labels, as positions in ``classes``.
+        channel : array of shape (K, K)
+            P[observed i | true j] of the labels.
+        classes : sequence
+            The classes.
+
+        Returns
+        -------
+        SpreadClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        ParameterError
+            If there are no columns, or the prior does not fit them.
+        OptimisationError
+            If the solver stops short of ``tol``.
+        """
         check_prior(records, self.prior)
         self.classes_ = np.array(classes)
-        known = _known(records, self.prior)
-        return self._fit_likelihood(SpreadLikelihood(known, codes, channel), records)
+        knowledge = _knowledge_of(records, self.prior)
+        return self._fit_likelihood(SpreadLikelihood(knowledge, codes, channel), records)
 
     def _fit_rows(
         self, rows: np.ndarray, codes: np.ndarray, channel: np.ndarray
     ) -> "SpreadClassifier":
         constant = self.pipeline_.intercept > 0
-        known = SpreadLikelihood(CleanFeatures(rows), codes, channel, constant)
-        return self._fit_likelihood(known, None)
+        likelihood = SpreadLikelihood(CleanFeatures(rows), codes, channel, constant)
+        return self._fit_likelihood(likelihood, None)
 
     def _fit_likelihood(
         self, likelihood: SpreadLikelihood, records: Corrupted | None
     ) -> "SpreadClassifier":
-        limits = {"tol": self.tol, "max_iter": int(self.max_iter)}
         seed = check_random_state(self.random_state).randint(2**31)
         self.lam_ = (
             choose_lam(likelihood, max_iter=int(self.max_iter), seed=seed)
@@ -152,13 +243,29 @@ class SpreadClassifier(LinearModel):
             self.n_iter_ = 0
         else:
             self.coef_, self.gradient_norm_, self.n_iter_ = maximise(
-                likelihood, self.lam_, **limits
+                likelihood, self.lam_, tol=self.tol, max_iter=int(self.max_iter)
             )
         self.likelihood_ = -likelihood(self.coef_)[0]
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class of clean rows."""
+        """Return the probability of each class of clean rows.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One probability per row and class, in the order of ``classes_``.
+
+        Raises
+        ------
+        TableError
+            If the table has no rows or lacks a column.
+        """
         scores = self.decision_function(X)
         if scores.ndim > 1:
             return np.asarray(softmax(scores, axis=1))
@@ -174,7 +281,7 @@ def _is_dependent(prior: Prior) -> bool:
     return isinstance(prior, str) and prior in {"learned", "gaussian"}
 
 
-def _known(records: Corrupted, prior: Prior) -> Knowledge:
+def _knowledge_of(records: Corrupted, prior: Prior) -> Knowledge:
     """Return what is known of the clean records: by combinations if few, else by moments."""
     gaussian = isinstance(prior, str) and prior == "gaussian"
     joint = None if gaussian else joint_states(records, prior)

@@ -1,4 +1,4 @@
-"""How often each state occurs, from randomised answers alone, with intervals that cover.
+"""The proportion of each possible value, from randomised answers alone, with intervals.
 
 For one discrete column with channel P and observed frequencies f~, the maximum-likelihood marginal
 p maximises sum_i f~_i log (P p)_i; EM multiplies p_j by sum_i f~_i P_ij / (P p)_i until it stands
@@ -19,7 +19,7 @@ from suffice.release.spread import Flips, SpreadColumn
 
 __all__ = [
     "Frequencies",
-    "deconvolved",
+    "deconvolve",
     "estimate_frequencies",
     "maximum_likelihood",
     "observed_frequencies",
@@ -36,7 +36,23 @@ _FLOOR = 1e-3  # of an even share: EM cannot leave zero
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """Holds the estimated share of each state, and the two ends of its interval."""
+    """Holds the estimated proportion of each possible value of a column, with an interval.
+
+    Attributes
+    ----------
+    name : str
+        The name of the column; "label" for the label.
+    states : tuple
+        The possible values.
+    shares : ndarray of shape (K,)
+        The estimated proportion of each possible value.
+    low : ndarray of shape (K,)
+        The lower ends of the intervals.
+    high : ndarray of shape (K,)
+        The upper ends of the intervals.
+    level : float
+        The confidence level of each interval.
+    """
 
     name: str
     states: tuple[Any, ...]
@@ -46,7 +62,7 @@ class Frequencies:
     level: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return the estimate as plain JSON values."""
+        """Return the estimate as plain JSON values, by name."""
         return {
             "name": self.name,
             "states": list(self.states),
@@ -66,29 +82,66 @@ def estimate_frequencies(
     method: str = "likelihood",
     level: float = 0.95,
 ) -> Frequencies:
-    """Return the share of each true state from answers that went through ``noise``.
+    """Return the proportion of each true value from answers that went through ``noise``.
 
-    ``method``: "inverse" is P^-1 f~, unbiased, and for two states Warner's estimate
-    (f~ - p) / (1 - 2p), corrected (docs/errata.md); it can leave [0, 1]. "likelihood" is the most
-    likely distribution, which is the same wherever that is one. The intervals, one per state, are
-    Agresti and Coull's (1998) of a mean, widened where a share is small or the channel hard, and
-    stay within [0, 1].
+    The intervals, one per value, are those of Agresti and Coull (1998) for a mean. They are wider
+    where a proportion is small or the noise is strong, and stay within [0, 1].
+
+    Parameters
+    ----------
+    codes : array
+        The randomised answers, as positions of possible values from 0 on.
+    noise : Flips
+        The noise that the answers went through.
+    states : tuple, optional
+        The possible values; 0, 1, 2, ... unless set.
+    name : str, default=""
+        The name of the column.
+    method : {"likelihood", "inverse"}, default="likelihood"
+        "inverse" is P^-1 f~, unbiased, and for two values Warner's estimate (f~ - p) / (1 - 2p),
+        corrected (docs/errata.md). It can leave [0, 1]. "likelihood" is the most likely
+        distribution; both agree wherever the inverse is a distribution.
+    level : float, default=0.95
+        The confidence level of each interval.
+
+    Returns
+    -------
+    Frequencies
+        The proportions and their intervals.
+
+    Raises
+    ------
+    ParameterError
+        If an answer is not a position of a possible value, or there are no answers.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice
+    >>> from suffice.release.spread import Flips
+    >>> answers = np.repeat([0, 1], [620, 380])
+    >>> estimate = suffice.estimate_frequencies(answers, Flips(2, keep=0.8))
+    >>> estimate.shares.round(2)
+    array([0.7, 0.3])
     """
     if method not in {"likelihood", "inverse"} or not 0 < level < 1:
-        raise ParameterError("method must be likelihood or inverse, and level between 0 and 1.")
+        raise ParameterError(
+            "method must be likelihood or inverse, and level must lie between 0 and 1. Change them."
+        )
     answers = np.asarray(codes)
     counts = np.bincount(answers.ravel(), minlength=noise.states).astype(np.float64)
     if len(counts) > noise.states or not answers.size:
-        raise ParameterError("answers must be codes of the declared states, one or more.")
+        raise ParameterError(
+            "codes must be the numbers of possible values, from 0 on, for at least one answer."
+        )
     low, high = _intervals(counts[None, :], noise, level)
     observed = counts / counts.sum()
     shares = (
-        deconvolved(observed[None, :], noise)[0]
+        deconvolve(observed[None, :], noise)[0]
         if method == "likelihood"
         else np.linalg.solve(noise.matrix, observed)
     )
-    named = tuple(range(noise.states)) if states is None else states
-    return Frequencies(name, named, shares, low[0], high[0], level)
+    state_names = tuple(range(noise.states)) if states is None else states
+    return Frequencies(name, state_names, shares, low[0], high[0], level)
 
 
 def _intervals(counts: np.ndarray, noise: Flips, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -119,23 +172,45 @@ def _intervals(counts: np.ndarray, noise: Flips, level: float) -> tuple[np.ndarr
 def release_frequencies(
     release: Release, *, method: str = "likelihood", level: float = 0.95
 ) -> list[Frequencies]:
-    """Return the shares of the label and of every discrete column of a release of answers."""
+    """Return the proportions of the label and of every discrete column of a release of answers.
+
+    Parameters
+    ----------
+    release : Release
+        A release of randomised answers or labels.
+    method : {"likelihood", "inverse"}, default="likelihood"
+        As in `estimate_frequencies`.
+    level : float, default=0.95
+        The confidence level of each interval.
+
+    Returns
+    -------
+    list of Frequencies
+        The label first, then the columns in their order.
+
+    Raises
+    ------
+    ParameterError
+        If the release holds no randomised answers.
+    """
     if "channel" not in release.arrays:
-        raise ParameterError(f"a {release.kind} release holds no randomised answers.")
+        raise ParameterError(
+            f"This {release.kind} release holds no randomised answers. Use a release of responses."
+        )
     channel = Flips(
         len(release.classes), table=tuple(map(tuple, release.arrays["channel"].tolist()))
     )
-    found = [("label", release.classes, channel, release.arrays["answers"])]
+    columns = [("label", release.classes, channel, release.arrays["answers"])]
     discrete = 0
     for item in release.details.get("columns", ()):
         column = SpreadColumn.from_json(item)
         if isinstance(column.noise, Flips):
             cells = release.arrays["codes"][:, discrete]
-            found.append((column.name, column.states or (), column.noise, cells))
+            columns.append((column.name, column.states or (), column.noise, cells))
             discrete += 1
     return [
         estimate_frequencies(cells, noise, states=states, name=name, method=method, level=level)
-        for name, states, noise, cells in found
+        for name, states, noise, cells in columns
     ]
 
 
@@ -147,7 +222,7 @@ def observed_frequencies(codes: np.ndarray, states: int) -> np.ndarray:
     return counts.reshape(columns, states) / len(codes)
 
 
-def deconvolved(frequencies: np.ndarray, noise: Flips) -> np.ndarray:
+def deconvolve(frequencies: np.ndarray, noise: Flips) -> np.ndarray:
     """Return the clean marginals (q, states) of columns that went through the same noise."""
     return maximum_likelihood(frequencies, noise.matrix, noise.keep)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from suffice.learner.spread.frequencies import deconvolved, observed_frequencies
+from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
 from suffice.learner.spread.likelihood import CleanFeatures
 from suffice.learner.spread.posterior import Corrupted, clean_features, coordinates
 from suffice.release.spread import Flips, SpreadColumn
@@ -31,20 +31,20 @@ def predicted_features(records: Corrupted) -> CleanFeatures:
 
     Columns of text, and those with a table of flips, are taken as independent of all others.
     """
-    known = clean_features(records, "marginals")
+    independent = clean_features(records, "marginals")
     joint = [j for j, column in enumerate(records.columns) if _is_linear(column)]
     if not joint:
-        return known
+        return independent
     part = Corrupted(
         tuple(records.columns[j] for j in joint), tuple(records.cells[j] for j in joint)
     )
-    found, own = _best_linear(part)
+    predictions, residual_root = _best_linear(part)
     starts = np.concatenate([[0], np.cumsum([c.width for c in records.columns])])[joint]
-    mean, spread = known.mean.copy(), np.array(known.spread)
-    mean[:, starts], spread[:, starts] = found, 0.0
-    root = np.zeros((mean.shape[1], own.shape[1]))
-    root[starts] = own
-    return replace(known, mean=mean, spread=spread if spread.any() else None, root=root)
+    mean, spread = independent.mean.copy(), np.array(independent.spread)
+    mean[:, starts], spread[:, starts] = predictions, 0.0
+    root = np.zeros((mean.shape[1], residual_root.shape[1]))
+    root[starts] = residual_root
+    return replace(independent, mean=mean, spread=spread if spread.any() else None, root=root)
 
 
 def _is_linear(column: SpreadColumn) -> bool:
@@ -56,8 +56,8 @@ def _is_linear(column: SpreadColumn) -> bool:
 
 def _best_linear(records: Corrupted) -> tuple[np.ndarray, np.ndarray]:
     """Return the best linear predictions (n, d), and a root (d, r) of their shared covariance."""
-    seen, mean, variance, alpha = _moments(records)
-    shift = seen - seen.mean(axis=0)
+    coordinates_seen, mean, variance, alpha = _moments(records)
+    shift = coordinates_seen - coordinates_seen.mean(axis=0)
     observed = shift.T @ shift / len(shift)
     loadings = _loadings(observed, variance, alpha, len(shift))
     common = loadings @ loadings.T
@@ -73,22 +73,22 @@ def _best_linear(records: Corrupted) -> tuple[np.ndarray, np.ndarray]:
 def _moments(records: Corrupted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the observed coordinates, and mean, variance and alpha of every clean one."""
     width = len(records.columns)
-    seen = np.empty((records.count, width))
+    observed = np.empty((records.count, width))
     mean, variance, alpha = np.empty(width), np.empty(width), np.ones(width)
     for (_, noise), positions in records.groups().items():
         cells = np.stack([records.cells[j] for j in positions], axis=1)
         if isinstance(noise, Flips):
             states = coordinates(records.columns[positions[0]])[:, 0]
-            known = deconvolved(observed_frequencies(cells, noise.states), noise)
-            seen[:, positions] = states[cells]
-            mean[positions] = known @ states
-            variance[positions] = known @ states**2 - mean[positions] ** 2
+            marginals = deconvolve(observed_frequencies(cells, noise.states), noise)
+            observed[:, positions] = states[cells]
+            mean[positions] = marginals @ states
+            variance[positions] = marginals @ states**2 - mean[positions] ** 2
             alpha[positions] = noise.matrix[0, 0] - noise.matrix[0, 1]
         else:
-            seen[:, positions] = noise.scaled(cells)
-            mean[positions] = seen[:, positions].mean(axis=0)
-            variance[positions] = seen[:, positions].var(axis=0) - noise.scaled_variance
-    return seen, mean, np.maximum(variance, _LEAST), alpha
+            observed[:, positions] = noise.scaled(cells)
+            mean[positions] = observed[:, positions].mean(axis=0)
+            variance[positions] = observed[:, positions].var(axis=0) - noise.scaled_variance
+    return observed, mean, np.maximum(variance, _LEAST), alpha
 
 
 def _loadings(
@@ -104,5 +104,5 @@ def _loadings(
     values, vectors = np.linalg.eigh(covariance)
     share = len(variance) / count
     size = float(np.mean(observed.diagonal() / alpha**2))
-    kept = values > size * (2 * np.sqrt(share) + share)
-    return vectors[:, kept] * np.sqrt(values[kept])
+    significant = values > size * (2 * np.sqrt(share) + share)
+    return vectors[:, significant] * np.sqrt(values[significant])

@@ -14,7 +14,13 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from suffice.learner.spread.likelihood import SpreadLikelihood
-from suffice.learner.spread.posterior import Corrupted, coordinates, filtered, marginals_of
+from suffice.learner.spread.posterior import (
+    Corrupted,
+    Prior,
+    coordinates,
+    gaussian_posterior,
+    marginals_of,
+)
 from suffice.release.spread import Flips
 
 __all__ = ["expectation_maximisation", "sampled_records"]
@@ -24,7 +30,7 @@ _STEPS = 20  # of the optimiser, per round
 
 
 def sampled_records(
-    records: Corrupted, prior: object, samples: int, rng: np.random.Generator
+    records: Corrupted, prior: Prior, samples: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return draws of the clean coordinates (samples, n, d + 1), the constant one last.
 
@@ -35,33 +41,35 @@ def sampled_records(
     parts: list[np.ndarray | None] = [None] * len(records.columns)
     for (_, noise), positions in records.groups().items():
         cells = np.stack([records.cells[j] for j in positions], axis=1)
-        given = None if isinstance(prior, str) else [np.asarray(prior[j]) for j in positions]
+        own_priors = None if isinstance(prior, str) else [np.asarray(prior[j]) for j in positions]
         if not isinstance(noise, Flips):
-            mean, spread = (m[:, :, 0] for m in filtered(cells, noise, prior, given))
-            drawn = mean + np.sqrt(spread) * rng.standard_normal((samples, *mean.shape))
-            for place, j in enumerate(positions):
-                parts[j] = drawn[:, :, place, None]
+            mean, spread = (m[:, :, 0] for m in gaussian_posterior(cells, noise, prior, own_priors))
+            values = mean + np.sqrt(spread) * rng.standard_normal((samples, *mean.shape))
+            for index, j in enumerate(positions):
+                parts[j] = values[:, :, index, None]
             continue
-        known = marginals_of(cells, noise, prior, given)
+        marginals = marginals_of(cells, noise, prior, own_priors)
         states = coordinates(records.columns[positions[0]])
-        for place, j in enumerate(positions):
-            parts[j] = states[_draws(cells[:, place], noise, known[place], samples, rng)]
+        for index, j in enumerate(positions):
+            parts[j] = states[_draws(cells[:, index], noise, marginals[index], samples, rng)]
     ones = np.ones((samples, records.count, 1))
     return np.concatenate([*(part for part in parts if part is not None), ones], axis=2)
 
 
 def _draws(
-    cells: np.ndarray, noise: Flips, known: np.ndarray, samples: int, rng: np.random.Generator
+    cells: np.ndarray, noise: Flips, marginal: np.ndarray, samples: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return states (samples, n) drawn from p(k | o)."""
     shape = (samples, len(cells))
     if noise.keep is not None and noise.keep > 1 / noise.states:
         other = (1 - noise.keep) / (noise.states - 1)
-        sure = (noise.keep - other) * known[cells]
-        fresh = np.searchsorted(np.cumsum(known), rng.random(shape) * known.sum(), side="right")
+        sure = (noise.keep - other) * marginal[cells]
+        fresh = np.searchsorted(
+            np.cumsum(marginal), rng.random(shape) * marginal.sum(), side="right"
+        )
         fresh = np.minimum(fresh, noise.states - 1)
         return np.where(rng.random(shape) < sure / (other + sure), cells, fresh)
-    table = known * noise.matrix
+    table = marginal * noise.matrix
     ends = np.cumsum(table / table.sum(axis=1, keepdims=True), axis=1)[cells]
     return np.minimum((rng.random(shape)[:, :, None] > ends).sum(axis=2), noise.states - 1)
 
@@ -112,7 +120,7 @@ def _weighted_fit(
         gradient = np.tensordot(draws, pulls, axes=([0, 1], [0, 1])) + by_size
         return size - float(np.vdot(classes, logs)) / count, gradient.ravel()
 
-    found = minimize(
+    optimum = minimize(
         objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}
     )
-    return found.x.reshape(start.shape)
+    return optimum.x.reshape(start.shape)

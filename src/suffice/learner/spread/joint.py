@@ -11,7 +11,6 @@ is consistent where independent columns (Barber 2020, Section 5) are not.
 
 import math
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
@@ -31,26 +30,26 @@ class JointStates:
     """Holds the clean combinations and p(x | x~) for each observed one.
 
     ``points`` (M, d) are the coordinates of the combinations, the constant one last; ``posterior``
-    (M, M) has one row per observed combination; ``seen`` (n,) says which one each record shows.
+    (M, M) has one row per observed combination; ``observed`` (n,) says which one each record shows.
     """
 
     points: np.ndarray
     posterior: np.ndarray
-    seen: np.ndarray
+    observed: np.ndarray
 
     @property
     def count(self) -> int:
         """The number of records."""
-        return len(self.seen)
+        return len(self.observed)
 
     @property
     def width(self) -> int:
         """The number of coordinates."""
         return self.points.shape[1]
 
-    def picked(self, rows: np.ndarray) -> "JointStates":
+    def select_rows(self, rows: np.ndarray) -> "JointStates":
         """Return what is known of some of the records."""
-        return replace(self, seen=self.seen[rows])
+        return replace(self, observed=self.observed[rows])
 
     def expected(self, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
         """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``."""
@@ -58,11 +57,11 @@ class JointStates:
 
         def pull(by_clean: np.ndarray) -> np.ndarray:
             columns = by_clean.reshape(self.count, -1).T
-            sums = [np.bincount(self.seen, c, len(self.posterior)) for c in columns]
+            sums = [np.bincount(self.observed, c, len(self.posterior)) for c in columns]
             by_combination = self.posterior.T @ np.stack(sums, axis=1)
             return np.asarray(self.points.T @ by_score(by_combination.reshape(clean.shape)))
 
-        return (self.posterior @ clean)[self.seen], pull
+        return (self.posterior @ clean)[self.observed], pull
 
 
 def joint_states(records: Corrupted, prior: Prior) -> JointStates | None:
@@ -79,26 +78,36 @@ def joint_states(records: Corrupted, prior: Prior) -> JointStates | None:
     if learned and records.count < _RECORDS_PER_COMBINATION * combinations:
         return None
     sizes = tuple(noise.states for noise in noises)
-    seen = np.ravel_multi_index(tuple(np.asarray(c, dtype=np.int64) for c in records.cells), sizes)
-    channel = reduce(np.kron, [noise.matrix for noise in noises])
+    observed_codes = np.ravel_multi_index(
+        tuple(np.asarray(c, dtype=np.int64) for c in records.cells), sizes
+    )
+    channel = _kronecker([noise.matrix for noise in noises])
     if learned:
-        observed = np.bincount(seen, minlength=combinations) / records.count
+        observed = np.bincount(observed_codes, minlength=combinations) / records.count
         likely = maximum_likelihood(observed[None, :], channel)[0]
     else:
-        likely = reduce(np.kron, _marginals(records, prior))
+        likely = _kronecker(_marginals(records, prior))
     joint = channel * likely
     posterior = joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    return JointStates(_points(records, sizes), posterior, seen)
+    return JointStates(_points(records, sizes), posterior, observed_codes)
 
 
 def _marginals(records: Corrupted, prior: Prior) -> list[np.ndarray]:
-    found = []
+    marginals = []
     for j, column in enumerate(records.columns):
         cells, noise = records.cells[j][:, None], column.noise
         assert isinstance(noise, Flips)  # noqa: S101  # for the type checker
-        given = None if isinstance(prior, str) else [np.asarray(prior[j])]
-        found.append(marginals_of(cells, noise, prior, given)[0])
-    return found
+        own_prior = None if isinstance(prior, str) else [np.asarray(prior[j])]
+        marginals.append(marginals_of(cells, noise, prior, own_prior)[0])
+    return marginals
+
+
+def _kronecker(factors: list[np.ndarray]) -> np.ndarray:
+    """Return the Kronecker product of the factors, from left to right."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = np.kron(product, factor)
+    return product
 
 
 def _points(records: Corrupted, sizes: tuple[int, ...]) -> np.ndarray:

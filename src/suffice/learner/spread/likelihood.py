@@ -74,7 +74,7 @@ class Knowledge(Protocol):
         derivatives by ``theta``.
         """
 
-    def picked(self, rows: np.ndarray) -> "Knowledge":
+    def select_rows(self, rows: np.ndarray) -> "Knowledge":
         """Return what is known of some of the records."""
 
 
@@ -108,7 +108,7 @@ class CleanFeatures:
         """Whether the records are known exactly."""
         return self.spread is None and self.root is None
 
-    def picked(self, rows: np.ndarray) -> "CleanFeatures":
+    def select_rows(self, rows: np.ndarray) -> "CleanFeatures":
         """Return what is known of some of the records."""
         spread = None if self.spread is None else self.spread[rows]
         return replace(self, mean=self.mean[rows], spread=spread)
@@ -125,7 +125,7 @@ class CleanFeatures:
         positive, by_mean, by_variance = expected_logistic(scores, self.variances(theta))
 
         def pull(by_positive: np.ndarray) -> np.ndarray:
-            moved = self.pulled(2 * by_positive * by_variance, theta)
+            moved = self.covariance_times(2 * by_positive * by_variance, theta)
             return np.asarray(self.mean.T @ (by_positive * by_mean) + moved)
 
         return positive, pull
@@ -135,12 +135,12 @@ class CleanFeatures:
         pairs = [(k, j) for k in range(classes) for j in range(classes) if j != k]
         gaps = {pair: theta[:, pair[0]] - theta[:, pair[1]] for pair in pairs}
         variances = {(k, j): self.variances(gaps[k, j]) for k, j in pairs if j < k}
-        found = {
+        expectations = {
             (k, j): expected_logistic(scores[:, k] - scores[:, j], variances[max(k, j), min(k, j)])
             for k, j in pairs
         }
         odds = np.ones((len(scores), classes))
-        for (k, _), (chance, _, _) in found.items():
+        for (k, _), (chance, _, _) in expectations.items():
             odds[:, k] += 1 / np.maximum(chance, _LEAST_OF_PAIRS) - 1
         shares = 1 / odds
         total = shares.sum(axis=1, keepdims=True)
@@ -149,11 +149,11 @@ class CleanFeatures:
         def pull(by_clean: np.ndarray) -> np.ndarray:
             by_share = (by_clean - (by_clean * clean).sum(axis=1, keepdims=True)) / total
             gradient = np.zeros_like(theta)
-            for (k, j), (chance, by_mean, by_variance) in found.items():
+            for (k, j), (chance, by_mean, by_variance) in expectations.items():
                 ratio = shares[:, k] / np.maximum(chance, _LEAST_OF_PAIRS)
                 by_chance = by_share[:, k] * ratio**2
                 moved = self.mean.T @ (by_chance * by_mean)
-                moved += self.pulled(2 * by_chance * by_variance, gaps[k, j])
+                moved += self.covariance_times(2 * by_chance * by_variance, gaps[k, j])
                 gradient[:, k] += moved
                 gradient[:, j] -= moved
             return gradient
@@ -171,7 +171,7 @@ class CleanFeatures:
             total += float(np.sum((self.root.T @ theta) ** 2))
         return np.maximum(total, 0.0)
 
-    def pulled(self, pulls: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    def covariance_times(self, pulls: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return sum_i pulls_i Cov_i theta, half the gradient of their sum of variances."""
         total = np.zeros_like(theta)
         if self.spread is not None:
@@ -215,9 +215,9 @@ class SpreadLikelihood:
         width, classes = self.features.width, self.channel.shape[1]
         return (width,) if classes == 2 else (width, classes)
 
-    def picked(self, rows: np.ndarray) -> "SpreadLikelihood":
+    def select_rows(self, rows: np.ndarray) -> "SpreadLikelihood":
         """Return the likelihood of some of the records."""
-        return replace(self, features=self.features.picked(rows), codes=self.codes[rows])
+        return replace(self, features=self.features.select_rows(rows), codes=self.codes[rows])
 
     def __call__(self, theta: np.ndarray, lam: float = 0.0) -> tuple[float, np.ndarray]:
         """Return -(1/n) sum_i log p(c~_i) + (lam/2) ||w||^2, w without constant; its gradient."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from suffice.errors import ParameterError
-from suffice.learner.spread.frequencies import deconvolved, observed_frequencies
+from suffice.learner.spread.frequencies import deconvolve, observed_frequencies
 from suffice.learner.spread.likelihood import CleanFeatures
 from suffice.release.spread import Added, Flips, SpreadColumn
 
@@ -27,7 +27,7 @@ __all__ = [
     "check_prior",
     "clean_features",
     "coordinates",
-    "filtered",
+    "gaussian_posterior",
     "marginals_of",
 ]
 
@@ -50,27 +50,36 @@ class Corrupted:
 
     def groups(self) -> Mapping[tuple[Any, ...], list[int]]:
         """Return the positions of columns that share states (or range) and noise."""
-        found: dict[tuple[Any, ...], list[int]] = {}
+        groups: dict[tuple[Any, ...], list[int]] = {}
         for position, column in enumerate(self.columns):
-            found.setdefault((column.states, column.noise), []).append(position)
-        return found
+            groups.setdefault((column.states, column.noise), []).append(position)
+        return groups
 
 
 def check_prior(records: Corrupted, prior: Prior) -> None:
     """Raise unless there are columns to learn from, and a given prior is about them."""
     if not records.columns:
-        raise ParameterError("a poll has no columns to learn from: see suffice frequencies.")
+        raise ParameterError(
+            "This release has answers to one question and no columns to learn from. Use `suffice"
+            " frequencies` (Python: estimate_frequencies)."
+        )
     if isinstance(prior, str):
         return
     if len(prior) != len(records.columns):
-        raise ParameterError("a prior needs one array per column.")
-    for column, given in zip(records.columns, prior, strict=True):
-        known = np.asarray(given, dtype=np.float64)
+        raise ParameterError(
+            f"prior must hold one array for each of the {len(records.columns)} columns."
+        )
+    for column, own_prior in zip(records.columns, prior, strict=True):
+        values = np.asarray(own_prior, dtype=np.float64)
         if column.states is None:
-            if known.shape != (2,) or not np.isfinite(known).all() or known[1] <= 0:
-                raise ParameterError("a prior needs mean and variance of each continuous column.")
-        elif known.shape != (len(column.states),) or not (known >= 0).all() or not known.any():
-            raise ParameterError("a prior needs one probability per state of each column.")
+            if values.shape != (2,) or not np.isfinite(values).all() or values[1] <= 0:
+                raise ParameterError(
+                    "prior must hold the mean and the variance of each continuous column."
+                )
+        elif values.shape != (len(column.states),) or not (values >= 0).all() or not values.any():
+            raise ParameterError(
+                "prior must hold one probability for each possible value of a discrete column."
+            )
 
 
 def coordinates(column: SpreadColumn) -> np.ndarray:
@@ -91,64 +100,64 @@ def clean_features(records: Corrupted, prior: Prior) -> CleanFeatures:
     means: list[np.ndarray | None] = [None] * len(records.columns)
     spreads: list[np.ndarray | None] = [None] * len(records.columns)
     for (_, noise), positions in records.groups().items():
-        given = None if isinstance(prior, str) else [np.asarray(prior[j]) for j in positions]
+        own_priors = None if isinstance(prior, str) else [np.asarray(prior[j]) for j in positions]
         cells = np.stack([records.cells[j] for j in positions], axis=1)
         column = records.columns[positions[0]]
         if isinstance(noise, Flips):
-            known = marginals_of(cells, noise, prior, given)
-            found = _looked_up(cells, noise, known, coordinates(column))
+            marginals = marginals_of(cells, noise, prior, own_priors)
+            moments = _table_posterior(cells, noise, marginals, coordinates(column))
         else:
-            found = filtered(cells, noise, prior, given)
-        for place, j in enumerate(positions):
-            means[j], spreads[j] = found[0][:, place], found[1][:, place]
-    return _joined(records, means, spreads)
+            moments = gaussian_posterior(cells, noise, prior, own_priors)
+        for index, j in enumerate(positions):
+            means[j], spreads[j] = moments[0][:, index], moments[1][:, index]
+    return _side_by_side(records, means, spreads)
 
 
 def marginals_of(
-    cells: np.ndarray, noise: Flips, prior: object, given: list[np.ndarray] | None
+    cells: np.ndarray, noise: Flips, prior: object, own_priors: list[np.ndarray] | None
 ) -> np.ndarray:
     """Return p(k) of every column, (columns, states)."""
-    if given is not None:
-        known = np.stack(given).astype(np.float64)
-        return known / known.sum(axis=1, keepdims=True)
+    if own_priors is not None:
+        marginals = np.stack(own_priors).astype(np.float64)
+        return marginals / marginals.sum(axis=1, keepdims=True)
     if prior == "flat":
         return np.full((cells.shape[1], noise.states), 1 / noise.states)
-    return deconvolved(observed_frequencies(cells, noise.states), noise)
+    return deconvolve(observed_frequencies(cells, noise.states), noise)
 
 
-def _looked_up(
-    cells: np.ndarray, noise: Flips, known: np.ndarray, states: np.ndarray
+def _table_posterior(
+    cells: np.ndarray, noise: Flips, marginals: np.ndarray, states: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and spread (n, columns, width) of discrete cells from tables per state."""
-    evidence = known @ noise.matrix.T  # P[o], of each column
+    evidence = marginals @ noise.matrix.T  # P[o], of each column
     picked = np.arange(cells.shape[1])
-    first = np.einsum("ck,kw,ok->cow", known, states, noise.matrix, optimize=True)
-    second = np.einsum("ck,kw,ok->cow", known, states**2, noise.matrix, optimize=True)
+    first = np.einsum("ck,kw,ok->cow", marginals, states, noise.matrix, optimize=True)
+    second = np.einsum("ck,kw,ok->cow", marginals, states**2, noise.matrix, optimize=True)
     first, second = first / evidence[:, :, None], second / evidence[:, :, None]
     if states.shape[1] == 1:  # a number's variance; one-hot coordinates keep E[x^2] = E[x]
         second = np.maximum(second - first**2, 0.0)
     return first[picked, cells], second[picked, cells]
 
 
-def filtered(
-    cells: np.ndarray, noise: Added, prior: object, given: list[np.ndarray] | None
+def gaussian_posterior(
+    cells: np.ndarray, noise: Added, prior: object, own_priors: list[np.ndarray] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance (n, columns, 1) of continuous cells under Gaussian priors."""
-    seen, added = noise.scaled(cells), noise.scaled_variance
-    if given is not None:
-        pairs = np.stack(given).astype(np.float64)
+    observed, added = noise.scaled(cells), noise.scaled_variance
+    if own_priors is not None:
+        pairs = np.stack(own_priors).astype(np.float64)
         centre, own = noise.scaled(pairs[:, 0]), pairs[:, 1] / noise.half**2
     elif prior == "flat":
         centre, own = np.zeros(cells.shape[1]), np.full(cells.shape[1], _WIDE)
     else:
-        centre = np.clip(seen.mean(axis=0), -1, 1)
-        own = np.clip(seen.var(axis=0) - added, 1e-6, 1.0)
-    mean = (seen * own + centre * added) / (own + added)
+        centre = np.clip(observed.mean(axis=0), -1, 1)
+        own = np.clip(observed.var(axis=0) - added, 1e-6, 1.0)
+    mean = (observed * own + centre * added) / (own + added)
     spread = np.broadcast_to(own * added / (own + added), mean.shape)
     return mean[:, :, None], spread[:, :, None]
 
 
-def _joined(
+def _side_by_side(
     records: Corrupted, means: list[np.ndarray | None], spreads: list[np.ndarray | None]
 ) -> CleanFeatures:
     """Return all coordinates side by side, the constant one last."""

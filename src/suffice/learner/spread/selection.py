@@ -1,5 +1,7 @@
 """Fitting by the spread likelihood, and the penalty by its value on held-out corrupted records."""
 
+from typing import Protocol
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -7,7 +9,7 @@ from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.spread.likelihood import SpreadLikelihood
 from suffice.models.threads import one_blas_thread
 
-__all__ = ["choose_lam", "maximise"]
+__all__ = ["Objective", "choose_lam", "maximise"]
 
 _LAMS = 10.0 ** np.arange(-5.0, 1.01, 0.5)
 _FOLDS = 5
@@ -16,9 +18,20 @@ _RISES = 3
 _MOST_RECORDS = 20_000
 
 
+class Objective(Protocol):
+    """A function of the parameters that `maximise` makes small, such as `SpreadLikelihood`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the parameters."""
+
+    def __call__(self, theta: np.ndarray, lam: float) -> tuple[float, np.ndarray]:
+        """Return the value at ``theta``, penalty included, and its gradient."""
+
+
 @one_blas_thread()
 def maximise(
-    likelihood: SpreadLikelihood,
+    likelihood: Objective,
     lam: float,
     *,
     tol: float,
@@ -38,14 +51,14 @@ def maximise(
 
     first = np.zeros(shape) if start is None else start
     options = {"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20}
-    found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
-    gradient = float(np.abs(found.jac).max())
+    optimum = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+    gradient = float(np.abs(optimum.jac).max())
     if not gradient <= 10 * tol:
         raise OptimisationError(
-            f"the solver stopped at a gradient of {gradient:.2g}, short of {tol:.2g};"
-            " raise max_iter or lam."
+            f"The solver stopped at a gradient of {gradient:.2g}, above the goal of {tol:.2g}."
+            " Use a larger max_iter or lam."
         )
-    return found.x.reshape(shape), gradient, int(found.nit)
+    return optimum.x.reshape(shape), gradient, int(optimum.nit)
 
 
 def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) -> float:
@@ -59,27 +72,28 @@ def choose_lam(likelihood: SpreadLikelihood, *, max_iter: int, seed: int = 0) ->
     count = len(likelihood.codes)
     if count < 2 * _FOLDS:
         raise ParameterError(
-            f"{count} records are too few to choose a penalty; give lam (--penalty-weight)."
+            f"{count} records are too few to choose the weight of the penalty. Set it with"
+            " --penalty-weight (Python: lam=...)."
         )
     rng = np.random.default_rng(seed)
     order = rng.permutation(count)[:_MOST_RECORDS]
-    sample = likelihood if len(order) == count else likelihood.picked(np.sort(order))
+    sample = likelihood if len(order) == count else likelihood.select_rows(np.sort(order))
     losses = np.zeros(len(_LAMS))
     for _ in range(_REPEATS):
         folds = rng.permutation(len(order)) % _FOLDS
         for fold in range(_FOLDS):
-            held = folds == fold
-            losses += _path(sample.picked(~held), sample.picked(held), max_iter)
+            held_out = folds == fold
+            losses += _path(sample.select_rows(~held_out), sample.select_rows(held_out), max_iter)
     return float(_LAMS[int(np.argmin(losses))]) * len(order) / count
 
 
-def _path(fit: SpreadLikelihood, held: SpreadLikelihood, max_iter: int) -> np.ndarray:
+def _path(fit: SpreadLikelihood, held_out: SpreadLikelihood, max_iter: int) -> np.ndarray:
     """Return the held-out loss at every penalty, from the strongest on."""
     losses = np.full(len(_LAMS), np.inf)
     start, worse = None, 0
     for i in reversed(range(len(_LAMS))):
         start, _, _ = maximise(fit, float(_LAMS[i]), tol=1e-4, max_iter=max_iter, start=start)
-        losses[i] = held(start)[0]
+        losses[i] = held_out(start)[0]
         worse = worse + 1 if losses[i] > losses.min() else 0
         if worse == _RISES:
             losses[:i] = losses[i]  # weaker penalties overfit more

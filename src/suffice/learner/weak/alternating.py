@@ -25,10 +25,19 @@ class AlternatingMeanMap:
     theta_t+1 = argmin_theta F(theta, sigma_t),   sigma_t = argmin (argmax) F(theta_t, sigma)
 
     over labels sigma with round(n_j pi_j) positives in bag j, F the logistic risk with penalty
-    (lam/2) ||theta||^2 (Patrini et al. 2014, Algorithm 2). ``labelling`` "min" gives a bag's best
-    rows the positive label, so that F never rises; "max" its worst. mu is that of the labels
-    with the smallest F; the learner should fit it with the same ``lam``. The first model is
-    fitted to the mean operator of ``start``. Two classes. There is no covariance.
+    (lam/2) ||theta||^2 (Patrini et al. 2014, Algorithm 2). mu is that of the labels with the
+    smallest F. Two classes. There is no covariance.
+
+    Parameters
+    ----------
+    labelling : {"min", "max"}, default="min"
+        "min" gives a bag's best rows the positive label, so that F never rises; "max" its worst.
+    lam : float, default=1e-2
+        Weight of the penalty. The learner should use the same one.
+    start : MeanMap or LaplacianMeanMap
+        The method whose mean operator the first model is fitted to.
+    max_rounds : int, default=30
+        The largest number of rounds.
     """
 
     labelling: str = "min"
@@ -38,24 +47,26 @@ class AlternatingMeanMap:
 
     def __post_init__(self) -> None:
         if self.labelling not in ("min", "max"):
-            raise ParameterError("labelling must be min or max.")
+            raise ParameterError(f"labelling must be min or max. It is {self.labelling!r}.")
         if not (np.isfinite(self.lam) and self.lam > 0):
-            raise ParameterError("lam must be a positive number.")
+            raise ParameterError(f"lam must be a positive number. It is {self.lam!r}.")
         if self.max_rounds < 1:
-            raise ParameterError("max_rounds must be at least 1.")
+            raise ParameterError(f"max_rounds must be at least 1. It is {self.max_rounds!r}.")
 
     def estimate(self, rows: np.ndarray, bags: BagMoments) -> Mapped:
         """Return the operator of the best labels; how sure it is, nobody knows."""
         if bags.shares.shape[1] != 2:
-            raise ParameterError("this method tells two classes apart; use mean-map for more.")
+            raise ParameterError(
+                "This method works for two classes only. For more, use method='mean-map'."
+            )
         weights = self.start.weights(bags)
         first = bags.means.T @ (weights[:, 1] - weights[:, 0])
-        found = alternate(rows, bags, first, self)
+        alternation = alternate(rows, bags, first, self)
         note = (
-            f"The labels found after {len(found.risks)} rounds are a guess that fits the"
-            " proportions: there is no covariance."
+            f"The labels after {len(alternation.risks)} rounds are a guess that fits the"
+            " proportions. Their error is not known, so there is no covariance."
         )
-        return found.operator, Covariance("none"), note
+        return alternation.operator, Covariance("none"), note
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +81,7 @@ def alternate(
     rows: np.ndarray, bags: BagMoments, operator: np.ndarray, options: AlternatingMeanMap
 ) -> Alternation:
     """Return what alternation finds from this operator on (Patrini et al. 2014, Algorithm 2)."""
-    theta, _ = _fitted(rows, operator, options.lam, None)
+    theta, _ = _fit_model(rows, operator, options.lam, None)
     risks: list[float] = []
     best, last = operator, None
     for _ in range(options.max_rounds):
@@ -78,7 +89,7 @@ def alternate(
         if last is not None and np.array_equal(signs, last):
             break
         last, operator = signs, rows.T @ signs / len(rows)
-        theta, risk = _fitted(rows, operator, options.lam, theta)  # step 2.2
+        theta, risk = _fit_model(rows, operator, options.lam, theta)  # step 2.2
         fall = min(risks, default=np.inf) - risk
         risks.append(risk)
         if fall > 0:
@@ -88,7 +99,7 @@ def alternate(
     return Alternation(best, tuple(risks))
 
 
-def _fitted(
+def _fit_model(
     rows: np.ndarray, operator: np.ndarray, lam: float, start: np.ndarray | None
 ) -> tuple[np.ndarray, float]:
     """Return the model of this operator and its regularised risk."""

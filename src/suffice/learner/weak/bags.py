@@ -46,17 +46,19 @@ def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> BagM
     shares = _shares(proportions, classes)
     codes = np.asarray(bags)
     if codes.shape != (len(rows),) or codes.dtype.kind not in "iu":
-        raise ParameterError(f"bags must hold the bag's number of each of the {len(rows)} rows.")
+        raise ParameterError(
+            f"bags must hold one whole number, that of its bag, for each of the {len(rows)} rows."
+        )
     count = len(shares)
     if codes.min() < 0 or codes.max() >= count:
         raise ParameterError(
-            f"bags must be numbered 0 to {count - 1}, one line of proportions each; some rows are"
-            " in none of them."
+            f"bags must hold numbers from 0 to {count - 1}, one for each row of proportions. Some"
+            " rows have another number."
         )
     sizes = np.bincount(codes, minlength=count).astype(np.float64)
     if not sizes.all():
         raise ParameterError(
-            f"{np.count_nonzero(sizes == 0)} of {count} bags have no rows; leave them out."
+            f"{np.count_nonzero(sizes == 0)} of {count} bags have no rows. Leave them out."
         )
     means = group_sums(rows, codes, count) / sizes[:, None]
     squares = np.bincount(codes, weights=(rows**2).sum(axis=1)) / sizes
@@ -66,18 +68,20 @@ def bags_of(rows: np.ndarray, bags: Any, proportions: Any, classes: int) -> BagM
 def _shares(proportions: Any, classes: int) -> np.ndarray:
     """Return class shares (n, K)."""
     try:
-        given = np.asarray(proportions, dtype=np.float64)
+        matrix = np.asarray(proportions, dtype=np.float64)
     except (TypeError, ValueError):
-        given = np.empty(0)
-    if given.ndim == 1 and classes == 2 and len(given):
-        given = np.column_stack([1 - given, given])
-    if given.ndim != 2 or given.shape[1] != classes:
-        alone = ", or the share of the second class alone" if classes == 2 else ""
-        raise ParameterError(f"proportions must give {classes} shares per bag{alone}.")
-    inside = ((given >= 0) & (given <= 1)).all()
-    if not (inside and np.allclose(given.sum(axis=1), 1, atol=1e-6)):
-        raise ParameterError("proportions must be between 0 and 1 and sum to one in every bag.")
-    return given
+        matrix = np.empty(0)
+    if matrix.ndim == 1 and classes == 2 and len(matrix):
+        matrix = np.column_stack([1 - matrix, matrix])
+    if matrix.ndim != 2 or matrix.shape[1] != classes:
+        short_form = ", or one number per bag for the second class" if classes == 2 else ""
+        raise ParameterError(f"proportions must have {classes} columns, one per class{short_form}.")
+    inside = ((matrix >= 0) & (matrix <= 1)).all()
+    if not (inside and np.allclose(matrix.sum(axis=1), 1, atol=1e-6)):
+        raise ParameterError(
+            "proportions must be between 0 and 1, and those of each bag must sum to one."
+        )
+    return matrix
 
 
 def check_identified(bags: BagMoments) -> None:
@@ -85,12 +89,11 @@ def check_identified(bags: BagMoments) -> None:
     count, classes = bags.shares.shape
     if count < classes:
         raise ParameterError(
-            f"{count} bags cannot tell {classes} classes apart; at least {classes} are needed."
+            f"{count} bags cannot tell {classes} classes apart. Use at least {classes} bags."
         )
     condition = float(np.linalg.cond(np.sqrt(bags.weights)[:, None] * bags.shares))
     if not condition <= CONDITION_LIMIT:
         raise ParameterError(
-            f"the matrix of proportions has condition number {condition:.2g}, above"
-            f" {CONDITION_LIMIT:.0e}: the bags' proportions are too much alike. Form bags that"
-            " differ more."
+            f"The proportions of the bags are too much alike: their matrix has condition number"
+            f" {condition:.2g}, above {CONDITION_LIMIT:.0e}. Form bags that differ more."
         )

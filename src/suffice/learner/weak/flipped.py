@@ -30,9 +30,17 @@ class FlippedLabels:
 
         y_i = (y~_i + rho_pos - rho_neg) / (1 - rho_pos - rho_neg).
 
-    ``rates`` is P (K, K), or for two classes the pair (rho_neg, rho_pos) in the order of
-    ``classes``: the probability that a label of the first (second) class was flipped. Assumes that
-    a flip depends on the true class alone, neither on the row nor on other flips.
+    Assumes that a flip depends on the true class only, neither on the row nor on other flips.
+
+    Parameters
+    ----------
+    labels : array of shape (m,)
+        One observed label per row.
+    classes : sequence
+        The K classes; the second of two counts as +1.
+    rates : array of shape (K, K) or (2,)
+        P with P_ij = P(observed i | true j). For two classes also the pair (rho_neg, rho_pos): the
+        probability that a label of the first (second) class was flipped.
     """
 
     labels: Any
@@ -40,7 +48,23 @@ class FlippedLabels:
     rates: Any
 
     def estimate(self, rows: np.ndarray | WeightedRows) -> OperatorEstimate:
-        """Return the corrected operator and the covariance of the flips."""
+        """Return the operator, corrected for the flips.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d) or WeightedRows
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If the rates are no probabilities, or cannot be inverted.
+        """
         classes = check_classes(self.classes)
         count, m = len(classes), len(rows)
         inverse = np.linalg.inv(_channel(self.rates, count))
@@ -63,30 +87,30 @@ class FlippedLabels:
 def _channel(rates: Any, classes: int) -> np.ndarray:
     """Return P, or say why these rates leave nothing to invert."""
     try:
-        given = np.asarray(rates, dtype=np.float64)
+        channel = np.asarray(rates, dtype=np.float64)
     except (TypeError, ValueError):
-        given = np.empty(0)
-    if classes == 2 and given.shape == (2,):
-        given = np.array([[1 - given[0], given[1]], [given[0], 1 - given[1]]])
-    if given.shape != (classes, classes):
+        channel = np.empty(0)
+    if classes == 2 and channel.shape == (2,):
+        channel = np.array([[1 - channel[0], channel[1]], [channel[0], 1 - channel[1]]])
+    if channel.shape != (classes, classes):
         raise ParameterError(
             f"rates must be a {classes} x {classes} matrix P(observed | true)"
             + (", or the flip rates of both classes." if classes == 2 else ".")
         )
-    inside = ((given >= 0) & (given <= 1)).all()
-    if not (inside and np.allclose(given.sum(axis=0), 1, atol=1e-9)):
+    inside = ((channel >= 0) & (channel <= 1)).all()
+    if not (inside and np.allclose(channel.sum(axis=0), 1, atol=1e-9)):
         raise ParameterError(
-            "rates must be probabilities, and each column of P (one true class) must sum to one."
+            "rates must be probabilities, and each column (one true class) must sum to one."
         )
-    if classes == 2 and not given[0, 1] + given[1, 0] < 1:
+    if classes == 2 and not channel[0, 1] + channel[1, 0] < 1:
         raise ParameterError(
-            f"the flip rates sum to {given[0, 1] + given[1, 0]:.3g}; from one on the observed"
-            " labels say nothing, or the opposite. Check which class each rate belongs to."
+            f"The flip rates sum to {channel[0, 1] + channel[1, 0]:.3g}, but must sum to less than"
+            " one. Check which class each rate belongs to."
         )
-    condition = float(np.linalg.cond(given))
+    condition = float(np.linalg.cond(channel))
     if not condition <= CONDITION_LIMIT:
         raise ParameterError(
-            f"P has condition number {condition:.2g}, above {CONDITION_LIMIT:.0e}: some classes"
-            " are observed alike. Merge them or use other rates."
+            f"Some classes can hardly be told apart: rates has condition number {condition:.2g},"
+            f" above {CONDITION_LIMIT:.0e}. Merge these classes, or use other rates."
         )
-    return given
+    return channel

@@ -58,11 +58,18 @@ class LaplacianMeanMap:
               + (weight/2) sum_jj' v_jj' (||b+_j - b+_j'||^2 + ||b-_j - b-_j'||^2)
     mu = sum_j p_j (pi_j b+_j - (1 - pi_j) b-_j)
 
-    with w_j the bag sizes, one on average. ``similarity`` v is "gaussian", exp(-||b_j - b_j'|| /
-    scale) (their v^G at scale 1, v^{G,s} otherwise; by default the median distance of bag means);
-    "normalised-cut" (their v^nc); or "none", no neighbours.
-    As ``weight`` grows, class means become equal in all bags and this the mean map. Two classes.
-    Assumes that similar bags have similar class means.
+    with w_j the bag sizes, one on average. Two classes. Assumes that similar bags have similar
+    class means.
+
+    Parameters
+    ----------
+    similarity : {"gaussian", "normalised-cut", "none"}, default="gaussian"
+        The similarity v of two bags: exp(-||b_j - b_j'|| / scale), the paper's v^nc, or zero.
+    scale : float or None, default=None
+        The scale of the gaussian similarity; None for the median distance of bag means.
+    weight : float, default=1.0
+        How much class means of similar bags must agree. As it grows, class means become equal in
+        all bags: the mean map.
     """
 
     similarity: str = "gaussian"
@@ -73,14 +80,16 @@ class LaplacianMeanMap:
         if self.similarity not in _SIMILARITIES:
             raise ParameterError(f"similarity must be one of {', '.join(_SIMILARITIES)}.")
         if not (np.isfinite(self.weight) and self.weight > 0):
-            raise ParameterError("weight must be a positive number.")
+            raise ParameterError(f"weight must be a positive number. It is {self.weight!r}.")
         if self.scale is not None and not (np.isfinite(self.scale) and self.scale > 0):
-            raise ParameterError("scale must be a positive number, or None.")
+            raise ParameterError(f"scale must be a positive number, or None. It is {self.scale!r}.")
 
     def weights(self, bags: BagMoments) -> np.ndarray:
         """Return G (n, 2) with M = B^T G."""
         if bags.shares.shape[1] != 2:
-            raise ParameterError("this method tells two classes apart; use mean-map for more.")
+            raise ParameterError(
+                "This method works for two classes only. For more, use method='mean-map'."
+            )
         check_identified(bags)
         near = similarity_of(bags, self.similarity, self.scale)
         laplacian = np.diag(near.sum(axis=1)) - near
@@ -118,8 +127,8 @@ def similarity_of(bags: BagMoments, similarity: str, scale: float | None) -> np.
     apart = spread[:, None] + spread + squareform(pdist(bags.means, "sqeuclidean"))
     across = np.outer(bags.sizes, bags.sizes) * apart
     own = np.diag(across)[:, None]
-    kept = np.divide(own, own + across, out=np.full_like(across, 0.5), where=own + across > 0)
-    near = kept + kept.T
+    own_shares = np.divide(own, own + across, out=np.full_like(across, 0.5), where=own + across > 0)
+    near = own_shares + own_shares.T
     np.fill_diagonal(near, 0.0)
     return near
 
@@ -160,6 +169,8 @@ def _within_classes(pooled: np.ndarray, bags: BagMoments, solve: np.ndarray) -> 
     between = means.T @ mixed @ means
     added = float(np.trace(mixed @ (solve.T / bags.sizes) @ solve))
     # traces: E[between] = true + added within, E[pooled] = true + within; solved for the true one
-    whole, part = np.trace(pooled), max(np.trace(between), 1e-300)
-    shrunk = np.clip((part - added * whole) / ((1 - added) * part), 0, 1) if added < 1 else 0.0
+    pooled_trace, part = np.trace(pooled), max(np.trace(between), 1e-300)
+    shrunk = (
+        np.clip((part - added * pooled_trace) / ((1 - added) * part), 0, 1) if added < 1 else 0.0
+    )
     return pooled - shrunk * between

@@ -22,17 +22,25 @@ __all__ = [
     "per_column",
 ]
 
-CONDITION_LIMIT = 1e6  # beyond it, rounding and sampling noise drown what is inverted
+CONDITION_LIMIT = 1e6  # beyond it, what is inverted is mostly rounding and sampling noise
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue: rounding
 
 
 @dataclass(frozen=True, eq=False)
 class OperatorEstimate:
-    """Holds an estimate of mu (d,) for two classes or M (d, K) for more, in public coordinates.
+    """Holds an estimate of a mean operator, in public coordinates.
 
-    ``noise`` is the covariance of its error given the true labels of the rows, of M the mean over
-    its columns, form "none" where that is not known; ``note`` says where it comes from and what it
-    does not cover.
+    Attributes
+    ----------
+    operator : ndarray of shape (d,) or (d, K)
+        mu for two classes, M for more.
+    noise : Covariance
+        The covariance of its error given the true labels of the rows; of M the mean over its
+        columns. Form "none" where it is not known.
+    classes : tuple
+        The classes; the second of two counts as +1.
+    note : str
+        Where the covariance comes from, and what it does not cover.
     """
 
     operator: np.ndarray
@@ -45,7 +53,9 @@ def codes_of(labels: Any, classes: Classes, rows: np.ndarray | WeightedRows) -> 
     """Return each label's position among the classes; there must be one label per row."""
     codes = label_codes(labels, classes)
     if len(codes) != len(rows):
-        raise ParameterError(f"{len(codes)} labels were given for {len(rows)} rows; give one each.")
+        raise ParameterError(
+            f"There are {len(codes)} labels for {len(rows)} rows. Pass one for each row."
+        )
     return codes
 
 
@@ -71,10 +81,12 @@ def no_noise() -> Covariance:
 def noise_of_gram(matrix: np.ndarray, variance: float) -> Covariance:
     """Return variance x matrix in factor form; eigenvalues below rounding are left out."""
     values, vectors = np.linalg.eigh(matrix)
-    kept = values > _NEGLIGIBLE * max(values[-1], 0.0)
-    if variance <= 0 or not kept.any():
+    significant = values > _NEGLIGIBLE * max(values[-1], 0.0)
+    if variance <= 0 or not significant.any():
         return no_noise()
-    return Covariance("factor", float(variance), vectors[:, kept] * np.sqrt(values[kept]))
+    return Covariance(
+        "factor", float(variance), vectors[:, significant] * np.sqrt(values[significant])
+    )
 
 
 def per_column(classes: int) -> str:

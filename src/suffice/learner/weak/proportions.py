@@ -27,12 +27,22 @@ METHODS: Mapping[str, Method] = {
 
 @dataclass(frozen=True, eq=False)
 class KnownProportions:
-    """Computes the mean operator from the share of each class in disjoint bags of rows.
+    """Computes the mean operator from the proportion of each class in disjoint bags of rows.
 
-    ``bags`` is the number of each row's bag, from 0; ``proportions`` (n, K) its class shares in the
-    order of ``classes``, or for two classes the share of the second (n,). ``method`` is a name of
-    METHODS or one of `MeanMap`, `LaplacianMeanMap`, `AlternatingMeanMap` with its options, which
-    say what they assume. All assume that the proportions are exact.
+    All methods assume that the proportions are exact; what else they assume stands there.
+
+    Parameters
+    ----------
+    bags : array of shape (m,)
+        The number of each row's bag, from 0.
+    proportions : array of shape (n, K) or (n,)
+        The class proportions of the bags, in the order of ``classes``; for two classes also the
+        proportions of the second only.
+    classes : sequence
+        The K classes.
+    method : str or object, default="mean-map"
+        "mean-map", "laplacian", "alternating-min" or "alternating-max"; or one of `MeanMap`,
+        `LaplacianMeanMap` and `AlternatingMeanMap` with its options.
     """
 
     bags: Any
@@ -41,11 +51,29 @@ class KnownProportions:
     method: str | Method = "mean-map"
 
     def estimate(self, rows: np.ndarray) -> OperatorEstimate:
-        """Return the operator that the method finds."""
+        """Return the operator that the method estimates.
+
+        Parameters
+        ----------
+        rows : array of shape (m, d)
+            Mapped rows.
+
+        Returns
+        -------
+        OperatorEstimate
+            The operator, the covariance of its error, and a note on what that covers.
+
+        Raises
+        ------
+        ParameterError
+            If the bags or proportions do not fit the rows.
+        """
         classes = check_classes(self.classes)
         method = METHODS.get(self.method) if isinstance(self.method, str) else self.method
         if not isinstance(method, Method):
-            raise ParameterError(f"method must be one of {', '.join(METHODS)}, or an object.")
+            raise ParameterError(
+                f"method must be one of {', '.join(METHODS)}, or an object such as MeanMap()."
+            )
         bags = bags_of(rows, self.bags, self.proportions, len(classes))
         operator, noise, note = method.estimate(rows, bags)
         return OperatorEstimate(operator, noise, classes, note)

@@ -45,11 +45,11 @@ def check_chargeable(guarantees: Sequence[Guarantee]) -> None:
                 " differentially private as a whole. Release it without a ledger (--no-ledger;"
                 " Python: ledger=None)."
             )
-        if guarantee.unit is Unit.ATTRIBUTE and guarantee.of:
+        if guarantee.unit is Unit.ATTRIBUTE and guarantee.columns:
             raise PrivacyError(
-                f"This release protects only {', '.join(guarantee.of)}, and a budget per attribute"
-                " is about every column. Nothing would limit what it reveals about the others."
-                " Release it without a ledger (--no-ledger; Python: ledger=None)."
+                f"This release protects only {', '.join(guarantee.columns)}, and a budget per"
+                " attribute is about every column. Nothing would limit what it reveals about the"
+                " others. Release it without a ledger (--no-ledger; Python: ledger=None)."
             )
 
 

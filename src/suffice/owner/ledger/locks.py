@@ -25,12 +25,12 @@ _LONGEST_NAP = 0.01
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
-class _Held:
+class _LockFile:
     """An open file with a lock on it; its number is forgotten in a child process."""
 
     def __init__(self, number: int) -> None:
         self.number: int | None = number
-        _HELD.add(self)
+        _LOCK_FILES.add(self)
 
     def close(self) -> None:
         number, self.number = self.number, None
@@ -41,7 +41,7 @@ class _Held:
         self.close()
 
 
-_HELD: "weakref.WeakSet[_Held]" = weakref.WeakSet()
+_LOCK_FILES: "weakref.WeakSet[_LockFile]" = weakref.WeakSet()
 _GUARD = threading.Lock()
 _INODES: dict[tuple[int, int], threading.Lock] = {}  # one thread at a time opens a ledger's inode
 
@@ -51,8 +51,8 @@ def _after_fork() -> None:
     global _GUARD  # noqa: PLW0603  # a lock that some other thread held is never released here
     _GUARD = threading.Lock()
     _INODES.clear()
-    for held in list(_HELD):
-        held.close()
+    for lock_file in list(_LOCK_FILES):
+        lock_file.close()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -84,18 +84,18 @@ def _thread_alone(path: Path, deadline: float) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path, deadline: float) -> Iterator[None]:
-    held = _Held(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    lock_file = _LockFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
     try:
         nap = 0.0005
-        while not _try(held, fcntl.LOCK_EX):
+        while not _try(lock_file, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
                 raise _busy(path)
             time.sleep(nap)
             nap = min(2 * nap, _LONGEST_NAP)
-        _check_one_name(path, held)
+        _check_one_name(path, lock_file)
         yield
     finally:
-        held.close()
+        lock_file.close()
 
 
 def _busy(path: Path) -> StorageError:
@@ -104,18 +104,18 @@ def _busy(path: Path) -> StorageError:
     )
 
 
-def _try(held: _Held, kind: int) -> bool:
-    assert held.number is not None  # noqa: S101  # for the type checker
+def _try(lock_file: _LockFile, kind: int) -> bool:
+    assert lock_file.number is not None  # noqa: S101  # for the type checker
     try:
-        fcntl.flock(held.number, kind | fcntl.LOCK_NB)
+        fcntl.flock(lock_file.number, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _check_one_name(path: Path, held: _Held) -> None:
-    assert held.number is not None  # noqa: S101  # for the type checker
-    about, at_path = os.fstat(held.number), path.stat()
+def _check_one_name(path: Path, lock_file: _LockFile) -> None:
+    assert lock_file.number is not None  # noqa: S101  # for the type checker
+    about, at_path = os.fstat(lock_file.number), path.stat()
     if (about.st_dev, about.st_ino) != (at_path.st_dev, at_path.st_ino):
         raise StorageError(f"The ledger {path} was replaced while it was opened. Try again.")
     if about.st_nlink > 1:
@@ -153,22 +153,22 @@ class FileClaim:
             self.token = private_words(2).tobytes().hex()
             self._path = _claim_path(ledger, self.token)
             flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-            self._held = _Held(os.open(self._path, flags, 0o600))
-            if _try(self._held, fcntl.LOCK_EX) and self._path.exists():
+            self._lock_file = _LockFile(os.open(self._path, flags, 0o600))
+            if _try(self._lock_file, fcntl.LOCK_EX) and self._path.exists():
                 return
-            self._held.close()  # somebody was sweeping, and took it for a dead one
+            self._lock_file.close()  # somebody was sweeping, and took it for a dead one
 
     def release(self) -> None:
         """Let go, and leave nothing behind."""
-        if self._held.number is not None:
+        if self._lock_file.number is not None:
             self._path.unlink(missing_ok=True)
-            self._held.close()
+            self._lock_file.close()
 
 
 def is_held(ledger: Path, token: str) -> bool:
     """Say whether somebody holds the claim of this name."""
     try:
-        claim_file = _Held(os.open(_claim_path(ledger, token), os.O_RDWR | os.O_CLOEXEC))
+        claim_file = _LockFile(os.open(_claim_path(ledger, token), os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
         return False
     try:
@@ -183,7 +183,7 @@ def sweep_claims(ledger: Path) -> None:
     for entry in os.scandir(first.parent):
         if entry.name.startswith(first.name):
             with suppress(FileNotFoundError):
-                claim_file = _Held(os.open(entry.path, os.O_RDWR | os.O_CLOEXEC))
+                claim_file = _LockFile(os.open(entry.path, os.O_RDWR | os.O_CLOEXEC))
                 if _try(claim_file, fcntl.LOCK_SH):
                     Path(entry.path).unlink()
                 claim_file.close()

@@ -162,7 +162,7 @@ class PublicMoments:
     def _noise(self, variances: np.ndarray) -> np.ndarray:
         """Return tr(H^-1 C H^-1 S) for each lam; of K > 2 classes two columns are compared."""
         columns = 1.0 if self.classes == 2 else 2.0
-        return columns * (self._inverse**2 * variances * self.values).sum(axis=1)
+        return np.asarray(columns * (self._inverse**2 * variances * self.values).sum(axis=1))
 
     def _correlations(self, variances: np.ndarray, r2: float) -> np.ndarray:
         """Return rho for each lam."""
@@ -172,7 +172,7 @@ class PublicMoments:
         k = r2 / max(float(s.sum()), _NOTHING) * pair**2
         signal = k * (inverse**2 * s**3).sum(axis=1)
         spread = pair * np.sqrt(signal + self._noise(variances) + sampling)
-        return k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING)
+        return np.asarray(k * (inverse * s**2).sum(axis=1) / np.maximum(spread, _NOTHING))
 
     @property
     def _inverse(self) -> np.ndarray:

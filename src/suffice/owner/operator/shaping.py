@@ -20,7 +20,7 @@ def whitening(values: np.ndarray, vectors: np.ndarray, lam: float, curvature: fl
     fixed mean ||T x||^2: minimise (sum_j s_j g_j)(sum_j s_j / (h_j^2 g_j)) over g = T^T T, with
     h = lam + curvature s; by Cauchy and Schwarz g = 1/h.
     """
-    return (vectors / np.sqrt(lam + curvature * values)) @ vectors.T
+    return np.asarray((vectors / np.sqrt(lam + curvature * values)) @ vectors.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Shape:
         """Return rint(A s / 2^bits) for each row s of ``sums``, in exact integers, as int64."""
         exact = sums.astype(object) @ self.matrix.T.astype(object)  # beyond 64 bits on the way
         half = 1 << (self.bits - 1)
-        return ((exact + half) >> self.bits).astype(np.int64)
+        return np.asarray((exact + half) >> self.bits).astype(np.int64)
 
     def norms(self, codes: np.ndarray) -> tuple[float, float]:
         """Return bounds on the largest 1-norm and 2-norm of A x / 2^bits over rows x.

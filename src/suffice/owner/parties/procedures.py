@@ -373,7 +373,7 @@ def _auxiliary_guarantee(noise: Noise, delta: float, auxiliary: AuxiliaryRows) -
         delta=0.0 if noise.event.pure else delta,
         public=(_how_many(auxiliary), "the number of enrolled parties", "the class list"),
         assumptions=(_OWN_ROW, _NOT_FITTED),
-        of=(_AUXILIARY,),
+        columns=(_AUXILIARY,),
     )
 
 

@@ -233,10 +233,8 @@ class LabelProportions(Preprocessing, Mechanism[BaggedTable]):
             resolve_roles(table.schema, label=source.label, features=features, bag=column)
         unclipped = self.clip is None and self.pipeline is None
         mapped = replace(self, clip=1.0) if unclipped else self
-        features_named = source.features is not None
-        rows = mapped.read_public(
-            table, source.label, features, source, features_listed=features_named
-        )
+        listed = source.features is not None
+        rows = mapped.read_public(table, source.label, features, source, features_listed=listed)
         formed = formed_by_response(source.bags) if isinstance(source.bags, Release) else _UNSEEN
         return BaggedTable(PublicTable(rows, classes, source), bags, formed)
 

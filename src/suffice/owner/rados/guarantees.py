@@ -109,7 +109,7 @@ def noise_guarantee(
         delta=0.0 if event.pure else delta,
         public=(*_PUBLIC, *open_to_all.get(unit, ())),
         assumptions=_unseen(origin),
-        of=tuple(of),
+        columns=tuple(of),
     )
     return as_scaled(guarantee, origin)
 
@@ -159,6 +159,6 @@ def feature_guarantees(
         scope=Scope.MARGINAL,
         public=_PUBLIC,
         assumptions=(*_unseen(origin), _SECRET),
-        of=tuple(columns[:1]),
+        columns=tuple(columns[:1]),
     )
-    return tuple(as_scaled(replace(of_first, of=(column,)), origin) for column in columns)
+    return tuple(as_scaled(replace(of_first, columns=(column,)), origin) for column in columns)

@@ -65,7 +65,7 @@ class HadamardSubsets:
 
     def _hold(self, rows: np.ndarray, weights: np.ndarray, first: int) -> int:
         """Keep rows for a block that is not whole yet; return the first that is not kept."""
-        last = min(first + self._block - self._held, rows.shape[1])
+        last: int = min(first + self._block - self._held, rows.shape[1])
         free = slice(self._held, self._held + last - first)
         self._waiting[:, free], self._weights[free] = rows[:, first:last], weights[first:last]
         self._held = free.stop

@@ -1,7 +1,8 @@
-"""Surveys as files: questions go out, randomised answers come back, and become a release.
+"""Surveys as files: questions go out, randomised answers come back and become a release.
 
-Whoever runs a survey never holds a true answer: noise is added by `suffice.participant`, on each
-participant's own machine. What is here writes the questions and gathers the answers.
+The survey's organisers cannot be sure which answers are true: `suffice.participant` changes each
+answer at random, on the participant's own machine. This module writes the questions and gathers
+the answers.
 """
 
 import re
@@ -43,33 +44,63 @@ def new_survey(
     texts: Mapping[str, str] | None = None,
     label: str | None = None,
     delta: float = 1e-6,
+    language: str = "en",
 ) -> Survey:
-    """Return a survey whose answers are protected by the participants themselves.
+    """Return a survey whose participants change their own answers at random.
 
-    Questions are named: ``states`` (name -> the answers that can be given) and ``ranges`` (name ->
-    low, high); ``texts`` says in words what is asked, and in which order. An answer becomes another
-    one with the chance ``flip`` (a number, P, or name -> either), or at the cost ``epsilon``; a
-    number gains noise of variance ``noise`` and this ``kernel``. What one answer and what a whole
-    sheet costs is part of the survey, in words. ``label`` is the question that a learner predicts
-    from the others, by default the first with states. ``delta``: where Gaussian noise is read.
+    Parameters
+    ----------
+    title
+        What the survey is about.
+    states
+        The possible answers to a question, by its name.
+    ranges
+        Low and high of a question for a number, by its name.
+    flip
+        The probability that an answer becomes another one: a number, P, or either by name.
+    epsilon
+        The epsilon of an answer, instead of ``flip``: a number, or by name.
+    noise
+        The variance of the noise on a number: one for all, or by name.
+    kernel
+        The type of that noise: "laplace" or "gaussian".
+    texts
+        What is asked, by name, in the order of the survey.
+    label
+        The question that a learner predicts from the others; by default the first with states.
+    delta
+        The delta at which the epsilon of Gaussian noise is computed.
+    language
+        The language of the guarantees, and of the program that participants use: "en" or "de".
+
+    Raises
+    ------
+    ParameterError
+        If a question has no noise or two, or a name is unknown.
+
+    Examples
+    --------
+    >>> survey = new_survey("Health", states={"ill": ["no", "yes"]}, flip=0.25)
+    >>> survey.content["language"]
+    'en'
     """
     check_delta(delta)
-    known = {**states, **(ranges or {})}
-    names = [*(texts or {}), *(name for name in known if name not in (texts or {}))]
+    questions = {**states, **(ranges or {})}
+    names = [*(texts or {}), *(name for name in questions if name not in (texts or {}))]
     if not states:
-        raise ParameterError("one question at least must have states.")
+        raise ParameterError("A survey needs a question with states (states, --states).")
     for name in texts or {}:
-        if name not in known:
+        if name not in questions:
             raise ParameterError(
-                f"no question is named {name!r}, which has a text (texts, --text): give it states"
-                " or a range, or leave its text out."
+                f"No question is named {name!r}, which has a text (texts, --text). Give it states"
+                " or a range, or remove its text."
             )
     if isinstance(noise, Mapping | None) and not (noise or {}).keys() >= (ranges or {}).keys():
-        raise ParameterError("every question for a number needs noise (noise, --noise-variance).")
-    for given in (flip, epsilon):
-        if isinstance(given, Mapping) and not given.keys() <= states.keys():
-            unknown = sorted(given.keys() - states.keys())
-            raise ParameterError(f"no question with states is named {unknown[0]!r}.")
+        raise ParameterError("Every question for a number needs noise (noise, --noise-variance).")
+    for by_name in (flip, epsilon):
+        if isinstance(by_name, Mapping) and not by_name.keys() <= states.keys():
+            unknown = sorted(by_name.keys() - states.keys())
+            raise ParameterError(f"No question with states is named {unknown[0]!r}.")
     declared = RandomizedResponse(
         states=states,
         ranges=ranges or {},
@@ -77,31 +108,31 @@ def new_survey(
         feature_noise=noise,
         kernel=kernel,
     )
-    asked = []
+    asked_questions = []
     for column in declared.columns(names):
         question = {"text": (texts or {}).get(column.name, ""), **column.to_json()}
         if column.states is not None:  # a participant reads a list, also of a run of integers
             question.pop("integers", None)
             question["states"] = list(column.states)
-        asked.append(question)
+        asked_questions.append(question)
     first = next(name for name in names if name in states)
     try:
-        return participant.make_survey(title, asked, label or first, delta)
+        return participant.make_survey(title, asked_questions, label or first, delta, language)
     except ValueError as error:
         raise ParameterError(str(error)) from None
 
 
 def _chance(name: str, states: Sequence[Any], flip: Any, epsilon: Any) -> Any:
-    """Return the chance of another answer, or P."""
+    """Return the probability of another answer, or P."""
     chance = flip.get(name) if isinstance(flip, Mapping) else flip
     cost = epsilon.get(name) if isinstance(epsilon, Mapping) else epsilon
     if (chance is None) == (cost is None):
-        raise ParameterError(f"question {name!r}: give its noise once, as flip or as epsilon.")
+        raise ParameterError(f"Question {name!r}: give its noise once, as flip or as epsilon.")
     count = len(states)
     if cost is None:
         if isinstance(chance, int | float) and not 0 < chance < 1 - 1 / count:
             raise ParameterError(
-                f"question {name!r}: flip must lie above 0 and below {1 - 1 / count:.4g}, where"
+                f"Question {name!r}: flip must lie above 0 and below {1 - 1 / count:.4g}, where"
                 f" all {count} answers would be equally likely."
             )
         return chance
@@ -122,7 +153,18 @@ def _costs_at_most(count: int, chance: float, epsilon: float) -> bool:
 
 
 def load_survey(source: str | Path | bytes) -> Survey:
-    """Return the survey in a file, if its words are what its numbers mean."""
+    """Return the survey in a file, after computing its words anew from its numbers.
+
+    Parameters
+    ----------
+    source
+        The file, or its bytes.
+
+    Raises
+    ------
+    CorruptFileError
+        If it is damaged, or its words are not those that its numbers mean.
+    """
     data = source if isinstance(source, bytes) else read_bounded(Path(source), MOST_BYTES)
     try:
         return participant.read_survey(data)
@@ -131,26 +173,36 @@ def load_survey(source: str | Path | bytes) -> Survey:
 
 
 def collect(survey: Survey, answers: Sequence[str | Path]) -> Release:
-    """Return the answers of a survey as randomised records, protected as participants did.
+    """Return the answers of a survey as one release of randomised records.
 
-    Every file must answer this survey, question by question, and no participant may answer twice;
-    what cannot be used is named, and then nothing is released. Rows are sorted by the participants'
-    random tokens, which are left out: the order says nothing, and the same files make the same
-    release.
+    The answers become rows in the order of their random tokens, which are left out. So the order
+    says nothing, and the same files make the same release.
 
-    No ledger pays: the noise was drawn by the participants before anything left them, this release
-    is a function of what they sent, and publishing it, even twice, tells no more than they told the
-    collector. What an answer costs was said to them, and their memory keeps count.
+    No ledger is charged: the participants added the noise before they sent anything. This release
+    is a function of what they sent. Publishing it, even twice, shows no more than the organisers
+    have already. The program told participants what an answer costs.
+
+    Parameters
+    ----------
+    survey
+        The survey.
+    answers
+        The answer files. Each must answer every question of this survey.
+
+    Raises
+    ------
+    ReleaseError
+        If files cannot be used: it names them, and nothing is released.
     """
     declared, classes = _declared(survey)
     rows = _gathered(survey, answers)
-    promises = tuple(
-        replace(promise, assumptions=(*promise.assumptions, _own_side(survey)))
-        for promise in declared.guarantees(survey.content["delta"])
+    guarantees = tuple(
+        replace(guarantee, assumptions=(*guarantee.assumptions, _own_side(survey)))
+        for guarantee in declared.guarantees(survey.content["delta"])
     )
     return publish(
-        lambda: declared.release(_arrays(survey, rows), classes, promises),
-        promises,
+        lambda: declared.release(_arrays(survey, rows), classes, guarantees),
+        guarantees,
         Payment(None),  # see above
         parameters={"kind": "responses", "survey": survey.id},
         identity=PrivateIdentity(),
@@ -179,30 +231,30 @@ def _declared(survey: Survey) -> tuple[DeclaredRecords, tuple[Any, ...]]:
 
 def _gathered(survey: Survey, paths: Sequence[str | Path]) -> list[dict[str, Any]]:
     """Return the answers of every participant, in the order of their tokens, or raise."""
-    found: dict[str, dict[str, Any]] = {}
+    sheets: dict[str, dict[str, Any]] = {}
     sender: dict[str, str | Path] = {}
     troubles = []
     for path in paths:
         try:
-            token, given = _sheet(Path(path), survey)
+            token, answers = _sheet(Path(path), survey)
         except CorruptFileError as error:
             troubles.append(f"{path}: {error}")
             continue
-        if token in found:
+        if token in sheets:
             same = Path(path).resolve() == Path(sender[token]).resolve()
-            again = "it is given twice." if same else f"the participant of {sender[token]} again."
+            again = "it is listed twice." if same else f"same participant as {sender[token]}."
             troubles.append(f"{path}: {again}")
         else:
-            found[token], sender[token] = given, path
+            sheets[token], sender[token] = answers, path
     if troubles:
         more = f" and {len(troubles) - _SHOWN} more" if len(troubles) > _SHOWN else ""
         raise ReleaseError(
-            f"{len(troubles)} of {len(paths)} answer files cannot be used; leave them out or ask"
+            f"{len(troubles)} of {len(paths)} answer files cannot be used. Leave them out, or ask"
             f" for them again. {' '.join(troubles[:_SHOWN])}{more}"
         )
-    if not found:
-        raise ParameterError("there are no answer files.")
-    return [found[token] for token in sorted(found)]
+    if not sheets:
+        raise ParameterError("There are no answer files.")
+    return [sheets[token] for token in sorted(sheets)]
 
 
 def _sheet(path: Path, survey: Survey) -> tuple[str, dict[str, Any]]:
@@ -210,22 +262,22 @@ def _sheet(path: Path, survey: Survey) -> tuple[str, dict[str, Any]]:
     sheet = strict_json.parse(read_bounded(path, MOST_BYTES))
     fields = {"suffice", "version", "survey", "token", "answers"}
     if not isinstance(sheet, dict) or set(sheet) != fields or sheet["suffice"] != "answer":
-        raise CorruptFileError("it is no answer to a survey.")
+        raise CorruptFileError("it is not an answer to a survey.")
     if sheet["version"] is True or sheet["version"] != 1:
-        raise CorruptFileError("it is of a version that is not read here.")
+        raise CorruptFileError("this version of suffice does not read its version.")
     if sheet["survey"] != survey.id:
         raise CorruptFileError("it answers another survey.")
     if not re.fullmatch("[0-9a-f]{32}", strict_json.text(sheet["token"])):
         raise CorruptFileError("its token is malformed.")
-    given = sheet["answers"]
-    if not isinstance(given, dict) or given.keys() != survey.noises.keys():
+    answers = sheet["answers"]
+    if not isinstance(answers, dict) or answers.keys() != survey.noises.keys():
         raise CorruptFileError("it does not answer every question once.")
     for name, noise in survey.noises.items():
-        if not noise.fits(given[name]):
+        if not noise.fits(answers[name]):
             raise CorruptFileError(
                 f"its answer to {name!r} cannot have come from this survey{_honest(noise)}."
             )
-    return sheet["token"], given
+    return sheet["token"], answers
 
 
 def _honest(noise: participant.Choice | participant.Number) -> str:
@@ -245,8 +297,8 @@ def _arrays(survey: Survey, rows: Sequence[Mapping[str, Any]]) -> dict[str, np.n
         if isinstance(noise, participant.Number):
             values.append(np.array(cells, dtype=np.float64))
             continue
-        place = {state: code for code, state in enumerate(noise.states)}
-        coded = np.array([place[cell] for cell in cells], dtype=np.uint8)
+        code_of = {state: code for code, state in enumerate(noise.states)}
+        coded = np.array([code_of[cell] for cell in cells], dtype=np.uint8)
         if name == label:
             answers = coded
         else:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from suffice.engines.rados import default_count
-from suffice.learner.rados.boosting import boosted
+from suffice.learner.rados.boosting import run_boosting
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rados.simulated import rados_of_subsets, simulated_rados
@@ -118,7 +118,7 @@ def _over_folds(
 
 def _boosting_error(fold: Fold, rows: np.ndarray, examples: np.ndarray, **options: Any) -> float:
     """Return the error of the round that is best on ``examples``, of boosting over ``rows``."""
-    path = boosted(rows, rounds=ROUNDS, examples=examples, **options)
+    path = run_boosting(rows, rounds=ROUNDS, examples=examples, **options)
     return fold.error_of(path.parameters(path.best()))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import ttest_rel
 
 from suffice.engines.fitting import default_clip
-from suffice.learner.rados.boosting import boosted
+from suffice.learner.rados.boosting import run_boosting
 from suffice.learner.rados.radoboost import RadoBoost
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.owner.rados.mechanism import Rados
@@ -99,7 +99,7 @@ def _paper(fold: Fold, rng: np.random.Generator) -> dict[str, float]:
     edges, count = scaled.edges(), release.details["count"]
     errors = {}
     for method, chosen in (("AdaBoost", edges), ("AdaBoost(n)", rng.permutation(edges)[:count])):
-        path = boosted(chosen, rounds=ROUNDS, examples=chosen, gentle=False)
+        path = run_boosting(chosen, rounds=ROUNDS, examples=chosen, gentle=False)
         errors[method] = scaled.error_of(path.parameters(path.best()))
     learner = RadoBoost(ROUNDS)
     errors["RadoBoost"] = fold.error(learner.fit_release(release, fold.rows, fold.labels))

@@ -82,13 +82,13 @@ def identifier(name: str) -> str:
 
 
 def selected(cells: Sequence[str], sql: str, rest: str = "") -> str:
-    """Return the query of these cells; they are named by their place."""
+    """Return the query of these cells, named c0, c1 and so on."""
     cell_list = ", ".join(f"{cell} as c{k}" for k, cell in enumerate(cells))
     return f"select {cell_list or '*'} from (\n{sql}\n) as q{rest}"  # noqa: S608  # the owner's own
 
 
 def file_of(url: str) -> Path:
-    """Return the file of an address, which must be there: a connection would make a new one."""
+    """Return the file of an address. It must exist: a connection would create a new one."""
     path = url.partition(":///")[2]
     if not path or path == ":memory:" or "?" in path:
         raise ParameterError(
@@ -106,7 +106,7 @@ def as_it_is(cells: Cells) -> pa.Array:
 
 
 def as_label(cells: Cells) -> pa.Array:
-    """Return texts, missing where they are none."""
+    """Return texts. A cell that is not a text is missing."""
     return plain_texts(cells[0])
 
 

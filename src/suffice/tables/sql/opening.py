@@ -16,7 +16,7 @@ _KINDS: dict[str, type[DuckDB] | type[PostgreSQL] | type[SQLite]] = {
 
 
 def database_at(url: str) -> Database:
-    """Return an open connection to an address; what it lacks is an error in one line."""
+    """Return an open connection to an address, or raise an error of one line."""
     scheme = url.partition("://")[0]
     kind = _KINDS.get(scheme)
     if kind is None:

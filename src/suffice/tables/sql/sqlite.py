@@ -24,7 +24,7 @@ __all__ = ["SQLite"]
 
 
 class SQLite(AdbcDatabase):
-    """A SQLite file. A cell has a type of its own: that of a column is read off its first rows."""
+    """A SQLite file. Each cell has its own type, so the first rows decide the type of a column."""
 
     libraries = ("adbc_driver_manager", "adbc_driver_sqlite")
     stopped = (
@@ -65,9 +65,9 @@ class SQLite(AdbcDatabase):
         ]
 
     def _private(self, name: str, kind: pa.DataType) -> Column:
-        """Return SQL that never is NULL, and of one type: the driver infers it from the first rows.
+        """Return SQL that is never NULL and has one type: the driver infers types from first rows.
 
-        What a cell is comes beside it: a label is missing, a text or a number that SQL would round.
+        The first column says what a cell is: missing, a text, or a number that SQL would round.
         """
         cell = identifier(name)
         real = f"case typeof({cell}) when 'real' then {cell} else 0.0 end"
@@ -83,7 +83,7 @@ class SQLite(AdbcDatabase):
         return Column(name, pa.string(), (sort, text, real), _where_text)
 
     def _typed(self, kind: pa.DataType) -> Callable[[Cells], pa.Array]:
-        """Return what gives cells the type that the first rows decided."""
+        """Return a function that gives cells the type of the first rows."""
         return lambda cells: cells[0] if cells[0].type == kind else cells[0].cast(kind)
 
 

@@ -1,0 +1,1 @@
+"""Learning by any classifier from randomised labels of public rows."""

@@ -1,0 +1,266 @@
+"""Any scikit-learn classifier, trained on randomised labels and corrected for the randomisation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import KFold
+
+from suffice.learner.base import Learner
+from suffice.learner.noisy_labels.candidates import (
+    ESTIMATORS,
+    Settings,
+    default_settings,
+    estimator_named,
+)
+from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
+from suffice.learner.rows import matching_rows
+from suffice.learner.sklearn_names import HasMethods, Interval, StrOptions, fit_context
+from suffice.release.artifact import Release
+from suffice.release.merge import merge
+from suffice.tables.pipeline import Pipeline
+
+__all__ = ["NoisyLabelClassifier"]
+
+_ENOUGH_HELD_OUT = 20_000  # rows: more folds would only cost time
+_FEWEST_ROWS = 50  # of a table of which some are held out
+_SMALLEST = 1e-12  # of a probability that an estimator states
+_UNCLIPPED = 2.0**299
+_NORMAL_95 = 1.959963984540054
+
+Folds = Sequence[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """What estimators of one setting say of rows that they have not seen."""
+
+    rows: np.ndarray
+    log_probabilities: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class _RandomisedLabels:
+    """Rows, the codes of their randomised labels, and the number of classes."""
+
+    rows: np.ndarray
+    codes: np.ndarray
+    classes: int
+
+    def fitted(self, base: Any, setting: Mapping[str, Any], among: Any = slice(None)) -> Any:
+        """Return the estimator fitted to rows ``among`` these; a constant if all are of a class."""
+        rows, codes = self.rows[among], self.codes[among]
+        if (codes == codes[0]).all():
+            return DummyClassifier(strategy="prior").fit(rows, codes)
+        return clone(base).set_params(**setting).fit(rows, codes)
+
+    def held_out(self, base: Any, setting: Mapping[str, Any], folds: Folds) -> _HeldOut:
+        """Return what the estimator says of the rows of each fold, learnt from all others."""
+        logs = [
+            _log_probabilities(self.fitted(base, setting, learnt), self.rows[rest], self.classes)
+            for learnt, rest in folds
+        ]
+        return _HeldOut(np.concatenate([rest for _, rest in folds]), np.vstack(logs))
+
+
+class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
+    """Computes the classifier of true labels from a release of kind ``label-responses``.
+
+        q(x) = P p(x), learnt by any estimator; p = softmax(slope log q + shift)
+
+    P is the channel that randomised the labels, stated in the release. The estimator learns the
+    randomised labels as they are. Slope and shift are fitted to held-out randomised labels through
+    P (`suffice.learner.noisy_labels.link`), as is the choice among settings of the estimator.
+    Assumes that each label was randomised by itself, given its true class.
+
+    Parameters
+    ----------
+    estimator : {"hist-gradient-boosting", "logistic"} or scikit-learn classifier
+        What is trained, on standardised rows that are not clipped. A classifier of your own must
+        have ``predict_proba``.
+    settings : list of dict, optional
+        Parameters of the estimator, of which the best on held-out randomised labels are taken.
+        Default: a few for the named estimators, and the estimator as it is for one of your own.
+    folds : int, default=5
+        One fold of rows after the other is held out, until 20,000 rows have been.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Attributes
+    ----------
+    estimator_ : scikit-learn classifier
+        The estimator, fitted to all rows with the settings ``settings_``.
+    settings_ : dict
+        The settings that were taken.
+    link_ : ChannelLink
+        Slope and shift. A slope of 0 means that the rows tell nothing of the labels.
+    accuracy_, accuracy_interval_ : float, tuple of float
+        Accuracy on true labels, estimated from held-out randomised ones, with an interval at 95 %
+        for the noise and the number of rows. None where no rows could be held out.
+    classes_ : ndarray
+        The declared classes.
+    pipeline_ : Pipeline
+        What turns raw rows into the estimator's columns.
+
+    Examples
+    --------
+    >>> import numpy as np, suffice as sf
+    >>> X = np.random.default_rng(0).normal(size=(400, 3))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> mechanism = sf.MeanOperator(epsilon=3.0, mechanism="response")
+    >>> release = mechanism.release(X, y, ledger=None)
+    >>> model = sf.NoisyLabelClassifier("logistic").fit_release(release, X)
+    >>> model.predict_proba(X).shape
+    (400, 2)
+    """
+
+    _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
+        "estimator": [StrOptions(set(ESTIMATORS)), HasMethods(["fit", "predict_proba"])],
+        "settings": [list, tuple, None],
+        "folds": [Interval(Integral, 2, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = "hist-gradient-boosting",
+        settings: Settings | None = None,
+        folds: int = 5,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.settings = settings
+        self.folds = folds
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on plain labels; this protects nothing.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Their true labels.
+
+        Returns
+        -------
+        NoisyLabelClassifier
+            Itself, fitted.
+        """
+        X, codes = self._checked_labels(X, y)
+        self._map_exact_rows(X)  # fits the pipeline
+        self.pipeline_ = _without_clipping(self.pipeline_)
+        self._train(self._mapped(X), codes, np.eye(len(self.classes_)))
+        return self
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit_release(self, release: Release | Sequence[Release], X: Any) -> Self:
+        """Learn from randomised labels and the public rows that they belong to, in their order.
+
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            Of kind ``label-responses``, of one owner or of several with the same channel.
+        X : table
+            The owners' public rows, one owner after the other.
+
+        Returns
+        -------
+        NoisyLabelClassifier
+            Itself, fitted.
+        """
+        whole = merge(release)
+        channel, labels = (
+            whole.array(name, "randomised labels") for name in ("channel", "answers")
+        )
+        self._learn_from((whole,))
+        self.pipeline_ = _without_clipping(self.pipeline_)
+        rows = matching_rows(X, [replace(whole, pipeline=self.pipeline_)])[0]
+        self._train(rows, labels.astype(np.int64), channel)
+        return self
+
+    def _train(self, rows: np.ndarray, codes: np.ndarray, channel: np.ndarray) -> None:
+        """Choose settings, fit the link on held-out rows, and the estimator on all of them."""
+        base, settings = self._candidates(len(rows))
+        data = _RandomisedLabels(rows, codes, len(channel))
+        folds = self._held_out_folds(rows)
+        self.link_ = ChannelLink(1.0, np.zeros(len(channel)))
+        self.settings_ = dict(settings[0])
+        self.accuracy_: float | None = None
+        self.accuracy_interval_: tuple[float, float] | None = None
+        if folds and len(channel) > 1:
+            tries = [data.held_out(base, setting, folds) for setting in settings]
+            links = [fit_link(t.log_probabilities, codes[t.rows], channel) for t in tries]
+            losses = [
+                label_losses(link.apply(t.log_probabilities), codes[t.rows], channel).mean()
+                for link, t in zip(links, tries, strict=True)
+            ]
+            best = int(np.argmin(losses))
+            self.link_, self.settings_ = links[best], dict(settings[best])
+            self._estimate_accuracy(tries[best], codes, channel)
+        self.estimator_ = data.fitted(base, self.settings_)
+
+    def _candidates(self, rows: int) -> tuple[Any, Settings]:
+        """Return the estimator, unfitted, and the settings that are tried."""
+        if isinstance(self.estimator, str):
+            default = default_settings(self.estimator, rows)
+            return estimator_named(self.estimator), self.settings or default
+        return self.estimator, self.settings or [{}]
+
+    def _held_out_folds(self, rows: np.ndarray) -> Folds:
+        """Return which rows are learnt from, and which are held out, fold by fold."""
+        if len(rows) < max(_FEWEST_ROWS, self.folds):
+            return []
+        splits = KFold(self.folds, shuffle=True, random_state=self.random_state).split(rows)
+        enough = -(-_ENOUGH_HELD_OUT * self.folds // len(rows))
+        return list(splits)[: max(1, enough)]
+
+    def _estimate_accuracy(
+        self, held_out: _HeldOut, codes: np.ndarray, channel: np.ndarray
+    ) -> None:
+        """Estimate P(predicted = true): (P^-1)[predicted, z] has that mean, label by label."""
+        predicted = self.link_.apply(held_out.log_probabilities).argmax(axis=1)
+        hits = np.linalg.inv(channel)[predicted, codes[held_out.rows]]
+        self.accuracy_ = float(np.clip(hits.mean(), 0, 1))
+        error = _NORMAL_95 * float(hits.std(ddof=1)) / len(hits) ** 0.5
+        low, high = hits.mean() - error, hits.mean() + error
+        self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each declared class.
+
+        Parameters
+        ----------
+        X : table
+            New rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One row for each of X, in its order.
+        """
+        rows = self._mapped(X)
+        return self.link_.apply(_log_probabilities(self.estimator_, rows, len(self.classes_)))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+def _without_clipping(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline that neither clips rows nor adds a constant: its release needs both."""
+    return replace(pipeline, bound=_UNCLIPPED, intercept=0.0)
+
+
+def _log_probabilities(estimator: Any, rows: np.ndarray, count: int) -> np.ndarray:
+    """Return the logarithms of what an estimator says of each class; one it lacks is improbable."""
+    stated = np.full((len(rows), count), _SMALLEST)
+    stated[:, estimator.classes_] = estimator.predict_proba(rows)
+    return np.asarray(np.log(np.maximum(stated, _SMALLEST)))

@@ -1,0 +1,82 @@
+"""Probabilities of true classes from a classifier that was trained on randomised labels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+__all__ = ["ChannelLink", "fit_link", "label_losses"]
+
+_STEEPEST = 100.0  # of a slope: steeper ones are steps
+_SMALLEST = 1e-300  # of a probability whose logarithm is taken
+_RIDGE = 1e-6  # keeps the shift of a class finite that no held-out label has
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelLink:
+    """Computes p(y | x) = softmax(slope log q(x) + shift) from the classifier's own q(x).
+
+    A classifier trained on randomised labels estimates q = P p, with P the channel. P^-1 q would
+    bring p back, but amplifies the errors of q and leaves [0, 1]. This link is fitted to held-out
+    randomised labels instead, through the channel.
+
+    Attributes
+    ----------
+    slope : float
+        How much surer the true classes are than the randomised ones, at least 0. At 0 every row
+        gets the same probabilities: the rows tell nothing of the labels.
+    shift : ndarray of shape (K,)
+        What is added to the logarithm of each class.
+    """
+
+    slope: float
+    shift: np.ndarray
+
+    def apply(self, log_probabilities: np.ndarray) -> np.ndarray:
+        """Return the probabilities of true classes (n, K) for the logarithms of q (n, K)."""
+        return np.asarray(softmax(self.slope * log_probabilities + self.shift, axis=1))
+
+
+def label_losses(probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray) -> np.ndarray:
+    """Return -log (P p_i)_z(i), the log loss of each randomised label z(i)."""
+    chances = (channel[labels] * probabilities).sum(axis=1)
+    return np.asarray(-np.log(np.maximum(chances, _SMALLEST)))
+
+
+def fit_link(log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray) -> ChannelLink:
+    """Return the link with the largest likelihood of held-out randomised labels.
+
+    minimise -(1/n) sum_i log (P softmax(slope u_i + shift))_z(i) over slope >= 0 and shift
+
+    (forward correction: Patrini et al. 2017, Theorem 2, of two parameters a class instead of the
+    whole model). The first class has no shift.
+
+    Parameters
+    ----------
+    log_probabilities : ndarray of shape (n, K)
+        u_i, the logarithms of what a classifier says of rows that it has not seen.
+    labels : ndarray of shape (n,)
+        z(i), the codes of their randomised labels.
+    channel : ndarray of shape (K, K)
+        P[z, y] = P(randomised label z | true label y).
+    """
+    count = channel.shape[0]
+    n = len(labels)
+
+    def objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        link = ChannelLink(parameters[0], np.append(0.0, parameters[1:]))
+        p = link.apply(log_probabilities)
+        chances = np.maximum((channel[labels] * p).sum(axis=1), _SMALLEST)
+        # d/ds_k of -log sum_j P_zj p_j is -p_k (P_zk / q_z - 1).
+        slopes = p * (1 - channel[labels] / chances[:, None])
+        gradient = np.append((slopes * log_probabilities).sum(), slopes.sum(axis=0)[1:]) / n
+        penalty = _RIDGE / 2 * float(parameters[1:] @ parameters[1:])
+        gradient[1:] += _RIDGE * parameters[1:]
+        return float(-np.log(chances).mean()) + penalty, gradient
+
+    starts = (np.append(1.0, np.zeros(count - 1)), np.append(0.0, np.zeros(count - 1)))
+    bounds = [(0.0, _STEEPEST)] + [(None, None)] * (count - 1)
+    tries = [minimize(objective, s, jac=True, bounds=bounds, method="L-BFGS-B") for s in starts]
+    best = min(tries, key=lambda result: float(result.fun)).x
+    return ChannelLink(float(best[0]), np.append(0.0, best[1:]))

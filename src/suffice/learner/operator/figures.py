@@ -1,0 +1,106 @@
+"""What the noise of a release did to a model: intervals, bounds, and the risk without labels."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from suffice.learner.base import LinearModel
+from suffice.learner.operator.bounds import NoiseBounds
+from suffice.learner.operator.evidence import Evidence, interval
+from suffice.models.losses import loss_named
+
+__all__ = ["FiguredModel"]
+
+
+class FiguredModel(LinearModel):
+    """A linear model that keeps what it was fitted on, and computes figures of its quality from it.
+
+    A model file does not store what a model was fitted on: there the figures are missing.
+    """
+
+    loss: Any
+    coef_: np.ndarray
+    _evidence: Evidence
+
+    def coef_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
+        """Return the interval of each coefficient, to first order.
+
+        It covers the coefficient that exact labels would give. It does not cover how the penalty
+        shrinks coefficients.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The confidence level.
+        sampling : bool, default=False
+            Whether the interval also covers what other labels of the same rows would give.
+
+        Returns
+        -------
+        ndarray of shape (2, d) or (2, d, K)
+            The lower and the upper ends.
+
+        Raises
+        ------
+        ParameterError
+            If the penalty has a 1-norm, or the noise is not known.
+        AttributeError
+            If the model was loaded from a file.
+        """
+        fitted_deviations = self._fitted_evidence.deviations(sampling=sampling)
+        deviations = np.zeros_like(self.coef_)
+        # Of a constant only the intercept has a deviation.
+        deviations[-len(fitted_deviations) :] = fitted_deviations
+        return interval(self.coef_, deviations, level)
+
+    def noise_bounds(self, delta: float = 0.05) -> NoiseBounds:
+        """Return bounds on how far the noise has moved the model and its risk.
+
+        Patrini et al. 2016, Theorems 6 and 10, corrected (docs/errata.md). They hold for every data
+        set, and are far too large for most.
+
+        Parameters
+        ----------
+        delta : float, default=0.05
+            The probability that a bound fails.
+
+        Returns
+        -------
+        NoiseBounds
+            All bounds; they hold together with probability 1 - delta.
+
+        Raises
+        ------
+        ParameterError
+            If the penalty is not l2, the operator was shrunk, or the noise is not known.
+        AttributeError
+            If the model was loaded from a file.
+        """
+        check_is_fitted(self)
+        mechanism = "mixed"
+        if len(self.releases_) == 1 and len(self.releases_[0].parts) == 1:
+            mechanism = self.releases_[0].details["mechanism"]
+        return self._fitted_evidence.bounds(mechanism, delta)
+
+    @property
+    def _fitted_evidence(self) -> Evidence:
+        evidence: Evidence = self._from_fit("_evidence", "intervals")
+        return evidence
+
+    @property
+    def coef_interval_(self) -> np.ndarray:
+        """The interval at 95 % of each coefficient for the mechanism's noise."""
+        return self._figure(self.coef_interval)
+
+    @property
+    def risk_(self) -> float:
+        """The estimated risk on fresh labels of the same rows; not below zero where none is."""
+        risk = self._figure(lambda: self._fitted_evidence.risk)[0]
+        return max(risk, 0.0) if loss_named(self.loss).steepest else risk
+
+    @property
+    def risk_interval_(self) -> np.ndarray:
+        """The interval of the risk at 95 %; not below zero where the loss is not."""
+        ends = interval(*self._figure(lambda: self._fitted_evidence.risk), 0.95)
+        return np.maximum(ends, 0.0) if loss_named(self.loss).steepest else ends

@@ -1,0 +1,118 @@
+"""What is known of a fitted model, for people and for programs: one report per learner."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import log
+from typing import Any
+
+from suffice.plain_text import listed
+
+__all__ = ["REPORTS", "Report", "report_of"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Holds what is known of a fitted model.
+
+    Attributes
+    ----------
+    lines : list of (str, str)
+        What people read: a heading and a text for each line.
+    values : dict
+        The same for programs, as plain JSON values.
+    """
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def report_of(model: Any) -> Report:
+    """Return the classes of a fitted model, and what the report of its learner says."""
+    own = REPORTS[type(model).__name__](model)
+    lines = [("classes", listed(model.classes_)), *own.lines]
+    return Report(lines, {"classes": model.classes_.tolist(), **own.values})
+
+
+def _factored_report(model: Any) -> Report:
+    """Report the estimated risk, and warn where a guess without the release may be as good."""
+    low, high = (float(end) for end in model.risk_interval_)
+    votes = any(guarantee.unit == "party" for guarantee in model.releases_[0].guarantees)
+    about = "of the parties' votes" if votes else "estimated without labels"
+    joint = model.loss in ("logistic", "softmax")
+    without_release = log(len(model.classes_)) if joint and not votes else None
+    lines = [
+        ("penalty", f"{model.lam_:.3g}" + _constant(model)),
+        ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), {about}"),
+        ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
+    ]
+    if without_release is not None and high >= without_release:
+        doubt = (
+            f"The risk may be as high as {without_release:.3g}, that of a guess without the"
+            " release: there is too much noise."
+        )
+        lines.insert(-1, ("warning", doubt))
+    values = {
+        "lam": model.lam_,
+        "risk": model.risk_,
+        "risk_interval": [low, high],
+        "intercept_only": model.intercept_only_,
+        "risk_of_knowing_nothing": without_release,
+        "iterations": model.n_iter_,
+        "gradient": model.gradient_norm_,
+    }
+    return Report(lines, values)
+
+
+def _constant(model: Any) -> str:
+    if not model.intercept_only_:
+        return ""
+    return "; no feature helps for certain, so the model always predicts the larger class"
+
+
+def _spread_report(model: Any) -> Report:
+    lines = [
+        ("penalty", f"{model.lam_:.3g}"),
+        ("likelihood", f"{model.likelihood_:.4g} (mean log likelihood per randomised label)"),
+    ]
+    values = {"lam": model.lam_, "likelihood": model.likelihood_, "iterations": model.n_iter_}
+    return Report(lines, values)
+
+
+def _ridge_report(model: Any) -> Report:
+    lines = [
+        ("penalty", f"{model.lam_:.3g}" + _constant(model)),
+        ("risk", f"{model.risk_:.4g} (square loss), estimated without labels"),
+    ]
+    values = {
+        "loss": "square",
+        "lam": model.lam_,
+        "risk": model.risk_,
+        "intercept_only": model.intercept_only_,
+    }
+    return Report(lines, values)
+
+
+def _boost_report(model: Any) -> Report:
+    lines = [
+        ("rounds", f"{model.rounds_} of {model.n_iter_}"),
+        (
+            "rado-risk",
+            f"{model.rado_risk_:.6g} (logistic loss); a guess without the release: {log(2):.6g}",
+        ),
+    ]
+    values = {"loss": "logistic", "rounds": model.rounds_, "rado_risk": model.rado_risk_}
+    return Report(lines, values)
+
+
+def _vote_report(model: Any) -> Report:
+    trained = type(model.estimator_).__name__
+    return Report([("estimator", trained)], {"estimator": trained})
+
+
+REPORTS: Mapping[str, Callable[[Any], Report]] = {
+    "FactoredClassifier": _factored_report,
+    "SpreadClassifier": _spread_report,
+    "RadoRidge": _ridge_report,
+    "RadoBoost": _boost_report,
+    "VoteClassifier": _vote_report,
+}

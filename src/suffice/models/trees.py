@@ -1,0 +1,95 @@
+"""Boosted decision trees as plain arrays, so that a model file holds no code."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from suffice.errors import CorruptFileError
+
+__all__ = ["BoostedTrees"]
+
+_LEAF = -1
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedTrees:
+    """Computes scores s(x) = baseline + the leaves that x falls into, one a class.
+
+    Attributes
+    ----------
+    features : ndarray of int32, shape (n,)
+        Of each node, the column that it looks at; -1 of a leaf. Nodes come tree by tree, each
+        before its children, and the left child right behind it.
+    numbers : ndarray of float64, shape (n,)
+        Of a leaf its value; elsewhere the largest value of the column that goes to the left.
+    baseline : ndarray of float64, shape (K,)
+        What the scores begin with. Trees belong to the classes in turn; of two classes, all of
+        them to the second.
+    """
+
+    features: np.ndarray
+    numbers: np.ndarray
+    baseline: np.ndarray
+
+    def check(self, width: int) -> None:
+        """Raise unless these are whole trees over ``width`` columns, as many for each class."""
+        inside = (self.features >= _LEAF) & (self.features < width)
+        if not inside.all():
+            raise CorruptFileError("a node of the trees looks at a column that is not there.")
+        if not (np.isfinite(self.numbers).all() and np.isfinite(self.baseline).all()):
+            raise CorruptFileError("the trees hold numbers that are not finite.")
+        _, roots = self._layout
+        if len(roots) % self._trees_a_round:
+            raise CorruptFileError("some class has fewer trees than another.")
+
+    @property
+    def _trees_a_round(self) -> int:
+        return 1 if len(self.baseline) == 2 else len(self.baseline)
+
+    @cached_property
+    def _layout(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the right child of each node is, and where each tree begins."""
+        right = np.zeros(len(self.features), dtype=np.int64)
+        roots: list[int] = []
+        waiting: list[int] = []  # inner nodes whose right child has not come yet
+        left = False  # whether the next node is a left child
+        for node, feature in enumerate(self.features.tolist()):
+            if not left:
+                if waiting:
+                    right[waiting.pop()] = node
+                else:
+                    roots.append(node)
+            left = feature != _LEAF
+            if left:
+                waiting.append(node)
+        if left or waiting:
+            raise CorruptFileError("the last tree ends before its last leaf.")
+        return right, np.array(roots, dtype=np.int64)
+
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        """Return the scores (n, K) of rows (n, width)."""
+        from suffice.kernels.trees import add_tree_scores
+
+        right, roots = self._layout
+        scores = np.tile(self.baseline, (len(rows), 1))
+        first = 1 if len(self.baseline) == 2 else 0
+        groups = first + np.arange(len(roots)) % self._trees_a_round
+        add_tree_scores(
+            np.ascontiguousarray(rows), self.features, self.numbers, right, roots, groups, scores
+        )
+        return scores
+
+    def rescaled(self, slope: float, shift: np.ndarray) -> "BoostedTrees":
+        """Return the trees whose scores are slope s(x) + shift."""
+        leaves = self.features == _LEAF
+        numbers = np.where(leaves, slope * self.numbers, self.numbers)
+        return BoostedTrees(self.features, numbers, slope * self.baseline + shift)
+
+    @classmethod
+    def joined(cls, trees: list[tuple[Any, Any]], baseline: np.ndarray) -> "BoostedTrees":
+        """Return trees given one by one as (features, numbers), nodes in our order."""
+        features = [np.asarray(tree[0], dtype=np.int32) for tree in trees]
+        numbers = [np.asarray(tree[1], dtype=np.float64) for tree in trees]
+        return cls(np.concatenate(features), np.concatenate(numbers), baseline)
