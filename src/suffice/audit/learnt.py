@@ -1,5 +1,7 @@
 """Scores that are learnt: classifiers trained to tell the outputs of two data sets apart."""
 
+from typing import Any
+
 import numpy as np
 
 from suffice.audit.atoms import FEW_OUTCOMES, varying
@@ -33,8 +35,8 @@ def learnt_scores(sample: np.ndarray, neighbours: np.ndarray, seed: int) -> dict
         ),
     }
 
-    def score_by(model: object) -> Score:
-        return lambda fresh: model.decision_function(_numbers(fresh[:, columns]))  # type: ignore[attr-defined]
+    def score_by(model: Any) -> Score:
+        return lambda fresh: model.decision_function(_numbers(fresh[:, columns]))
 
     return {name: score_by(model.fit(_numbers(outputs), labels)) for name, model in models.items()}
 

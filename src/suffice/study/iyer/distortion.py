@@ -158,7 +158,7 @@ def _released(
         _DELTA,
         classes=tuple(range(point.classes)),
         names=tuple(range(draws)),
-        **options,  # type: ignore[arg-type]
+        **options,  # type: ignore[arg-type]  # only fields that hold text
     )
     rows = np.zeros((len(labels), 1))  # the noise depends on no feature
     try:
