@@ -941,7 +941,7 @@ def _survey(
     if not valid_names or not 0 < len(noises) == len(questions) or not _differ(noises):
         raise ValueError("questions need different names, without an equals sign.")
     if label not in noises or isinstance(noises[label], Number):
-        raise ValueError("the label must be the name of a question with states.")
+        raise ValueError("the label must be the name of a question with possible values.")
     *each, total = _guarantees(noises.values(), _number(delta), form.text_version, form.language)
     content: dict[str, Any] = {
         **form.fields(),

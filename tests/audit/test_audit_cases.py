@@ -54,7 +54,7 @@ def test_every_mechanism_that_an_owner_can_name_is_there():
         ("responses, a record", 0.2),
         ("participant, a choice", 0.1),
         ("proportions laplace, 2 classes", 0.1),
-        ("proportions laplace, overlapping sets", 0.3),
+        ("proportions laplace, overlapping bags", 0.3),
         ("parties, operator, gaussian", 0.4),
         ("parties, average, gaussian", 0.4),
         ("rados, a column alone", 2.0),

@@ -151,7 +151,7 @@ def _additive() -> Iterator[Case]:
     yield case
     yield three.broken_copy(case, "sensitivity 1", "a changed label is said to move one count", 0.5)
     shared = _Counts("laplace", 2, 1.0, overlap=2)
-    case = shared.case("proportions laplace, overlapping sets", CHEAP)
+    case = shared.case("proportions laplace, overlapping bags", CHEAP)
     yield case
     yield shared.broken_copy(
         case, "sets taken for disjoint", "a row in two sets is charged as if it were in one", 0.5

@@ -201,7 +201,7 @@ def cases() -> Iterator[Case]:
     )
     edges = Rados(unit="record", noise_on="records", **strong)
     yield from _Noisy(edges, _RECORDS, _edges_score).cases(
-        "rados, a record, noise on edges",
+        "rados, a record, noise on records",
         "norm for diameter",
         "noise is scaled to max ||x||, not to twice that (Nock et al., Section 5.2)",
     )
@@ -326,9 +326,7 @@ def _features() -> Iterator[Case]:
     yield truncated.case("rados, a column alone, truncated", SOME)
     printed = _Feature(1000, 1, truncate=0.1)
     yield replace(
-        case.broken_copy(
-            "Theorem 6", "a sum at the edge of the truncation comes from one data set only"
-        ),
+        case.broken_copy("Theorem 6", "the most extreme sum comes from one data set only"),
         name="rados, a column alone, truncated / Theorem 6",
         claimed=printed.count * 0.1,
         delta=1000.0**-2,  # o(1/m), as printed

@@ -148,7 +148,7 @@ def _attributes(laplace: RandomizedResponse) -> Iterator[Case]:
     )
     yield attribute.broken_copy(
         case,
-        "too few flips of states",
+        "too few flips of values",
         "states are flipped half as often as stated",
         feature_flip=0.25,
     )

@@ -55,7 +55,9 @@ def _contribute_command() -> TyperCommand:
         part = _contribution(options, table, rows, classes, statistic, ensemble.lam)
         part.save(options.output, overwrite=options.force)
         facts = {"written": str(options.output), "party": part.party, "holds": part.statistic}
-        warning = "not private. Send it to the aggregator only, by a channel that you both trust."
+        warning = (
+            "not private. Send it to the aggregator only, by a connection that you both trust."
+        )
         if options.json:
             show_json({**facts, "warning": warning})
             return

@@ -21,7 +21,7 @@ class Penalty:
     name : str
         The name of the penalty; "none" for no penalty at all.
     mixing : float, default=0.0
-        The share of the 1-norm, between 0 and 1.
+        The weight of the 1-norm, between 0 and 1.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Penalty:
     def __post_init__(self) -> None:
         if not 0 <= self.mixing <= 1:
             raise ParameterError(
-                f"mixing, the share of the 1-norm, must lie between 0 and 1. It is {self.mixing!r}."
+                f"mixing, the weight of the 1-norm, must lie between 0 and 1. It is {self.mixing!r}."
             )
 
     @property

@@ -185,7 +185,7 @@ def why_no_minimiser(
         return (
             ""
             if still
-            else "the linear loss falls without end along the operator. Use a penalty with lam > 0."
+            else "the linear loss falls without end along the mean operator. Use lam > 0."
         )
     weighted = as_weighted(rows, weights)
     reason = _outside_the_span(weighted, operator)
@@ -194,13 +194,10 @@ def why_no_minimiser(
         target = centre + (operator - centre) / (_INSIDE * steepest)
         if not _holds(weighted, target, max_iter):
             reason = (
-                "the operator lies outside the operators that labels of these rows can have, or on"
-                " their boundary, so the risk falls without end"
+                "no labels of these rows have this mean operator, or it lies on the boundary of"
+                " those that do, so the risk falls without end"
             )
-    return (
-        reason
-        and f"{reason}. Use a penalty with lam > 0, or project the operator (Projection.shrunk)."
-    )
+    return reason and f"{reason}. Use lam > 0, or project the mean operator (Projection.shrunk)."
 
 
 def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:
@@ -212,7 +209,7 @@ def _outside_the_span(rows: WeightedRows, operator: np.ndarray) -> str:
             return f"the columns of M miss mean x by {excess:.2g} in their sum"
     basis = _basis(rows)[0]
     if np.linalg.norm(operator - basis @ (basis.T @ operator)) > _SAME * size:
-        return "the operator leaves the span of the rows"
+        return "the mean operator leaves the span of the rows"
     return ""
 
 

@@ -54,7 +54,7 @@ class Response:
     def keep_else_uniform(cls, states: int, keep: float) -> "Response":
         """Keep the state with probability ``keep``, otherwise answer any other one, evenly."""
         if states < 2 or not 0 < keep < 1:
-            raise ParameterError("keep must lie strictly between 0 and 1, for two or more states.")
+            raise ParameterError("keep must lie strictly between 0 and 1, for two or more values.")
         return cls._uniform(states, round(Fraction(1 - Fraction(keep)) * _WHOLE / (states - 1)))
 
     @classmethod
@@ -127,7 +127,7 @@ class Response:
         if not np.issubdtype(codes.dtype, np.integer):
             raise ParameterError("states must be integer codes 0, 1, ..., K - 1.")
         if np.iinfo(codes.dtype).max < self.states - 1:
-            raise ParameterError("the integer type of the states cannot hold every state.")
+            raise ParameterError("the integer type cannot hold every possible value.")
         answers = np.empty_like(codes)
         flat, out, start = codes.reshape(-1), answers.reshape(-1), 0
         draw = self._kernel()

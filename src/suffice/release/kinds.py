@@ -57,7 +57,7 @@ def _codes(array: Array, details: Details) -> str | None:
 
 def _states(array: Array, details: Details) -> str | None:
     good = array.max(axis=0, initial=0) < np.array(discrete_sizes(details["columns"]))
-    return None if good.all() else "holds codes of no state"
+    return None if good.all() else "holds codes of no possible value"
 
 
 def _noisy(array: Array, details: Details) -> str | None:
@@ -288,7 +288,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="rados",
             version=1,
-            title="Rademacher observations: sums over random subsets of private records",
+            title="subset sums (rados): sums over random subsets of private records",
             arrays={"rados": ArrayRule("float64", ("n", "d"), merge="sum", noisy=True)},
             details={
                 "classes": DetailRule("two labels"),

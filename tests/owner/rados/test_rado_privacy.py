@@ -435,7 +435,7 @@ def test_requested_is_never_exceeded_and_the_refusal_says_what_fits():
 
 def test_edges_that_weigh_more_than_delta_are_refused():
     assert 1 - (1 - edge_mass(1000, truncation(1000, 0.1))) ** 10 > 0.2
-    with pytest.raises(ParameterError, match="The edges of the truncation"):
+    with pytest.raises(ParameterError, match="The most extreme sums"):
         protected(1000, count=10, delta=0.05, truncate=0.1).__enter__()
     with pytest.raises(ParameterError, match="leaves no subset sums"):
         protected(1000, count=10, delta=0.05, truncate=1e-3).__enter__()

@@ -493,7 +493,7 @@ def test_the_plan_forecasts_the_noise_that_is_drawn():
         release = of_table(epsilon=2.0, delta=1e-5, unit=unit, count=8)
         assert release.noise.variance == pytest.approx(noise[unit, f"rados, {where}"] ** 2)
     edges = of_table(epsilon=2.0, delta=1e-5, unit="record", count=8, noise_on="records")
-    assert edges.noise.variance == pytest.approx(noise["record", "rados, noise on edges"] ** 2)
+    assert edges.noise.variance == pytest.approx(noise["record", "rados, noise on records"] ** 2)
 
 
 def test_the_plan_reads_a_public_table_and_no_private_row():
@@ -506,7 +506,7 @@ def test_the_plan_reads_a_public_table_and_no_private_row():
     settings = {**_scaling(), "ranges": None, "standardize": table(1)}
     plan = plan_rados(many, 8.0, 1e-5, label="sick", count=4, **settings)
     assert plan.rows == 20_000
-    assert plan.advice == ("The noise is within the spread that the sums have anyway.",)
+    assert plan.advice == ("The noise is not much larger than what the sums vary by themselves.",)
     drowned = plan_rados(many, 1e-4, 1e-5, label="sick", count=4, **settings)
     assert "Nothing is useful" in drowned.advice[0]
     assert "wait for more rows" in drowned.advice[1]

@@ -104,11 +104,14 @@ def test_noise_by_epsilon_spends_it_and_no_more(count, epsilon):
         ({"label": "age"}, "the label"),
         ({"label": "nobody"}, "the label"),
         ({"texts": {"shoe": "Size?"}}, "states or a range"),
-        ({"states": {}, "label": None}, "A survey needs a question with states"),
+        ({"states": {}, "label": None}, "A survey needs a question with possible values"),
         ({"ranges": {"vote": (0, 1), "age": (0, 120)}}, "both possible values and a range"),
         ({"texts": {"vote": "a\nb"}}, "printable"),
         ({"states": {**DECLARED["states"], "vote": ["no", 1]}}, "texts, or integers"),
-        ({"flip": {**DECLARED["flip"], "age": 0.1}}, "No question with states is named 'age'"),
+        (
+            {"flip": {**DECLARED["flip"], "age": 0.1}},
+            "No question with possible values is named 'age'",
+        ),
     ],
 )
 def test_a_survey_that_cannot_work_is_refused(changes, reason):

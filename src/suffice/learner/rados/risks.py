@@ -101,7 +101,7 @@ def logistic_rado_risk(rados: np.ndarray, parameters: np.ndarray, examples: int)
     """
     if examples < 1:
         raise ParameterError(
-            "examples, the number of examples behind the rados, must be at least 1. It is"
+            "examples, the number of records behind the rados, must be at least 1. It is"
             f" {examples!r}."
         )
     return float(np.log(2) + log_exponential_risk(rados, parameters) / examples)

@@ -139,7 +139,7 @@ def feature_guarantees(
     edges = -math.expm1(count * math.log1p(-edge)) if edge < 1 else 1.0
     if edges >= delta:
         raise ParameterError(
-            f"The edges of the truncation would show one value with probability {edges:.2g}, more"
+            f"The most extreme sums would show one value with probability {edges:.2g}, more"
             f" than delta {delta:g}. Remove or raise --truncate, or use a smaller --count."
             if truncate is not None
             else f"{rows} rows are too few for delta {delta:g}: an extreme sum shows all of their"

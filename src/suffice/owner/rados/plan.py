@@ -34,7 +34,7 @@ _FINE, _DROWNED = 0.5, 2.0  # noise over spread: below, it hardly shows; above, 
 _SHARED, _ON_SUMS, _ON_RECORDS = (
     "rados, shared noise",
     "rados, noise on the matrix",
-    "rados, noise on edges",
+    "rados, noise on records",
 )
 _WHERE = {
     _SHARED: "once, to all sums",
@@ -120,7 +120,7 @@ class RadoPlan(Plan):
     def title(self) -> str:
         """What the table shows."""
         return (
-            f"Subset sums of {self.rows:,} rows: their spread over random subsets, and their noise"
+            f"Subset sums of {self.rows:,} rows: how much they vary by themselves, and their noise"
             " (standard deviations per coordinate)"
         )
 
@@ -251,7 +251,7 @@ def _powers_below(count: int) -> list[int]:
 def _advice(label: RadoOption, record: RadoOption, fewer: Sequence[RadoOption]) -> list[str]:
     """Return what to do, in sentences."""
     if record.ratio <= _DROWNED:
-        return ["The noise is within the spread that the sums have anyway."]
+        return ["The noise is not much larger than what the sums vary by themselves."]
     useful = "Only the mean" if record.verdict == "mean only" else "Nothing"
     raise_epsilon = "Raise --epsilon, or wait for more rows."
     label_only = (
@@ -261,8 +261,8 @@ def _advice(label: RadoOption, record: RadoOption, fewer: Sequence[RadoOption]) 
     with_fewer = "".join(f" With --count {o.count} it would be {o.ratio:.2g} times." for o in fewer)
     of_records = (
         f"Protecting records: the noise on each of {record.count} sums is {record.ratio:.2g} times"
-        f" their spread.{with_fewer} On their mean it is {record.mean_ratio:.2g} times. {useful} is"
-        " useful for learning."
+        f" what they vary by themselves.{with_fewer} On their mean it is {record.mean_ratio:.2g}"
+        f" times. {useful} is useful for learning."
     )
-    of_labels = f"Protecting labels: the noise is {label.ratio:.2g} times the spread."
+    of_labels = f"Protecting labels: the noise is {label.ratio:.2g} times what the sums vary by."
     return [of_records, f"{of_labels} {raise_epsilon if label.ratio > _DROWNED else label_only}"]

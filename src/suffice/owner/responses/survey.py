@@ -88,7 +88,7 @@ def new_survey(
     questions = {**states, **(ranges or {})}
     names = [*(texts or {}), *(name for name in questions if name not in (texts or {}))]
     if not states:
-        raise ParameterError("A survey needs a question with states (states, --states).")
+        raise ParameterError("A survey needs a question with possible values (states, --states).")
     for name in texts or {}:
         if name not in questions:
             raise ParameterError(
@@ -100,7 +100,7 @@ def new_survey(
     for by_name in (flip, epsilon):
         if isinstance(by_name, Mapping) and not by_name.keys() <= states.keys():
             unknown = sorted(by_name.keys() - states.keys())
-            raise ParameterError(f"No question with states is named {unknown[0]!r}.")
+            raise ParameterError(f"No question with possible values is named {unknown[0]!r}.")
     declared = RandomizedResponse(
         states=states,
         ranges=ranges or {},
