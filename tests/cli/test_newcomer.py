@@ -77,7 +77,7 @@ def test_each_refusal_says_what_to_change_until_it_works():
         (b"a,a,sick\n1,2,0\n", "has 'a' more than once"),
         (b"1.5,2,0\n1,2,0\n", "its first line holds numbers"),
         (b"", "it is empty"),
-        (b"a,sick\n", "The table has no rows"),
+        (b"a,sick\n", "table has no rows"),
         (b"a,sick\n1,0\n1,2,3\n", "more or fewer cells"),
     ],
 )
@@ -170,7 +170,7 @@ def test_sets_that_could_not_be_written_are_refused_before_they_are_paid():
     Ledger("l", {"d": Budget(2.0)})
     words = ["release", "bags", "bagged.csv", "--label", "Outcome", "--classes", "healthy,ill"]
     words += ["--skew", "0.8", "--ledger", "l", "--dataset", "d", "-o", "s.suffice"]
-    assert "named bag already" in refused(*words, "--write-rows", "public.csv")
+    assert "feature column named bag" in refused(*words, "--write-rows", "public.csv")
     assert "must end in" in refused(*words, "--write-rows", "public.txt")
     assert "would be overwritten" in refused(*words, "--write-rows", "bagged.csv")
     assert "written twice" in refused(*words, "--write-rows", "s.suffice")
