@@ -77,7 +77,7 @@ def test_each_refusal_says_what_to_change_until_it_works():
         (b"a,a,sick\n1,2,0\n", "has 'a' more than once"),
         (b"1.5,2,0\n1,2,0\n", "its first line holds numbers"),
         (b"", "it is empty"),
-        (b"a,sick\n", "The table has no rows"),
+        (b"a,sick\n", "table has no rows"),
         (b"a,sick\n1,0\n1,2,3\n", "more or fewer cells"),
     ],
 )

@@ -30,7 +30,7 @@ class Penalty:
     def __post_init__(self) -> None:
         if not 0 <= self.mixing <= 1:
             raise ParameterError(
-                f"mixing, the weight of the 1-norm, must lie between 0 and 1. It is {self.mixing!r}."
+                f"mixing, the weight of the 1-norm, must lie between 0 and 1; got {self.mixing!r}."
             )
 
     @property

@@ -134,7 +134,7 @@ def test_a_child_process_does_not_hold_on_to_what_its_parent_held(path):
     assert stay.recv() == "forked"
     assert Ledger(path).history()[0].state == "pending"
     for claim in ledger._claims.values():
-        claim._held.close()  # as the operating system does when the parent is killed
+        claim._lock_file.close()  # as the operating system does when the parent is killed
     assert Ledger(path).history()[0].state == "burnt"
     stay.send("go")
     os.waitpid(child, 0)
@@ -171,7 +171,7 @@ def test_threads_of_one_process_share_a_ledger(path):
 def test_a_file_with_two_names_is_refused_by_both(path, tmp_path):
     os.link(path, tmp_path / "second")
     for name in (path, tmp_path / "second"):
-        with pytest.raises(LedgerError, match="Keep one name, and mount the folder"):
+        with pytest.raises(LedgerError, match="Keep one name"):
             Ledger(name)
     (tmp_path / "second").unlink()
     Ledger(path)
