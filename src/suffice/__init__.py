@@ -2,14 +2,15 @@
 
 For owners: `plan_mean_operator` says what a release would be good for, `MeanOperator` makes it,
 `RandomizedResponse` lets records leave randomised, `Rados` sums over random subsets of them,
+`Moments` their noisy second moments,
 `LabelProportions` class counts of sets, `Ledger` and `Budget` guard how much is ever lost, `grant`
 answers a learner under a `Policy`; `new_survey` asks people, `collect` gathers.
 For parties: `PartyContribution` votes on `AuxiliaryRows`, `PrivateEnsemble` releases the sum.
 For participants: `respond` answers a survey, `Randomizer` a question, randomised, once.
 For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
 also from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from randomised records,
-`RadoRidge` and `RadoBoost` from rados, `ClassRatio` from proportions, `VoteClassifier` from votes;
-`propose` asks an owner, `check_answer` checks.
+`RadoRidge` and `RadoBoost` from rados, `MomentClassifier` from moments, `ClassRatio` from
+proportions, `VoteClassifier` from votes; `propose` asks an owner, `check_answer` checks.
 For everybody: `TableFile` says how a file is written, `Query` is a table in a database, `Guarantee`
 says what is protected; `errors` holds everything that is raised.
 
@@ -59,6 +60,7 @@ _HOMES = {
     "AdaBoostLinear": "suffice.learner.rados.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",
     "FactoredClassifier": "suffice.learner.operator.factored",
+    "MomentClassifier": "suffice.learner.moments.classifier",
     "RadoBoost": "suffice.learner.rados.radoboost",
     "RadoRidge": "suffice.learner.rados.ridge",
     "SpreadClassifier": "suffice.learner.spread.classifier",

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import suffice.learner
 from suffice import errors
+from suffice.learner.moments.classifier import MomentClassifier
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rados.adaboost import AdaBoostLinear
 from suffice.learner.rados.radoboost import RadoBoost
@@ -25,6 +26,7 @@ ESTIMATORS = [
     AdaBoostLinear(rounds=40),
     ClassRatio(),
     FactoredClassifier(),
+    MomentClassifier(),
     RadoBoost(rounds=40),
     RadoRidge(),
     SpreadClassifier(),
@@ -36,6 +38,7 @@ WRONG = {  # a parameter of each that is outside its domain
     AdaBoostLinear: {"rounds": 0},
     ClassRatio: {"kernel": "round"},
     FactoredClassifier: {"lam": -1.0},
+    MomentClassifier: {"draws": 0},
     RadoBoost: {"kappa": 0.5},
     RadoRidge: {"lam": "much"},
     SpreadClassifier: {"solver": "guess"},
