@@ -174,7 +174,7 @@ def _shrunk_mean(mean: np.ndarray, noise: float) -> np.ndarray:
     length = float(mean @ mean)
     if len(mean) < 3 or length == 0:
         return mean
-    return mean * max(0.0, 1 - (len(mean) - 2) * noise**2 / length)
+    return np.asarray(mean) * max(0.0, 1 - (len(mean) - 2) * noise**2 / length)
 
 
 def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarray:

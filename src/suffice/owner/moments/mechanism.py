@@ -53,8 +53,27 @@ class _PrivateTable:
         return labelled_parts(self.rows.table, self.rows.roles, self.classes, self.source)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _MomentScaling(PrivateScaling):
+    """How private rows become vectors: without an intercept, and without errors."""
+
+    clip: float | None = preprocessing_option(
+        None,
+        "Quantile of the public table's row lengths at which longer rows are shortened, for"
+        " example 0.2, the default.",
+    )
+    intercept: float | None = field(default=0.0, init=False)
+    missing: Missing = preprocessing_option(
+        "mean",
+        "What a missing number counts as: mean (of the public table, or the middle of its range) or"
+        " zero.",
+        choices=FilledWith,
+        planned=False,
+    )
+
+
 @dataclass(frozen=True)
-class Moments(PrivateScaling, Mechanism[_PrivateTable]):
+class Moments(_MomentScaling, Mechanism[_PrivateTable]):
     """Protects each record: noisy second moments leave, rows and labels stay.
 
     The release holds, as means over all records and with Gaussian noise: the products of every two
@@ -104,21 +123,6 @@ class Moments(PrivateScaling, Mechanism[_PrivateTable]):
         planned=False,
     )
     classes: Sequence[Any] = option((0, 1), **CLASSES)
-    clip: float | None = preprocessing_option(
-        None,
-        "Quantile of the public table's row lengths at which longer rows are shortened, for"
-        " example 0.2, the default.",
-        kw_only=True,
-    )
-    intercept: float | None = field(default=0.0, init=False)
-    missing: Missing = preprocessing_option(
-        "mean",
-        "What a missing number counts as: mean (of the public table, or the middle of its range) or"
-        " zero.",
-        choices=FilledWith,
-        planned=False,
-        kw_only=True,
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
