@@ -135,3 +135,20 @@ def test_a_row_of_codes_that_is_too_long_is_shortened_silently():
     assert np.sum(out.astype(np.int64) ** 2) <= 1000**2
     assert np.sum(out**2) > 0.9 * 1000**2
     assert inner_length(width) == LONGEST_CODE - 10
+
+
+def test_rounded_rows_are_no_longer_than_is_paid_for(rng):
+    """Rows at the bound, of many coordinates: half of them are rounded away from zero."""
+    width = 300
+    columns = tuple(Column(f"x{j}") for j in range(width))
+    zero, one = np.zeros(width), np.ones(width)
+    pipeline = Pipeline(columns, "mean", zero, one, 1.0, 0.0, zero)
+    rows = rng.choice([-1.0, 1.0], (width, 400)) * rng.uniform(1.0, 1.001, (1, 400))
+    codes = RowCodes(pipeline).of(rows)
+    lengths = np.sqrt(np.sum(codes.astype(np.int64) ** 2, axis=0))
+    assert lengths.max() <= LONGEST_CODE
+    for size in range(1, width):  # equal coordinates are all rounded to the same side
+        part = slice(size)
+        equal = Pipeline(columns[part], "mean", zero[part], one[part], 1.0, 0.0, zero[part])
+        (length,) = np.sum(RowCodes(equal).of(np.ones((size, 1))).astype(np.int64) ** 2, axis=0)
+        assert length <= LONGEST_CODE**2

@@ -189,4 +189,4 @@ def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarr
         apart = values[:, None] - values[None, :]
         values = values - noise**2 * (apart / (apart**2 + noise**2 / 2)).sum(axis=1)
     floored = np.maximum(values, floor)
-    return np.maximum(floored * (total / floored.sum()), floor)
+    return np.asarray(np.maximum(floored * (total / floored.sum()), floor))
