@@ -1,6 +1,7 @@
 """Noisy second moments: what they hold, what they protect, and that no record is an error."""
 
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -15,7 +16,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.moments.mechanism import Moments, plan_moments
 from suffice.owner.moments.noise import calibrated_moments, moments_noise
 from suffice.owner.overlap import SharedRowsWarning
-from suffice.owner.source import OwnerReport, Source
+from suffice.owner.source import LabelledBatch, OwnerReport, Source
 from suffice.privacy.guarantee import Budget, Protection, Unit
 from suffice.privacy.moments import BlockWeights
 from suffice.release.codec import decode, encode
@@ -251,3 +252,34 @@ def test_owners_of_unequal_sizes_are_weighted_by_their_noise():
     assert both.noise.variance == pytest.approx(both.details["operator_noise"] ** 2)
     assert both.rows == 4400
     assert decode(encode(both)) == both
+
+
+def test_a_pass_travels_to_workers_and_back():
+    X, y = data(900)
+    procedure, whole = exact_of(X, y)
+    passes = []
+    for rows in (slice(0, 300), slice(300, 900)):
+        exact = procedure.accumulator(identified=True)
+        batch = pa.record_batch(list(X[rows].T), ["x0", "x1", "x2"])
+        exact.update(LabelledBatch(batch, y[rows]))
+        passes.append(pickle.loads(pickle.dumps(exact)))
+    first, second = passes
+    first.merge(second)
+    assert first.count == 900
+    assert (first.result().second == whole.result().second).all()
+    assert (first.result().counts == whole.result().counts).all()
+    assert not procedure.stays
+
+
+def test_a_pipeline_with_a_map_is_used_without_its_intercept():
+    from suffice.owner.operator.mechanism import MeanOperator
+
+    X, y = data(300)
+    given = MeanOperator(1.0, map="rff:16").public_rows(X * 1.1).pipeline
+    X[0, 0], X[1, 1] = np.nan, np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SharedRowsWarning)
+        release = Moments(epsilon=1.0, delta=1e-6, pipeline=given).release(X, y, ledger=None)
+    assert release.pipeline.intercept == 0
+    assert release.arrays["mean"].shape == (len(given.outputs) - 1,)
+    assert np.isfinite(release.arrays["second_moments"]).all()
