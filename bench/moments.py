@@ -1,6 +1,6 @@
 """Noisy second moments: accuracy against the figures that were aimed at, and what a release costs.
 
-    python bench/moments.py --data DIR [--parts accuracy,cost] [--splits 2] [--draws 2]
+    python bench/moments.py --data DIR [--parts accuracy,intervals,cost] [--splits 2] [--draws 2]
 
 Accuracy: scales come from min(2000, n/5) public rows that are disjoint from the private ones;
 everything else is automatic. The figures to compare with are prototypes' (delta = 1e-6), measured
@@ -19,7 +19,12 @@ from harness import claim, ratio_of
 
 from suffice.engines.moments import MomentSums, RowCodes
 from suffice.learner.moments.classifier import MomentClassifier
+from suffice.learner.moments.estimates import plain_numbers
+from suffice.learner.moments.intervals import ridge_intervals
+from suffice.learner.moments.simulated import with_simulated_noise
+from suffice.learner.rows import design_matrix
 from suffice.owner.moments.mechanism import Moments
+from suffice.owner.source import Source
 from suffice.study.data_sets import split
 from suffice.tables.pipeline import Column, Pipeline
 
@@ -78,6 +83,40 @@ def accuracy(asked: argparse.Namespace) -> list[dict]:
     return claims
 
 
+def coverage(name: str, folder: Path, draws: int = 100) -> float:
+    """Return how often 90 % intervals of coefficients cover those of exact moments."""
+    data = split(name, 0, folder)
+    rows = data.rows.slice(0, _MOST_ROWS.get(name))
+    public = rows.slice(0, min(2000, len(rows) // 5))
+    mechanism = Moments(1.0, 1e-6, standardize=public)
+    pipeline = mechanism.private_rows(Source(rows)).pipeline
+    exact = plain_numbers(
+        design_matrix(rows, pipeline, new=True) / pipeline.bound, data.labels[: len(rows)], 2
+    )
+    rng = np.random.default_rng(0)
+    hits = []
+    for epsilon in EPSILONS:
+        for _ in range(draws):
+            noisy = with_simulated_noise(exact, epsilon, 1e-6, rng)
+            found = ridge_intervals(noisy, pipeline.outputs, 0.9)
+            penalty = found.penalty * np.eye(len(exact.mean))
+            matrix = exact.second - np.outer(exact.mean, exact.mean) + penalty
+            shift = float(exact.proportions[1]) - 0.5
+            target = 2 * np.linalg.solve(matrix, exact.operator[:, 0] - shift * exact.mean)
+            hits.append(np.mean((found.low <= target) & (target <= found.high)))
+    return float(np.mean(hits))
+
+
+def intervals(asked: argparse.Namespace) -> list[dict]:
+    """Print how often intervals cover, on each data set."""
+    claims = []
+    for name in asked.sets.split(","):
+        found = coverage(name, asked.data)
+        print(f"{name}: 90 % intervals cover {found:.3f}", flush=True)
+        claims.append(claim(f"90 % intervals off by, on {name}", abs(found - 0.9), 0.03))
+    return claims
+
+
 def _pass_over(columns: np.ndarray, labels: np.ndarray, batch: int = 16_384) -> list[dict]:
     width, rows = columns.shape
     names = tuple(Column(f"x{j}") for j in range(width))
@@ -115,15 +154,16 @@ def main(words: Sequence[str] | None = None) -> list[dict]:
     """Measure and print; return the claims."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder of the shared data sets")
-    parser.add_argument("--parts", default="accuracy,cost", help="accuracy, cost or both")
+    parser.add_argument("--parts", default="accuracy,intervals,cost", help="what to measure")
     parser.add_argument("--splits", type=int, default=2, help="train-test splits per data set")
     parser.add_argument("--draws", type=int, default=2, help="releases per split and epsilon")
     parser.add_argument("--sets", default=",".join(AIMED_AT), help="data sets, with commas")
     asked = parser.parse_args(words)
     parts = asked.parts.split(",")
-    if "accuracy" in parts and asked.data is None:
-        parser.error("accuracy needs --data")
+    if {"accuracy", "intervals"} & {*parts} and asked.data is None:
+        parser.error("accuracy and intervals need --data")
     claims = accuracy(asked) if "accuracy" in parts else []
+    claims += intervals(asked) if "intervals" in parts else []
     return claims + (cost() if "cost" in parts else [])
 
 

@@ -101,14 +101,14 @@ def merge_weights_of_moments(releases: Sequence[Any]) -> np.ndarray:
 def moment_words(release: Any) -> list[tuple[str, str]]:
     """Return the released class proportions, in words."""
     proportions = release.arrays["proportions"]
-    shown = ", ".join(f"{share:.3f}" for share in proportions[:6]) + (
+    listing = ", ".join(f"{share:.3f}" for share in proportions[:6]) + (
         ", ..." if len(proportions) > 6 else ""
     )
     noise = release.details["proportions_noise"]
     width = len(release.pipeline.outputs)
     return [
         ("moments", f"of {width} coordinates: {width * (width + 1) // 2:,} products and squares"),
-        ("class proportions", f"{shown}, noise {noise:.2g} (standard deviation)"),
+        ("class proportions", f"{listing}, noise {noise:.2g} (standard deviation)"),
     ]
 
 

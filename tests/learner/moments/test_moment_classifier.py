@@ -11,17 +11,15 @@ from suffice.learner.fit import fit, learning_from, model_of
 from suffice.learner.moments.classifier import MomentClassifier
 from suffice.learner.moments.directions import contrast_scores
 from suffice.learner.moments.estimates import (
-    MomentNumbers,
     cleaned,
     numbers_of,
     plain_numbers,
 )
 from suffice.learner.moments.intervals import ridge_intervals
 from suffice.learner.moments.quality import class_probabilities
+from suffice.learner.moments.simulated import with_simulated_noise
 from suffice.owner.moments.mechanism import Moments
 from suffice.owner.rados.mechanism import Rados
-from suffice.privacy.calibrate import gaussian_multiplier
-from suffice.privacy.moments import default_weights
 from suffice.release.codec import decode, encode
 
 
@@ -42,36 +40,6 @@ def released(X, y, classes: int = 2, epsilon: float = 3.0, **options):
         **options,
     )  # fmt: skip
     return mechanism.release(X, y, ledger=None)
-
-
-def with_noise(exact: MomentNumbers, epsilon: float, rng) -> MomentNumbers:
-    """Return numbers with the noise of a release, drawn by numpy: for studies only."""
-    multiplier, width = gaussian_multiplier(epsilon, 1e-6), len(exact.mean)
-    weights = default_weights(exact.classes, multiplier, exact.rows)
-    s = multiplier * weights.sensitivity / exact.rows
-    noise = np.triu(rng.normal(size=(width, width)) * s / math.sqrt(2), 1)
-    noise = noise + noise.T + np.diag(rng.normal(size=width) * s)
-    half = 2 if exact.classes == 2 else 1
-    contrasts = exact.operator.shape[1]
-    operator = rng.normal(size=(width, contrasts)) * s / weights.operator / half
-    counts = rng.normal(size=exact.classes) * s / weights.proportions / half
-    if exact.classes == 2:
-        counts[0] = -counts[1]
-    else:
-        operator -= operator.mean(axis=1, keepdims=True)
-    return replace(
-        exact,
-        second=exact.second + noise,
-        mean=exact.mean + rng.normal(size=width) * s / weights.mean,
-        operator=exact.operator + operator,
-        proportions=exact.proportions + counts,
-        second_noise=s,
-        mean_noise=s / weights.mean,
-        operator_noise=s
-        / weights.operator
-        * (0.5 if exact.classes == 2 else math.sqrt(1 - 1 / exact.classes)),
-        proportions_noise=s / weights.proportions / half,
-    )
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -117,7 +85,7 @@ def test_probabilities_are_calibrated():
 def test_noise_is_taken_back_from_eigenvalues_mean_and_proportions():
     X, y = data(2_000, width=30)
     exact = plain_numbers(X / np.linalg.norm(X, axis=1).max(), y, 2)
-    noisy = with_noise(exact, 0.3, np.random.default_rng(3))
+    noisy = with_simulated_noise(exact, 0.3, 1e-6, np.random.default_rng(3))
     true_values = np.linalg.eigvalsh(exact.second - np.outer(exact.mean, exact.mean))
     raw = np.linalg.eigvalsh(noisy.second - np.outer(noisy.mean, noisy.mean))
     found = cleaned(noisy)
@@ -133,7 +101,7 @@ def test_noise_is_taken_back_from_eigenvalues_mean_and_proportions():
 def test_thinning_sees_that_noise_teaches_nothing():
     rng = np.random.default_rng(0)
     exact = plain_numbers(rng.normal(size=(5_000, 20)) / 10, rng.integers(0, 2, 5_000), 2)
-    noisy = with_noise(exact, 0.1, rng)
+    noisy = with_simulated_noise(exact, 0.1, 1e-6, rng)
     scores = contrast_scores(cleaned(noisy), 64, np.random.default_rng(0))
     assert scores.correlations[0] < 0.3
 
@@ -162,7 +130,7 @@ def test_intervals_cover_what_exact_moments_would_give(classes):
     hits = []
     for epsilon in (0.3, 1.0):
         for _ in range(150):
-            noisy = with_noise(exact, epsilon, rng)
+            noisy = with_simulated_noise(exact, epsilon, 1e-6, rng)
             found = ridge_intervals(noisy, tuple("abcdef"), 0.9)
             mean = exact.mean
             matrix = exact.second - np.outer(mean, mean) + found.penalty * np.eye(6)
@@ -232,3 +200,14 @@ def test_no_release_breaks_it():
         model = MomentClassifier().fit_release(released(X, y % 3, 3, epsilon))
         assert np.isfinite(model.coef_).all()
         assert 0 <= model.accuracy_ <= 1
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_simulated_noise_is_that_of_a_release(classes):
+    X, y = data(400, classes, width=3)
+    release = released(X, y % classes, classes, epsilon=1.0)
+    noisy = numbers_of(release)
+    exact = plain_numbers(X / 2, y % classes, classes)
+    simulated = with_simulated_noise(exact, 1.0, 1e-6, np.random.default_rng(0))
+    for name in ("second_noise", "mean_noise", "operator_noise", "proportions_noise"):
+        assert getattr(simulated, name) == pytest.approx(getattr(noisy, name), rel=1e-6)

@@ -53,7 +53,7 @@ def contrast_scores(moments: CleanMoments, draws: int, rng: np.random.Generator)
     cautious = moments.variances + added
     most = _CORRELATIONS[1] - _CAUTION * added / (added + mean_variance)
     weights, correlations = [], []
-    for k, share in enumerate(moments.told):
+    for k, share in enumerate(moments.contrast_shares):
         c, errors = moments.covariances[:, k], moments.errors[:, k]
         spread = math.sqrt(share * (1 - share))
         weights.append(_weights(moments, c, errors, spread))
@@ -89,14 +89,14 @@ def linear_scores(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, np
     """
     slopes, constants = _log_odds(moments, scores)
     if len(moments.proportions) > 2:
-        constants = (constants + _RIDGE_SHARE * (moments.told - 0.5)) / 2
+        constants = (constants + _RIDGE_SHARE * (moments.contrast_shares - 0.5)) / 2
         slopes = (slopes + _RIDGE_SHARE) / 2
     return slopes, constants
 
 
 def _log_odds(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     """Return slope and constant of the log odds by the centred score of each contrast."""
-    share, r = moments.told, scores.correlations
+    share, r = moments.contrast_shares, scores.correlations
     covariance = r * np.sqrt(scores.variances * share * (1 - share))
     inside, outside = covariance / share, -covariance / (1 - share)
     within = np.maximum(scores.variances * (1 - r**2), 1e-300)

@@ -16,7 +16,7 @@ from suffice.release.artifact import Release
 
 __all__ = ["CleanMoments", "MomentNumbers", "cleaned", "numbers_of", "plain_numbers"]
 
-_FLOOR = 1e-3  # of the mean eigenvalue: smaller ones are not told from noise
+_FLOOR = 1e-3  # of the mean eigenvalue: smaller ones cannot be told from noise
 _LEAST_FLOOR = 1e-9
 _SURE = 2.0  # deviations of the noise that tell the larger class from another
 
@@ -94,8 +94,8 @@ def plain_numbers(rows: np.ndarray, codes: np.ndarray, classes: int) -> MomentNu
     """Return the numbers of plain rows of length 1 at most and the codes of their labels."""
     count = len(rows)
     members = (codes[:, None] == np.arange(classes)).astype(np.float64)
-    told = members[:, 1:] if classes == 2 else members
-    operator = rows.T @ (told - 1 / classes) / count
+    contrasts = members[:, 1:] if classes == 2 else members
+    operator = rows.T @ (contrasts - 1 / classes) / count
     return MomentNumbers(
         rows.T @ rows / count, rows.mean(axis=0), operator, members.mean(axis=0),
         0.0, 0.0, 0.0, 0.0, count,
@@ -120,7 +120,7 @@ class CleanMoments:
         The variance of the error of ``covariances``, by noise and by sampling.
     proportions : ndarray of shape (K,)
         The class proportions, between 0 and 1.
-    told : ndarray of shape (contrasts,)
+    contrast_shares : ndarray of shape (contrasts,)
         The proportion of the class that each contrast tells from all others.
     penalty : float
         Half of what noise can add to an eigenvalue.
@@ -132,7 +132,7 @@ class CleanMoments:
     covariances: np.ndarray
     errors: np.ndarray
     proportions: np.ndarray
-    told: np.ndarray
+    contrast_shares: np.ndarray
     penalty: float
 
 
@@ -141,8 +141,8 @@ def cleaned(numbers: MomentNumbers) -> CleanMoments:
     width, noise = len(numbers.mean), numbers.second_noise
     proportions = _proportions(numbers)
     mean = _shrunk_mean(numbers.mean, numbers.mean_noise)
-    told = proportions[numbers.contrasts]
-    shift = told - 1 / numbers.classes
+    contrast_shares = proportions[numbers.contrasts]
+    shift = contrast_shares - 1 / numbers.classes
     covariances = numbers.operator - np.outer(mean, shift)
     values, vectors = np.linalg.eigh(numbers.second - np.outer(mean, mean))
     penalty = math.sqrt(width / 2) * noise
@@ -152,9 +152,19 @@ def cleaned(numbers: MomentNumbers) -> CleanMoments:
         + shift**2 * numbers.mean_noise**2
         + numbers.proportions_noise**2 * float(mean @ mean) / width
     )
-    errors = by_noise[None, :] + np.outer(variances, told * (1 - told)) / numbers.rows
+    errors = (
+        by_noise[None, :]
+        + np.outer(variances, contrast_shares * (1 - contrast_shares)) / numbers.rows
+    )
     return CleanMoments(
-        mean, vectors, variances, vectors.T @ covariances, errors, proportions, told, penalty
+        mean,
+        vectors,
+        variances,
+        vectors.T @ covariances,
+        errors,
+        proportions,
+        contrast_shares,
+        penalty,
     )
 
 

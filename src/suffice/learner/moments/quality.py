@@ -38,8 +38,8 @@ def expected_quality(
     classes = len(moments.proportions)
     labels = rng.choice(classes, _SAMPLES, p=moments.proportions)
     means, root = _class_model(moments, scores)
-    drawn = means[labels] + rng.normal(size=(_SAMPLES, len(root))) @ root
-    final = drawn * slopes + constants
+    samples = means[labels] + rng.normal(size=(_SAMPLES, len(root))) @ root
+    final = samples * slopes + constants
     if classes == 2:
         sign = np.where(labels == 1, 1.0, -1.0)
         loss = -log_expit(sign * final[:, 0]).mean()
@@ -55,10 +55,10 @@ def _class_model(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, np.
     weights = scores.weights
     total = weights.T @ ((moments.variances + scores.added)[:, None] * weights)
     between = weights.T @ moments.covariances  # score j with membership k
-    share = moments.told
-    named = scores.correlations * np.sqrt(scores.variances * share * (1 - share))
+    share = moments.contrast_shares
+    trusted = scores.correlations * np.sqrt(scores.variances * share * (1 - share))
     own = np.maximum(np.diag(between), 1e-300)
-    trust = np.sqrt(np.clip(named / own, 0.0, 1.0))
+    trust = np.sqrt(np.clip(trusted / own, 0.0, 1.0))
     between = between * np.outer(trust, trust)
     if len(share) == 1:
         means = np.array([-between[0] / (1 - share[0]), between[0] / share[0]])
