@@ -1,11 +1,14 @@
 """Files of moments: claims that their own noise contradicts, and numbers that it cannot give."""
 
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from suffice.errors import CorruptFileError
+import crafted_files
+from suffice.errors import CorruptFileError, SufficeError
+from suffice.learner.moments.classifier import MomentClassifier
 from suffice.owner.moments.mechanism import Moments
 from suffice.privacy.events import Laplace
 from suffice.privacy.guarantee import Unit
@@ -62,3 +65,20 @@ def test_owners_with_little_noise_and_many_rows_weigh_more(release):
     weights = merge_weights_of_moments([release, quiet])
     assert weights.sum() == pytest.approx(1)
     assert weights[1] > weights[0]
+
+
+def test_crafted_files_are_refused_or_read_and_learnt_from(release, tmp_path, monkeypatch):
+    """Every number, text, list and array of a file at its ends: no error but ours, no warning."""
+    release.save(tmp_path / "moments.suffice")
+    monkeypatch.setattr(crafted_files, "FOLDER", tmp_path)
+    items = list(crafted_files.of_release("moments.suffice"))
+    random.Random(0).shuffle(items)
+    read = 0
+    for _, _, make in items[:200]:
+        try:
+            changed = decode(make() or b"")
+            read += 1
+            assert np.isfinite(MomentClassifier(draws=1).fit_release(changed).coef_).all()
+        except SufficeError:
+            continue
+    assert read > 10

@@ -18,6 +18,7 @@ __all__ = ["CleanMoments", "MomentNumbers", "cleaned", "numbers_of", "plain_numb
 
 _FLOOR = 1e-3  # of the mean eigenvalue: smaller ones cannot be told from noise
 _LEAST_FLOOR = 1e-9
+_FLAT = 100.0  # noise on a proportion that leaves nothing of it
 _SURE = 2.0  # deviations of the noise that tell the larger class from another
 
 
@@ -172,7 +173,9 @@ def _proportions(numbers: MomentNumbers) -> np.ndarray:
     """Return the expected proportions, given that each lies between 0 and 1."""
     noisy, noise = numbers.proportions, numbers.proportions_noise
     expected: Any = noisy
-    if noise > 1e-12:
+    if noise > _FLAT:
+        expected = np.full(len(noisy), 0.5)
+    elif noise > 1e-12:
         expected = truncnorm.mean(-noisy / noise, (1 - noisy) / noise, loc=noisy, scale=noise)
     least = 0.5 / numbers.rows
     proportions = np.clip(np.nan_to_num(expected, nan=0.5), least, 1 - least)
