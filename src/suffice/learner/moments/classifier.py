@@ -25,8 +25,8 @@ class MomentClassifier(LinearModel):
     The release says how much noise is in each of its numbers, and the learner uses it: it cleans
     mean, covariance and class proportions, averages the weights of coordinates over how large they
     may be, and measures by thinning how far to trust the scores. Of two classes the result is
-    linear discriminant analysis. Of more it lies halfway between that, one class against all
-    others, and least squares of the class indicators.
+    linear discriminant analysis. Of more it lies halfway between that and least squares of the
+    class indicators.
 
     Parameters
     ----------
@@ -42,7 +42,8 @@ class MomentClassifier(LinearModel):
     risk_ : float
         The log loss that is expected on fresh rows, estimated without labels.
     accuracy_ : float
-        The accuracy that is expected on fresh rows, estimated without labels.
+        The accuracy that is expected on fresh rows, estimated without labels as if scores were
+        Gaussian. Of many classes it was up to 0.08 too high (digits, forest cover).
     majority_known_ : bool
         Whether the noise leaves it clear which class is the largest. If not, the classifier may do
         worse than always predicting the largest class.
@@ -111,14 +112,14 @@ class MomentClassifier(LinearModel):
         moments = cleaned(numbers)
         rng = np.random.default_rng(self.random_state)  # draws of errors: never part of a release
         scores = contrast_scores(moments, self.draws, rng)
-        slopes, constants = linear_scores(moments, scores)
-        weights = moments.vectors @ (scores.weights * slopes)
+        matrix, constants = linear_scores(moments, scores)
+        weights = moments.vectors @ scores.weights @ matrix
         at_zero = constants - moments.mean @ weights
         coefficients = np.vstack(
             [weights / self.pipeline_.bound, at_zero / self.pipeline_.intercept]
         )
         self.coef_ = coefficients[:, 0] if numbers.classes == 2 else coefficients
-        self.risk_, self.accuracy_ = expected_quality(moments, scores, slopes, constants)
+        self.risk_, self.accuracy_ = expected_quality(moments, scores, matrix, constants)
         self.majority_known_ = numbers.majority_known
         self.lam_ = moments.penalty * self.pipeline_.bound**2
         self.numbers_ = numbers

@@ -28,18 +28,18 @@ def class_probabilities(scores: np.ndarray) -> np.ndarray:
 
 
 def expected_quality(
-    moments: CleanMoments, scores: Scores, slopes: np.ndarray, constants: np.ndarray
+    moments: CleanMoments, scores: Scores, matrix: np.ndarray, constants: np.ndarray
 ) -> tuple[float, float]:
     """Return the log loss and the accuracy that are expected on fresh rows.
 
-    ``slopes`` and ``constants`` turn centred scores of contrasts into the final ones.
+    ``matrix`` and ``constants`` turn centred scores of contrasts into the final ones.
     """
     rng = np.random.default_rng(0)  # a simulation: the same numbers for the same release
     classes = len(moments.proportions)
     labels = rng.choice(classes, _SAMPLES, p=moments.proportions)
     means, root = _class_model(moments, scores)
     samples = means[labels] + rng.normal(size=(_SAMPLES, len(root))) @ root
-    final = samples * slopes + constants
+    final = samples @ matrix + constants
     if classes == 2:
         sign = np.where(labels == 1, 1.0, -1.0)
         loss = -log_expit(sign * final[:, 0]).mean()
@@ -52,18 +52,12 @@ def expected_quality(
 
 def _class_model(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     """Return the class means of centred scores, and a root of their covariance within classes."""
-    weights = scores.weights
-    total = weights.T @ ((moments.variances + scores.added)[:, None] * weights)
-    between = weights.T @ moments.covariances  # score j with membership k
-    share = moments.contrast_shares
-    trusted = scores.correlations * np.sqrt(scores.variances * share * (1 - share))
-    own = np.maximum(np.diag(between), 1e-300)
-    trust = np.sqrt(np.clip(trusted / own, 0.0, 1.0))
-    between = between * np.outer(trust, trust)
+    share, total = moments.contrast_shares, scores.spread
     if len(share) == 1:
-        means = np.array([-between[0] / (1 - share[0]), between[0] / share[0]])
+        between = scores.correlations * np.sqrt(scores.variances * share * (1 - share))
+        means = np.array([-between / (1 - share), between / share])
     else:
-        means = (between / share).T
+        means = (scores.memberships / share).T
     proportions = moments.proportions
     within = total - (means * proportions[:, None]).T @ means
     values, vectors = np.linalg.eigh((within + within.T) / 2)
