@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 
 from builders import assert_noise, clinic_table
 from suffice.engines.moments import LONGEST_CODE, MomentSums
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, TableError
 from suffice.owner.ledger import Ledger
 from suffice.owner.moments.mechanism import Moments, plan_moments
 from suffice.owner.moments.noise import calibrated_moments, moments_noise
@@ -283,3 +284,13 @@ def test_a_pipeline_with_a_map_is_used_without_its_intercept():
     assert release.pipeline.intercept == 0
     assert release.arrays["mean"].shape == (len(given.outputs) - 1,)
     assert np.isfinite(release.arrays["second_moments"]).all()
+
+
+def test_a_table_that_changes_while_it_is_read_is_refused():
+    X, y = data(50)
+    procedure, exact = exact_of(X, y)
+    procedure.check(exact)
+    with pytest.raises(TableError, match="changed while it was read"):
+        replace(procedure, size=49).check(exact)
+    with pytest.raises(TableError, match="no rows"):
+        procedure.check(procedure.accumulator(identified=False))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from suffice.errors import TableError
 from suffice.owner.mechanism import Procedure
 from suffice.owner.moments.exact import MomentPass
 from suffice.owner.moments.noise import MomentNoise
@@ -86,6 +87,15 @@ class NoisyMoments(Procedure[MomentPass]):
     def _reused(self) -> bool:
         """Whether the pipeline was given and names the rows that it was fitted on."""
         return bool(self.rows.named_rows)
+
+    def check(self, exact: MomentPass) -> None:
+        """Raise if there are no rows, or other rows than were counted: nothing is charged."""
+        super().check(exact)
+        if exact.count != self.size:
+            raise TableError(
+                "The table changed while it was read. Nothing was charged. Release from a copy that"
+                " nobody writes to."
+            )
 
     def report(self, exact: MomentPass) -> OwnerReport | None:
         """Tell the owner, and nobody else, which labels and cells counted as none."""
