@@ -27,6 +27,8 @@ __all__ = ["cases"]
 _KIND = "moments"
 _EPSILON, _DELTA = 6.0, 1e-5
 _TRACE_WEIGHT = math.sqrt(6)
+# A row of zeros under either label: only class counts move.
+_BOUNDARY = Pair((0.0, 0.0, 0), (0.0, 0.0, 1), "a row of zeros")
 Record = tuple[float, float, int]  # two coordinates and the code of a label
 
 
@@ -98,7 +100,7 @@ class _Blocks:
         return lambda outputs: np.asarray((outputs - middle) @ towards)
 
     def farthest(self, pairs: list[Pair]) -> list[Pair]:
-        """Return the pair that is farthest apart, in deviations of the noise."""
+        """Return the pair that is farthest apart, in deviations of the noise, and a boundary."""
 
         def apart(pair: Pair) -> float:
             one, two = self.shifted(pair.one), self.shifted(pair.two)
@@ -107,7 +109,7 @@ class _Blocks:
                 for n, noise in self._all.items()
             )
 
-        return [max(pairs, key=apart)]
+        return [max(pairs, key=apart), _BOUNDARY]
 
 
 def _as_blocks(exact: MomentTotals) -> dict[str, np.ndarray]:
@@ -199,7 +201,13 @@ def cases() -> Iterator[Case]:
         case, "raised counts without D", "class counts get less noise, others no more",
         replace(blocks, noises=flawed),
     )  # fmt: skip
-    yield _case(
-        "moments, three classes", _Blocks(p := _procedure(3, 200), p.noise.blocks, others=199)
-    )
-    yield _case("moments, few records", _Blocks(p := _procedure(2, 1), p.noise.blocks))
+    for name, classes, size in (("three classes", 3, 200), ("few records", 2, 1)):
+        more = _procedure(classes, size)
+        blocks = _Blocks(more, more.noise.blocks, others=size - 1)
+        case = _case(f"moments, {name}", blocks)
+        yield case
+        half = {block: _less(noise, 0.5) for block, noise in more.noise.blocks.items()}
+        yield _broken(
+            case, "half the noise", "every block has half of its noise",
+            replace(blocks, noises=half),
+        )  # fmt: skip
