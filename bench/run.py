@@ -42,6 +42,8 @@ BENCHMARKS = {
     "spread_consistency": Bench("spread_consistency", ("--most", "100000", "--repeats", "20")),
     "radoboost": Bench("radoboost"),
     "rados": Bench("rados"),
+    "moments": Bench("moments", ("--parts", "cost")),
+    "moments_accuracy": Bench("moments", ("--parts", "accuracy,intervals"), data=True),
     "proportions": Bench("proportions", ("--draws", "400")),
     "local_training": Bench("parties", ("--parts", "training")),
     "ratio_memory": Bench("class_ratio", ("--parts", "memory")),

@@ -2,8 +2,9 @@
 
 Owners: `plan_mean_operator` predicts how useful a release would be, and `MeanOperator` makes it.
 `RandomizedResponse` publishes records that are changed at random, `Rados` sums over random subsets,
-`LabelProportions` class proportions of bags. `Ledger` and `Budget` limit all releases together.
-`grant` answers a learner's proposal under a `Policy`. `new_survey` and `collect` run a survey.
+`Moments` noisy second moments of records, `LabelProportions` class proportions of bags. `Ledger`
+and `Budget` limit all releases together. `grant` answers a learner's proposal under a `Policy`.
+`new_survey` and `collect` run a survey.
 
 Parties: `PartyContribution` votes on `AuxiliaryRows`, and `PrivateEnsemble` publishes the sum.
 
@@ -11,9 +12,10 @@ Participants: `respond` answers a survey, and `Randomizer` a single question; bo
 at random first.
 
 Learners: `load` reads a release, and `verify` checks who signed it. `FactoredClassifier` learns
-from mean operators and from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from
-randomised records, `RadoRidge` and `RadoBoost` from subset sums, `ClassRatio` from proportions, and
-`VoteClassifier` from votes. `propose` asks an owner, and `check_answer` checks the answer.
+from mean operators and from weak supervision (`suffice.learner.weak`), `NoisyLabelClassifier` from
+randomised labels, `SpreadClassifier` from randomised records, `MomentClassifier` from moments,
+`RadoRidge` and `RadoBoost` from subset sums, `ClassRatio` from proportions, and `VoteClassifier`
+from votes. `propose` asks an owner, and `check_answer` checks the answer.
 
 Everybody: `TableFile` describes a file, `Query` a table in a database, `Guarantee` what is
 protected. `errors` holds all errors.
@@ -33,6 +35,7 @@ _HOMES = {
     "MeanOperator": "suffice.owner.operator.mechanism",
     "LabelProportions": "suffice.owner.proportions.mechanism",
     "PartyContribution": "suffice.owner.parties.contribution",
+    "Moments": "suffice.owner.moments.mechanism",
     "Policy": "suffice.owner.ledger.policy",
     "PrivateEnsemble": "suffice.owner.parties.mechanism",
     "Rados": "suffice.owner.rados.mechanism",
@@ -42,6 +45,7 @@ _HOMES = {
     "new_survey": "suffice.owner.responses.survey",
     "assign_bags": "suffice.owner.proportions.bags",
     "plan_mean_operator": "suffice.owner.operator.mechanism",
+    "plan_moments": "suffice.owner.moments.mechanism",
     "plan_rados": "suffice.owner.rados.mechanism",
     "plan_parties": "suffice.owner.parties.plan",
     "plan_proportions": "suffice.owner.proportions.plan",
@@ -62,6 +66,7 @@ _HOMES = {
     "AdaBoostLinear": "suffice.learner.rados.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",
     "FactoredClassifier": "suffice.learner.operator.factored",
+    "MomentClassifier": "suffice.learner.moments.classifier",
     "NoisyLabelClassifier": "suffice.learner.noisy_labels.classifier",
     "RadoBoost": "suffice.learner.rados.radoboost",
     "RadoRidge": "suffice.learner.rados.ridge",

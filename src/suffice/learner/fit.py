@@ -265,12 +265,19 @@ def _boost() -> type[LinearModel]:
     return RadoBoost
 
 
+def _moments() -> type[LinearModel]:
+    from suffice.learner.moments.classifier import MomentClassifier
+
+    return MomentClassifier
+
+
 # Every name that a model file may have (`suffice.release.kinds`), and its class.
 _MODELS: Mapping[str, Callable[[], type[LinearModel]]] = {
     "FactoredClassifier": _factored,
     "SpreadClassifier": _spread,
     "RadoRidge": _ridge,
     "RadoBoost": _boost,
+    "MomentClassifier": _moments,
 }
 
 
@@ -291,6 +298,10 @@ def _of_rados(options: Options) -> Any:
             f"Rados can be learnt from with loss {' or '.join(learners)} only. Choose one of them."
         )
     return learners[loss]()(**{name: value for name, value in options.items() if name != "loss"})
+
+
+def _of_moments(options: Options) -> Any:
+    return _moments()(**options)
 
 
 def _of_votes(options: Options) -> Any:
@@ -318,6 +329,7 @@ _LEARNING: dict[str, Learning] = {
         _of_rados,
         lambda options: ("loss",) if options.get("loss") == "logistic" else ("loss", "lam"),
     ),
+    "moments": Learning(_of_moments),
     "votes": Learning(
         _of_votes,
         _vote_options,

@@ -104,6 +104,44 @@ def _boost_report(model: Any) -> Report:
     return Report(lines, values)
 
 
+def _moment_report(model: Any) -> Report:
+    """Report the expected quality, and whether the largest class is known."""
+    lines = [
+        ("accuracy", f"{model.accuracy_:.3f} expected, estimated without labels"),
+        ("risk", f"{model.risk_:.4g} (log loss) expected, estimated without labels"),
+    ]
+    if not model.majority_known_:
+        doubt = (
+            "the noise hides which class is the largest. The model may do worse than always"
+            " predicting that class."
+        )
+        lines.insert(0, ("warning", doubt))
+    values = {
+        "accuracy": model.accuracy_,
+        "risk": model.risk_,
+        "majority_known": model.majority_known_,
+        "lam": model.lam_,
+    }
+    return Report(lines, values)
+
+
+def _noisy_label_report(model: Any) -> Report:
+    """Report the accuracy that held-out randomised labels tell, and whether rows tell labels."""
+    trained = type(model.estimator_).__name__
+    lines = [("estimator", trained)]
+    if model.accuracy_ is not None:
+        low, high = model.accuracy_interval_
+        about = "estimated from randomised labels that were held out"
+        lines.append(("accuracy", f"{model.accuracy_:.3f} ({low:.3f} to {high:.3f}), {about}"))
+    values = {
+        "estimator": trained,
+        "settings": model.settings_,
+        "accuracy": model.accuracy_,
+        "accuracy_interval": model.accuracy_interval_,
+    }
+    return Report(lines, values)
+
+
 def _vote_report(model: Any) -> Report:
     trained = type(model.estimator_).__name__
     return Report([("estimator", trained)], {"estimator": trained})
@@ -114,5 +152,7 @@ REPORTS: Mapping[str, Callable[[Any], Report]] = {
     "SpreadClassifier": _spread_report,
     "RadoRidge": _ridge_report,
     "RadoBoost": _boost_report,
+    "MomentClassifier": _moment_report,
+    "NoisyLabelClassifier": _noisy_label_report,
     "VoteClassifier": _vote_report,
 }

@@ -1,0 +1,67 @@
+"""``suffice plan``, ``release``, ``inspect`` and ``fit`` of moments, through files."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from suffice.errors import BudgetError, ParameterError
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch, suffice):
+    """Return the program, in a folder with private records, public rows and new ones."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    age, pressure = rng.uniform(20, 80, 4000).round(1), rng.normal(130, 20, 4000).round(1)
+    ill = (age + pressure / 2 + rng.normal(0, 8, 4000) > 118).astype(int)
+    ward = rng.choice(["north", "south"], 4000)
+    table = pd.DataFrame({"age": age, "pressure": pressure, "ward": ward, "ill": ill})
+    table.iloc[:2500].to_csv("records.csv", index=False)
+    table.iloc[2500:3000].drop(columns="ill").to_csv("public.csv", index=False)
+    table.iloc[3000:].to_csv("new.csv", index=False)
+    return suffice
+
+
+RELEASE = (
+    "release moments records.csv --label ill --unit record --epsilon 1 --delta 1e-6"
+    " --standardize public.csv"
+)
+
+
+def test_a_release_teaches_a_model_without_rows(program):
+    program(*f"{RELEASE} --no-ledger -o a.suffice".split())
+    printed = program("inspect", "a.suffice")
+    assert "noisy second moments of private records" in printed
+    assert "Protects each record" in printed
+    assert "class proportions" in printed
+    report = json.loads(program("fit", "a.suffice", "-o", "model", "--json"))
+    assert report["majority_known"] in (True, False)
+    assert 0.8 < report["accuracy"] < 1
+    scored = json.loads(program("score", "model", "new.csv", "--label", "ill", "--json"))
+    assert scored["accuracy"] > 0.85
+    assert "MomentClassifier" in program("inspect", "model", "--json")
+
+
+def test_the_ledger_guards_records(program):
+    budget = "--epsilon 1.1 --delta 1e-6 --unit record"
+    program(*f"ledger init l --dataset d {budget}".split())
+    program(*f"{RELEASE} --ledger l --dataset d -o a.suffice".split())
+    again = f"{RELEASE} --ledger l --dataset d --request b -o b"
+    assert "'d'" in program(*again.split(), code=BudgetError.exit_code)
+
+
+def test_a_plan_reads_no_private_cell(program):
+    words = "plan moments records.csv --label ill --delta 1e-6 --epsilon 0.1 --epsilon 1"
+    declared = "--range 0,200 --categories ward=north,south"
+    plan = json.loads(program(*f"{words} {declared} --json".split()))
+    assert [option["epsilon"] for option in plan["options"]] == [0.1, 1.0]
+    assert plan["rows"] == 2500
+    assert plan["coordinates"] == 4
+
+
+def test_what_is_missing_is_asked_for(program):
+    words = "release moments records.csv --label ill --epsilon 1 --delta 1e-6 --no-ledger -o a"
+    line = program(*words.split(), code=ParameterError.exit_code)
+    assert "--categories" in line or "--range" in line
