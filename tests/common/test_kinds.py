@@ -44,6 +44,15 @@ def model(classes: int, seed: int = 0, pipeline=None) -> Release:
     return FactoredClassifier(lam=1.0).fit_release(release, X).to_release()
 
 
+def tree_model(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.learner.noisy_labels.classifier import NoisyLabelClassifier
+
+    X, _ = labelled(classes, seed)
+    release = label_responses(classes, seed, pipeline)
+    small = [{"max_iter": 2, "max_leaf_nodes": 3}]
+    return NoisyLabelClassifier(settings=small).fit_release(release, X).to_release()
+
+
 def responses(classes: int, seed: int = 0, pipeline=None) -> Release:
     from suffice.owner.responses.mechanism import RandomizedResponse
 
@@ -110,6 +119,7 @@ MAKERS = {
     "moments": moments,
     "proportions": proportions,
     "votes": votes,
+    "tree-model": tree_model,
     "model": model,
 }
 BINARY = {"rados"}  # kinds of two classes only
@@ -127,6 +137,7 @@ WRONG_VALUES = {  # what each of ARRAY_CHECKS must find
 WRONG_VALUES |= {
     "shares": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf, 1.0, -0.5)] + [a + 1e-8],
     "sizes": lambda a: [np.zeros_like(a), -a],
+    "nodes": lambda a: [np.full_like(a, v) for v in (-2, 0)],
     "noisy": lambda a: [np.full_like(a, v) for v in (np.nan, np.inf, -np.inf, 2.0**1000, 1e4)],
 }
 WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a mapping and a bool

@@ -68,10 +68,17 @@ class _Fit(OutputFile):
         parse=_weight,
     )
 
+    estimator: str | None = preprocessing_option(
+        None,
+        "Classifier for randomised labels: hist-gradient-boosting or logistic. Default: a linear"
+        " model of the corrected labels.",
+    )
+
     def settings(self, computing: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a learner is made with; None where it was not set."""
         penalty = None if self.penalty == "l2" else self.penalty
-        return {"penalty": penalty, "loss": self.loss, "lam": self.lam, **computing}
+        chosen = {"penalty": penalty, "loss": self.loss, "lam": self.lam}
+        return {**chosen, "estimator": self.estimator, **computing}
 
 
 def _fit_command() -> TyperCommand:

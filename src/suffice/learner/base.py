@@ -331,7 +331,7 @@ class TwoClasses(LinearModel):
 
 def learner_name(model: Release) -> str:
     """Return the name of the learner whose model a file holds."""
-    if "coefficients" not in model.arrays:
+    if "coefficients" not in model.arrays and "learner" not in model.details:
         raise ParameterError(
             f"This {model.kind} release is not a model. Learn one from it with `suffice fit`"
             " (Python: fit_release)."

@@ -271,13 +271,20 @@ def _moments() -> type[LinearModel]:
     return MomentClassifier
 
 
+def _noisy_labels() -> type[Any]:
+    from suffice.learner.noisy_labels.classifier import NoisyLabelClassifier
+
+    return NoisyLabelClassifier
+
+
 # Every name that a model file may have (`suffice.release.kinds`), and its class.
-_MODELS: Mapping[str, Callable[[], type[LinearModel]]] = {
+_MODELS: Mapping[str, Callable[[], type[Any]]] = {
     "FactoredClassifier": _factored,
     "SpreadClassifier": _spread,
     "RadoRidge": _ridge,
     "RadoBoost": _boost,
     "MomentClassifier": _moments,
+    "NoisyLabelClassifier": _noisy_labels,
 }
 
 
@@ -311,6 +318,16 @@ def _of_votes(options: Options) -> Any:
     return VoteClassifier(**options) if "estimator" in options else _of_operator(options)
 
 
+def _of_labels(options: Options) -> Any:
+    """Return the linear learner, or any classifier that the caller chose."""
+    return _noisy_labels()(**options) if "estimator" in options else _of_operator(options)
+
+
+def _label_options(options: Options) -> Sequence[str]:
+    """Return the options of an estimator that the caller chose, or of the operator's learner."""
+    return ("estimator",) if "estimator" in options else _OPERATOR.options(options)
+
+
 def _vote_options(options: Options) -> Sequence[str]:
     """Return the options of an estimator that the caller chose, or of the operator's learner."""
     return (
@@ -321,9 +338,12 @@ def _vote_options(options: Options) -> Sequence[str]:
 
 
 _OPERATOR = Learning(_of_operator, lambda _: ("loss", "penalty", "lam", *PASSES), rows=True)
+_FITTED = Learning(
+    instead="This file is a model that is already fitted. Use `suffice predict` or `suffice score`."
+)
 _LEARNING: dict[str, Learning] = {
     "mean-operator": _OPERATOR,
-    "label-responses": _OPERATOR,
+    "label-responses": Learning(_of_labels, _label_options, rows=True),
     "responses": Learning(_of_records, lambda _: ("lam",)),
     "rados": Learning(
         _of_rados,
@@ -340,8 +360,6 @@ _LEARNING: dict[str, Learning] = {
         " estimate the class proportions of a new table. In Python, suffice.learner.weak learns"
         " classifiers from exact proportions."
     ),
-    "model": Learning(
-        instead="This file is a model that is already fitted. Use `suffice predict` or `suffice"
-        " score`."
-    ),
+    "model": _FITTED,
+    "tree-model": _FITTED,
 }

@@ -11,15 +11,17 @@ from suffice.plain_text import listed
 from suffice.release import codec
 from suffice.release.artifact import Release
 
-__all__ = ["LoadedModel", "load"]
+__all__ = ["MODEL_KINDS", "LoadedModel", "load"]
+
+MODEL_KINDS = ("model", "tree-model")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoadedModel(Release):
     """Holds the release in a model file, and predicts with the classifier that it stores.
 
-    It is a `Release` of kind "model" in every respect, with the fields documented there. The
-    guarantees are those of the releases that the model was learnt from.
+    It is a `Release` of kind "model" or "tree-model" in every respect, with the fields documented
+    there. The guarantees are those of the releases that the model was learnt from.
     """
 
     @cached_property
@@ -142,7 +144,7 @@ def load(source: str | Path | bytes) -> Release:
     array([1, 0])
     """
     release = codec.load(source)
-    if release.kind != "model":
+    if release.kind not in MODEL_KINDS:
         return release
     stored = {item.name: getattr(release, item.name) for item in fields(Release) if item.init}
     return LoadedModel(**stored)

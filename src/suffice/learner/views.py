@@ -41,7 +41,7 @@ def summary_lines(model: Any) -> list[tuple[str, str]]:
 def _origin(release: Release) -> str:
     """Return what kind of release this is, and how many rows and owners are behind it."""
     owners = "" if len(release.parts) == 1 else f" of {len(release.parts)} owners"
-    title = "a model file" if release.kind == "model" else kind_named(release.kind).title
+    title = "a model file" if "learner" in release.details else kind_named(release.kind).title
     return f"{title}: {release.rows:,} rows{owners}"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from suffice.errors import CorruptFileError
 
-__all__ = ["BoostedTrees"]
+__all__ = ["BoostedTrees", "are_whole_trees"]
 
 _LEAF = -1
 
@@ -33,40 +33,17 @@ class BoostedTrees:
     numbers: np.ndarray
     baseline: np.ndarray
 
-    def check(self, width: int) -> None:
-        """Raise unless these are whole trees over ``width`` columns, as many for each class."""
-        inside = (self.features >= _LEAF) & (self.features < width)
-        if not inside.all():
-            raise CorruptFileError("a node of the trees looks at a column that is not there.")
-        if not (np.isfinite(self.numbers).all() and np.isfinite(self.baseline).all()):
-            raise CorruptFileError("the trees hold numbers that are not finite.")
-        _, roots = self._layout
-        if len(roots) % self._trees_a_round:
-            raise CorruptFileError("some class has fewer trees than another.")
-
     @property
     def _trees_a_round(self) -> int:
-        return 1 if len(self.baseline) == 2 else len(self.baseline)
+        return _trees_in_a_round(len(self.baseline))
 
     @cached_property
     def _layout(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the right child of each node is, and where each tree begins."""
-        right = np.zeros(len(self.features), dtype=np.int64)
-        roots: list[int] = []
-        waiting: list[int] = []  # inner nodes whose right child has not come yet
-        left = False  # whether the next node is a left child
-        for node, feature in enumerate(self.features.tolist()):
-            if not left:
-                if waiting:
-                    right[waiting.pop()] = node
-                else:
-                    roots.append(node)
-            left = feature != _LEAF
-            if left:
-                waiting.append(node)
-        if left or waiting:
-            raise CorruptFileError("the last tree ends before its last leaf.")
-        return right, np.array(roots, dtype=np.int64)
+        layout = _layout_of(self.features)
+        if layout is None:
+            raise CorruptFileError("The last tree ends before its last leaf.")
+        return layout
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of rows (n, width)."""
@@ -93,3 +70,36 @@ class BoostedTrees:
         features = [np.asarray(tree[0], dtype=np.int32) for tree in trees]
         numbers = [np.asarray(tree[1], dtype=np.float64) for tree in trees]
         return cls(np.concatenate(features), np.concatenate(numbers), baseline)
+
+
+def are_whole_trees(features: np.ndarray, classes: int) -> bool:
+    """Say whether nodes are whole trees, as many for each class."""
+    layout = _layout_of(features)
+    return (
+        layout is not None
+        and len(features) > 0
+        and int(features.min()) >= _LEAF
+        and len(layout[1]) % _trees_in_a_round(classes) == 0
+    )
+
+
+def _trees_in_a_round(classes: int) -> int:
+    return 1 if classes == 2 else classes
+
+
+def _layout_of(features: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return where the right child of each node is, and where each tree begins; None if cut off."""
+    right = np.zeros(len(features), dtype=np.int64)
+    roots: list[int] = []
+    waiting: list[int] = []  # inner nodes whose right child has not come yet
+    is_left = False  # whether the next node is a left child
+    for node, feature in enumerate(features.tolist()):
+        if not is_left:
+            if waiting:
+                right[waiting.pop()] = node
+            else:
+                roots.append(node)
+        is_left = feature != _LEAF
+        if is_left:
+            waiting.append(node)
+    return None if is_left or waiting else (right, np.array(roots, dtype=np.int64))

@@ -310,6 +310,10 @@ def _check_together(kind: Kind, release: Release) -> None:
         raise CorruptFileError("The sizes of the bags do not add up to the number of rows.")
     if "risk_low" in kind.details and not _ordered_figures(release.details):
         raise CorruptFileError("The interval of the risk must have two ends, around the risk.")
+    if "nodes" in {rule.check for rule in kind.arrays.values()}:
+        width = len(release.pipeline.outputs)
+        if release.arrays["features"].max(initial=-1) >= width:
+            raise CorruptFileError("A tree looks at a column that the pipeline does not have.")
     if "columns" in release.details and release.pipeline != _declared(release.details):
         raise CorruptFileError("The pipeline is not the one that the columns declare.")
 

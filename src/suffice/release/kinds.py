@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
+from suffice.models.trees import are_whole_trees
 from suffice.release.claims import (
     Check,
     claims_of_labels,
@@ -31,6 +32,7 @@ from suffice.release.moments import (
 from suffice.release.spread import SpreadColumn, discrete_sizes, number_limits
 from suffice.release.words import (
     Lines,
+    accuracy_words,
     bag_words,
     column_words,
     count_noise_words,
@@ -54,6 +56,7 @@ _COUNTS = (
 )
 _LEARNERS = (
     "FactoredClassifier", "SpreadClassifier", "RadoRidge", "RadoBoost", "MomentClassifier",
+    "NoisyLabelClassifier",
 )  # fmt: skip
 Details = Mapping[str, Any]
 
@@ -95,6 +98,10 @@ def _sizes(array: Array, _: Details) -> str | None:
     return None if (array > 0).all() else "must hold positive numbers of rows"
 
 
+def _nodes(array: Array, details: Details) -> str | None:
+    return None if are_whole_trees(array, len(details["classes"])) else "must hold whole trees"
+
+
 ARRAY_CHECKS: Mapping[str, Callable[[Array, Details], str | None]] = {
     "finite": _finite,
     "codes": _codes,
@@ -103,6 +110,7 @@ ARRAY_CHECKS: Mapping[str, Callable[[Array, Details], str | None]] = {
     "channel": _channel,
     "shares": _shares,
     "sizes": _sizes,
+    "nodes": _nodes,
 }
 
 
@@ -380,6 +388,27 @@ KINDS: dict[str, Kind] = {
             merges=False,
             ordered=True,
             claims=claims_of_votes,
+        ),
+        Kind(
+            name="tree-model",
+            version=1,
+            title="a fitted classifier of boosted trees",
+            arrays={
+                "features": ArrayRule("int32", ("n",), check="nodes", noisy=True),
+                "numbers": ArrayRule("float64", ("n",), noisy=True),
+                "baseline": ArrayRule("float64", ("K",), noisy=True),
+            },
+            details={
+                "classes": DetailRule("labels"),
+                "learner": DetailRule("text", among=("NoisyLabelClassifier",)),
+                "count": DetailRule("count"),
+                "accuracy": DetailRule("maybe a number"),
+                "accuracy_low": DetailRule("maybe a number"),
+                "accuracy_high": DetailRule("maybe a number"),
+            },
+            merges=False,
+            named_by_noise="records",
+            words=accuracy_words,
         ),
         Kind(
             name="model",

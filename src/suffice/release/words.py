@@ -8,6 +8,7 @@ from suffice.release.spread import SpreadColumn
 
 __all__ = [
     "Lines",
+    "accuracy_words",
     "bag_words",
     "column_words",
     "count_noise_words",
@@ -85,6 +86,16 @@ def column_words(release: Any) -> Lines:
     texts = [f"{name(column.name)}: {column.noise}" for column in first]
     texts += [f"and {len(columns) - _SHOWN} more"] if len(columns) > _SHOWN else []
     return [*detail_words(release), *([("columns", "; ".join(texts))] if texts else [])]
+
+
+def accuracy_words(release: Any) -> Lines:
+    """Return how good a model is expected to be, from randomised labels that were held out."""
+    accuracy, low, high = (release.details[f"accuracy{end}"] for end in ("", "_low", "_high"))
+    lines = [("nodes", f"{release.details['count']:,}")]
+    if accuracy is not None and low is not None and high is not None:
+        about = "estimated from randomised labels"
+        lines.append(("accuracy", f"{accuracy:.3f} ({low:.3f} to {high:.3f} at 95 %), {about}"))
+    return lines
 
 
 def model_words(release: Any) -> Lines:

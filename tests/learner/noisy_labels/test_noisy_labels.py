@@ -1,13 +1,19 @@
 """Any classifier on randomised labels: the link, the choice of settings, honest figures."""
 
+import json
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import expit, log_softmax, softmax
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
+from typer.testing import CliRunner
 
 import suffice as sf
+from suffice.cli.main import app
 from suffice.errors import ForeignRowsError, ParameterError
 from suffice.learner.noisy_labels import link as link_module
 from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
@@ -174,6 +180,49 @@ def test_several_classes(rng):
     exact = sf.NoisyLabelClassifier("logistic").fit(X, y)
     assert model.classes_.tolist() == ["a", "b", "c", "d"]
     assert model.score(X, y) > exact.score(X, y) - 0.03
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("estimator", ["logistic", "hist-gradient-boosting"])
+def test_a_stored_model_predicts_as_it_did(estimator, count, rng, tmp_path):
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] > 0).astype(int) + (count == 3) * (X[:, 1] > 0)
+    release = response_of(X, y, epsilon=3.0, classes=tuple(range(count)))
+    model = sf.NoisyLabelClassifier(estimator).fit_release(release, X)
+    model.to_release().save(tmp_path / "model.suffice")
+    loaded = sf.load(tmp_path / "model.suffice")
+    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), atol=1e-9)
+    assert (loaded.predict(X) == model.predict(X)).all()
+    assert loaded.guarantee == release.guarantee
+    assert loaded.model.to_release() == model.to_release()  # stored again as it was
+    kind = {"logistic": "model", "hist-gradient-boosting": "tree-model"}[estimator]
+    assert loaded.kind == kind
+
+
+def test_estimators_that_are_no_plain_arrays_stay_in_python(ring):
+    X, y = ring
+    model = sf.NoisyLabelClassifier(GaussianNB()).fit_release(response_of(X, y, 2.0), X)
+    with pytest.raises(ParameterError, match="GaussianNB cannot be stored"):
+        model.to_release()
+    with pytest.raises(ParameterError, match="exact data"):
+        sf.NoisyLabelClassifier("logistic").fit(X, y).to_release()
+
+
+def test_the_command_line_trains_what_is_named(ring, tmp_path, monkeypatch):
+    X, y = ring
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({**{f"x{j}": X[:, j] for j in range(3)}, "y": y})
+    pq.write_table(table, "rows.parquet")
+    run = CliRunner().invoke
+    words = "release mean-operator rows.parquet --label y --epsilon 2 --mechanism response"
+    assert not run(app, [*words.split(), "--no-ledger", "-o", "r.suffice"]).exit_code
+    fit = "fit r.suffice --rows rows.parquet --estimator hist-gradient-boosting -o m.suffice"
+    printed = run(app, fit.split())
+    assert not printed.exit_code, printed.output
+    assert "estimated from randomised labels" in printed.output
+    assert "boosted trees" in run(app, ["inspect", "m.suffice"]).output
+    scored = run(app, ["score", "m.suffice", "rows.parquet", "--label", "y", "--json"])
+    assert json.loads(scored.stdout)["accuracy"] > 0.8
 
 
 def test_clipping_is_left_to_the_sums(ring):

@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
 
-from suffice.learner.base import Learner
+from suffice.errors import ParameterError
+from suffice.learner.base import FIGURES, Learner, learner_name
 from suffice.learner.noisy_labels.candidates import (
     ESTIMATORS,
     Settings,
@@ -18,10 +20,13 @@ from suffice.learner.noisy_labels.candidates import (
     estimator_named,
 )
 from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
+from suffice.learner.noisy_labels.stored import StoredEstimator, linear_scores, tree_scores
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, Interval, StrOptions, fit_context
+from suffice.models.trees import BoostedTrees
 from suffice.release.artifact import Release
-from suffice.release.merge import merge
+from suffice.release.covariance import Covariance
+from suffice.release.merge import apart, merge
 from suffice.tables.pipeline import Pipeline
 
 __all__ = ["NoisyLabelClassifier"]
@@ -232,6 +237,110 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         low, high = hits.mean() - error, hits.mean() + error
         self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
 
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `predict_proba` can be used: always."""
+        return True
+
+    def to_release(self) -> Release:
+        """Return the model as a release, to save it in a file.
+
+        The model keeps the guarantees of the releases that it was learnt from. Boosted trees are
+        stored as kind "tree-model", logistic regression as kind "model"; the link is part of
+        either.
+
+        Returns
+        -------
+        Release
+            Write it with ``save``; `suffice.load` reads it again.
+
+        Raises
+        ------
+        ParameterError
+            If the model was learnt from exact data, or of an estimator that cannot be stored.
+        """
+        check_is_fitted(self)
+        if not self.releases_:
+            raise ParameterError(
+                "This model was learnt from exact data and has no guarantee, so it cannot become a"
+                " release. Learn it from a release (fit_release)."
+            )
+        first = self.releases_[0].unsigned()
+        if "learner" in first.details:  # it was loaded, and is written as it was
+            return first
+        weights = linear_scores(self.estimator_, self.link_)
+        stored = self._stored_trees() if weights is None else self._stored_weights(weights)
+        return replace(first, parts=apart(self.releases_), noise=Covariance("none"), **stored)
+
+    def _stored_trees(self) -> dict[str, Any]:
+        trees = tree_scores(self.estimator_, self.link_)
+        low, high = self.accuracy_interval_ or (None, None)
+        return {
+            "kind": "tree-model",
+            "pipeline": self.pipeline_,
+            "arrays": {
+                "features": trees.features,
+                "numbers": trees.numbers,
+                "baseline": trees.baseline,
+            },
+            "details": {
+                "classes": self.classes_.tolist(),
+                "learner": type(self).__name__,
+                "count": len(trees.features),
+                "accuracy": self.accuracy_,
+                "accuracy_low": low,
+                "accuracy_high": high,
+            },
+        }
+
+    def _stored_weights(self, weights: np.ndarray) -> dict[str, Any]:
+        """Return a linear model of the columns and a constant; of two classes their difference."""
+        two = weights.shape[1] == 2
+        penalty = 1 / (self.estimator_.C * self.releases_[0].rows)
+        return {
+            "kind": "model",
+            "pipeline": replace(self.pipeline_, intercept=1.0),
+            "arrays": {"coefficients": weights[:, 1] - weights[:, 0] if two else weights},
+            "details": {
+                "classes": self.classes_.tolist(),
+                "learner": type(self).__name__,
+                "loss": "logistic" if two else "softmax",
+                "lam": float(penalty),
+                **dict.fromkeys(FIGURES),
+            },
+        }
+
+    @classmethod
+    def from_release(cls, model: Release) -> Self:
+        """Return the fitted learner of a model file.
+
+        Parameters
+        ----------
+        model : Release
+            A release that `to_release` returned.
+
+        Returns
+        -------
+        NoisyLabelClassifier
+            It predicts as the model that was stored did.
+        """
+        name = learner_name(model)
+        if name != cls.__name__:
+            raise ParameterError(
+                f"This model was learnt by {name}, not by {cls.__name__}. Load it with"
+                " suffice.load."
+            )
+        self = cls()
+        self._learn_from((model,))
+        self.pipeline_ = replace(self.pipeline_, intercept=0.0)
+        codes = np.arange(len(self.classes_))
+        self.estimator_ = StoredEstimator(_stored_scores(model), codes)
+        self.link_ = ChannelLink(1.0, np.zeros(len(codes)))
+        self.accuracy_ = model.details.get("accuracy")
+        low, high = (model.details.get(f"accuracy_{end}") for end in ("low", "high"))
+        self.accuracy_interval_ = None if low is None or high is None else (low, high)
+        return self
+
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each declared class.
 
@@ -252,6 +361,13 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         """Return the most probable class of each row."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+
+def _stored_scores(model: Release) -> BoostedTrees | np.ndarray:
+    if "features" in model.arrays:
+        return BoostedTrees(*(model.arrays[name] for name in ("features", "numbers", "baseline")))
+    weights = model.arrays["coefficients"]
+    return np.column_stack([np.zeros_like(weights), weights]) if weights.ndim == 1 else weights
 
 
 def _without_clipping(pipeline: Pipeline) -> Pipeline:
