@@ -144,7 +144,7 @@ def _case(name: str, blocks: _Blocks) -> Case:
     )
 
 
-def _broken(case: Case, name: str, what: str, blocks: _Blocks) -> Case:
+def _broken(case: Case, name: str, what: str, blocks: _Blocks, *, samples: int = SOME) -> Case:
     weights = blocks.procedure.noise.weights
     return case.broken_copy(
         name,
@@ -152,6 +152,7 @@ def _broken(case: Case, name: str, what: str, blocks: _Blocks) -> Case:
         pairs=lambda _: blocks.farthest(_worst(weights)),
         sample=blocks.sample,
         score=blocks.score,
+        samples=samples,
     )
 
 
@@ -189,10 +190,11 @@ def cases() -> Iterator[Case]:
         case, "weights without D", "noise is scaled to what moves the second moments alone",
         replace(blocks, noises=_flawed(noise, lambda _: math.sqrt(2))),
     )  # fmt: skip
+    # It is a tenth too little in all: seen with more outputs than the others need.
     once = {**noise.blocks, "products": _less(noise.blocks["products"], 1 / math.sqrt(2))}
     yield _broken(
         case, "products once", "both halves of the matrix have noise, and are charged once",
-        replace(blocks, noises=once),
+        replace(blocks, noises=once), samples=3 * SOME,
     )  # fmt: skip
     raised = replace(noise.weights, proportions=noise.weights.proportions * math.sqrt(8))
     louder = moments_noise(2, others + 1, raised, 1 / case.mu if case.mu else 1.0)
