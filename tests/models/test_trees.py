@@ -62,7 +62,7 @@ def test_a_slope_and_a_shift_go_into_the_leaves(rng):
 
 @given(st.lists(st.integers(-2, 2), min_size=1, max_size=30), st.integers(2, 4))
 def test_any_list_of_nodes_is_refused_or_walked_to_an_end(features, classes):
-    nodes = np.array(features, dtype=np.int32)
+    nodes = np.array(features, dtype=np.int64)
     if not are_whole_trees(nodes, classes):
         return
     trees = BoostedTrees(nodes, np.zeros(len(features)), np.zeros(classes))
@@ -76,11 +76,11 @@ def test_any_list_of_nodes_is_refused_or_walked_to_an_end(features, classes):
     [([], 2), ([0, -1], 2), ([0], 2), ([-2], 2), ([-1, -1], 3), ([0, -1, -1, 0, -1], 2)],
 )
 def test_broken_trees_are_refused(features, classes):
-    nodes = np.array(features, dtype=np.int32)
+    nodes = np.array(features, dtype=np.int64)
     assert not are_whole_trees(nodes, classes)
 
 
 def test_trees_that_are_cut_off_cannot_be_walked():
-    trees = BoostedTrees(np.array([0, -1], dtype=np.int32), np.zeros(2), np.zeros(2))
+    trees = BoostedTrees(np.array([0, -1], dtype=np.int64), np.zeros(2), np.zeros(2))
     with pytest.raises(CorruptFileError, match="ends before"):
         trees.scores(np.zeros((1, 1)))

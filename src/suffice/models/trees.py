@@ -19,7 +19,7 @@ class BoostedTrees:
 
     Attributes
     ----------
-    features : ndarray of int32, shape (n,)
+    features : ndarray of int64, shape (n,)
         Of each node, the column that it looks at; -1 of a leaf. Nodes come tree by tree, each
         before its children, and the left child right behind it.
     numbers : ndarray of float64, shape (n,)
@@ -67,7 +67,7 @@ class BoostedTrees:
     @classmethod
     def joined(cls, trees: list[tuple[Any, Any]], baseline: np.ndarray) -> "BoostedTrees":
         """Return trees given one by one as (features, numbers), nodes in our order."""
-        features = [np.asarray(tree[0], dtype=np.int32) for tree in trees]
+        features = [np.asarray(tree[0], dtype=np.int64) for tree in trees]
         numbers = [np.asarray(tree[1], dtype=np.float64) for tree in trees]
         return cls(np.concatenate(features), np.concatenate(numbers), baseline)
 

@@ -394,7 +394,7 @@ KINDS: dict[str, Kind] = {
             version=1,
             title="a fitted classifier of boosted trees",
             arrays={
-                "features": ArrayRule("int32", ("n",), check="nodes", noisy=True),
+                "features": ArrayRule("int64", ("n",), check="nodes", noisy=True),
                 "numbers": ArrayRule("float64", ("n",), noisy=True),
                 "baseline": ArrayRule("float64", ("K",), noisy=True),
             },
