@@ -50,7 +50,7 @@ def ridge_intervals(
     if not 0 < level < 1:
         raise ParameterError(f"level must lie between 0 and 1; got {level!r}.")
     if not numbers.second_noise > 0:
-        raise ParameterError("Intervals are about the noise of a release. Plain data have none.")
+        raise ParameterError("Intervals are about the noise of a release. Exact data have none.")
     width = len(numbers.mean)
     penalty = _PENALTY * math.sqrt(2 * width) * numbers.second_noise
     mean = numbers.mean
