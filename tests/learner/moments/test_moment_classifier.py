@@ -149,7 +149,7 @@ def test_intervals_need_a_release_and_a_level():
     assert (found.low < found.estimate).all()
     with pytest.raises(ParameterError, match="level"):
         model.coefficient_intervals(1.5)
-    with pytest.raises(ParameterError, match="Plain data have none"):
+    with pytest.raises(ParameterError, match="Exact data have none"):
         MomentClassifier().fit(X, y).coefficient_intervals()
 
 
@@ -164,7 +164,7 @@ def test_a_model_file_predicts_the_same(classes):
     assert (again.decision_function(X) == model.decision_function(X)).all()
     assert again.risk_ == model.risk_
     assert stored.guarantees == model.releases_[0].guarantees
-    with pytest.raises(AttributeError, match="not from a file"):
+    with pytest.raises(AttributeError, match="A model file does not store the numbers of the release"):
         again.coefficient_intervals()
 
 

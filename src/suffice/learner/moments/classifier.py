@@ -148,7 +148,7 @@ class MomentClassifier(LinearModel):
         ParameterError
             If the level is none, or the model was fitted to plain data.
         """
-        numbers = self._from_fit("numbers_", "the numbers of the release")
+        numbers = self._from_fit("numbers_", "numbers of the release")
         return ridge_intervals(numbers, self.pipeline_.outputs[:-1], level)
 
     def _details(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
@@ -123,6 +123,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
     (400, 2)
     """
 
+    stored_as: ClassVar[str] = "NoisyLabelClassifier"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "estimator": [StrOptions(set(ESTIMATORS)), HasMethods(["fit", "predict_proba"])],
         "settings": [list, tuple, None],
@@ -285,7 +286,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
             },
             "details": {
                 "classes": self.classes_.tolist(),
-                "learner": type(self).__name__,
+                "learner": self.stored_as,
                 "count": len(trees.features),
                 "accuracy": self.accuracy_,
                 "accuracy_low": low,
@@ -303,7 +304,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
             "arrays": {"coefficients": weights[:, 1] - weights[:, 0] if two else weights},
             "details": {
                 "classes": self.classes_.tolist(),
-                "learner": type(self).__name__,
+                "learner": self.stored_as,
                 "loss": "logistic" if two else "softmax",
                 "lam": float(penalty),
                 **dict.fromkeys(FIGURES),
@@ -325,7 +326,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
             It predicts as the model that was stored did.
         """
         name = learner_name(model)
-        if name != cls.__name__:
+        if name != cls.stored_as:
             raise ParameterError(
                 f"This model was learnt by {name}, not by {cls.__name__}. Load it with"
                 " suffice.load."
