@@ -25,7 +25,7 @@ def rates(trials: int) -> Iterator[Rate]:
         without_memory = with_memory = 0
         for person in range(trials):
             truth, randomizer = _STATES[person % 2], Randomizer(_STATES, _KEEP)
-            answers = [str(noise.draw(noise.place(truth))) for _ in range(times)]
+            answers = [str(noise.draw(noise.locate(truth))) for _ in range(times)]
             without_memory += _majority(answers) == truth
             answers = [str(randomizer.answer("smokes", truth)) for _ in range(times)]
             with_memory += _majority(answers) == truth

@@ -158,7 +158,7 @@ def test_a_table_of_a_hospital_takes_five_commands(tmp_path, monkeypatch):
     ):
         done = run(*words)
         assert done.exception is None, (words, done.exception)
-        assert "dates         Aufnahme in days" in done.stdout or words[0] != "inspect"
+        assert "dates          Aufnahme in days" in done.stdout or words[0] != "inspect"
     assert float(done.stdout.split()[1]) > BETTER
     numbers = [line.split(",")[0].strip('"') for line in Path("p.csv").read_text().splitlines()]
     assert numbers == ["Nummer", *map(str, range(9001, 9001 + ROWS))]
@@ -172,7 +172,7 @@ def test_a_category_that_is_new_is_counted_and_said(write_tables):
     assert run("fit", "r", "--rows", train, "-o", "m").exception is None
     new.write_text(new.read_text().replace("West", "SECRET", 5))
     done = run("predict", "m", new, "-o", "p.csv")
-    assert "column 'ward': 5 cells hold a category that the release does not have" in done.stderr
+    assert "Column 'ward': 5 cells hold a category that the release does not have" in done.stderr
     assert "SECRET" not in done.output
 
 
@@ -203,7 +203,7 @@ def test_the_positive_class_can_be_named(write_tables):
     strange = run(
         *("release", "mean-operator", train, *words, *DECLARED), "--positive", "x", "-o", "y"
     )
-    assert "one of two classes" in one_line(strange.exception)
+    assert "one of exactly two classes" in one_line(strange.exception)
 
 
 def test_ten_rows_get_a_word(tmp_path, monkeypatch):

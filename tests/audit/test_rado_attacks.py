@@ -334,7 +334,7 @@ def test_two_examples_and_a_support_of_one_tell_whether_their_labels_agree(rng):
 def test_such_a_release_is_refused_and_uniform_signs_resist(rng):
     X, y = data(rng, 12, 14)
     options = {"unit": "label", "epsilon": 1.0, "count": 40, "bound": 10.0, "standardize": "none"}
-    with pytest.raises(ParameterError, match="differences carry none"):
+    with pytest.raises(ParameterError, match="differences of rados would carry no noise"):
         released(X, (y > 0).astype(int), support=6, **options)
     release = released(X, (y > 0).astype(int), intercept=0.0, signs="iid", **options)
     recovered = labels_from_differences(release.arrays["rados"], X)

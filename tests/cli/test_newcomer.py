@@ -145,7 +145,10 @@ SURVEY = "survey new --states sick=no,yes --flip 0.2 -o s.json"
             f"{SURVEY} --range a=0,9 --noise 99 --delta 0.1",
             "--delta cannot be used without --noise-type",
         ),
-        ("reproduce voting factorisation --seeds 5", "mean nothing to voting, factorisation"),
+        (
+            "reproduce voting factorisation --seeds 5",
+            "--seeds cannot be used with voting, factorisation",
+        ),
     ],
 )
 def test_no_option_is_taken_and_then_ignored(words, option):

@@ -42,7 +42,7 @@ def test_plain_rados_leave_only_if_that_is_said_aloud(suffice):
     assert release.details["count"] == 150
     assert release.details["signs"] == "hadamard"
     printed = suffice("inspect", "r.suffice")
-    assert "Rademacher observations" in printed
+    assert "subset sums (rados)" in printed
 
 
 @pytest.mark.usefixtures("desk")
@@ -125,7 +125,7 @@ def test_two_owners_share_a_pipeline(suffice):
             "must be one of label, record, attribute; got 'party'",
         ),
         (("--range", "0,1", "--range", "0,2"), "--range has two values"),
-        (("--range", "size=1"), "two numbers, for example 0,100"),
+        (("--range", "size=1"), "two numbers, LO,HI, for example 0,100"),
         (("--signs", "hadamard", "--support", "5"), "Use --signs iid"),
         (
             ("--protect", "hiv", "--epsilon", "1", "--unit", "label", *DECLARED),

@@ -90,7 +90,7 @@ def test_a_ledger_pays_and_the_same_request_gets_the_same_file(suffice):
     [
         (("--all-states", "0..2"), "--states has two values"),
         (("--range", "0,1"), "both possible values and a range"),
-        (("--range", "a=0"), "two numbers, for example 0,100"),
+        (("--range", "a=0"), "two numbers, LO,HI, for example 0,100"),
         (("--states", "ward="), "--states takes COLUMN=VALUE"),
         (("--states", "ward=x,y"), "names a column twice"),
         (("--states", "nose=x,y"), "'nose' is declared, but it is not a feature"),

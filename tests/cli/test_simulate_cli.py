@@ -58,9 +58,9 @@ def test_a_wrong_seed_and_a_missing_folder_are_told_at_once(records, tmp_path):
     ("words", "message"),
     [
         (["--parties", 5, "--epsilons", "1,x"], "Expected numbers with commas"),
-        (["--parties", 5, "--methods", "magic"], "some of"),
-        ([], "column, or"),
-        (["--parties", 5, "--aux-share", 0.9, "--test-share", 0.2], "leave private ones"),
+        (["--parties", 5, "--methods", "magic"], "one or more of"),
+        ([], "either from a column or from random numbers"),
+        (["--parties", 5, "--aux-share", 0.9, "--test-share", 0.2], "their sum below 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(records, tmp_path, words, message):

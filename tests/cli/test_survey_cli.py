@@ -152,7 +152,7 @@ def test_a_folder_of_answers_is_collected_in_the_order_of_names(suffice, tmp_pat
     suffice("survey", "collect", "survey.json", *names, "-o", "files.suffice")
     assert Path("folder.suffice").read_bytes() == Path("files.suffice").read_bytes()
     again = ("survey", "collect", "survey.json", "sent", names[0], "-o", "x.suffice")
-    assert "it is given twice" in suffice(*again, code=3)
+    assert "it is listed twice" in suffice(*again, code=3)
     Path("empty").mkdir()
     empty = suffice("survey", "collect", "survey.json", "empty", "-o", "x.suffice", code=2)
     assert "The folder empty holds no answer files (*.json)." in empty

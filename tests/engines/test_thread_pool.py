@@ -298,7 +298,7 @@ def test_records_that_change_after_they_were_paid_for_are_not_drawn_from(folder,
             replaced(folder)
 
     options = {"label": "sick", "ledger": ledger, "dataset": "people"}
-    with pytest.raises(TableError, match="changed while it was read, after it was paid for"):
+    with pytest.raises(TableError, match="changed while it was read, after it was charged"):
         mechanism.release(folder, **options, progress=tell)
     (charge,) = ledger.history()
     assert charge.state == "burnt"

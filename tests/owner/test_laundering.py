@@ -201,7 +201,7 @@ def test_an_owner_who_once_called_auxiliary_rows_public_is_told():
 def test_a_ledger_does_not_pay_for_private_scales(tmp_path):
     ledger = Ledger(tmp_path / "l", {"d": Budget(5.0)})
     operator = MeanOperator(1.0, pipeline=from_rows().pipeline)
-    with pytest.raises(PrivacyError, match="only a global guarantee"):
+    with pytest.raises(PrivacyError, match="no guarantee that can be charged to a budget"):
         operator.release(X, Y, ledger=ledger, dataset="d", unprotected=True)
     assert ledger.balances()[0].debits == 0
 
@@ -228,7 +228,7 @@ def test_a_grant_is_refused_where_the_pipeline_is_not_public(tmp_path, origin, r
 def test_the_door_stays_shut_for_a_mechanism_that_forgets_where_scales_come_from():
     release = MeanOperator(1.0).release(X, Y, ledger=None)
     relabelled = replace(release, pipeline=replace(release.pipeline, origin=PRIVATE_ROWS))
-    with pytest.raises(PrivacyError, match="does not say so"):
+    with pytest.raises(PrivacyError, match="does not state it"):
         publish(
             lambda: relabelled,
             release.guarantees,

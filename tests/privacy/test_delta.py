@@ -112,7 +112,7 @@ def test_a_ledger_with_such_a_budget_opens_and_charges_nothing(tmp_path):
     (balance,) = Ledger(ledger.path).balances()
     assert balance.budget.delta == 0.99
     assert balance.budget.explained("label").startswith("No protection: ")
-    with pytest.raises(BudgetError, match="an epsilon limits nothing"):
+    with pytest.raises(BudgetError, match="at which epsilon limits nothing"):
         MeanOperator(0.1, 1e-6).release(
             ROWS, (ROWS[:, 0] > 0).astype(int), ledger=ledger, dataset="d"
         )

@@ -155,7 +155,7 @@ def test_a_byte_goes_in_and_a_byte_comes_out():
     answers = RESPONSES["two"].randomise(states)
     assert answers.dtype == np.uint8
     assert answers.shape == states.shape
-    with pytest.raises(ParameterError, match="hold every state"):
+    with pytest.raises(ParameterError, match="hold every possible value"):
         RESPONSES["many"].randomise(states)
 
 

@@ -72,7 +72,7 @@ def test_risks_never_overflow_and_say_what_they_need():
     assert logistic_rado_risk(rados, np.ones(1), 10) == pytest.approx(1e3, rel=1e-3)
     with pytest.raises(ParameterError, match="one number per column"):
         logistic_risk(rados, np.ones(2))
-    with pytest.raises(ParameterError, match="number of examples"):
+    with pytest.raises(ParameterError, match="number of records"):
         logistic_rado_risk(rados, np.ones(1), 0)
     with pytest.raises(ParameterError, match="eta"):
         sampling_term(rados, np.ones(1), 10, eta=1.0)

@@ -50,7 +50,7 @@ def test_every_crowd_pays_from_the_budget_of_the_rows(tmp_path):
     for crowd in range(2):
         released(ledger, crowd)
     for crowd in range(2, 5):
-        with pytest.raises(BudgetError, match="'rows' has epsilon"):
+        with pytest.raises(BudgetError, match="the budget of 'rows': epsilon"):
             released(ledger, crowd)
     expected = {"crowd 0": 1, "crowd 1": 1, "crowd 2": 0, "crowd 3": 0, "crowd 4": 0, "rows": 2}
     assert debits(ledger) == expected
