@@ -172,7 +172,7 @@ def test_a_category_that_is_new_is_counted_and_said(write_tables):
     assert run("fit", "r", "--rows", train, "-o", "m").exception is None
     new.write_text(new.read_text().replace("West", "SECRET", 5))
     done = run("predict", "m", new, "-o", "p.csv")
-    assert "Column 'ward': 5 cells hold a category that the release does not have" in done.stderr
+    assert "Column 'ward': 5 cells hold a category that the release does not list" in done.stderr
     assert "SECRET" not in done.output
 
 

@@ -93,7 +93,7 @@ def small_studies(monkeypatch):
     monkeypatch.setattr(registry, "all_cases", lambda: few)
     monkeypatch.setattr(auditor, "_PER_WORKER", 100)  # no other processes
     monkeypatch.setattr(story, "clinic_network", partial(clinic_network, smaller=6))
-    monkeypatch.setattr(story, "_audit_table", lambda: story.PageTable("Audit", ("case",), ()))
+    monkeypatch.setattr(story, "_audit_table", lambda: story.PageTable("The audit.", ("case",), ()))
     monkeypatch.setattr(story, "run_demo", partial(story.run_demo, repeats=1))
 
 

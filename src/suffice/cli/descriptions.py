@@ -44,6 +44,14 @@ _DESCRIPTIONS: Mapping[str, _Description] = {
         " --protect. The number of records, the columns and their scaling are public.",
         "Predict whether subset sums stay useful after noise.",
     ),
+    "moments": _Description(
+        "Publish noisy means of products of columns, by class.",
+        "The release holds noisy second moments of records: the mean product of every two columns,"
+        " the column means, the means by class and the class proportions.",
+        "It protects each record as a whole. The number of records, the columns and their scaling"
+        " are public.",
+        "Predict whether second moments stay useful after noise.",
+    ),
     "proportions": _Description(
         "Publish the noisy class proportions of bags of rows.",
         "The release holds the proportion of each class in each bag, that is a group of rows such"

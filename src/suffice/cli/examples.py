@@ -120,6 +120,17 @@ EXAMPLES: Mapping[str, Example] = {
         "    --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \\\n"
         "    -o sums.suffice",
     ),
+    "plan moments": _example(
+        "predict how useful second moments of private records would be",
+        "suffice plan moments records.csv --label diagnosis --epsilon 1 --delta 1e-6 \\\n"
+        "    --standardize auxiliary.csv",
+    ),
+    "release moments": _example(
+        "publish noisy second moments that protect each record",
+        "suffice release moments records.csv --label diagnosis --unit record \\\n"
+        "    --epsilon 1 --delta 1e-6 --standardize auxiliary.csv --no-ledger \\\n"
+        "    -o moments.suffice",
+    ),
     "plan proportions": _example(
         "predict the error of each ward's proportions",
         "suffice plan proportions wards.csv --bag ward --epsilon 0.1",

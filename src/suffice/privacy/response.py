@@ -74,7 +74,10 @@ class Response:
     def _uniform(cls, states: int, width: int) -> "Response":
         same = _WHOLE - (states - 1) * width
         if width < 1 or same <= width:
-            raise ParameterError("keep must exceed 1/states, and leave 2^-64 for each other state.")
+            raise ParameterError(
+                "keep must exceed 1 / (number of possible values), and leave 2^-64 for each other"
+                " value."
+            )
         return cls(
             tuple(tuple(same if i == j else width for i in range(states)) for j in range(states))
         )

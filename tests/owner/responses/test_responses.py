@@ -182,7 +182,7 @@ def test_promises_need_no_data_and_are_those_of_the_release():
         ({"label_flip": [[0.8, 0.2], [0.2]]}, "square matrix"),
         ({"label_flip": "often"}, "square matrix"),
         ({"feature_flip": {"ward": np.full((3, 3), 1 / 3), "grade": 0.2}}, "'ward': .* singular"),
-        ({"feature_flip": 0.9}, "not near 1 / "),
+        ({"feature_flip": 0.9}, "must exceed 1 / "),
         ({"feature_noise": -1.0}, "'size': .* positive"),
         ({"feature_noise": "much"}, "'size': .* number"),
         ({"feature_noise": 1e-9}, "at least 1/4096"),

@@ -120,7 +120,7 @@ class RadoPlan(Plan):
     def title(self) -> str:
         """What the table shows."""
         return (
-            f"Subset sums of {self.rows:,} rows: their spread by themselves, and their noise"
+            f"Subset sums of {self.rows:,} rows: how much they vary, and their noise"
             " (standard deviations per coordinate)"
         )
 
