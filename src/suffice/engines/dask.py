@@ -24,6 +24,8 @@ _OF_OURS = {
     # What a scheduler or worker would tell everybody on this machine who asks its web server.
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
+    # It would take the empty accumulator away from all workers but one (`tasks`).
+    "distributed.scheduler.active-memory-manager.start": False,
 }
 _SILENT = "CRITICAL"  # of what workers say on the terminal
 _KILLED = (
@@ -90,6 +92,8 @@ class Dask(Cluster):
         with _explained():
             # A task of its own, not scattered: should its worker die, the scheduler has it still.
             shared = client.submit(_itself, empty, pure=False)
+            # On every worker: the scheduler prefers those that have it, and would leave some idle.
+            client.replicate([shared])
 
         def start(run: Run) -> Task[Outcome]:
             with _explained():
