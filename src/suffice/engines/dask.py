@@ -5,7 +5,7 @@ runs scheduler and workers could read them, as they could read the table.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from suffice.engines.cluster import Cluster, Outcome, read_run
@@ -15,6 +15,7 @@ from suffice.errors import EngineError, SufficeError
 
 __all__ = ["Dask"]
 
+_SOON = 5  # seconds that a copy of an empty accumulator may take
 _PATIENCE = 30  # seconds without an answer after which we ask whether there are workers left
 _OF_OURS = {
     # Short of memory, a worker would write what it holds, accumulators of labels, to its disk.
@@ -92,8 +93,7 @@ class Dask(Cluster):
         with _explained():
             # A task of its own, not scattered: should its worker die, the scheduler has it still.
             shared = client.submit(_itself, empty, pure=False)
-            # On every worker: the scheduler prefers those that have it, and would leave some idle.
-            client.replicate([shared])
+            _copy_to_all(client, shared)
 
         def start(run: Run) -> Task[Outcome]:
             with _explained():
@@ -133,6 +133,19 @@ class _Reading:
 
     def cancel(self) -> None:
         self._future.release()
+
+
+def _copy_to_all(client: Any, shared: Any) -> None:
+    """Give every worker the empty accumulator, if that is soon done.
+
+    The scheduler prefers workers that have it, and would leave others idle. Nothing but speed
+    depends on it: should it fail, tasks that need it say why.
+    """
+    from distributed import wait
+
+    with suppress(Exception):
+        wait([shared], timeout=_SOON)
+        client.replicate([shared])
 
 
 def _itself(empty: Any) -> Any:
