@@ -2,14 +2,15 @@
 
 For owners: `plan_mean_operator` says what a release would be good for, `MeanOperator` makes it,
 `RandomizedResponse` lets records leave randomised, `Rados` sums over random subsets of them,
+`Moments` their noisy second moments,
 `LabelProportions` class counts of sets, `Ledger` and `Budget` guard how much is ever lost, `grant`
 answers a learner under a `Policy`; `new_survey` asks people, `collect` gathers.
 For parties: `PartyContribution` votes on `AuxiliaryRows`, `PrivateEnsemble` releases the sum.
 For participants: `respond` answers a survey, `Randomizer` a question, randomised, once.
 For learners: `load` reads a release, `verify` checks who signed it, `FactoredClassifier` learns,
 also from weak supervision (`suffice.learner.weak`), `SpreadClassifier` from randomised records,
-`RadoRidge` and `RadoBoost` from rados, `ClassRatio` from proportions, `VoteClassifier` from votes;
-`propose` asks an owner, `check_answer` checks.
+`RadoRidge` and `RadoBoost` from rados, `MomentClassifier` from moments, `ClassRatio` from
+proportions, `VoteClassifier` from votes; `propose` asks an owner, `check_answer` checks.
 For everybody: `TableFile` says how a file is written, `Query` is a table in a database, `Guarantee`
 says what is protected; `errors` holds everything that is raised.
 
@@ -28,6 +29,7 @@ _HOMES = {
     "MeanOperator": "suffice.owner.operator.mechanism",
     "LabelProportions": "suffice.owner.proportions.mechanism",
     "PartyContribution": "suffice.owner.parties.contribution",
+    "Moments": "suffice.owner.moments.mechanism",
     "Policy": "suffice.owner.ledger.policy",
     "PrivateEnsemble": "suffice.owner.parties.mechanism",
     "Rados": "suffice.owner.rados.mechanism",
@@ -37,6 +39,7 @@ _HOMES = {
     "new_survey": "suffice.owner.responses.survey",
     "assign_bags": "suffice.owner.proportions.bags",
     "plan_mean_operator": "suffice.owner.operator.mechanism",
+    "plan_moments": "suffice.owner.moments.mechanism",
     "plan_rados": "suffice.owner.rados.mechanism",
     "plan_parties": "suffice.owner.parties.plan",
     "plan_proportions": "suffice.owner.proportions.plan",
@@ -57,7 +60,11 @@ _HOMES = {
     "AdaBoostLinear": "suffice.learner.rados.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",
     "FactoredClassifier": "suffice.learner.operator.factored",
+<<<<<<< HEAD
     "NoisyLabelClassifier": "suffice.learner.noisy_labels.classifier",
+=======
+    "MomentClassifier": "suffice.learner.moments.classifier",
+>>>>>>> m-moments
     "RadoBoost": "suffice.learner.rados.radoboost",
     "RadoRidge": "suffice.learner.rados.ridge",
     "SpreadClassifier": "suffice.learner.spread.classifier",

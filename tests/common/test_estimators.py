@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import suffice.learner
 from suffice import errors
+from suffice.learner.moments.classifier import MomentClassifier
 from suffice.learner.noisy_labels.classifier import NoisyLabelClassifier
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rados.adaboost import AdaBoostLinear
@@ -26,6 +27,7 @@ ESTIMATORS = [
     AdaBoostLinear(rounds=40),
     ClassRatio(),
     FactoredClassifier(),
+    MomentClassifier(),
     NoisyLabelClassifier("logistic", settings=[{"C": 1.0}], folds=2),  # trees take minutes
     RadoBoost(rounds=40),
     RadoRidge(),
@@ -38,6 +40,7 @@ WRONG = {  # a parameter of each that is outside its domain
     AdaBoostLinear: {"rounds": 0},
     ClassRatio: {"kernel": "round"},
     FactoredClassifier: {"lam": -1.0},
+    MomentClassifier: {"draws": 0},
     NoisyLabelClassifier: {"folds": 1},
     RadoBoost: {"kappa": 0.5},
     RadoRidge: {"lam": "much"},

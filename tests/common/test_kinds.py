@@ -69,6 +69,15 @@ def rados(classes: int, seed: int = 0, pipeline=None) -> Release:
     return mechanism.release(*labelled(classes, seed), ledger=None, unprotected=True)
 
 
+def moments(classes: int, seed: int = 0, pipeline=None) -> Release:
+    from suffice.owner.moments.mechanism import Moments
+
+    half = 3.0 if pipeline is None and seed else 4.0  # an owner of their own has their own range
+    scaled = {"ranges": (-half, half)} if pipeline is None else {"pipeline": pipeline}
+    mechanism = Moments(epsilon=1.0, delta=1e-6, classes=tuple(range(classes)), **scaled)
+    return mechanism.release(*labelled(classes, seed), ledger=None)
+
+
 def proportions(classes: int, seed: int = 0, pipeline=None) -> Release:
     from suffice.owner.proportions.mechanism import LabelProportions
 
@@ -98,6 +107,7 @@ MAKERS = {
     "label-responses": label_responses,
     "responses": responses,
     "rados": rados,
+    "moments": moments,
     "proportions": proportions,
     "votes": votes,
     "model": model,

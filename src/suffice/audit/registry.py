@@ -53,6 +53,12 @@ def _rados() -> Family:
     return Family(cases)
 
 
+def _moments() -> Family:
+    from suffice.audit.cases_moments import cases
+
+    return Family(cases)
+
+
 def _proportions() -> Family:
     from suffice.audit.cases_proportions import at, cases
 
@@ -82,6 +88,7 @@ _BUILT_IN: dict[str, Callable[[], Family]] = {
     "mean-operator": _mean_operator,
     "responses": _responses,
     "rados": _rados,
+    "moments": _moments,
     "proportions": _proportions,
     "parties": _parties,
     "records": _records,

@@ -138,7 +138,7 @@ class LinearModel(ClassifierMixin, Learner):
             first,
             kind="model",
             parts=apart(self.releases_),
-            pipeline=agreed_pipeline(self.releases_),
+            pipeline=self.pipeline_,
             arrays={"coefficients": self.coef_},
             details={
                 "classes": list(first.classes),

@@ -160,12 +160,19 @@ def _boost() -> type[LinearModel]:
     return RadoBoost
 
 
+def _moments() -> type[LinearModel]:
+    from suffice.learner.moments.classifier import MomentClassifier
+
+    return MomentClassifier
+
+
 # Every name that a model file may have (`suffice.release.kinds`), and its class.
 _MODELS: Mapping[str, Callable[[], type[LinearModel]]] = {
     "FactoredClassifier": _factored,
     "SpreadClassifier": _spread,
     "RadoRidge": _ridge,
     "RadoBoost": _boost,
+    "MomentClassifier": _moments,
 }
 
 
@@ -234,6 +241,27 @@ def _boost_report(model: Any) -> Report:
     return Report(lines, values)
 
 
+def _moment_report(model: Any) -> Report:
+    """Report the expected quality, and whether the largest class is known."""
+    lines = [
+        ("accuracy", f"{model.accuracy_:.3f} expected, estimated without labels"),
+        ("risk", f"{model.risk_:.4g} expected (log loss), estimated without labels"),
+    ]
+    if not model.majority_known_:
+        doubt = (
+            "the noise hides which class is the largest: the model may do worse than always"
+            " predicting that class"
+        )
+        lines.append(("warning", doubt))
+    values = {
+        "accuracy": model.accuracy_,
+        "risk": model.risk_,
+        "majority_known": model.majority_known_,
+        "lam": model.lam_,
+    }
+    return Report(lines, values)
+
+
 def _vote_report(model: Any) -> Report:
     trained = type(model.estimator_).__name__
     return Report([("estimator", trained)], {"estimator": trained})
@@ -245,6 +273,7 @@ _REPORTS: Mapping[str, Callable[[Any], Report]] = {
     "RadoRidge": _ridge_report,
     "RadoBoost": _boost_report,
     "VoteClassifier": _vote_report,
+    "MomentClassifier": _moment_report,
 }
 
 
@@ -265,6 +294,10 @@ def _of_rados(options: Options) -> Any:
     return learners[loss]()(**{name: value for name, value in options.items() if name != "loss"})
 
 
+def _of_moments(options: Options) -> Any:
+    return _moments()(**options)
+
+
 def _of_votes(options: Options) -> Any:
     """Return the learner from soft labels, or from hard ones for an estimator that was given."""
     from suffice.learner.votes import VoteClassifier
@@ -280,6 +313,7 @@ _LEARNING: dict[str, Learning] = {
     "rados": Learning(
         _of_rados, lambda given: ("loss",) if given.get("loss") == "logistic" else ("loss", "lam")
     ),
+    "moments": Learning(_of_moments),
     "votes": Learning(
         _of_votes,
         lambda given: ("estimator", "labels") if "estimator" in given else _OPERATOR.options(given),

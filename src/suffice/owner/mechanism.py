@@ -293,6 +293,7 @@ _MECHANISMS: dict[str, str | type[Mechanism[Any]]] = {
     "mean-operator": "suffice.owner.operator.mechanism:MeanOperator",
     "responses": "suffice.owner.responses.mechanism:RandomizedResponse",
     "rados": "suffice.owner.rados.mechanism:Rados",
+    "moments": "suffice.owner.moments.mechanism:Moments",
     "proportions": "suffice.owner.proportions.mechanism:LabelProportions",
     "bags": "suffice.owner.proportions.bags:SkewedBags",
     "parties": "suffice.owner.parties.mechanism:PrivateEnsemble",

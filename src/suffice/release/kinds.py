@@ -4,7 +4,7 @@ A new kind is one entry here. Loading, checking, merging, inspecting and the tes
 every kind read this table and hold no list of their own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Literal
@@ -22,6 +22,12 @@ from suffice.release.claims import (
     claims_of_records,
     claims_of_votes,
 )
+from suffice.release.moments import (
+    claims_of_moments,
+    merge_weights_of_moments,
+    moment_noise_words,
+    moment_words,
+)
 from suffice.release.spread import SpreadColumn, discrete_sizes, number_limits
 from suffice.release.words import (
     Lines,
@@ -33,7 +39,10 @@ from suffice.release.words import (
     noise_words,
 )
 
-__all__ = ["KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named", "no_claims", "register_kind"]
+__all__ = [
+    "KINDS", "ArrayRule", "DetailRule", "Kind", "kind_named", "no_claims", "register_kind",
+    "row_weights",
+]  # fmt: skip
 
 Array = NDArray[Any]
 _LONGEST_WORD = 60
@@ -43,7 +52,9 @@ _COUNTS = (
     *("laplace", "laplace-prior", "gaussian", "scaled-dirichlet", "scaled-dirichlet-bounded"),
     "mixed",
 )
-_LEARNERS = ("FactoredClassifier", "SpreadClassifier", "RadoRidge", "RadoBoost")
+_LEARNERS = (
+    "FactoredClassifier", "SpreadClassifier", "RadoRidge", "RadoBoost", "MomentClassifier",
+)  # fmt: skip
 Details = Mapping[str, Any]
 
 
@@ -167,8 +178,9 @@ class DetailRule:
 
     ``check`` is one of DETAIL_CHECKS; ``merge`` says what happens if owners differ: "same", an
     error; "any", the word "mixed"; "largest", the larger number; "total", their sum, none if no
-    owner has one; "in turn", one list after the other, an error if both have an item. A text is one
-    of ``among``, where those are named. Versions of the kind before ``since`` do not state it.
+    owner has one; "in turn", one list after the other, an error if both have an item; "noise", the
+    deviation of the mean. A text is one of ``among``, where those are named. Versions of the kind
+    before ``since`` do not state it.
     """
 
     check: str
@@ -182,6 +194,12 @@ def no_claims(_: Any) -> Check:
     return lambda _: True
 
 
+def row_weights(releases: Sequence[Any]) -> Array:
+    """Return the weights of owners in the mean over all their rows."""
+    rows = np.array([release.rows for release in releases], dtype=np.float64)
+    return np.asarray(rows / rows.sum())
+
+
 @dataclass(frozen=True)
 class Kind:
     """What a release of this kind and version holds.
@@ -193,7 +211,8 @@ class Kind:
     ``noise_along`` names the axis whose coordinates have the noise that the release states.
     ``claims`` returns, for a release, what says of a guarantee whether the release's own numbers
     can keep it. ``words`` are the lines that `suffice inspect` shows, ``noise_words`` those on
-    noise.
+    noise. ``merge_weights`` are the weights of several owners in their mean, their numbers of rows
+    unless the kind has others.
     """
 
     name: str
@@ -209,6 +228,7 @@ class Kind:
     claims: Callable[[Any], Check] = no_claims
     words: Callable[[Any], Lines] = detail_words
     noise_words: Callable[[Any], str] = noise_words
+    merge_weights: Callable[[Sequence[Any]], Array] = row_weights
 
     @property
     def versions(self) -> range:
@@ -301,6 +321,30 @@ KINDS: dict[str, Kind] = {
             },
             named_by_noise="always",
             claims=claims_of_rados,
+        ),
+        Kind(
+            name="moments",
+            version=1,
+            title="noisy second moments of private records",
+            arrays={
+                "second_moments": ArrayRule("float64", ("d", "d"), noisy=True),
+                "mean": ArrayRule("float64", ("d",), noisy=True),
+                "operator": ArrayRule("float64", ("d", "K?"), noisy=True),
+                "proportions": ArrayRule("float64", ("K",), noisy=True),
+            },
+            details={
+                "classes": DetailRule("labels"),
+                "mechanism": DetailRule("text", among=("gaussian",)),
+                "second_noise": DetailRule("positive", merge="noise"),
+                "mean_noise": DetailRule("positive", merge="noise"),
+                "operator_noise": DetailRule("positive", merge="noise"),
+                "proportions_noise": DetailRule("positive", merge="noise"),
+            },
+            named_by_noise="always",
+            claims=claims_of_moments,
+            words=moment_words,
+            noise_words=moment_noise_words,
+            merge_weights=merge_weights_of_moments,
         ),
         Kind(
             name="proportions",

@@ -35,10 +35,11 @@ def merge(releases: Release | Sequence[Release]) -> Release:
     if len(releases) == 1:
         return first
     kind = kind_named(first.kind)
-    weights = np.array([release.rows for release in releases], dtype=np.float64)
-    weights /= weights.sum()
+    weights = kind.merge_weights(releases)
     details = {
-        name: _DETAIL_MERGES[rule.merge](name, [release.details[name] for release in releases])
+        name: _DETAIL_MERGES[rule.merge](
+            name, [release.details[name] for release in releases], weights
+        )
         for name, rule in kind.details.items()
     }
     arrays = {
@@ -135,31 +136,36 @@ def _equal(arrays: list[Any], _: Any) -> Any:
     return arrays[0]
 
 
-def _same(name: str, values: list[Any]) -> Any:
+def _same(name: str, values: list[Any], _: Any) -> Any:
     if any(value != values[0] for value in values):
         raise ParameterError(f"the owners differ in {name}; only equal ones can be merged.")
     return values[0]
 
 
-def _any(_: str, values: list[Any]) -> Any:
+def _any(_: str, values: list[Any], _weights: Any) -> Any:
     return values[0] if all(value == values[0] for value in values) else "mixed"
 
 
-def _largest(_: str, values: list[Any]) -> Any:
+def _largest(_: str, values: list[Any], _weights: Any) -> Any:
     return max(values)
 
 
-def _total(name: str, values: list[Any]) -> Any:
+def _total(name: str, values: list[Any], _: Any) -> Any:
     if any((value is None) != (values[0] is None) for value in values):
         raise ParameterError(f"some owners have no {name} and some have; they cannot be merged.")
     return None if values[0] is None else sum(values)
 
 
-def _listed(name: str, values: list[Any]) -> Any:
+def _listed(name: str, values: list[Any], _: Any) -> Any:
     items = [item for value in values for item in value]
     if len(set(items)) < len(items) or len({type(item) for item in items}) > 1:
         raise ParameterError(f"the owners' {name} must have different names, all of one type.")
     return items
+
+
+def _noise(_: str, values: list[Any], weights: Any) -> Any:
+    """Return the deviation of a weighted mean."""
+    return float(np.linalg.norm(weights * np.array(values)))
 
 
 _ARRAY_MERGES = {"row-mean": _row_mean, "sum": _sum, "in turn": _in_turn, "equal": _equal}
@@ -169,4 +175,5 @@ _DETAIL_MERGES = {
     "largest": _largest,
     "total": _total,
     "in turn": _listed,
+    "noise": _noise,
 }

@@ -12,6 +12,7 @@ import numpy as np
 
 from suffice.errors import CorruptFileError
 from suffice.release.artifact import Release
+from suffice.release.moments import check_moments
 
 __all__ = ["check_numbers"]
 
@@ -22,6 +23,8 @@ _LOST = 1e-6  # to rounding, in the file's favour
 
 def check_numbers(release: Release) -> None:
     """Raise if the release holds numbers that its declared bound and noise cannot give."""
+    if release.kind == "moments":
+        check_moments(release)
     if release.kind not in _REACHES:
         return
     name, exact_of, unit_of = _REACHES[release.kind]

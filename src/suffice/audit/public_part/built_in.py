@@ -59,6 +59,12 @@ def _own_scales(handed: Handed) -> Pipeline:
     return plain.release(handed.data, **inputs).pipeline
 
 
+def _moments(name: str, classes: int, **options: Any) -> Exercise:
+    declared = {"ranges": RANGES, "categories": {"ward": WARDS}}
+    asked = {"epsilon": 1.0, "delta": 1e-6, **declared, **options}
+    return Exercise(name, asked, changed=Changed.RECORD, most_classes=classes)
+
+
 def _laundered() -> Exercise:
     asked = {"count": 8, "epsilon": 1.0, "delta": 1e-6, "unit": "record", "pipeline": _own_scales}
     return Exercise(
@@ -115,6 +121,7 @@ EXERCISES: Mapping[str, tuple[Exercise, ...]] = {
         _rados("record", Changed.RECORD, noise_on="records"),
         _laundered(),
     ),
+    "moments": (_moments("declared ranges", 3), _moments("missing as zero", 2, missing="zero")),
     "proportions": (
         _proportions("chosen"),
         _proportions("laplace", mechanism="laplace"),

@@ -1,0 +1,160 @@
+"""A linear classifier from noisy second moments: no row, no iteration, no tuning."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+
+from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.moments.directions import contrast_scores, linear_scores
+from suffice.learner.moments.estimates import MomentNumbers, cleaned, numbers_of, plain_numbers
+from suffice.learner.moments.intervals import CoefficientIntervals, ridge_intervals
+from suffice.learner.moments.quality import class_probabilities, expected_quality
+from suffice.learner.sklearn_names import Interval, fit_context
+from suffice.release.artifact import Release
+from suffice.release.merge import merge
+
+__all__ = ["MomentClassifier"]
+
+
+class MomentClassifier(LinearModel):
+    """Learns a linear classifier with calibrated probabilities from moments of private records.
+
+    The release says how much noise is in each of its numbers, and the learner uses it: it cleans
+    mean, covariance and class proportions, averages the weights of coordinates over how large they
+    may be, and measures by thinning how far to trust the scores. Of two classes the result is
+    linear discriminant analysis. Of more it lies halfway between that, one class against all
+    others, and least squares of the class indicators.
+
+    Parameters
+    ----------
+    draws : int, default=8
+        Number of thinning draws, for example 8. More make the probabilities a little steadier.
+    random_state : int, default=0
+        Seed of these draws: the same release and seed give the same model.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (d,) or (d, K)
+        One weight per coordinate of ``pipeline_``, the intercept's last.
+    risk_ : float
+        The log loss that is expected on fresh rows, estimated without labels.
+    accuracy_ : float
+        The accuracy that is expected on fresh rows, estimated without labels.
+    majority_known_ : bool
+        Whether the noise leaves it clear which class is the largest. If not, the classifier may do
+        worse than always predicting the largest class.
+    lam_ : float
+        The penalty that the noise on second moments adds.
+    classes_, pipeline_, releases_
+        As of `FactoredClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from suffice import MomentClassifier, Moments
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (5000, 3))
+    >>> y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    >>> release = Moments(epsilon=3.0, delta=1e-6, ranges=(-1, 1)).release(X, y, ledger=None)
+    >>> model = MomentClassifier().fit_release(release)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    stored_as = "MomentClassifier"
+    _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
+        "draws": [Interval(Integral, 1, None, closed="left")],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(self, draws: int = 8, random_state: int = 0) -> None:
+        self.draws = draws
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> "MomentClassifier":
+        """Learn from plain rows and labels; nothing is protected."""
+        rows, codes = self._plain_data(X, y)
+        coordinates = rows[:, :-1] / self.pipeline_.bound  # the last is the intercept
+        return self._fit_numbers(plain_numbers(coordinates, codes, len(self.classes_)))
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit_release(self, release: Release | Sequence[Release]) -> "MomentClassifier":
+        """Learn from a release of moments, or from those of several owners; no row is needed.
+
+        Parameters
+        ----------
+        release : Release or sequence of Release
+            One release of moments, or several of different people.
+
+        Returns
+        -------
+        MomentClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        ParameterError
+            If a release is of another kind, or the owners' pipelines differ.
+        """
+        merged = merge(release)
+        merged.array("second_moments", "moments")
+        self._learn_from((merged,))
+        # Rows of a release have no intercept; the model has one, of weight 1.
+        self.pipeline_ = replace(self.pipeline_, intercept=1.0)
+        return self._fit_numbers(numbers_of(merged))
+
+    def _fit_numbers(self, numbers: MomentNumbers) -> "MomentClassifier":
+        moments = cleaned(numbers)
+        rng = np.random.default_rng(self.random_state)  # draws of errors: never part of a release
+        scores = contrast_scores(moments, self.draws, rng)
+        slopes, constants = linear_scores(moments, scores)
+        weights = moments.vectors @ (scores.weights * slopes)
+        at_zero = constants - moments.mean @ weights
+        coefficients = np.vstack(
+            [weights / self.pipeline_.bound, at_zero / self.pipeline_.intercept]
+        )
+        self.coef_ = coefficients[:, 0] if numbers.classes == 2 else coefficients
+        self.risk_, self.accuracy_ = expected_quality(moments, scores, slopes, constants)
+        self.majority_known_ = numbers.majority_known
+        self.lam_ = moments.penalty * self.pipeline_.bound**2
+        self.numbers_ = numbers
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class."""
+        return class_probabilities(self.decision_function(X))
+
+    def coefficient_intervals(self, level: float = 0.9) -> CoefficientIntervals:
+        """Return ridge coefficients with intervals that cover what the noise has done to them.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Confidence level of each interval, for example 0.9.
+
+        Returns
+        -------
+        CoefficientIntervals
+            Coefficients for coordinates of rows of length 1, at a public penalty. They are not
+            those of this classifier, which shrinks more. Sampling is not covered.
+
+        Raises
+        ------
+        ParameterError
+            If the level is none, or the model was fitted to plain data.
+        """
+        numbers = self._from_fit("numbers_", "the numbers of the release")
+        return ridge_intervals(numbers, self.pipeline_.outputs[:-1], level)
+
+    def _details(self) -> dict[str, Any]:
+        return {"loss": "logistic", **dict.fromkeys(FIGURES), "risk": self.risk_}
+
+    @classmethod
+    def _unfitted(cls, details: Mapping[str, Any]) -> Self:
+        self = super()._unfitted(details)
+        self.risk_ = details["risk"]
+        return self

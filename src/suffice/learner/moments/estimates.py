@@ -1,0 +1,192 @@
+"""From the noisy numbers of a release to a mean, a covariance and class proportions.
+
+All in rows of length 1. What is known of the noise is used: a proportion lies between 0 and 1, a
+mean is shrunk towards zero, the eigenvalues of the covariance are moved back by what symmetric
+Gaussian noise did to them (Bun, Allez, Bouchaud & Potters 2016).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import truncnorm
+
+from suffice.release.artifact import Release
+
+__all__ = ["CleanMoments", "MomentNumbers", "cleaned", "numbers_of", "plain_numbers"]
+
+_FLOOR = 1e-3  # of the mean eigenvalue: smaller ones are not told from noise
+_LEAST_FLOOR = 1e-9
+_SURE = 2.0  # deviations of the noise that tell the larger class from another
+
+
+@dataclass(frozen=True, eq=False)
+class MomentNumbers:
+    """The numbers of a release, in rows of length 1, and the deviations of their noise.
+
+    Attributes
+    ----------
+    second : ndarray of shape (d, d)
+        The mean products of two coordinates.
+    mean : ndarray of shape (d,)
+        The mean row.
+    operator : ndarray of shape (d, contrasts)
+        The mean of x (e - base) for each contrast, e being 1 for members of a class and else 0.
+    proportions : ndarray of shape (K,)
+        The class proportions.
+    second_noise, mean_noise, operator_noise, proportions_noise : float
+        The standard deviations of the noise on a square, and on the numbers of each other block.
+    rows : int
+        The number of records.
+    """
+
+    second: np.ndarray
+    mean: np.ndarray
+    operator: np.ndarray
+    proportions: np.ndarray
+    second_noise: float
+    mean_noise: float
+    operator_noise: float
+    proportions_noise: float
+    rows: int
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return len(self.proportions)
+
+    @property
+    def contrasts(self) -> np.ndarray:
+        """The classes that are told from all others: of two the second, else every one."""
+        return np.array([1]) if self.classes == 2 else np.arange(self.classes)
+
+    @property
+    def majority_known(self) -> bool:
+        """Whether the noise leaves it clear which class is the largest."""
+        largest = np.sort(self.proportions)[::-1]
+        # Of two classes the noises are opposite, and their difference has twice the deviation.
+        factor = 2.0 if self.classes == 2 else math.sqrt(2)
+        return bool(largest[0] - largest[1] >= _SURE * factor * self.proportions_noise)
+
+
+def numbers_of(release: Release) -> MomentNumbers:
+    """Return the numbers of a release of moments."""
+    arrays, details, bound = release.arrays, release.details, release.pipeline.bound
+    classes = len(release.classes)
+    operator = release.array("operator", "moments").reshape(len(arrays["mean"]), -1) / bound
+    spread = details["operator_noise"] / bound
+    return MomentNumbers(
+        second=arrays["second_moments"] / bound**2,
+        mean=arrays["mean"] / bound,
+        # y x is twice x (e - 1/2); of more classes the mean over classes was subtracted.
+        operator=operator / 2 if classes == 2 else operator,
+        proportions=arrays["proportions"],
+        second_noise=details["second_noise"] / bound**2,
+        mean_noise=details["mean_noise"] / bound,
+        operator_noise=spread / 2 if classes == 2 else spread * math.sqrt(1 - 1 / classes),
+        proportions_noise=details["proportions_noise"],
+        rows=release.rows,
+    )
+
+
+def plain_numbers(rows: np.ndarray, codes: np.ndarray, classes: int) -> MomentNumbers:
+    """Return the numbers of plain rows of length 1 at most and the codes of their labels."""
+    count = len(rows)
+    members = (codes[:, None] == np.arange(classes)).astype(np.float64)
+    told = members[:, 1:] if classes == 2 else members
+    operator = rows.T @ (told - 1 / classes) / count
+    return MomentNumbers(
+        rows.T @ rows / count, rows.mean(axis=0), operator, members.mean(axis=0),
+        0.0, 0.0, 0.0, 0.0, count,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class CleanMoments:
+    """What is believed of the data, in the eigenvectors of their covariance.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+        The mean row, in the coordinates of rows.
+    vectors : ndarray of shape (d, d)
+        The eigenvectors of the covariance, one a column.
+    variances : ndarray of shape (d,)
+        The variance along each of them.
+    covariances : ndarray of shape (d, contrasts)
+        The covariance of rows with membership in a class, along them.
+    errors : ndarray of shape (d, contrasts)
+        The variance of the error of ``covariances``, by noise and by sampling.
+    proportions : ndarray of shape (K,)
+        The class proportions, between 0 and 1.
+    told : ndarray of shape (contrasts,)
+        The proportion of the class that each contrast tells from all others.
+    penalty : float
+        Half of what noise can add to an eigenvalue.
+    """
+
+    mean: np.ndarray
+    vectors: np.ndarray
+    variances: np.ndarray
+    covariances: np.ndarray
+    errors: np.ndarray
+    proportions: np.ndarray
+    told: np.ndarray
+    penalty: float
+
+
+def cleaned(numbers: MomentNumbers) -> CleanMoments:
+    """Return what is believed of the data, from noisy numbers."""
+    width, noise = len(numbers.mean), numbers.second_noise
+    proportions = _proportions(numbers)
+    mean = _shrunk_mean(numbers.mean, numbers.mean_noise)
+    told = proportions[numbers.contrasts]
+    shift = told - 1 / numbers.classes
+    covariances = numbers.operator - np.outer(mean, shift)
+    values, vectors = np.linalg.eigh(numbers.second - np.outer(mean, mean))
+    penalty = math.sqrt(width / 2) * noise
+    variances = _shrunk_values(values, noise, penalty)
+    by_noise = (
+        numbers.operator_noise**2
+        + shift**2 * numbers.mean_noise**2
+        + numbers.proportions_noise**2 * float(mean @ mean) / width
+    )
+    errors = by_noise[None, :] + np.outer(variances, told * (1 - told)) / numbers.rows
+    return CleanMoments(
+        mean, vectors, variances, vectors.T @ covariances, errors, proportions, told, penalty
+    )
+
+
+def _proportions(numbers: MomentNumbers) -> np.ndarray:
+    """Return the expected proportions, given that each lies between 0 and 1."""
+    noisy, noise = numbers.proportions, numbers.proportions_noise
+    expected: Any = noisy
+    if noise > 1e-12:
+        expected = truncnorm.mean(-noisy / noise, (1 - noisy) / noise, loc=noisy, scale=noise)
+    least = 0.5 / numbers.rows
+    proportions = np.clip(np.nan_to_num(expected, nan=0.5), least, 1 - least)
+    return np.asarray(proportions / proportions.sum())
+
+
+def _shrunk_mean(mean: np.ndarray, noise: float) -> np.ndarray:
+    """Return a mean shrunk towards zero, as James and Stein do, and not beyond it."""
+    length = float(mean @ mean)
+    if len(mean) < 3 or length == 0:
+        return mean
+    return np.asarray(mean) * max(0.0, 1 - (len(mean) - 2) * noise**2 / length)
+
+
+def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarray:
+    """Return eigenvalues without what symmetric Gaussian noise is expected to have added.
+
+    Their sum, of which the noise is small, stays as it is.
+    """
+    total = max(float(values.sum()), 1e-12)
+    mean = total / len(values)
+    floor = max(_LEAST_FLOOR * mean, min(_FLOOR * mean, penalty))
+    if noise > 0:
+        apart = values[:, None] - values[None, :]
+        values = values - noise**2 * (apart / (apart**2 + noise**2 / 2)).sum(axis=1)
+    floored = np.maximum(values, floor)
+    return np.asarray(np.maximum(floored * (total / floored.sum()), floor))

@@ -1,0 +1,1 @@
+"""Noisy second moments of private records: summed, noised, planned."""

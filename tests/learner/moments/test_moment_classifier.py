@@ -1,0 +1,234 @@
+"""A classifier from noisy moments: as good as its release lets it be, and honest about it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from suffice.errors import ParameterError
+from suffice.learner.fit import fit, learning_from, model_of
+from suffice.learner.moments.classifier import MomentClassifier
+from suffice.learner.moments.directions import contrast_scores
+from suffice.learner.moments.estimates import (
+    MomentNumbers,
+    cleaned,
+    numbers_of,
+    plain_numbers,
+)
+from suffice.learner.moments.intervals import ridge_intervals
+from suffice.learner.moments.quality import class_probabilities
+from suffice.owner.moments.mechanism import Moments
+from suffice.owner.rados.mechanism import Rados
+from suffice.privacy.calibrate import gaussian_multiplier
+from suffice.privacy.moments import default_weights
+from suffice.release.codec import decode, encode
+
+
+def data(rows: int, classes: int = 2, width: int = 5, seed: int = 0):
+    """Return rows within [-2, 2] and labels that follow two of their coordinates."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, width))
+    score = X[:, 0] + 0.5 * X[:, 1] + 0.5 * rng.normal(size=rows)
+    if classes == 2:
+        return np.clip(X, -2, 2), (score > 0.3).astype(int)
+    angle = np.arctan2(X[:, 1] + 0.3 * rng.normal(size=rows), X[:, 0])
+    return np.clip(X, -2, 2), ((angle + math.pi) / (2 * math.pi) * classes).astype(int) % classes
+
+
+def released(X, y, classes: int = 2, epsilon: float = 3.0, **options):
+    mechanism = Moments(
+        epsilon=epsilon, delta=1e-6, ranges=(-2, 2), bound=2.0, classes=tuple(range(classes)),
+        **options,
+    )  # fmt: skip
+    return mechanism.release(X, y, ledger=None)
+
+
+def with_noise(exact: MomentNumbers, epsilon: float, rng) -> MomentNumbers:
+    """Return numbers with the noise of a release, drawn by numpy: for studies only."""
+    multiplier, width = gaussian_multiplier(epsilon, 1e-6), len(exact.mean)
+    weights = default_weights(exact.classes, multiplier, exact.rows)
+    s = multiplier * weights.sensitivity / exact.rows
+    noise = np.triu(rng.normal(size=(width, width)) * s / math.sqrt(2), 1)
+    noise = noise + noise.T + np.diag(rng.normal(size=width) * s)
+    half = 2 if exact.classes == 2 else 1
+    contrasts = exact.operator.shape[1]
+    operator = rng.normal(size=(width, contrasts)) * s / weights.operator / half
+    counts = rng.normal(size=exact.classes) * s / weights.proportions / half
+    if exact.classes == 2:
+        counts[0] = -counts[1]
+    else:
+        operator -= operator.mean(axis=1, keepdims=True)
+    return replace(
+        exact,
+        second=exact.second + noise,
+        mean=exact.mean + rng.normal(size=width) * s / weights.mean,
+        operator=exact.operator + operator,
+        proportions=exact.proportions + counts,
+        second_noise=s,
+        mean_noise=s / weights.mean,
+        operator_noise=s
+        / weights.operator
+        * (0.5 if exact.classes == 2 else math.sqrt(1 - 1 / exact.classes)),
+        proportions_noise=s / weights.proportions / half,
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_it_learns_from_a_release_nearly_what_plain_data_teach(classes):
+    X, y = data(20_000, classes)
+    new, truth = data(5_000, classes, seed=1)
+    model = MomentClassifier().fit_release(released(X, y, classes))
+    plain = MomentClassifier().fit(X, y)
+    assert model.score(new, truth) > plain.score(new, truth) - 0.02
+    assert model.score(new, truth) > (0.85 if classes == 2 else 0.7)
+    assert model.coef_.shape == ((6,) if classes == 2 else (6, 4))
+    probabilities = model.predict_proba(new)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert (model.classes_[probabilities.argmax(axis=1)] == model.predict(new)).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_expected_quality_and_probabilities_are_near_the_truth(classes):
+    X, y = data(30_000, classes)
+    new, truth = data(10_000, classes, seed=1)
+    for epsilon in (0.3, 3.0):
+        model = MomentClassifier().fit_release(released(X, y, classes, epsilon))
+        own = model.predict_proba(new)[np.arange(len(new)), truth]
+        assert model.accuracy_ == pytest.approx(
+            model.score(new, truth), abs=0.06 if classes == 2 else 0.1
+        )
+        assert model.risk_ == pytest.approx(-np.log(own).mean(), abs=0.12)
+
+
+def test_probabilities_are_calibrated():
+    X, y = data(30_000)
+    new, truth = data(20_000, seed=1)
+    positive = MomentClassifier().fit_release(released(X, y)).predict_proba(new)[:, 1]
+    bins = np.clip((positive * 10).astype(int), 0, 9)
+    gaps = [
+        abs(positive[bins == b].mean() - truth[bins == b].mean()) * (bins == b).mean()
+        for b in range(10)
+        if (bins == b).any()
+    ]
+    assert sum(gaps) < 0.04
+
+
+def test_noise_is_taken_back_from_eigenvalues_mean_and_proportions():
+    X, y = data(2_000, width=30)
+    exact = plain_numbers(X / np.linalg.norm(X, axis=1).max(), y, 2)
+    noisy = with_noise(exact, 0.3, np.random.default_rng(3))
+    true_values = np.linalg.eigvalsh(exact.second - np.outer(exact.mean, exact.mean))
+    raw = np.linalg.eigvalsh(noisy.second - np.outer(noisy.mean, noisy.mean))
+    found = cleaned(noisy)
+    assert np.abs(found.variances - true_values).mean() < 0.5 * np.abs(raw - true_values).mean()
+    assert (found.variances > 0).all()
+    assert np.linalg.norm(found.mean - exact.mean) < np.linalg.norm(noisy.mean - exact.mean)
+    wild = replace(noisy, proportions=np.array([-0.4, 1.4]), proportions_noise=0.2)
+    shares = cleaned(wild).proportions
+    assert (shares > 0).all()
+    assert shares.sum() == pytest.approx(1)
+
+
+def test_thinning_sees_that_noise_teaches_nothing():
+    rng = np.random.default_rng(0)
+    exact = plain_numbers(rng.normal(size=(5_000, 20)) / 10, rng.integers(0, 2, 5_000), 2)
+    noisy = with_noise(exact, 0.1, rng)
+    scores = contrast_scores(cleaned(noisy), 64, np.random.default_rng(0))
+    assert scores.correlations[0] < 0.3
+
+
+def test_it_says_when_the_largest_class_is_not_known():
+    X, y = data(300)
+    y[:150], y[150:] = 0, 1
+    unknown = MomentClassifier().fit_release(released(X, y, epsilon=0.1))
+    lines = dict(learning_from("moments").report(unknown).lines)
+    if not unknown.majority_known_:
+        assert "which class is the largest" in lines["warning"]
+    numbers = numbers_of(released(X, y, epsilon=0.1))
+    near = replace(numbers, proportions=np.array([0.49, 0.51]), proportions_noise=0.01)
+    far = replace(numbers, proportions=np.array([0.3, 0.7]), proportions_noise=0.01)
+    three = replace(near, proportions=np.array([0.3, 0.32, 0.38]), proportions_noise=0.02)
+    assert (near.majority_known, far.majority_known) == (False, True)
+    assert three.majority_known
+    assert not replace(three, proportions_noise=0.03).majority_known
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_intervals_cover_what_exact_moments_would_give(classes):
+    X, y = data(3_000, classes, width=6)
+    exact = plain_numbers(X / 5, y, classes)
+    rng = np.random.default_rng(1)
+    hits = []
+    for epsilon in (0.3, 1.0):
+        for _ in range(150):
+            noisy = with_noise(exact, epsilon, rng)
+            found = ridge_intervals(noisy, tuple("abcdef"), 0.9)
+            mean = exact.mean
+            matrix = exact.second - np.outer(mean, mean) + found.penalty * np.eye(6)
+            shift = exact.proportions[exact.contrasts] - 1 / classes
+            theta = np.linalg.solve(matrix, exact.operator - np.outer(mean, shift))
+            target = 2 * theta[:, 0] if classes == 2 else theta
+            hits.append(((found.low <= target) & (target <= found.high)).mean())
+    assert 0.87 < np.mean(hits) < 0.93
+
+
+def test_intervals_need_a_release_and_a_level():
+    X, y = data(500)
+    model = MomentClassifier().fit_release(released(X, y))
+    found = model.coefficient_intervals(0.95)
+    assert found.names == tuple(f"x{j}" for j in range(5))
+    assert (found.low < found.estimate).all()
+    with pytest.raises(ParameterError, match="level"):
+        model.coefficient_intervals(1.5)
+    with pytest.raises(ParameterError, match="Plain data have none"):
+        MomentClassifier().fit(X, y).coefficient_intervals()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_model_file_predicts_the_same(classes):
+    X, y = data(2_000, classes)
+    model = fit(released(X, y, classes))
+    assert isinstance(model, MomentClassifier)
+    stored = decode(encode(model.to_release()))
+    assert stored.details["learner"] == "MomentClassifier"
+    again = model_of(stored)
+    assert (again.decision_function(X) == model.decision_function(X)).all()
+    assert again.risk_ == model.risk_
+    assert stored.guarantees == model.releases_[0].guarantees
+    with pytest.raises(AttributeError, match="not from a file"):
+        again.coefficient_intervals()
+
+
+def test_several_owners_teach_better_than_one():
+    owners = [data(1_500, seed=seed) for seed in range(4)]
+    releases = [released(X, y, epsilon=1.0) for X, y in owners]
+    new, truth = data(5_000, seed=9)
+    together = MomentClassifier().fit_release(releases)
+    assert together.score(new, truth) > 0.84
+    assert len(together.to_release().parts) == 4
+    assert together.numbers_.second_noise < numbers_of(releases[0]).second_noise
+
+
+def test_other_kinds_are_refused():
+    X, y = data(100)
+    rados = Rados(count=8).release(X, y, ledger=None, unprotected=True)
+    with pytest.raises(ParameterError, match="holds no moments"):
+        MomentClassifier().fit_release(rados)
+    with pytest.raises(ParameterError, match="rows"):
+        fit(released(X, y), X)
+
+
+def test_probabilities_of_extreme_scores_are_numbers():
+    scores = np.array([[-2000.0, -2000.0, -2000.0], [800.0, -800.0, 0.0]])
+    assert np.isfinite(class_probabilities(scores)).all()
+    assert class_probabilities(np.array([2000.0, -2000.0])).tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_no_release_breaks_it():
+    """Whatever noise does to the numbers, weights are finite."""
+    X, y = data(50, 3, width=12)
+    for epsilon in (0.01, 0.05):
+        model = MomentClassifier().fit_release(released(X, y % 3, 3, epsilon))
+        assert np.isfinite(model.coef_).all()
+        assert 0 <= model.accuracy_ <= 1
