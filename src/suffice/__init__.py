@@ -60,11 +60,8 @@ _HOMES = {
     "AdaBoostLinear": "suffice.learner.rados.adaboost",
     "ClassRatio": "suffice.learner.ratio.estimator",
     "FactoredClassifier": "suffice.learner.operator.factored",
-<<<<<<< HEAD
-    "NoisyLabelClassifier": "suffice.learner.noisy_labels.classifier",
-=======
     "MomentClassifier": "suffice.learner.moments.classifier",
->>>>>>> m-moments
+    "NoisyLabelClassifier": "suffice.learner.noisy_labels.classifier",
     "RadoBoost": "suffice.learner.rados.radoboost",
     "RadoRidge": "suffice.learner.rados.ridge",
     "SpreadClassifier": "suffice.learner.spread.classifier",
