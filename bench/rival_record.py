@@ -1,0 +1,179 @@
+"""Methods that protect whole records, on one split: rivals by numpy noise, ours by releases.
+
+All see the same private rows, scaled and clipped by the same public rows. Rivals get rows of length
+1 with a constant; each may have several settings, of which the best is taken in hindsight. Ours are
+the public classes as a user calls them, with one setting.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from rival_adassp import adassp
+from rival_descent import descend
+from rival_objective import gaussian_objective, least_penalty, pure_objective
+from scipy.special import expit
+
+from suffice.owner.overlap import SharedRowsWarning
+from suffice.learner.moments.classifier import MomentClassifier
+from suffice.learner.rados.ridge import RadoRidge
+from suffice.learner.rows import design_matrix
+from suffice.owner.moments.mechanism import Moments
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.rados.mechanism import Rados
+from suffice.owner.source import Source
+from suffice.study.data_sets import Split
+from suffice.tables.pipeline import Pipeline
+
+__all__ = ["METHODS", "RecordSplit"]
+
+DELTA = 1e-6
+_CLIP = 0.2  # quantile of public row lengths, that of Moments
+_CONSTANTS = (0.3, 1.0)  # weight of the constant beside rows of length 1
+_STEPS = (10, 30, 100)
+_RATES = (3.0, 10.0, 30.0, 100.0)
+_PENALTIES = (10.0, 100.0, 1000.0)  # times the least
+_MOST_PUBLIC = 2000
+
+Predictions = Iterator[tuple[str, int, np.ndarray]]  # setting, draw, probabilities of class 1
+
+
+@dataclass(frozen=True, eq=False)
+class RecordSplit:
+    """Private and public rows of one split, and its test rows."""
+
+    public: pa.Table
+    private: pa.Table
+    labels: np.ndarray
+    test_rows: pa.Table
+    test_labels: np.ndarray
+
+    @classmethod
+    def of(cls, data: Split) -> "RecordSplit":
+        """Take the first rows as public: the order of a split is random."""
+        count = min(_MOST_PUBLIC, len(data.labels) // 5)
+        private = data.rows.slice(count)
+        labels = data.labels[count:]
+        return cls(data.rows.slice(0, count), private, labels, data.test_rows, data.test_labels)
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """Scales and clipping of Moments, as it takes them from the public rows."""
+        moments = Moments(1.0, DELTA, standardize=self.public)
+        return moments.private_rows(Source(self.private, self.labels)).pipeline
+
+    @cached_property
+    def ranks(self) -> Pipeline:
+        """The same after a map to ranks among the public rows."""
+        mapped = MeanOperator(1.0, map="ranks", clip=_CLIP, intercept=0.0, missing="mean")
+        return mapped.public_rows(self.public).pipeline
+
+    @cached_property
+    def signs(self) -> np.ndarray:
+        """The private labels as -1 and +1."""
+        return 2.0 * self.labels - 1
+
+    @cached_property
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Private and test rows, of length 1 at most."""
+        return (
+            design_matrix(self.private, self.pipeline, new=True) / self.pipeline.bound,
+            design_matrix(self.test_rows, self.pipeline, new=True) / self.pipeline.bound,
+        )
+
+    def with_constant(self, weight: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return both with a constant of this weight beside them, of length 1 at most together."""
+        length = np.hypot(1.0, weight)
+        private, test = (
+            np.column_stack([rows, np.full(len(rows), weight)]) / length for rows in self.rows
+        )
+        return private, test
+
+
+def _adassp(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator) -> Predictions:
+    for weight in _CONSTANTS:
+        rows, test = data.with_constant(weight)
+        for draw in range(draws):
+            scores = test @ adassp(rows, data.signs, epsilon, DELTA, rng)
+            yield f"constant {weight:g}", draw, np.clip((1 + scores) / 2, 1e-3, 1 - 1e-3)
+
+
+def _objective(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator, *, pure: bool = False
+) -> Predictions:
+    for weight in _CONSTANTS:
+        rows, test = data.with_constant(weight)
+        for factor in _PENALTIES:
+            penalty = factor * least_penalty(epsilon)
+            for draw in range(draws):
+                if pure:
+                    theta = pure_objective(rows, data.signs, epsilon, penalty, rng)
+                else:
+                    promise = (epsilon, DELTA)
+                    theta = gaussian_objective(rows, data.signs, promise, penalty, rng)
+                yield f"constant {weight:g}, penalty {factor:g}", draw, expit(test @ theta)
+
+
+def _pure_objective(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    return _objective(data, epsilon, draws, rng, pure=True)
+
+
+def _descent(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    for weight in _CONSTANTS:
+        rows, test = data.with_constant(weight)
+        for steps in _STEPS:
+            promise = (epsilon, DELTA)
+            theta = descend(rows, data.signs, promise, steps, _RATES, rng, draws)
+            for rate, of_rate in zip(_RATES, theta, strict=True):
+                for draw, coefficients in enumerate(of_rate):
+                    setting = f"T {steps}, rate {rate:g}, constant {weight:g}"
+                    yield setting, draw, expit(test @ coefficients)
+
+
+def _rados(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator) -> Predictions:
+    del rng  # releases draw from the operating system
+    pipeline = replace(data.pipeline, intercept=data.pipeline.bound / 4)
+    mechanism = Rados(epsilon=epsilon, delta=DELTA, unit="record", pipeline=pipeline)
+    for draw in range(draws):
+        release = mechanism.release(data.private, data.labels, ledger=None)
+        model = RadoRidge().fit_release(release)
+        yield "", draw, model.predict_proba(data.test_rows)[:, 1]
+
+
+def _moments(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator, *, ranks: bool = False
+) -> Predictions:
+    del rng
+    mechanism = Moments(epsilon, DELTA, pipeline=data.ranks if ranks else data.pipeline)
+    for draw in range(draws):
+        release = mechanism.release(data.private, data.labels, ledger=None)
+        model = MomentClassifier().fit_release(release)
+        yield "", draw, model.predict_proba(data.test_rows)[:, 1]
+
+
+def _moments_of_ranks(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    return _moments(data, epsilon, draws, rng, ranks=True)
+
+
+Method = Callable[[RecordSplit, float, int, np.random.Generator], Predictions]
+
+METHODS: Mapping[str, Method] = {
+    "adassp": _adassp,
+    "objective": _objective,
+    "objective, pure": _pure_objective,
+    "descent": _descent,
+    "rados": _rados,
+    "moments": _moments,
+    "moments of ranks": _moments_of_ranks,
+}
+
+warnings.filterwarnings("ignore", category=SharedRowsWarning)  # rows that are equal by chance
