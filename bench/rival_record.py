@@ -17,12 +17,12 @@ from rival_descent import descend
 from rival_objective import gaussian_objective, least_penalty, pure_objective
 from scipy.special import expit
 
-from suffice.owner.overlap import SharedRowsWarning
 from suffice.learner.moments.classifier import MomentClassifier
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rows import design_matrix
 from suffice.owner.moments.mechanism import Moments
 from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.overlap import SharedRowsWarning
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.source import Source
 from suffice.study.data_sets import Split

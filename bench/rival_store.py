@@ -1,4 +1,4 @@
-"""What was measured of rivals, one line of JSON for each prediction: a run goes on where it ended."""
+"""Measurements of rivals as lines of JSON: a run goes on where another ended."""
 
 import json
 from collections.abc import Iterable
