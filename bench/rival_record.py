@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 from rival_adassp import adassp
-from rival_descent import descend
+from rival_descent import GradientNoise, descend
 from rival_objective import gaussian_objective, least_penalty, pure_objective
 from scipy.special import expit
 
@@ -32,10 +32,10 @@ __all__ = ["METHODS", "RecordSplit"]
 
 DELTA = 1e-6
 _CLIP = 0.2  # quantile of public row lengths, that of Moments
-_CONSTANTS = (0.3, 1.0)  # weight of the constant beside rows of length 1
+_CONSTANTS = (0.1, 0.3, 1.0)  # weight of the constant beside rows of length 1
 _STEPS = (10, 30, 100)
-_RATES = (3.0, 10.0, 30.0, 100.0)
-_PENALTIES = (10.0, 100.0, 1000.0)  # times the least
+_RATES = (1.0, 3.0, 10.0, 30.0, 100.0)
+_PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # times the least
 _MOST_PUBLIC = 2000
 
 Predictions = Iterator[tuple[str, int, np.ndarray]]  # setting, draw, probabilities of class 1
@@ -129,8 +129,8 @@ def _descent(
     for weight in _CONSTANTS:
         rows, test = data.with_constant(weight)
         for steps in _STEPS:
-            promise = (epsilon, DELTA)
-            theta = descend(rows, data.signs, promise, steps, _RATES, rng, draws)
+            noise = GradientNoise(epsilon, DELTA, steps, rng)
+            theta = descend(rows, data.signs, noise, rates=_RATES, draws=draws)
             for rate, of_rate in zip(_RATES, theta, strict=True):
                 for draw, coefficients in enumerate(of_rate):
                     setting = f"T {steps}, rate {rate:g}, constant {weight:g}"

@@ -97,7 +97,8 @@ def test_pure_objective_perturbation_has_noise_of_mean_length_two_d_over_epsilon
 def test_descent_adds_calibrated_noise_in_every_step(rival):
     descent, gaussian = rival("rival_descent"), rival("rival_gaussian")
     rng = np.random.default_rng(2)
-    theta = descent.descend(np.zeros((50, 5)), np.ones(50), (1.0, 1e-6), 10, (7.0,), rng, 4000)
+    noise = descent.GradientNoise(1.0, 1e-6, 10, rng)
+    theta = descent.descend(np.zeros((50, 5)), np.ones(50), noise, rates=(7.0,), draws=4000)
     sigma = 2 * gaussian.composed_multiplier(1.0, 1e-6, 10)
     assert theta.std() == pytest.approx(7 * sigma * math.sqrt(10) / 50, rel=0.02)
 
