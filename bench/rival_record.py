@@ -5,10 +5,12 @@ All see the same private rows, scaled and clipped by the same public rows. Rival
 the public classes as a user calls them, with one setting.
 """
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,9 @@ from rival_adassp import adassp
 from rival_descent import GradientNoise, descend
 from rival_objective import gaussian_objective, least_penalty, pure_objective
 from scipy.special import expit
+
+sys.path.append(str(Path(__file__).parent / "peers"))
+from environments import asked, is_installed
 
 from suffice.learner.moments.classifier import MomentClassifier
 from suffice.learner.rados.ridge import RadoRidge
@@ -70,6 +75,18 @@ class RecordSplit:
         """The same after a map to ranks among the public rows."""
         mapped = MeanOperator(1.0, map="ranks", clip=_CLIP, intercept=0.0, missing="mean")
         return mapped.public_rows(self.public).pipeline
+
+    @cached_property
+    def rado_pipeline(self) -> Pipeline:
+        """The same for rados, with an intercept and all categories: one that is new is an error."""
+        names = [f.name for f in self.private.schema if pa.types.is_dictionary(f.type)]
+        tables = pa.concat_tables([self.public, self.private, self.test_rows])
+        categories = {n: sorted(tables[n].unique().drop_null().to_pylist()) for n in names}
+        rados = Rados(
+            standardize=self.public, clip=_CLIP, missing="mean", categories=categories,
+            epsilon=1.0, delta=DELTA, unit="record",
+        )  # fmt: skip
+        return rados.private_rows(self.private).pipeline
 
     @cached_property
     def signs(self) -> np.ndarray:
@@ -137,10 +154,22 @@ def _descent(
                     yield setting, draw, expit(test @ coefficients)
 
 
+def _diffprivlib(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    """Run in an environment of its own; its noise is its own as well."""
+    del rng
+    rows, test = data.rows
+    arrays = {"rows": rows, "labels": data.labels, "test_rows": test}
+    answer = asked("diffprivlib", "probabilities", **arrays, epsilon=epsilon, draws=draws)
+    for setting, predictions in answer.items():
+        for draw, probabilities in enumerate(predictions):
+            yield setting, draw, np.array(probabilities)
+
+
 def _rados(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator) -> Predictions:
     del rng  # releases draw from the operating system
-    pipeline = replace(data.pipeline, intercept=data.pipeline.bound / 4)
-    mechanism = Rados(epsilon=epsilon, delta=DELTA, unit="record", pipeline=pipeline)
+    mechanism = Rados(epsilon=epsilon, delta=DELTA, unit="record", pipeline=data.rado_pipeline)
     for draw in range(draws):
         release = mechanism.release(data.private, data.labels, ledger=None)
         model = RadoRidge().fit_release(release)
@@ -170,6 +199,7 @@ METHODS: Mapping[str, Method] = {
     "adassp": _adassp,
     "objective": _objective,
     "objective, pure": _pure_objective,
+    **({"diffprivlib": _diffprivlib} if is_installed("diffprivlib") else {}),
     "descent": _descent,
     "rados": _rados,
     "moments": _moments,
