@@ -109,6 +109,8 @@ class Cells:
     def print_means(self, methods: Sequence[str], figure: str = "accuracy") -> None:
         """Print one row per cell, one column per method."""
         columns = [m for m in methods if any(self.best(c, m) for c in self.cells)]
+        if not columns:
+            return
         print(f"\n{figure.replace('_', ' ')}, mean ± standard error over splits\n")
         print(f"| set | epsilon | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 2)}")
         for cell in self.cells:
