@@ -56,12 +56,12 @@ class Store:
 
     def draws(self, data_set: str, split: int, epsilon: float, method: str) -> int:
         """Return how many draws there are; all settings of a draw are added together."""
-        drawn = (
+        draw_counts = (
             m.draw + 1
             for m in self.measurements
             if (m.data_set, m.split, m.epsilon, m.method) == (data_set, split, epsilon, method)
         )
-        return max(drawn, default=0)
+        return max(draw_counts, default=0)
 
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Keep measurements, all of them or none."""

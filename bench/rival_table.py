@@ -24,8 +24,8 @@ class Difference:
     cell: tuple[str, float]
     rival: str
     setting: str
-    ours: float
-    theirs: float
+    own_mean: float
+    rival_mean: float
     difference: float
     error: float
 
@@ -34,7 +34,7 @@ class Difference:
         name, epsilon = self.cell
         rival = f"{self.rival} ({self.setting})" if self.setting else self.rival
         return (
-            f"| {name} | {epsilon:g} | {self.ours:.4f} | {self.theirs:.4f} |"
+            f"| {name} | {epsilon:g} | {self.own_mean:.4f} | {self.rival_mean:.4f} |"
             f" {self.difference:+.4f} ± {self.error:.4f} | {rival} |"
         )
 
@@ -86,15 +86,19 @@ class Cells:
         return best[0], _error(list(self._by_split(cell, method, best[1], figure).values()))
 
     def difference(
-        self, cell: tuple[str, float], ours: str, rivals: Sequence[str], figure: str = "accuracy"
+        self,
+        cell: tuple[str, float],
+        own_method: str,
+        rivals: Sequence[str],
+        figure: str = "accuracy",
     ) -> Difference | None:
         """Return ours less the best of ``rivals``; None where one of both sides was not run."""
-        own = self.best(cell, ours, figure)
+        own = self.best(cell, own_method, figure)
         others = [(best, r) for r in rivals if (best := self.best(cell, r, figure)) is not None]
         if own is None or not others:
             return None
         (theirs, setting), rival = max(others, key=lambda pair: _SIGN[figure] * pair[0][0])
-        left = self._by_split(cell, ours, own[1], figure)
+        left = self._by_split(cell, own_method, own[1], figure)
         right = self._by_split(cell, rival, setting, figure)
         both = sorted(set(left) & set(right))
         if not both:
@@ -119,13 +123,15 @@ class Cells:
             print(f"| {cell[0]} | {cell[1]:g} | {' | '.join(texts)} |")
 
     def print_differences(
-        self, ours: str, rivals: Sequence[str], figure: str = "accuracy"
+        self, own_method: str, rivals: Sequence[str], figure: str = "accuracy"
     ) -> list[Difference]:
         """Print and return ours less the best rival in each cell that has both."""
-        every = (self.difference(cell, ours, rivals, figure) for cell in self.cells)
+        every = (self.difference(cell, own_method, rivals, figure) for cell in self.cells)
         differences = [difference for difference in every if difference is not None]
         if differences:
-            print(f"\n{ours} less the best of {', '.join(rivals)}: {figure.replace('_', ' ')}\n")
+            print(
+                f"\n{own_method} less the best of {', '.join(rivals)}: {figure.replace('_', ' ')}\n"
+            )
             print("| set | epsilon | ours | rival | difference | best rival, in hindsight |")
             print("|---|---|---|---|---|---|")
             for difference in differences:

@@ -106,29 +106,29 @@ def judge_records(cells: Cells) -> list[dict]:
     cells.print_means((*_RECORD_RIVALS, "descent", "moments", "moments of ranks"))
     cells.print_means(("descent", "moments", "moments of ranks"), "log_loss")
     claims = []
-    for ours in ("moments", "moments of ranks"):
-        print(f"\n## {ours}")
-        gaps = cells.print_differences(ours, _RECORD_RIVALS)
-        descent = cells.print_differences(ours, ["descent"])
-        losses = [d for d in cells.print_differences(ours, ["descent"], "log_loss")
+    for own_method in ("moments", "moments of ranks"):
+        print(f"\n## {own_method}")
+        gaps = cells.print_differences(own_method, _RECORD_RIVALS)
+        descent = cells.print_differences(own_method, ["descent"])
+        losses = [d for d in cells.print_differences(own_method, ["descent"], "log_loss")
                   if d.cell[1] <= _SMALL]  # fmt: skip
         if gaps:
             worse = sum(d.difference < -0.003 - 2 * d.error for d in gaps)
             claims += [
-                claim(f"{ours}: cells of {len(gaps)} clearly below noisy rivals", worse,
+                claim(f"{own_method}: cells of {len(gaps)} clearly below noisy rivals", worse,
                       0.15 * len(gaps)),
-                claim(f"{ours}: most points below noisy rivals",
+                claim(f"{own_method}: most points below noisy rivals",
                       -100 * min(d.difference for d in gaps), 1.0),
             ]  # fmt: skip
         if descent:
             below = [-100 * d.difference for d in descent]
             claims += [
-                claim(f"{ours}: median points below gradient descent", median(below), 0.3),
-                claim(f"{ours}: most points below gradient descent", max(below), 2.0),
+                claim(f"{own_method}: median points below gradient descent", median(below), 0.3),
+                claim(f"{own_method}: most points below gradient descent", max(below), 2.0),
             ]
         if losses:
             most = max(d.difference for d in losses)
-            name = f"{ours}: log loss above gradient descent's, epsilon <= {_SMALL:g}, worst"
+            name = f"{own_method}: log loss above gradient descent's, epsilon <= {_SMALL:g}, worst"
             claims.append(claim(name, most, 0.01))
     return claims + _reached(cells, _RECORD_LEAST)
 
@@ -138,8 +138,8 @@ def judge_labels(cells: Cells) -> list[dict]:
     cells.print_means((*_LABEL_RIVALS, *_OURS_BY_LABEL))
     cells.print_means((*_LABEL_RIVALS, *_OURS_BY_LABEL), "log_loss")
     claims = []
-    for ours in _OURS_BY_LABEL:
-        cells.print_differences(ours, _LABEL_RIVALS)
+    for own_method in _OURS_BY_LABEL:
+        cells.print_differences(own_method, _LABEL_RIVALS)
     for cell in cells.cells:
         own = [d for o in _OURS_BY_LABEL if (d := cells.difference(cell, o, _LABEL_RIVALS))]
         if own:

@@ -56,7 +56,7 @@ def accuracies(split: dict[str, np.ndarray]) -> dict[str, float]:
 
 def probabilities(split: dict[str, np.ndarray]) -> dict[str, list[list[float]]]:
     """Return the probabilities of class 1 of every setting, one list of test rows per draw."""
-    drawn: dict[str, list[list[float]]] = {}
+    draws_by_setting: dict[str, list[list[float]]] = {}
     for strength in STRENGTHS:
         for _ in range(int(split["draws"])):
             model = LogisticRegression(
@@ -64,8 +64,8 @@ def probabilities(split: dict[str, np.ndarray]) -> dict[str, list[list[float]]]:
             )
             model.fit(split["rows"], split["labels"])
             draw = model.predict_proba(split["test_rows"])[:, 1].tolist()
-            drawn.setdefault(f"C {strength:g}", []).append(draw)
-    return drawn
+            draws_by_setting.setdefault(f"C {strength:g}", []).append(draw)
+    return draws_by_setting
 
 
 def main() -> None:
