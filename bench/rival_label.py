@@ -28,6 +28,7 @@ from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.study.data_sets import Split
+from suffice.tables.maps import most_outputs
 
 __all__ = ["METHODS", "LabelSplit", "flip_probability", "laplace_scale", "top_choice"]
 
@@ -36,6 +37,7 @@ _PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _LEAVES = (4, 15, 31)
 _ROUNDS = 4  # in which soft labels follow the model, and the model them
 _UNCLIPPED = 2.0**299
+_PRODUCTS, _MOST_PRODUCTS = "ranks+polynomial:2", 300
 
 Predictions = Iterator[tuple[str, int, np.ndarray]]  # setting, draw, probabilities of class 1
 
@@ -175,6 +177,14 @@ def _operator_of_ranks(
     return _operator(data, epsilon, draws, rng, "ranks")
 
 
+def _operator_of_products(
+    data: LabelSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    """Take ranks and their products; nothing of tables with too many columns."""
+    if most_outputs(_PRODUCTS, data.rows[0].shape[1] - 1) <= _MOST_PRODUCTS:
+        yield from _operator(data, epsilon, draws, rng, _PRODUCTS)
+
+
 def _noisy_labels(
     data: LabelSplit, epsilon: float, draws: int, rng: np.random.Generator
 ) -> Predictions:
@@ -195,5 +205,6 @@ METHODS: Mapping[str, Method] = {
     "response, trees": _trees,
     "operator": _operator,
     "operator of ranks": _operator_of_ranks,
+    "operator of ranks, degree 2": _operator_of_products,
     "noisy labels": _noisy_labels,
 }

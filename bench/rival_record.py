@@ -31,6 +31,7 @@ from suffice.owner.overlap import SharedRowsWarning
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.source import Source
 from suffice.study.data_sets import Split
+from suffice.tables.maps import most_outputs
 from suffice.tables.pipeline import Pipeline
 
 __all__ = ["METHODS", "RecordSplit"]
@@ -42,6 +43,7 @@ _STEPS = (10, 30, 100)
 _RATES = (1.0, 3.0, 10.0, 30.0, 100.0)
 _PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # times the least
 _MOST_PUBLIC = 2000
+_PRODUCTS, _MOST_PRODUCTS = "ranks+polynomial:2", 300
 
 Predictions = Iterator[tuple[str, int, np.ndarray]]  # setting, draw, probabilities of class 1
 
@@ -70,10 +72,9 @@ class RecordSplit:
         moments = Moments(1.0, DELTA, standardize=self.public)
         return moments.private_rows(Source(self.private, self.labels)).pipeline
 
-    @cached_property
-    def ranks(self) -> Pipeline:
-        """The same after a map to ranks among the public rows."""
-        mapped = MeanOperator(1.0, map="ranks", clip=_CLIP, intercept=0.0, missing="mean")
+    def mapped(self, feature_map: str) -> Pipeline:
+        """Return the same after a map that is fitted to the public rows."""
+        mapped = MeanOperator(1.0, map=feature_map, clip=_CLIP, intercept=0.0, missing="mean")
         return mapped.public_rows(self.public).pipeline
 
     @cached_property
@@ -177,10 +178,12 @@ def _rados(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generat
 
 
 def _moments(
-    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator, *, ranks: bool = False
-) -> Predictions:
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator,
+    feature_map: str | None = None,
+) -> Predictions:  # fmt: skip
     del rng
-    mechanism = Moments(epsilon, DELTA, pipeline=data.ranks if ranks else data.pipeline)
+    pipeline = data.pipeline if feature_map is None else data.mapped(feature_map)
+    mechanism = Moments(epsilon, DELTA, pipeline=pipeline)
     for draw in range(draws):
         release = mechanism.release(data.private, data.labels, ledger=None)
         model = MomentClassifier().fit_release(release)
@@ -190,7 +193,15 @@ def _moments(
 def _moments_of_ranks(
     data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
 ) -> Predictions:
-    return _moments(data, epsilon, draws, rng, ranks=True)
+    return _moments(data, epsilon, draws, rng, "ranks")
+
+
+def _moments_of_products(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    """Take ranks and their products; nothing of tables with too many columns."""
+    if most_outputs(_PRODUCTS, data.rows[0].shape[1]) <= _MOST_PRODUCTS:
+        yield from _moments(data, epsilon, draws, rng, _PRODUCTS)
 
 
 Method = Callable[[RecordSplit, float, int, np.random.Generator], Predictions]
@@ -204,6 +215,7 @@ METHODS: Mapping[str, Method] = {
     "rados": _rados,
     "moments": _moments,
     "moments of ranks": _moments_of_ranks,
+    "moments of ranks, degree 2": _moments_of_products,
 }
 
 warnings.filterwarnings("ignore", category=SharedRowsWarning)  # rows that are equal by chance
