@@ -45,6 +45,7 @@ _PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # times the least
 _MOST_PUBLIC = 2000
 _PRODUCTS, _MOST_PRODUCTS = "ranks+polynomial:2", 300
 
+Rows = tuple[np.ndarray, np.ndarray]  # private, test
 Predictions = Iterator[tuple[str, int, np.ndarray]]  # setting, draw, probabilities of class 1
 
 
@@ -94,26 +95,33 @@ class RecordSplit:
         """The private labels as -1 and +1."""
         return 2.0 * self.labels - 1
 
-    @cached_property
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Private and test rows, of length 1 at most."""
-        return (
-            design_matrix(self.private, self.pipeline, new=True) / self.pipeline.bound,
-            design_matrix(self.test_rows, self.pipeline, new=True) / self.pipeline.bound,
-        )
-
-    def with_constant(self, weight: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return both with a constant of this weight beside them, of length 1 at most together."""
-        length = np.hypot(1.0, weight)
-        private, test = (
-            np.column_stack([rows, np.full(len(rows), weight)]) / length for rows in self.rows
-        )
+    def unit_rows(self, pipeline: Pipeline) -> Rows:
+        """Return private and test rows, of length 1 at most."""
+        tables = (self.private, self.test_rows)
+        private, test = (design_matrix(t, pipeline, new=True) / pipeline.bound for t in tables)
         return private, test
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Private and test rows, scaled and clipped alone."""
+        return self.unit_rows(self.pipeline)
+
+    @cached_property
+    def ranks(self) -> Rows:
+        """The same of ranks."""
+        return self.unit_rows(self.mapped("ranks"))
+
+
+def _with_constant(both: Rows, weight: float) -> Rows:
+    """Return private and test rows with a constant beside them, of length 1 at most together."""
+    length = np.hypot(1.0, weight)
+    private, test = (np.column_stack([rows, np.full(len(rows), weight)]) / length for rows in both)
+    return private, test
 
 
 def _adassp(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator) -> Predictions:
     for weight in _CONSTANTS:
-        rows, test = data.with_constant(weight)
+        rows, test = _with_constant(data.rows, weight)
         for draw in range(draws):
             scores = test @ adassp(rows, data.signs, epsilon, DELTA, rng)
             yield f"constant {weight:g}", draw, np.clip((1 + scores) / 2, 1e-3, 1 - 1e-3)
@@ -123,7 +131,7 @@ def _objective(
     data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator, *, pure: bool = False
 ) -> Predictions:
     for weight in _CONSTANTS:
-        rows, test = data.with_constant(weight)
+        rows, test = _with_constant(data.rows, weight)
         for factor in _PENALTIES:
             penalty = factor * least_penalty(epsilon)
             for draw in range(draws):
@@ -142,10 +150,10 @@ def _pure_objective(
 
 
 def _descent(
-    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator, *, ranks: bool = False
 ) -> Predictions:
     for weight in _CONSTANTS:
-        rows, test = data.with_constant(weight)
+        rows, test = _with_constant(data.ranks if ranks else data.rows, weight)
         for steps in _STEPS:
             noise = GradientNoise(epsilon, DELTA, steps, rng)
             theta = descend(rows, data.signs, noise, rates=_RATES, draws=draws)
@@ -153,6 +161,12 @@ def _descent(
                 for draw, coefficients in enumerate(of_rate):
                     setting = f"T {steps}, rate {rate:g}, constant {weight:g}"
                     yield setting, draw, expit(test @ coefficients)
+
+
+def _descent_of_ranks(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    return _descent(data, epsilon, draws, rng, ranks=True)
 
 
 def _diffprivlib(
@@ -212,6 +226,7 @@ METHODS: Mapping[str, Method] = {
     "objective, pure": _pure_objective,
     **({"diffprivlib": _diffprivlib} if is_installed("diffprivlib") else {}),
     "descent": _descent,
+    "descent of ranks": _descent_of_ranks,
     "rados": _rados,
     "moments": _moments,
     "moments of ranks": _moments_of_ranks,

@@ -104,8 +104,8 @@ def run_cell(
 
 def judge_records(cells: Cells) -> list[dict]:
     """Print the tables per record, and return the claims."""
-    cells.print_means((*_RECORD_RIVALS, "descent", *_OURS_BY_RECORD))
-    cells.print_means(("descent", *_OURS_BY_RECORD), "log_loss")
+    cells.print_means((*_RECORD_RIVALS, "descent", "descent of ranks", *_OURS_BY_RECORD))
+    cells.print_means(("descent", "descent of ranks", *_OURS_BY_RECORD), "log_loss")
     claims = []
     for own_method in _OURS_BY_RECORD[:2]:
         print(f"\n## {own_method}")
@@ -131,6 +131,7 @@ def judge_records(cells: Cells) -> list[dict]:
             most = max(d.difference for d in losses)
             name = f"{own_method}: log loss above gradient descent's, epsilon <= {_SMALL:g}, worst"
             claims.append(claim(name, most, 0.01))
+    cells.print_differences("moments of ranks", ["descent of ranks"])
     return claims + _reached(cells, _RECORD_LEAST)
 
 
