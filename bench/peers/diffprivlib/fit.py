@@ -1,7 +1,9 @@
 """diffprivlib's LogisticRegression on exported splits, with every setting that it is offered.
 
-Runs inside its own environment (../compare_diffprivlib.py makes it): python fit.py SPLIT.npz
-OUTPUT.json. It protects whole records, at epsilon per record; data_norm = 1 is a public bound.
+Runs inside its own environment (../compare_diffprivlib.py makes it): python fit.py [probabilities]
+SPLIT.npz OUTPUT.json. It protects whole records, at epsilon per record; data_norm = 1 is a public
+bound. With "probabilities" (bench/rivals.py) the split holds rows of length 1, one epsilon and a
+number of draws, and what leaves are the probabilities of its test rows.
 """
 
 import json
@@ -52,14 +54,29 @@ def accuracies(split: dict[str, np.ndarray]) -> dict[str, float]:
     return found
 
 
+def probabilities(split: dict[str, np.ndarray]) -> dict[str, list[list[float]]]:
+    """Return the probabilities of class 1 of every setting, one list of test rows per draw."""
+    draws_by_setting: dict[str, list[list[float]]] = {}
+    for strength in STRENGTHS:
+        for _ in range(int(split["draws"])):
+            model = LogisticRegression(
+                epsilon=float(split["epsilon"]), data_norm=1.0, C=strength, max_iter=1000
+            )
+            model.fit(split["rows"], split["labels"])
+            draw = model.predict_proba(split["test_rows"])[:, 1].tolist()
+            draws_by_setting.setdefault(f"C {strength:g}", []).append(draw)
+    return draws_by_setting
+
+
 def main() -> None:
-    """Write the accuracies of one split."""
+    """Write the accuracies, or the probabilities, of one split."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", FutureWarning)
-    split, output = map(Path, sys.argv[1:])
+    *words, split, output = sys.argv[1:]
+    compute = probabilities if words == ["probabilities"] else accuracies
     with np.load(split) as file:
-        found = accuracies({name: file[name].astype(np.float64) for name in file.files})
-    output.write_text(json.dumps(found))
+        result = compute({name: file[name].astype(np.float64) for name in file.files})
+    Path(output).write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ SETS: Mapping[str, DataSet] = {
     "wine-white": DataSet("wine_white.parquet", lambda quality: quality > 5),
     "magic": DataSet("magic.parquet"),
     "adult": DataSet("adult.parquet"),
+    "covertype": DataSet("covertype.parquet"),  # lodgepole pine against the rest
     "ijcnn1": DataSet("ijcnn1.parquet"),
     "uci-har": DataSet("uci_har_train.parquet", lambda activity: activity >= 3),
     "mnist-7v9": DataSet("mnist.parquet", lambda digit: digit == 9, labels=(7, 9)),
