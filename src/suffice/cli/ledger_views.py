@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from suffice.cli.output import show_table
+from suffice.privacy.words import round_up
 
 __all__ = [
     "STATES",
@@ -98,7 +99,7 @@ def composition_lines(balances: Sequence[Any]) -> list[str]:
     return [
         f"{balance.dataset}, per {balance.unit}: {balance.debits} charges cost epsilon"
         f" {balance.summed:.4g} in sum, {balance.spent:.4g} together at delta"
-        f" {balance.budget.delta:g}, of {balance.budget.epsilon:g} allowed."
+        f" {round_up(balance.budget.delta)}, of {balance.budget.epsilon:g} allowed."
         for balance in balances
         if balance.debits > 1
     ]

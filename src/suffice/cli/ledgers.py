@@ -17,6 +17,7 @@ from suffice.cli.ledger_views import (
 )
 from suffice.cli.output import say, show_json
 from suffice.options import values
+from suffice.privacy.words import round_up
 
 __all__ = ["register"]
 
@@ -123,6 +124,8 @@ def what_if(
     if json:
         show_json({"dataset": dataset, "delta": delta, "unit": unit, "largest_epsilon": epsilon})
     elif epsilon > 0:
-        say(f"A release of {dataset!r} may have epsilon {epsilon:g} at most, at delta {delta:g}.")
+        say(
+            f"A release of {dataset!r} may have epsilon {epsilon:g} at most, at delta {round_up(delta)}."
+        )
     else:
-        say(f"No further release of {dataset!r} at delta {delta:g} fits the budget.")
+        say(f"No further release of {dataset!r} at delta {round_up(delta)} fits the budget.")

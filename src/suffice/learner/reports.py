@@ -107,8 +107,8 @@ def _boost_report(model: Any) -> Report:
 def _moment_report(model: Any) -> Report:
     """Report the expected quality, and whether the largest class is known."""
     lines = [
-        ("accuracy", f"{model.accuracy_:.3f} expected, estimated without labels"),
-        ("risk", f"{model.risk_:.4g} (log loss) expected, estimated without labels"),
+        ("accuracy", f"{model.accuracy_:.2f} if scores were Gaussian; often a little too high"),
+        ("risk", f"{model.risk_:.3g} (log loss), on the same condition"),
     ]
     if not model.majority_known_:
         doubt = (
