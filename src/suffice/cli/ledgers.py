@@ -124,8 +124,7 @@ def what_if(
     if json:
         show_json({"dataset": dataset, "delta": delta, "unit": unit, "largest_epsilon": epsilon})
     elif epsilon > 0:
-        say(
-            f"A release of {dataset!r} may have epsilon {epsilon:g} at most, at delta {round_up(delta)}."
-        )
+        most = f"epsilon {epsilon:g} at most, at delta {round_up(delta)}"
+        say(f"A release of {dataset!r} may have {most}.")
     else:
         say(f"No further release of {dataset!r} at delta {round_up(delta)} fits the budget.")
