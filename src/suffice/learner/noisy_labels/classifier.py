@@ -145,7 +145,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on plain labels; this protects nothing.
+        """Train on exact labels. This protects nothing.
 
         Parameters
         ----------
