@@ -1,8 +1,31 @@
 """Scores of rows under many small decision trees."""
 
 import numba
+import numpy as np
 
-__all__ = ["add_tree_scores"]
+__all__ = ["add_tree_scores", "find_right_children"]
+
+
+@numba.njit(nogil=True, cache=True)
+def find_right_children(features, right, is_root):
+    """Write where the right child of each inner node is, and which nodes begin a tree.
+
+    Nodes are whole trees, in the order that `add_tree_scores` describes.
+    """
+    waiting = np.empty(len(features), dtype=np.int64)  # inner nodes whose right child is to come
+    count = 0
+    is_left = False
+    for node in range(len(features)):
+        if not is_left:
+            if count:
+                count -= 1
+                right[waiting[count]] = node
+            else:
+                is_root[node] = True
+        is_left = features[node] >= 0
+        if is_left:
+            waiting[count] = node
+            count += 1
 
 
 @numba.njit(nogil=True, cache=True)

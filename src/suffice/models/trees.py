@@ -40,10 +40,14 @@ class BoostedTrees:
     @cached_property
     def _layout(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the right child of each node is, and where each tree begins."""
-        layout = _layout_of(self.features)
-        if layout is None:
+        from suffice.kernels.trees import find_right_children
+
+        if not are_whole_trees(self.features, len(self.baseline)):
             raise CorruptFileError("The last tree ends before its last leaf.")
-        return layout
+        right = np.zeros(len(self.features), dtype=np.int64)
+        is_root = np.zeros(len(self.features), dtype=np.bool_)
+        find_right_children(self.features, right, is_root)
+        return right, np.flatnonzero(is_root)
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of rows (n, width)."""
@@ -73,33 +77,18 @@ class BoostedTrees:
 
 
 def are_whole_trees(features: np.ndarray, classes: int) -> bool:
-    """Say whether nodes are whole trees, as many for each class."""
-    layout = _layout_of(features)
-    return (
-        layout is not None
-        and len(features) > 0
-        and int(features.min()) >= _LEAF
-        and len(layout[1]) % _trees_in_a_round(classes) == 0
-    )
+    """Say whether nodes are whole trees, as many for each class.
+
+    Every inner node needs one more node and every leaf fills a place: each tree ends where their
+    running difference is lower than ever before.
+    """
+    if not len(features) or int(features.min()) < _LEAF:
+        return False
+    places = np.cumsum(np.where(features == _LEAF, -1, 1))
+    trees = -int(places[-1])
+    ends = trees > 0 and int(places.argmin()) == len(places) - 1  # the first time so low
+    return ends and trees % _trees_in_a_round(classes) == 0
 
 
 def _trees_in_a_round(classes: int) -> int:
     return 1 if classes == 2 else classes
-
-
-def _layout_of(features: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return where the right child of each node is, and where each tree begins; None if cut off."""
-    right = np.zeros(len(features), dtype=np.int64)
-    roots: list[int] = []
-    waiting: list[int] = []  # inner nodes whose right child has not come yet
-    is_left = False  # whether the next node is a left child
-    for node, feature in enumerate(features.tolist()):
-        if not is_left:
-            if waiting:
-                right[waiting.pop()] = node
-            else:
-                roots.append(node)
-        is_left = feature != _LEAF
-        if is_left:
-            waiting.append(node)
-    return None if is_left or waiting else (right, np.array(roots, dtype=np.int64))
