@@ -84,6 +84,8 @@ class Learner(OwnErrors):
         The number of columns that it reads.
     """
 
+    stored_as: ClassVar[str | None] = None
+
     def _checked_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return exact rows as numbers and the codes of their labels, once both are checked."""
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -104,6 +106,26 @@ class Learner(OwnErrors):
         self.classes_ = np.array(releases[0].classes)
         self.pipeline_ = agreed_pipeline(releases)
         self.n_features_in_ = len(self.pipeline_.columns)
+
+    def _learnt_release(self) -> Release:
+        """Return the first release that was learnt from, without its signature."""
+        check_is_fitted(self)
+        if not self.releases_:
+            raise ParameterError(
+                "This model was learnt from exact data and has no guarantee, so it cannot become a"
+                " release. Learn it from a release (fit_release)."
+            )
+        return self.releases_[0].unsigned()
+
+    @classmethod
+    def _check_learner(cls, model: Release) -> None:
+        """Raise unless this learner wrote the model."""
+        name = learner_name(model)
+        if name != cls.stored_as:
+            raise ParameterError(
+                f"This model was learnt by {name}, not by {cls.__name__}. Load it with"
+                " suffice.load."
+            )
 
     def _mapped(self, X: Any) -> np.ndarray:
         """Return new rows mapped; a category that was not declared counts as none."""
@@ -147,8 +169,6 @@ class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-lea
     lam_ : float
         The weight of the penalty.
     """
-
-    stored_as: ClassVar[str | None] = None
 
     def _mapped_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the mapped rows of exact data and the codes of their labels."""
@@ -234,13 +254,7 @@ class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-lea
         ParameterError
             If the model was learnt from exact data: it has no guarantee.
         """
-        check_is_fitted(self)
-        if not self.releases_:
-            raise ParameterError(
-                "This model was learnt from exact data and has no guarantee, so it cannot become a"
-                " release. Learn it from a release (fit_release)."
-            )
-        first = self.releases_[0].unsigned()
+        first = self._learnt_release()
         if "coefficients" in first.arrays:  # it was loaded, and is written as it was
             return first
         return replace(
@@ -283,12 +297,7 @@ class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-lea
         ParameterError
             If another learner wrote the file, or it is not a model.
         """
-        name = learner_name(model)
-        if name != cls.stored_as:
-            raise ParameterError(
-                f"This model was learnt by {name}, not by {cls.__name__}. Load it with"
-                " suffice.load."
-            )
+        cls._check_learner(model)
         self = cls._unfitted(model.details)
         self._learn_from((model,))
         self.coef_ = model.arrays["coefficients"]

@@ -3,16 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
-from sklearn.utils.validation import check_is_fitted
 
-from suffice.errors import ParameterError
-from suffice.learner.base import FIGURES, Learner, learner_name
+from suffice.learner.base import FIGURES, Learner
 from suffice.learner.noisy_labels.candidates import (
     ESTIMATORS,
     Settings,
@@ -123,7 +121,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
     (400, 2)
     """
 
-    stored_as: ClassVar[str] = "NoisyLabelClassifier"
+    stored_as = "NoisyLabelClassifier"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "estimator": [StrOptions(set(ESTIMATORS)), HasMethods(["fit", "predict_proba"])],
         "settings": [list, tuple, None],
@@ -260,13 +258,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         ParameterError
             If the model was learnt from exact data, or of an estimator that cannot be stored.
         """
-        check_is_fitted(self)
-        if not self.releases_:
-            raise ParameterError(
-                "This model was learnt from exact data and has no guarantee, so it cannot become a"
-                " release. Learn it from a release (fit_release)."
-            )
-        first = self.releases_[0].unsigned()
+        first = self._learnt_release()
         if "learner" in first.details:  # it was loaded, and is written as it was
             return first
         weights = linear_scores(self.estimator_, self.link_)
@@ -325,12 +317,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         NoisyLabelClassifier
             It predicts as the model that was stored did.
         """
-        name = learner_name(model)
-        if name != cls.stored_as:
-            raise ParameterError(
-                f"This model was learnt by {name}, not by {cls.__name__}. Load it with"
-                " suffice.load."
-            )
+        cls._check_learner(model)
         self = cls()
         self._learn_from((model,))
         self.pipeline_ = replace(self.pipeline_, intercept=0.0)
