@@ -208,6 +208,15 @@ def test_estimators_that_are_no_plain_arrays_stay_in_python(ring):
         sf.NoisyLabelClassifier("logistic").fit(X, y).to_release()
 
 
+def test_labels_of_one_class_leave_nothing_to_store(rng):
+    """At epsilon 30 a label of sixty is changed with a probability below 1e-11."""
+    X = rng.normal(size=(60, 2))
+    model = sf.NoisyLabelClassifier().fit_release(response_of(X, np.zeros(60, int), 30.0), X)
+    assert (model.predict(X) == 0).all()
+    with pytest.raises(ParameterError, match="All randomised labels are of one class"):
+        model.to_release()
+
+
 def test_the_command_line_trains_what_is_named(ring, tmp_path, monkeypatch):
     X, y = ring
     monkeypatch.chdir(tmp_path)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -68,6 +69,11 @@ def linear_scores(estimator: Any, link: ChannelLink) -> np.ndarray | None:
 
 
 def _unstorable(estimator: Any) -> ParameterError:
+    if isinstance(estimator, DummyClassifier):
+        return ParameterError(
+            "All randomised labels are of one class, so there is no model to store. Every row is"
+            " predicted to be of that class."
+        )
     return ParameterError(
         f"A model of {type(estimator).__name__} cannot be stored in a file. Use it in Python, or"
         " choose hist-gradient-boosting or logistic."
