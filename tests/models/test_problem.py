@@ -109,6 +109,20 @@ def test_a_start_at_the_solution_ends_there_at_once():
     assert np.array_equal(again.parameters, first.parameters)
 
 
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+@pytest.mark.parametrize("name", ["logistic", "matsushita", "square"])
+def test_a_model_does_not_show_where_the_solver_began(name, penalty, rng, monkeypatch):
+    """Within tol there are many; sums that round otherwise would pick another one of them."""
+    factored = problem(name, penalty=PENALTIES[penalty])
+    expected = factored.solve(0.01, tol=1e-6, max_iter=1000).parameters
+    assert (np.count_nonzero(expected) < 6) == (penalty == "l1")
+    for _ in range(5):
+        begin = rng.normal(size=6)
+        monkeypatch.setattr(FactoredProblem, "_near", lambda *_, begin=begin: (begin, None))
+        parameters = factored.solve(0.01, tol=1e-6, max_iter=1000).parameters
+        assert parameters == pytest.approx(expected, rel=0, abs=1e-10)
+
+
 def test_too_few_iterations_are_an_error():
     with pytest.raises(OptimisationError, match="larger max_iter or lam"):
         problem("logistic").solve(1e-6, tol=1e-10, max_iter=3)

@@ -80,11 +80,11 @@ def test_a_sample_without_a_minimiser_is_no_obstacle(rng, monkeypatch):
     monkeypatch.setattr(module, "_SAMPLE_CELLS", 100)
     solve = problem_module.minimise
 
-    def fails_on_few(function, start, *limits):
+    def fails_on_few(function, start, *limits, **options):
         if len(operators) == 0:
             operators.append(start)
             raise OptimisationError("the sample has no minimiser.")
-        return solve(function, start, *limits)
+        return solve(function, start, *limits, **options)
 
     operators: list[np.ndarray] = []
     monkeypatch.setattr(problem_module, "minimise", fails_on_few)

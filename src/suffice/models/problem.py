@@ -207,17 +207,23 @@ class FactoredProblem:
         if not (absolute.any() or squared.any()):
             self._check_minimiser()
         begin, metric = self._near(lam, tol, max_iter) if start is None else (start, None)
-        if absolute.any():
-            risk = partial(self._smooth_risk, squared=squared)
-            return minimise_with_1norm(risk, absolute, begin, tol, max_iter)
+        # A start comes from a search over lam, whose models are compared and thrown away.
+        polished = start is None and self._has_metric
         cost = max(4, self.operator.size // _EVALUATIONS) if self._has_metric else max_iter
+        if absolute.any():
+            function = Curved(
+                partial(self._smooth_risk, squared=squared),
+                partial(self.hessian_roots, squared=squared),
+                cost,
+            )
+            return minimise_with_1norm(function, absolute, begin, tol, max_iter, polished=polished)
         common = self._common_part(squared)
         function = Curved(
             lambda theta: self._risk_between_classes(theta, common, squared),
             lambda theta: self.hessian_roots(_centred(theta) + common, squared),
             cost,
         )
-        solution = minimise(function, begin, tol, max_iter, metric)
+        solution = minimise(function, begin, tol, max_iter, metric, polished=polished)
         return replace(solution, parameters=_centred(solution.parameters) + common)
 
     @property
