@@ -70,6 +70,11 @@ class _MomentScaling(PrivateScaling):
         choices=FilledWith,
         planned=False,
     )
+    map: str | None = preprocessing_option(
+        None,
+        "Public feature map, fitted on the table of --standardize: ranks or ranks+polynomial:2,"
+        " for example.",
+    )
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,9 @@ class Moments(_MomentScaling, Mechanism[_PrivateTable]):
         table, or zero.
     standardize, ranges, bound, clip, categories, pipeline
         As of `PrivateScaling`. ``clip`` is 0.2 unless it is given.
+    map : str, optional
+        A public feature map, fitted on the public table ``standardize``: "ranks" or
+        "ranks+polynomial:2", for example.
 
     Examples
     --------
