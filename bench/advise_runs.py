@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from suffice.engines.opening import Computing
 from suffice.learner.fit import fit
+from suffice.owner.advice.advise import answer
 from suffice.owner.advice.candidates import Candidate, candidates
 from suffice.owner.advice.question import Question
 from suffice.owner.moments.mechanism import Moments
@@ -80,6 +81,11 @@ class Situation:
         summary = public_summary(rows, rows.schema.names, frozenset(), Computing())
         columns = MeanOperator(1.0, missing="mean").public_rows(own if public is None else public)
         return candidates(question, len(columns.pipeline.outputs) - 1, summary)
+
+    def advised(self, private: str, epsilon: float) -> str:
+        """Return the candidate that advise would take; it sees no label."""
+        own, _, _, _ = self.table(private)
+        return answer(self.question(private, epsilon), Source(own)).best.candidate.name
 
     def probabilities(
         self, private: str, candidate: Candidate, draws: int

@@ -14,6 +14,7 @@ from suffice.owner.advice.rule import ranked
 from suffice.owner.mechanism import Mechanism
 from suffice.owner.plans import Plan
 from suffice.owner.source import Source
+from suffice.privacy.words import round_up
 
 __all__ = ["Advice", "advise", "answer"]
 
@@ -61,7 +62,7 @@ class Advice(Plan):
     def title(self) -> str:
         """What the table shows."""
         protected = _UNITS[Private(self.question.private)]
-        delta = f", delta = {self.question.delta:g}" if self.question.delta else ""
+        delta = f", delta = {round_up(self.question.delta)}" if self.question.delta else ""
         return (
             f"Releases that protect {protected} (epsilon = {self.question.epsilon:g}{delta}) of"
             f" {self.facts.rows:,} rows, the best first. Only public facts were read."

@@ -1,7 +1,7 @@
 """Every candidate with its forecast, from the schema, the number of rows and public rows alone."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from statistics import mean
 
 import numpy as np
@@ -11,7 +11,7 @@ from suffice.engines.opening import Computing
 from suffice.engines.summary import Summary
 from suffice.owner.advice.candidates import Candidate, candidates
 from suffice.owner.advice.facts import TableFacts, column_roles, table_facts, without_label
-from suffice.owner.advice.forecast import Spectrum, effective_labels
+from suffice.owner.advice.forecast import Spectrum, effective_labels, heavy_tails
 from suffice.owner.advice.question import Private, Question
 from suffice.owner.moments.mechanism import CLIP, Moments
 from suffice.owner.operator.candidates import Candidates, choose, mechanisms_at
@@ -46,6 +46,10 @@ class Assessment:
         The number of coordinates of a row.
     mechanism : str or None
         The noise that public rows choose.
+    tails : float
+        How heavy the tails of public columns are (`suffice.owner.advice.forecast.heavy_tails`).
+    width : int
+        The number of coordinates of a row without a map.
     """
 
     candidate: Candidate
@@ -53,6 +57,8 @@ class Assessment:
     labels: float | None = None
     coordinates: int | None = None
     mechanism: str | None = None
+    tails: float = 0.0
+    width: int = 0
 
     @property
     def signal_left(self) -> float | None:
@@ -66,7 +72,7 @@ def assessed(question: Question, source: Source) -> tuple[TableFacts, list[Asses
         if question.private == Private.LABELS:
             return _of_labels(question, opened)
         facts = table_facts(opened)
-        return facts, _of_records(question, facts)
+        return facts, _of_records(question, facts, opened)
 
 
 def _of_labels(question: Question, source: Source) -> tuple[TableFacts, list[Assessment]]:
@@ -74,18 +80,21 @@ def _of_labels(question: Question, source: Source) -> tuple[TableFacts, list[Ass
     roles, classes = column_roles(source), len(question.declared_classes)
     features = without_label(source.data, roles)
     label = roles.label if features is source.data else None
-    public = PublicSource(features, label=label, features=source.features, progress=source.progress)
+    computing = {item.name: getattr(source, item.name) for item in fields(Computing)}
+    public = PublicSource(features, label=label, features=source.features, **computing)
     rows = MeanOperator(1.0, classes=question.classes, missing="mean").public(public).rows
     assert rows.summary is not None  # noqa: S101  # for the type checker: it was fitted
     balance = check_balance(question.balance, classes)
     labels = effective_labels(rows.summary.rows, question.epsilon, classes, balance)
-    assessments = []
-    for candidate in candidates(question, len(rows.pipeline.outputs) - 1, rows.summary):
+    assessments, width = [], len(rows.pipeline.outputs) - 1  # without the intercept
+    for candidate in candidates(question, width, rows.summary):
         if candidate.estimator is not None:
             assessments.append(Assessment(candidate, labels=labels))
         else:
             mapped = _with_map(rows, rows.summary, candidate.map)
             assessments.append(_operator(candidate, mapped, question, classes))
+    tails = heavy_tails(rows.summary)
+    assessments = [replace(assessment, tails=tails, width=width) for assessment in assessments]
     return TableFacts(roles, rows.summary.rows), assessments
 
 
@@ -112,17 +121,18 @@ def _operator(
     return Assessment(candidate, min(kept, 1.0), coordinates=width, mechanism=best.mechanism)
 
 
-def _of_records(question: Question, facts: TableFacts) -> list[Assessment]:
-    """Assess releases of private records by the public table; the private one is not at hand."""
+def _of_records(question: Question, facts: TableFacts, computing: Computing) -> list[Assessment]:
+    """Assess releases of private records by the public table; no other one is read."""
     features = facts.roles.features
     if question.public is None:
         return [Assessment(c) for c in candidates(question, len(features), None)]
     public = open_table(question.public)
     roles = resolve_roles(public.schema, features=features)
-    summary = public_summary(public, features, frozenset(), Computing())
+    summary = public_summary(public, features, frozenset(), computing)
     assessor = _RecordAssessor(question, public, roles, summary, facts.rows)
-    width = len(assessor.public_rows(None).pipeline.outputs)
-    return [assessor.assess(candidate) for candidate in candidates(question, width, summary)]
+    width, tails = len(assessor.public_rows(None).pipeline.outputs), heavy_tails(summary)
+    offered = candidates(question, width, summary)
+    return [replace(assessor.assess(c), tails=tails, width=width) for c in offered]
 
 
 @dataclass(frozen=True, eq=False)

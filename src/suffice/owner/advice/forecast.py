@@ -14,11 +14,12 @@ import math
 
 import numpy as np
 
+from suffice.engines.summary import Summary
 from suffice.owner.moments.noise import calibrated_moments
 from suffice.owner.operator.forecast import EQUAL, SIGNALS
 from suffice.privacy.calibrate import gaussian_multiplier
 
-__all__ = ["Spectrum", "effective_labels"]
+__all__ = ["Spectrum", "effective_labels", "heavy_tails"]
 
 _LAMS = 10.0 ** np.arange(-4.0, 3.01, 0.25)  # times the mean variance of a coordinate
 _NOTHING = 1e-150
@@ -64,6 +65,22 @@ def effective_labels(rows: int, epsilon: float, classes: int, balance: float = E
         variance = 4 * balance * (1 - balance)
         part = variance / (1 / part - 1 + variance)
     return rows * part
+
+
+def heavy_tails(summary: Summary) -> float:
+    """Return the median excess kurtosis of public columns of numbers: 0 for a normal distribution.
+
+    Columns of one value, or of two, do not count.
+    """
+    rows = summary.sample.rows
+    kurtoses = []
+    for name in summary.deviation:
+        cells = rows.column(name).cast("float64").to_numpy(zero_copy_only=False)
+        numbers = cells[np.isfinite(cells)]
+        if len(np.unique(numbers)) > 2:
+            centred = (numbers - numbers.mean()) / numbers.std()
+            kurtoses.append(float((centred**4).mean()) - 3)
+    return float(np.median(kurtoses)) if kurtoses else 0.0
 
 
 class Spectrum:

@@ -1,10 +1,11 @@
 """The advice in sentences: what to release, why, and what the forecast does not tell."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from suffice.owner.advice.assessing import Assessment
 from suffice.owner.advice.question import Private, Question
-from suffice.owner.advice.rule import ENOUGH_LABELS
+from suffice.owner.advice.rule import ENOUGH_LABELS, ranks_help
 
 __all__ = ["forecast_words", "reasons"]
 
@@ -13,9 +14,11 @@ _MAPS = {
     None: "A feature map would gain less than its noise costs.",
     "ranks": "Ranks among public rows limit outliers, and their noise is no larger.",
     "ranks+polynomial:2": (
-        "Products of ranks let a linear model bend, and there are rows enough for their noise."
+        "Products of ranks let a linear model follow curves. There are rows enough for their noise."
     ),
 }
+
+_LIGHT = "Public columns have light tails. Ranks among public rows help where tails are heavy."
 
 
 def forecast_words(assessment: Assessment) -> str:
@@ -23,7 +26,7 @@ def forecast_words(assessment: Assessment) -> str:
     if assessment.labels is not None:
         return f"labels count as {assessment.labels:,.0f} exact ones"
     if assessment.signal_left is not None:
-        return f"{100 * assessment.signal_left:.0f} % of the signal left"
+        return f"{math.floor(100 * assessment.signal_left)} % of the signal left"
     return "unknown without public rows"
 
 
@@ -49,7 +52,8 @@ def _why(question: Question, assessments: Sequence[Assessment]) -> Iterator[str]
     name = best.candidate.mechanism.name
     maps = {a.candidate.map for a in assessments}
     if best.candidate.estimator is None and name in {"mean-operator", "moments"} and len(maps) > 1:
-        yield _MAPS[best.candidate.map]
+        light = best.candidate.map is None and not ranks_help(best)
+        yield _LIGHT if light else _MAPS[best.candidate.map]
     if name == "moments" and question.private == Private.ATTRIBUTES:
         yield "Moments protect whole records, and so each of their values."
     if name == "moments":

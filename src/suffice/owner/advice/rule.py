@@ -16,11 +16,16 @@ from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.rados.mechanism import Rados
 from suffice.owner.responses.mechanism import RandomizedResponse
 
-__all__ = ["ENOUGH_LABELS", "merit", "ranked"]
+__all__ = ["ENOUGH_LABELS", "merit", "ranked", "ranks_help"]
 
 # From so many effective labels on, trees on randomised labels beat a linear model of the mean
 # operator on most tables that we tried; below, they learn the randomisation.
 ENOUGH_LABELS = 3_000
+# Ranks help where tails are heavy. Where they are light, ranks hide the gaps between clusters. The
+# mean operator of few columns clips few rows, so that ranks help it all the same.
+_HEAVY = 1.5  # excess kurtosis of half of the columns
+_FEW = 50  # coordinates without a map
+_LIGHT_WORTH = 0.9  # of a map of ranks where tails are light
 _RANKS, _PRODUCTS = "ranks", "ranks+polynomial:2"
 _WORTH: Mapping[type[Mechanism[Any]], Mapping[str | None, float]] = {
     MeanOperator: {None: 1.0, _RANKS: 1.03, _PRODUCTS: 1.14},
@@ -38,7 +43,16 @@ def merit(assessment: Assessment) -> float:
         return 2.0 if enough else 0.0
     if assessment.kept is None:  # without public rows: in the order of the list
         return 0.0
-    return assessment.kept * _WORTH[type(candidate.mechanism)][candidate.map]
+    worth = _WORTH[type(candidate.mechanism)][candidate.map]
+    if candidate.map is not None and not ranks_help(assessment):
+        worth *= _LIGHT_WORTH
+    return assessment.kept * worth
+
+
+def ranks_help(assessment: Assessment) -> bool:
+    """Say whether public columns are of a sort that ranks helped on other tables."""
+    of_operator = isinstance(assessment.candidate.mechanism, MeanOperator)
+    return (of_operator and assessment.width <= _FEW) or assessment.tails >= _HEAVY
 
 
 def ranked(assessments: Sequence[Assessment]) -> list[Assessment]:
