@@ -131,6 +131,7 @@ def test_the_advised_mechanism_is_the_first_candidate():
     assert advice.mechanism is advice.assessments[0].candidate.mechanism
     assert advice.to_json()["candidates"][0]["release"] == advice.mechanism.name == "moments"
     assert advice.commands[1].startswith("suffice release moments TABLE --label ill")
+    assert "--standardize PUBLIC" in advice.commands[1]
 
 
 def test_effective_labels_are_those_of_the_unbiased_estimate():

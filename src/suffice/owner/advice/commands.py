@@ -18,14 +18,13 @@ from suffice.tables.files import TableFile
 __all__ = ["commands"]
 
 _LEDGER, _RELEASE, _MODEL = "private.ledger", "release.suffice", "model.suffice"
-_SOMEWHERE = "TABLE"  # a table that is no file
 
 
 def commands(question: Question, source: Source, candidate: Candidate) -> tuple[str, ...]:
     """Return the commands that set a budget, make the release and learn from it.
 
-    A table that is no file is TABLE. The address of a database has no user and no password, and a
-    query is SQL: both are the owner's to fill in.
+    A table that is no file is called TABLE or PUBLIC. The address of a database has no user and no
+    password, and a query is called SQL: both are the owner's to fill in.
     """
     dataset = source.label or "data"
     budget = [
@@ -63,8 +62,8 @@ def _unit(question: Question, mechanism: Mechanism[Any]) -> str:
     return "attribute" if by_value else "record"
 
 
-def _table_words(data: Any) -> list[str]:
-    """Return a table as a command line takes it."""
+def _table_words(data: Any, unnamed: str = "TABLE") -> list[str]:
+    """Return a table as a command line takes it; one that is no file is called ``unnamed``."""
     if isinstance(data, str | Path):
         return [str(data)]
     if isinstance(data, TableFile):
@@ -74,7 +73,7 @@ def _table_words(data: Any) -> list[str]:
     if isinstance(data, Query):
         order = [word for column in data.order_by for word in ("--order-by", column)]
         return [str(data), "--query", "SQL", *order]
-    return [_SOMEWHERE]
+    return [unnamed]
 
 
 def _column_words(source: Source) -> Iterator[str]:
@@ -97,7 +96,7 @@ def _settings(mechanism: Any) -> Iterator[str]:
     choices = {
         "--unit": getattr(mechanism, "unit", None),
         "--mechanism": _unless(getattr(mechanism, "mechanism", None), "auto"),
-        "--standardize": None if standardize is None else _table_words(standardize)[0],
+        "--standardize": None if standardize is None else _table_words(standardize, "PUBLIC")[0],
         "--range": "LO,HI" if private and standardize is None else None,
         "--map": mechanism.map,
         "--missing": _unless(mechanism.missing, type(mechanism).missing),
