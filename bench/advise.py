@@ -24,7 +24,7 @@ from suffice.owner.advice.candidates import Candidate
 from suffice.study.data_sets import split
 
 CHOSEN_ON = ("magic", "spambase", "adult", "uci-har", "wine-white", "banknote")
-HELD_OUT = ("abalone", "covertype", "ijcnn1", "mnist-7v9", "higgs", "eeg")
+HELD_OUT = ("abalone", "covertype", "ijcnn1", "breast", "higgs", "eeg")
 EPSILONS = (0.1, 1.0)
 _SPLITS = 2
 _ONE_POINT = 0.01
