@@ -35,6 +35,7 @@ DELTA = 1e-6
 KINDS = ("labels", "records", "attributes")
 _MOST_ROWS, _MOST_TEST_ROWS, _MOST_PUBLIC = 15_000, 5_000, 2_000
 _WIDE, _MOST_WIDE_ROWS = 200, 4_000  # so many columns take long
+_SMALL = 5_000  # rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,16 @@ class Situation:
         rows, test_rows = data.rows.slice(0, most), data.test_rows.slice(0, _MOST_TEST_ROWS)
         labels, test_labels = data.labels[:most], data.test_labels[:_MOST_TEST_ROWS]
         return cls(Split(rows, labels, test_rows, test_labels))
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are so many columns that a release takes long."""
+        return self.split.rows.num_columns > _WIDE
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there are so few rows that noise varies much from draw to draw."""
+        return self.split.rows.num_rows < _SMALL and not self.is_wide
 
     @cached_property
     def _tables(self) -> tuple[pa.Table, pa.Table, pa.Table]:

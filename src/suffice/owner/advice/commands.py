@@ -27,15 +27,8 @@ def commands(question: Question, source: Source, candidate: Candidate) -> tuple[
     password, and a query is called SQL: both are the owner's to fill in.
     """
     dataset = source.label or "data"
-    budget = [
-        "ledger",
-        "init",
-        _LEDGER,
-        "--dataset",
-        dataset,
-        "--epsilon",
-        _number(question.epsilon),
-    ]
+    budget = ["ledger", "init", _LEDGER, "--dataset", dataset]
+    budget += ["--epsilon", _number(question.epsilon)]
     budget += ["--delta", _number(question.delta)] if question.delta else []
     unit = _unit(question, candidate.mechanism)
     budget += ["--unit", unit] if unit != "label" else []

@@ -10,7 +10,6 @@ from suffice.errors import ParameterError
 from suffice.options import REQUIRED, check_choices, data_option, option, privacy_option
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON
 from suffice.owner.operator.forecast import check_balance
-from suffice.owner.source import Source
 from suffice.privacy.calibrate import check_promise
 from suffice.tables.labels import Classes, check_classes
 
@@ -79,7 +78,3 @@ class Question:
     def declared_classes(self) -> Classes:
         """The declared classes."""
         return check_classes(self.classes)
-
-    def check(self, source: Source) -> None:
-        """Raise unless the source names its labels."""
-        source.check()
