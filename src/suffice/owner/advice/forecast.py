@@ -78,7 +78,8 @@ def heavy_tails(summary: Summary) -> float:
         cells = rows.column(name).cast("float64").to_numpy(zero_copy_only=False)
         numbers = cells[np.isfinite(cells)]
         if len(np.unique(numbers)) > 2:
-            centred = (numbers - numbers.mean()) / numbers.std()
+            numbers = numbers / np.abs(numbers).max()  # so that no square overflows
+            centred = (numbers - numbers.mean()) / max(numbers.std(), _NOTHING)
             kurtoses.append(float((centred**4).mean()) - 3)
     return float(np.median(kurtoses)) if kurtoses else 0.0
 
