@@ -55,6 +55,7 @@ BENCHMARKS = {
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
     "llp_table": Bench("llp_table", data=True),
     "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
+    "advise": Bench("advise", (), data=True),
     "record_rivals": Bench("rivals", ("--promise", "record", "--draws", "4"), data=True),
     "label_rivals": Bench(
         "rivals",

@@ -1,6 +1,7 @@
 """Publish statistics from private data with a guarantee, and train classifiers from them.
 
-Owners: `plan_mean_operator` predicts how useful a release would be, and `MeanOperator` makes it.
+Owners: `advise` says which release to make. `plan_mean_operator` predicts how useful a release
+would be, and `MeanOperator` makes it.
 `RandomizedResponse` publishes records that are changed at random, `Rados` sums over random subsets,
 `Moments` noisy second moments of records, `LabelProportions` class proportions of bags. `Ledger`
 and `Budget` limit all releases together. `grant` answers a learner's proposal under a `Policy`.
@@ -43,6 +44,7 @@ _HOMES = {
     "collect": "suffice.owner.responses.survey",
     "load_survey": "suffice.owner.responses.survey",
     "new_survey": "suffice.owner.responses.survey",
+    "advise": "suffice.owner.advice.advise",
     "assign_bags": "suffice.owner.proportions.bags",
     "plan_mean_operator": "suffice.owner.operator.mechanism",
     "plan_moments": "suffice.owner.moments.mechanism",

@@ -65,3 +65,10 @@ def test_what_is_missing_is_asked_for(program):
     words = "release moments records.csv --label ill --epsilon 1 --delta 1e-6 --no-ledger -o a"
     line = program(*words.split(), code=ParameterError.exit_code)
     assert "--categories" in line or "--range" in line
+
+
+def test_a_map_is_fitted_on_the_public_rows(program):
+    program(*f"{RELEASE} --map ranks --no-ledger -o ranks.suffice".split())
+    program("fit", "ranks.suffice", "-o", "of_ranks")
+    scored = json.loads(program("score", "of_ranks", "new.csv", "--label", "ill", "--json"))
+    assert scored["accuracy"] > 0.85

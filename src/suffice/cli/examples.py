@@ -31,6 +31,11 @@ def _example(title: str, *commands: str) -> Example:
 
 
 EXAMPLES: Mapping[str, Example] = {
+    "advise": _example(
+        "ask which release of private diagnoses to make",
+        "suffice advise biopsies.csv --label diagnosis --private labels --epsilon 1 \\\n"
+        "    --delta 1e-6",
+    ),
     "plan mean-operator": _example(
         "predict how useful a release of private diagnoses would be",
         "suffice plan mean-operator biopsies.csv --label diagnosis --epsilon 1",

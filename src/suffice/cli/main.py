@@ -9,6 +9,7 @@ import typer
 
 from suffice._version import __version__
 from suffice.cli import (
+    advising,
     auditing,
     inspecting,
     learner,
@@ -28,7 +29,7 @@ from suffice.cli.running import reported
 __all__ = ["MAKERS", "SECTIONS", "app", "run"]
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Owner": ("plan", "release", "ledger", "grant", "keygen"),
+    "Owner": ("advise", "plan", "release", "ledger", "grant", "keygen"),
     "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies"),
     "Participant and survey": ("survey",),
     "Party and aggregator": ("contribute", "aggregate", "simulate"),
@@ -36,6 +37,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Try": ("demo", "reproduce"),
 }
 MAKERS = {
+    **advising.COMMANDS,
     **learner.COMMANDS,
     **ratio.COMMANDS,
     **parties.COMMANDS,

@@ -19,10 +19,10 @@ from suffice.tables.labels import Classes, check_classes
 from suffice.tables.missing_rule import Missing
 from suffice.tables.sources import row_count
 
-__all__ = ["FilledWith", "Moments", "MomentsUnit", "plan_moments"]
+__all__ = ["CLIP", "FilledWith", "Moments", "MomentsUnit", "plan_moments"]
 
 _MOST_COORDINATES = 4096  # of a row: the square of it has to fit into memory
-_CLIP = 0.2  # quantile of public row lengths at which longer rows are shortened
+CLIP = 0.2  # quantile of public row lengths at which longer rows are shortened
 
 
 class MomentsUnit(StrEnum):
@@ -70,6 +70,11 @@ class _MomentScaling(PrivateScaling):
         choices=FilledWith,
         planned=False,
     )
+    map: str | None = preprocessing_option(
+        None,
+        "Public feature map, fitted on the table of --standardize: ranks or ranks+polynomial:2,"
+        " for example.",
+    )
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,9 @@ class Moments(_MomentScaling, Mechanism[_PrivateTable]):
         table, or zero.
     standardize, ranges, bound, clip, categories, pipeline
         As of `PrivateScaling`. ``clip`` is 0.2 unless it is given.
+    map : str, optional
+        A public feature map, fitted on the public table ``standardize``: "ranks" or
+        "ranks+polynomial:2", for example.
 
     Examples
     --------
@@ -172,7 +180,7 @@ class Moments(_MomentScaling, Mechanism[_PrivateTable]):
             isinstance(self.standardize, str) and self.standardize == "none"
         )
         if self.clip is None and self.bound is None and self.pipeline is None and from_rows:
-            clipped = replace(self, clip=_CLIP)
+            clipped = replace(self, clip=CLIP)
         rows = PrivateScaling.read_private(clipped, source, promised=True, protect=(), boxed=False)
         pipeline = replace(rows.pipeline, intercept=0.0)
         if pipeline.fill is None:

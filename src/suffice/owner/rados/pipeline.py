@@ -175,6 +175,8 @@ class PrivateScaling:
     pipeline : Pipeline, optional
         The scaling of another release. A guarantee is data-dependent where that scaling came from
         private rows, or where its origin is unknown.
+    map : str, optional
+        A public feature map, fitted on the public table; for mechanisms that offer one.
     """
 
     standardize: Any = preprocessing_option(
@@ -207,6 +209,7 @@ class PrivateScaling:
     missing: Missing = option("error", **MISSING, planned=False)
     categories: Mapping[str, Sequence[Any]] | None = option(None, **CATEGORIES)
     pipeline: Pipeline | None = option(None, **PIPELINE, planned=False)
+    map: str | None = field(default=None, init=False)
 
     def read_private(
         self, source: Source, *, promised: bool, protect: Sequence[str], boxed: bool
@@ -219,6 +222,7 @@ class PrivateScaling:
         """
         if self.clip is not None and self.bound is not None:
             raise ParameterError("Rows are clipped twice. Use --bound or --clip, not both.")
+        self._check_map(promised=promised)
         label, features = source.label, source.features
         if self.pipeline is not None:
             features = given_features(self.pipeline, features)
@@ -249,6 +253,19 @@ class PrivateScaling:
             return self.standardize
         declared = self.ranges is not None or self.bound is not None
         return "declared" if declared or promised else "rows"
+
+    def _check_map(self, *, promised: bool) -> None:
+        """Raise unless a map, if there is one, can be fitted on a public table."""
+        if self.map is None:
+            return
+        if self.pipeline is not None:
+            raise ParameterError("The pipeline already fixes the map. Remove --map.")
+        wanted = self._wanted(promised=promised)
+        if isinstance(wanted, str) and wanted in {"rows", "none", "declared"}:
+            raise ParameterError(
+                "A feature map is fitted on public rows. Name them with --standardize FILE, or"
+                " remove --map."
+            )
 
     def _public_table(self) -> Table:
         """Return the table that scales come from; its own cells tell its types."""
@@ -324,7 +341,12 @@ class PrivateScaling:
         declared = dict(self.categories or {})
         summary = public_summary(table, roles.features, frozenset(declared), computing)
         fitted = fit_pipeline(
-            summary, roles.features, categories=declared, missing=self.missing, clip=self.clip
+            summary,
+            roles.features,
+            categories=declared,
+            missing=self.missing,
+            clip=self.clip,
+            map_spec=self.map,
         )
         return fitted, summary.rows_hash
 

@@ -1,0 +1,1 @@
+"""Which release an owner should make: compared by public information alone."""
