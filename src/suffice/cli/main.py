@@ -13,6 +13,7 @@ from suffice.cli import (
     inspecting,
     learner,
     ledgers,
+    models,
     owner,
     parties,
     protocol,
@@ -37,6 +38,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 }
 MAKERS = {
     **learner.COMMANDS,
+    **models.COMMANDS,
     **ratio.COMMANDS,
     **parties.COMMANDS,
     **protocol.COMMANDS,
