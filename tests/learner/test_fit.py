@@ -216,12 +216,12 @@ def test_a_model_of_version_2_is_a_factored_classifier_and_stays_of_version_2():
 
 def test_version_and_details_of_a_model_file_belong_together():
     new = encode(fit(old("rados")).to_release())
-    assert manifest_of(decode(new))["kind_version"] == 3
-    for file, version in ((new, 2), ((OLD / "model.suffice").read_bytes(), 3)):
+    assert manifest_of(decode(new))["kind_version"] == 4
+    for file, version in ((new, 2), (new, 3), ((OLD / "model.suffice").read_bytes(), 3)):
         with pytest.raises(CorruptFileError, match="version that the file names"):
             decode(altered(file, version))
-    for version in (1, 4, 2.5, True, "3", None):
-        with pytest.raises(UnsupportedFileError, match="version 2 or 3 only"):
+    for version in (1, 5, 2.5, True, "3", None):
+        with pytest.raises(UnsupportedFileError, match="version 2 or 3 or 4 only"):
             decode(altered(new, version))
     for name in ("Nobody", "VoteClassifier", "", None):
         with pytest.raises(CorruptFileError, match="learner"):

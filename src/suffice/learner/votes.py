@@ -7,9 +7,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
 from suffice.learner.base import Learner
+from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
 from suffice.models.simplex import nearest_proportions
@@ -21,7 +24,7 @@ __all__ = ["VoteClassifier"]
 _LAM = 1e-4  # of the default estimator (Hamm et al. 2016, Section 6)
 
 
-class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn is untyped
+class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn is untyped
     """Computes a classifier from a release of kind ``votes``: its noisy votes become labels.
 
     Parameters
@@ -140,6 +143,31 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
         if self.estimator is not None:
             return clone(self.estimator)
         return LogisticRegression(C=1 / (rows * _LAM), fit_intercept=False, max_iter=10_000)
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        if len(getattr(self.estimator_, "coef_", ())) not in {1, len(self.classes_)}:
+            raise AttributeError("The trained estimator is not linear in all classes: no coef_.")
+        coef, intercept = FeatureUnits(self.pipeline_).coefficients(self.estimator_.coef_.T)
+        return coef, intercept + self.estimator_.intercept_
+
+    @available_if(  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+        lambda self: hasattr(self.estimator_, "decision_function")
+    )
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of rows, where the estimator gives scores.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            One score per row for two classes, one per row and class for more.
+        """
+        return np.asarray(self.estimator_.decision_function(self._mapped(X)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row.

@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
 
 from suffice.learner.base import FIGURES, Learner
+from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.noisy_labels.candidates import (
     ESTIMATORS,
     Settings,
@@ -70,7 +72,7 @@ class _RandomisedLabels:
         return _HeldOut(np.concatenate([rest for _, rest in folds]), np.vstack(logs))
 
 
-class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
+class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
     """Computes the classifier of true labels from a release of kind ``label-responses``.
 
         q(x) = P p(x), learnt by any estimator; p = softmax(slope log q + shift)
@@ -328,6 +330,40 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         low, high = (model.details.get(f"accuracy_{end}") for end in ("low", "high"))
         self.accuracy_interval_ = None if low is None or high is None else (low, high)
         return self
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        weights = self._linear_weights()
+        if weights is None:
+            raise AttributeError("The trained estimator is not linear: it has no coefficients.")
+        return FeatureUnits(replace(self.pipeline_, intercept=1.0)).coefficients(weights)
+
+    def _linear_weights(self) -> np.ndarray | None:
+        """Return weights of columns and a constant, with the link; None of what is not linear."""
+        check_is_fitted(self)
+        weights = linear_scores(self.estimator_, self.link_)
+        if weights is None or weights.shape[1] != 2:
+            return weights
+        return np.asarray(weights[:, 1] - weights[:, 0])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of rows: log-odds, or one logarithm per class up to a constant.
+
+        Parameters
+        ----------
+        X : table
+            New rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            One score per row for two classes, one per row and class for more.
+        """
+        rows, weights = self._mapped(X), self._linear_weights()
+        if weights is not None:
+            return np.asarray(rows @ weights[:-1] + weights[-1])
+        logs = _log_probabilities(self.estimator_, rows, len(self.classes_))
+        scores = self.link_.slope * logs + self.link_.shift
+        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each declared class.

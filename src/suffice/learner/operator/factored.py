@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils.validation import validate_data
 
 from suffice.engines.opening import Computing
 from suffice.engines.streamed import StreamedRows
@@ -74,9 +73,13 @@ class FactoredClassifier(FiguredModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,) or (d, K)
+    coef_ : ndarray of shape (1, p) or (K, p)
+        One coefficient per feature, in the units of its column (`get_feature_names_out`).
+    intercept_ : ndarray of shape (1,) or (K,)
+        The score of a row whose features are all zero.
+    theta_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``, the intercept's last.
-    coef_interval_ : ndarray of shape (2, d) or (2, d, K)
+    coef_interval_, intercept_interval_ : ndarray of shape (2, 1, p) or (2, K, p), (2, 1) or (2, K)
         The interval at 95 % of each coefficient without the mechanism's noise; see
         `coef_interval`. Missing with a 1-norm, and where the noise is not known.
     risk_ : float
@@ -217,7 +220,7 @@ class FactoredClassifier(FiguredModel):
         >>> suffice.FactoredClassifier().fit_weak(X, source).predict([[2.0], [-2.0]])
         array([1, 0])
         """
-        rows = self._map_exact_rows(validate_data(self, X, dtype=np.float64))
+        rows = self._map_exact_rows(self._checked_rows(X))
         supervision = Supervised(rows, estimate_mean_operator(rows, source))
         self.classes_ = np.array(supervision.estimate.classes)
         return self._fit_operator(supervision)
@@ -288,7 +291,7 @@ class FactoredClassifier(FiguredModel):
         self.n_iter_ = max(solution.iterations for solution in solutions)
         self.gradient_norm_ = max(solution.gradient for solution in solutions)
         models = [solution.parameters for solution in solutions]
-        self.coef_ = side_by_side(
+        self.theta_ = side_by_side(
             models if shrinkage is None else [shrinkage.basis @ m for m in models]
         )
         self._evidence = self._evidence_of(problems, models, noise, shrinkage)
@@ -408,7 +411,8 @@ class FactoredClassifier(FiguredModel):
             moved = self.noise_bounds().parameters if not self.intercept_only_ else None
         except ParameterError:
             moved = None
-        figures = dict(zip(FIGURES, (self.risk_, low, high, moved), strict=True))
+        values = (self.risk_, low, high, moved, self.stored_deviations())
+        figures = dict(zip(FIGURES, values, strict=True))
         return {"loss": loss_named(self.loss).name, **figures}
 
     @classmethod

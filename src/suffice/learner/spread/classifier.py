@@ -63,7 +63,11 @@ class SpreadClassifier(LinearModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,) or (d, K)
+    coef_ : ndarray of shape (1, p) or (K, p)
+        One coefficient per feature, in the units of its column (`get_feature_names_out`).
+    intercept_ : ndarray of shape (1,) or (K,)
+        The score of a row whose features are all zero.
+    theta_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``, the intercept's last.
     likelihood_ : float
         The mean log likelihood per randomised label at the solution.
@@ -239,13 +243,13 @@ class SpreadClassifier(LinearModel):
         if self.solver == "importance" and records is not None:
             prior = "marginals" if _is_dependent(self.prior) else self.prior
             draws = sampled_records(records, prior, self.samples, np.random.default_rng(seed))
-            self.coef_ = expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
+            self.theta_ = expectation_maximisation(draws, likelihood, self.lam_, tol=self.tol)
             self.n_iter_ = 0
         else:
-            self.coef_, self.gradient_norm_, self.n_iter_ = maximise(
+            self.theta_, self.gradient_norm_, self.n_iter_ = maximise(
                 likelihood, self.lam_, tol=self.tol, max_iter=int(self.max_iter)
             )
-        self.likelihood_ = -likelihood(self.coef_)[0]
+        self.likelihood_ = -likelihood(self.theta_)[0]
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
