@@ -287,11 +287,6 @@ class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
-    @property
-    def gives_probabilities(self) -> bool:
-        """Whether `predict_proba` works."""
-        return True
-
     def to_release(self) -> Release:
         """Return the model as a release, to save it in a file.
 

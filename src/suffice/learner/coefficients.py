@@ -103,7 +103,7 @@ def _deviations(model: Release, shape: tuple[int, ...]) -> np.ndarray | None:
         return None
     if len(stated) != np.prod(shape):
         raise CorruptFileError(
-            "The deviations in the file do not fit its coefficients. This file is damaged: ask for"
+            "The intervals in the file do not fit its coefficients. This file is damaged: ask for"
             " it again."
         )
     return np.array(stated).reshape(shape)

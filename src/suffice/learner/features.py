@@ -17,11 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.errors import ParameterError, TableError
 from suffice.learner.rows import feature_batches
+from suffice.privacy.guarantee import Unit
 from suffice.tables.pipeline import Pipeline
 
 __all__ = ["FeatureModel", "FeatureUnits"]
 
 _LINEAR_MAPS = ("pca", "whiten")
+_FROM_PARTIES = (
+    "This model was learnt from parties. Their votes tell which class most of them choose, not how"
+    " probable it is. Use predict or decision_function."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +148,11 @@ class FeatureModel(TransformerMixin):  # type: ignore[misc]  # scikit-learn is u
 
     def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         check_is_fitted(self)
-        return FeatureUnits(self.pipeline_).coefficients(self._weights())
+        with np.errstate(all="ignore"):  # a file of a stranger may scale by numbers of any size
+            numbers = FeatureUnits(self.pipeline_).coefficients(self._weights())
+        if not all(np.isfinite(array).all() for array in numbers):
+            raise AttributeError("The coefficients are too large for a computer. Read theta_.")
+        return numbers
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features that `transform` computes and ``coef_`` belongs to.
@@ -208,6 +217,24 @@ class FeatureModel(TransformerMixin):  # type: ignore[misc]  # scikit-learn is u
         if not batches:
             raise TableError("The table has no rows. Use a table with at least one row.")
         return np.vstack(batches)
+
+    def _probability_refusal(self) -> str:
+        """Return why there are no probabilities; empty where there are."""
+        releases = getattr(self, "releases_", ())
+        units = {guarantee.unit for release in releases for guarantee in release.guarantees}
+        return _FROM_PARTIES if Unit.PARTY in units else ""
+
+    def _check_probabilities(self) -> None:
+        """Raise if the model has no probabilities, with the reason."""
+        check_is_fitted(self)
+        reason = self._probability_refusal()
+        if reason:
+            raise ParameterError(reason)
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `predict_proba` works; if not, its error states the reason."""
+        return not self._probability_refusal()
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of the probability of each class; -inf for a probability of zero.

@@ -191,7 +191,9 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         return np.asarray(self.estimator_.predict(rows))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class; zero for a class that no row had.
+        """Return the probability of each class, after a fit to exact labels.
+
+        Votes are no probabilities: after `fit_release` this is an error.
 
         Parameters
         ----------
@@ -201,13 +203,17 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         Returns
         -------
         ndarray of shape (n, K)
-            One probability per row and class, in the order of ``classes_``.
+            One probability per row and class, in the order of ``classes_``; zero for a class that
+            no row had.
 
         Raises
         ------
+        ParameterError
+            If the model was learnt from votes.
         TableError
             If the table has no rows or lacks a column.
         """
+        self._check_probabilities()
         rows = self._mapped(X)
         shares = self.estimator_.predict_proba(rows)
         probabilities = np.zeros((len(shares), len(self.classes_)))

@@ -238,11 +238,6 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         low, high = hits.mean() - error, hits.mean() + error
         self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
 
-    @property
-    def gives_probabilities(self) -> bool:
-        """Whether `predict_proba` can be used: always."""
-        return True
-
     def to_release(self) -> Release:
         """Return the model as a release, to save it in a file.
 

@@ -97,7 +97,7 @@ class FactoredClassifier(FiguredModel):
     gradient_norm_ : float
         The largest entry of the gradient at the solution.
     gives_probabilities : bool
-        Whether the loss has probabilities, so that `predict_proba` works.
+        Whether `predict_proba` works: the loss has probabilities, and no release is of parties.
     n_features_in_ : int
         The number of columns that the model reads.
     pipeline_ : Pipeline
@@ -380,16 +380,14 @@ class FactoredClassifier(FiguredModel):
         Raises
         ------
         ParameterError
-            If the loss gives scores but no probabilities ("linear", or a function).
+            If the loss gives scores but no probabilities ("linear", or a function), or the model
+            was learnt from parties, whose votes are no probabilities.
         TableError
             If the table has no rows or lacks a column.
         """
         loss = loss_named(self.loss)
-        if loss.link is None:
-            raise ParameterError(
-                f"The {loss.name} loss gives scores but no probabilities. Use decision_function, or"
-                " fit with loss='logistic'."
-            )
+        if loss.link is None or self._probability_refusal():
+            raise ParameterError(self._probability_refusal())
         scores = self.decision_function(X)
         if scores.ndim == 1:
             positive = loss.link(scores)
@@ -399,10 +397,14 @@ class FactoredClassifier(FiguredModel):
         shares = np.maximum(loss.link(scores), 1e-12)
         return shares / shares.sum(axis=1, keepdims=True)
 
-    @property
-    def gives_probabilities(self) -> bool:
-        """Whether the loss links scores to probabilities."""
-        return loss_named(self.loss).link is not None
+    def _probability_refusal(self) -> str:
+        loss = loss_named(self.loss)
+        if loss.link is not None:
+            return super()._probability_refusal()
+        return (
+            f"The {loss.name} loss gives scores but no probabilities. Use decision_function, or fit"
+            " with loss='logistic'."
+        )
 
     def _details(self) -> dict[str, Any]:
         """Return the loss, and what is known of the model's quality."""
