@@ -106,3 +106,13 @@ def test_exact_labels_keep_the_model_s_own_probabilities(rng):
     X, y, _ = labelled(rng, 300)
     model = sf.SpreadClassifier().fit(X, y)
     assert (model.slope_, model.slope_error_) == (1.0, 0.0)
+
+
+def test_the_square_loss_calls_no_class_impossible(rng):
+    X, y, _ = labelled(rng, 500, strength=5.0)
+    model = sf.FactoredClassifier(loss="square", lam=1e-4).fit(X, y)
+    assert np.abs(model.decision_function(X)).max() > 1
+    stated = model.predict_proba(X)
+    assert stated.min() == 1e-3
+    assert stated.sum(axis=1) == pytest.approx(1)
+    assert (model.classes_[stated.argmax(axis=1)] == model.predict(X)).all()

@@ -37,6 +37,7 @@ __all__ = [
     "LinearModel",
     "MissingFigureError",
     "TwoClasses",
+    "checked_weights",
     "learner_name",
     "pipeline_of_rows",
 ]
@@ -71,6 +72,23 @@ def pipeline_of_rows(
     return fit_pipeline(
         summary, names, categories={}, missing="error", clip=clip, intercept=intercept
     )
+
+
+def checked_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
+    """Return the weights of public rows as numbers, None where all rows count alike."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,):
+        raise ParameterError(
+            f"sample_weight must hold one number for each of the {rows:,} rows. It has the shape"
+            f" {weights.shape}."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise ParameterError(
+            "sample_weight must hold finite numbers of at least 0, and one above 0."
+        )
+    return weights
 
 
 def _needs_encoding(X: Any) -> bool:

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
-from suffice.learner.base import Learner
+from suffice.learner.base import Learner, checked_weights
 from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
@@ -96,7 +96,12 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit_release(
-        self, release: Release | Sequence[Release], X: Any, *, progress: Progress = None
+        self,
+        release: Release | Sequence[Release],
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        progress: Progress = None,
     ) -> "VoteClassifier":
         """Learn from a release of votes and the public rows that were voted on.
 
@@ -106,6 +111,8 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
             A release of kind votes.
         X : array, table or path
             The public rows that the votes are about, unchanged and in their order.
+        sample_weight : array of shape (n,), optional
+            How much each public row counts. The estimator must take weights.
         progress : callable, optional
             Called with the number of rows of each batch that was read.
 
@@ -125,11 +132,12 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         votes = merged.array("votes", "votes")
         rows = matching_rows(X, [merged], progress)[0]
         self._learn_from((merged,))
-        weights = None
+        weights = checked_weights(sample_weight, len(rows))
         if self.labels == "shares":
             shares = nearest_proportions(votes)
             row, code = np.nonzero(shares)
-            rows, labels, weights = rows[row], self.classes_[code], shares[row, code]
+            rows, labels = rows[row], self.classes_[code]
+            weights = shares[row, code] * (1.0 if weights is None else weights[row])
         else:
             labels = self.classes_[votes.argmax(axis=1)]
         self.estimator_ = self._chosen(len(votes), labels)

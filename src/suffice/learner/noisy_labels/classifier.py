@@ -11,7 +11,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
-from suffice.learner.base import FIGURES, Learner
+from suffice.learner.base import FIGURES, Learner, checked_weights
 from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.noisy_labels.candidates import (
     ESTIMATORS,
@@ -50,18 +50,20 @@ class _HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class _RandomisedLabels:
-    """Rows, the codes of their randomised labels, and the number of classes."""
+    """Rows, the codes of their randomised labels, the number of classes, and weights of rows."""
 
     rows: np.ndarray
     codes: np.ndarray
     classes: int
+    weights: np.ndarray | None = None
 
     def fitted(self, base: Any, setting: Mapping[str, Any], among: Any = slice(None)) -> Any:
         """Return the estimator fitted to rows ``among`` these; a constant if all are of a class."""
         rows, codes = self.rows[among], self.codes[among]
         if (codes == codes[0]).all():
             return DummyClassifier(strategy="prior").fit(rows, codes)
-        return clone(base).set_params(**setting).fit(rows, codes)
+        weighted = {} if self.weights is None else {"sample_weight": self.weights[among]}
+        return clone(base).set_params(**setting).fit(rows, codes, **weighted)
 
     def held_out(self, base: Any, setting: Mapping[str, Any], folds: Folds) -> _HeldOut:
         """Return what the estimator says of the rows of each fold, learnt from all others."""
@@ -166,7 +168,9 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit_release(self, release: Release | Sequence[Release], X: Any) -> Self:
+    def fit_release(
+        self, release: Release | Sequence[Release], X: Any, *, sample_weight: Any = None
+    ) -> Self:
         """Learn from randomised labels and the public rows that they belong to, in their order.
 
         Parameters
@@ -175,6 +179,9 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             Of kind ``label-responses``, of one owner or of several with the same channel.
         X : table
             The owners' public rows, one owner after the other.
+        sample_weight : array of shape (n,), optional
+            How much each public row counts for the estimator and its link. The estimator must take
+            weights. ``accuracy_`` counts all rows alike.
 
         Returns
         -------
@@ -188,13 +195,21 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         self._learn_from((whole,))
         self.pipeline_ = _without_clipping(self.pipeline_)
         rows = matching_rows(X, [replace(whole, pipeline=self.pipeline_)])[0]
-        self._train(rows, labels.astype(np.int64), channel)
+        weights = checked_weights(sample_weight, len(rows))
+        self._train(rows, labels.astype(np.int64), channel, weights)
         return self
 
-    def _train(self, rows: np.ndarray, codes: np.ndarray, channel: np.ndarray) -> None:
+    def _train(
+        self,
+        rows: np.ndarray,
+        codes: np.ndarray,
+        channel: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
         """Choose settings, fit the link on held-out rows, and the estimator on all of them."""
         base, settings = self._candidates(len(rows))
-        data = _RandomisedLabels(rows, codes, len(channel))
+        data = _RandomisedLabels(rows, codes, len(channel), weights)
+        counts = np.ones(len(rows)) if weights is None else weights
         folds = self._held_out_folds(rows)
         self.link_ = ChannelLink(1.0, np.zeros(len(channel)))
         self.settings_ = dict(settings[0])
@@ -202,9 +217,12 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         self.accuracy_interval_: tuple[float, float] | None = None
         if folds and len(channel) > 1:
             tries = [data.held_out(base, setting, folds) for setting in settings]
-            links = [fit_link(t.log_probabilities, codes[t.rows], channel) for t in tries]
+            links = [
+                fit_link(t.log_probabilities, codes[t.rows], channel, counts[t.rows]) for t in tries
+            ]
             losses = [
-                label_losses(link.apply(t.log_probabilities), codes[t.rows], channel).mean()
+                label_losses(link.apply(t.log_probabilities), codes[t.rows], channel)
+                @ counts[t.rows]
                 for link, t in zip(links, tries, strict=True)
             ]
             best = int(np.argmin(losses))

@@ -44,7 +44,12 @@ def label_losses(probabilities: np.ndarray, labels: np.ndarray, channel: np.ndar
     return np.asarray(-np.log(np.maximum(chances, _SMALLEST)))
 
 
-def fit_link(log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray) -> ChannelLink:
+def fit_link(
+    log_probabilities: np.ndarray,
+    labels: np.ndarray,
+    channel: np.ndarray,
+    weights: np.ndarray | None = None,
+) -> ChannelLink:
     """Return the link with the largest likelihood of held-out randomised labels.
 
     minimise -(1/n) sum_i log (P softmax(slope u_i + shift))_z(i) over slope >= 0 and shift
@@ -60,9 +65,12 @@ def fit_link(log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndar
         z(i), the codes of their randomised labels.
     channel : ndarray of shape (K, K)
         P[z, y] = P(randomised label z | true label y).
+    weights : ndarray of shape (n,), optional
+        How much each row counts; all alike unless set.
     """
     count = channel.shape[0]
-    n = len(labels)
+    shares = np.full(len(labels), 1.0) if weights is None else weights
+    shares = shares / (shares.sum() or 1.0)
 
     def objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         link = ChannelLink(parameters[0], np.append(0.0, parameters[1:]))
@@ -70,10 +78,11 @@ def fit_link(log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndar
         chances = np.maximum((channel[labels] * p).sum(axis=1), _SMALLEST)
         # d/ds_k of -log sum_j P_zj p_j is -p_k (P_zk / q_z - 1).
         slopes = p * (1 - channel[labels] / chances[:, None])
-        gradient = np.append((slopes * log_probabilities).sum(), slopes.sum(axis=0)[1:]) / n
+        slopes *= shares[:, None]
+        gradient = np.append((slopes * log_probabilities).sum(), slopes.sum(axis=0)[1:])
         penalty = _RIDGE / 2 * float(parameters[1:] @ parameters[1:])
         gradient[1:] += _RIDGE * parameters[1:]
-        return float(-np.log(chances).mean()) + penalty, gradient
+        return float(-np.log(chances) @ shares) + penalty, gradient
 
     starts = (np.append(1.0, np.zeros(count - 1)), np.append(0.0, np.zeros(count - 1)))
     bounds = [(0.0, _STEEPEST)] + [(None, None)] * (count - 1)

@@ -37,6 +37,9 @@ from suffice.release.covariance import Covariance
 
 __all__ = ["FactoredClassifier"]
 
+# Scores of the square loss leave [-1, 1], and would then call a class impossible. No data can.
+_LEAST_OF_SQUARE = 1e-3
+
 
 class FactoredClassifier(FiguredModel):
     """Computes the linear classifier of least factored risk, from a mean operator and public rows.
@@ -265,6 +268,11 @@ class FactoredClassifier(FiguredModel):
             If the solver stops short of ``tol``.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
+        if computing.pop("sample_weight", None) is not None:
+            raise ParameterError(
+                "The release counts every row alike, so rows cannot have weights. Of randomised"
+                " labels or votes, use NoisyLabelClassifier or VoteClassifier."
+            )
         where = Computing(**computing)
         with where.running() as running:
             supervision = combine_releases(releases, X, running)
@@ -389,12 +397,13 @@ class FactoredClassifier(FiguredModel):
         if loss.link is None or self._probability_refusal():
             raise ParameterError(self._probability_refusal())
         scores = self.decision_function(X)
+        least = _LEAST_OF_SQUARE if loss.name == "square" else 0.0
         if scores.ndim == 1:
-            positive = loss.link(scores)
+            positive = np.clip(loss.link(scores), least, 1 - least)
             return np.column_stack([1 - positive, positive])
         if loss.joint:
             return np.asarray(softmax(scores, axis=1))
-        shares = np.maximum(loss.link(scores), 1e-12)
+        shares = np.maximum(loss.link(scores), max(least, 1e-12))
         return shares / shares.sum(axis=1, keepdims=True)
 
     def _probability_refusal(self) -> str:
