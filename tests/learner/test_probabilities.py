@@ -7,6 +7,7 @@ from scipy.special import expit
 
 import suffice as sf
 from suffice.errors import ParameterError
+from suffice.learner.noisy_labels.link import ChannelLink, fit_link, probability_error
 from suffice.learner.scoring import calibration_bins
 from suffice.learner.spread.likelihood import CleanFeatures, SpreadLikelihood
 from suffice.learner.spread.selection import calibration_slope
@@ -116,3 +117,55 @@ def test_the_square_loss_calls_no_class_impossible(rng):
     assert stated.min() == 1e-3
     assert stated.sum(axis=1) == pytest.approx(1)
     assert (model.classes_[stated.argmax(axis=1)] == model.predict(X)).all()
+
+
+@pytest.mark.parametrize("estimator", ["logistic", "hist-gradient-boosting"])
+def test_a_link_that_held_out_labels_leave_open_gives_no_probabilities(rng, estimator, tmp_path):
+    X, y, _ = labelled(rng, 600)
+    settings = [{"C": 1.0}] if estimator == "logistic" else [{"max_iter": 5}]
+    models = {}
+    for epsilon in (0.05, 4.0):
+        owner = sf.MeanOperator(epsilon=epsilon, mechanism="response")
+        learner = sf.NoisyLabelClassifier(estimator, settings=settings, folds=2)
+        models[epsilon] = learner.fit_release(owner.release(X, y, ledger=None), X)
+        models[epsilon].to_release().save(tmp_path / f"{epsilon}.suffice")
+        again = sf.load(tmp_path / f"{epsilon}.suffice").model
+        assert again.gives_probabilities == models[epsilon].gives_probabilities == (epsilon > 1)
+        assert (again.predict(X) == models[epsilon].predict(X)).all()
+    with pytest.raises(ParameterError, match="tell too little"):
+        models[0.05].predict_proba(X)
+    assert models[4.0].link_error_ < 0.05 < models[0.05].link_error_
+
+
+def test_the_error_of_a_link_falls_with_the_held_out_labels(rng):
+    """Nine times as many labels have a third of the error; the grid of scales has steps of .02."""
+    errors = []
+    for rows in (1_000, 9_000):
+        _, y, probability = labelled(rng, rows)
+        codes = np.where(rng.random(rows) < 0.25, 1 - y, y)
+        logs = np.log(np.column_stack([1 - probability, probability]))
+        link = fit_link(logs, codes, CHANNEL)
+        errors.append(probability_error(link, logs, codes, CHANNEL))
+    assert 1.8 < errors[0] / errors[1] < 5
+
+
+def test_a_steep_link_of_classes_that_are_apart_has_no_error(rng):
+    """Twice or half the scale gives the same probabilities: nothing is left open."""
+    y = rng.integers(0, 2, 2_000)
+    codes = np.where(rng.random(2_000) < 0.05, 1 - y, y)
+    channel = np.array([[0.95, 0.05], [0.05, 0.95]])
+    logs = np.where(y[:, None] == [0, 1], 0.0, -20.0)
+    assert probability_error(ChannelLink(1.0, np.zeros(2)), logs, codes, channel) < 0.02
+
+
+@pytest.mark.parametrize("loss", ["square", "matsushita"])
+def test_one_model_per_class_gives_no_probabilities(rng, loss):
+    """On softmax data the least squares of each class were off by .1 on average."""
+    X = rng.normal(size=(300, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = sf.FactoredClassifier(loss=loss).fit(X, y)
+    assert not model.gives_probabilities
+    with pytest.raises(ParameterError, match="one model for each class"):
+        model.predict_proba(X)
+    assert sf.FactoredClassifier(loss=loss).fit(X, y > 0).gives_probabilities
+    assert sf.FactoredClassifier().fit(X, y).gives_probabilities

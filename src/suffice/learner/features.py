@@ -20,9 +20,17 @@ from suffice.learner.rows import feature_batches
 from suffice.privacy.guarantee import Unit
 from suffice.tables.pipeline import Pipeline
 
-__all__ = ["FeatureModel", "FeatureUnits"]
+__all__ = [
+    "LARGEST_SCALE_ERROR", "TOO_LITTLE", "WITHOUT_PROBABILITIES", "FeatureModel", "FeatureUnits",
+]  # fmt: skip
 
 _LINEAR_MAPS = ("pca", "whiten")
+LARGEST_SCALE_ERROR = 0.25  # of scores that are still called log-odds, as a proportion
+WITHOUT_PROBABILITIES = "logistic (no probabilities)"  # the loss in a model file that refuses them
+TOO_LITTLE = (
+    "The randomised labels tell too little about how probable classes are. Use predict or"
+    " decision_function, or learn from more records or a larger epsilon."
+)
 _FROM_PARTIES = (
     "This model was learnt from parties. Their votes tell which class most of them choose, not how"
     " probable it is. Use predict or decision_function."

@@ -396,7 +396,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="tree-model",
-            version=1,
+            version=2,
+            oldest=1,
             title="a fitted classifier of boosted trees",
             arrays={
                 "features": ArrayRule("int64", ("n",), check="nodes", noisy=True),
@@ -406,6 +407,7 @@ KINDS: dict[str, Kind] = {
             details={
                 "classes": DetailRule("labels"),
                 "learner": DetailRule("text", among=("NoisyLabelClassifier",)),
+                "loss": DetailRule("text", since=2),
                 "count": DetailRule("count"),
                 "accuracy": DetailRule("maybe a number"),
                 "accuracy_low": DetailRule("maybe a number"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from numbers import Integral
 from typing import Any, Self
 
@@ -12,14 +13,24 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.learner.base import FIGURES, Learner, checked_weights
-from suffice.learner.features import FeatureModel, FeatureUnits
+from suffice.learner.features import (
+    TOO_LITTLE,
+    WITHOUT_PROBABILITIES,
+    FeatureModel,
+    FeatureUnits,
+)
 from suffice.learner.noisy_labels.candidates import (
     ESTIMATORS,
     Settings,
     default_settings,
     estimator_named,
 )
-from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
+from suffice.learner.noisy_labels.link import (
+    ChannelLink,
+    fit_link,
+    label_losses,
+    probability_error,
+)
 from suffice.learner.noisy_labels.stored import StoredEstimator, linear_scores, tree_scores
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, Interval, StrOptions, fit_context
@@ -33,6 +44,7 @@ __all__ = ["NoisyLabelClassifier"]
 
 _ENOUGH_HELD_OUT = 20_000  # rows: more folds would only cost time
 _FEWEST_ROWS = 50  # of a table of which some are held out
+_LARGEST_LINK_ERROR = 0.05  # of probabilities that are still stated
 _SMALLEST = 1e-12  # of a probability that an estimator states
 _UNCLIPPED = 2.0**299
 _NORMAL_95 = 1.959963984540054
@@ -105,6 +117,9 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         The settings that were taken.
     link_ : ChannelLink
         Slope and shift. A slope of 0 means that the rows tell nothing of the labels.
+    link_error_ : float
+        How far off probabilities may be on average, because held-out labels leave the link open; 0
+        for exact labels. Above 0.05 `predict_proba` refuses.
     accuracy_, accuracy_interval_ : float, tuple of float
         Accuracy on true labels, estimated from held-out randomised ones, with an interval at 95 %
         for the noise and the number of rows. None where no rows could be held out.
@@ -213,6 +228,8 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         folds = self._held_out_folds(rows)
         self.link_ = ChannelLink(1.0, np.zeros(len(channel)))
         self.settings_ = dict(settings[0])
+        exact = np.array_equal(channel, np.eye(len(channel)))
+        self.link_error_ = 0.0 if exact else inf
         self.accuracy_: float | None = None
         self.accuracy_interval_: tuple[float, float] | None = None
         if folds and len(channel) > 1:
@@ -228,6 +245,11 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             best = int(np.argmin(losses))
             self.link_, self.settings_ = links[best], dict(settings[best])
             self._estimate_accuracy(tries[best], codes, channel)
+            if not exact:
+                chosen = tries[best]
+                self.link_error_ = probability_error(
+                    self.link_, chosen.log_probabilities, codes[chosen.rows], channel
+                )
         self.estimator_ = data.fitted(base, self.settings_)
 
     def _candidates(self, rows: int) -> tuple[Any, Settings]:
@@ -294,12 +316,16 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             "details": {
                 "classes": self.classes_.tolist(),
                 "learner": self.stored_as,
+                "loss": self._stored_loss("logistic"),
                 "count": len(trees.features),
                 "accuracy": self.accuracy_,
                 "accuracy_low": low,
                 "accuracy_high": high,
             },
         }
+
+    def _stored_loss(self, name: str) -> str:
+        return name if self.gives_probabilities else WITHOUT_PROBABILITIES
 
     def _stored_weights(self, weights: np.ndarray) -> dict[str, Any]:
         """Return a linear model of the columns and a constant; of two classes their difference."""
@@ -312,7 +338,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             "details": {
                 "classes": self.classes_.tolist(),
                 "learner": self.stored_as,
-                "loss": "logistic" if two else "softmax",
+                "loss": self._stored_loss("logistic" if two else "softmax"),
                 "lam": float(penalty),
                 **dict.fromkeys(FIGURES),
             },
@@ -339,6 +365,8 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         codes = np.arange(len(self.classes_))
         self.estimator_ = StoredEstimator(_stored_scores(model), codes)
         self.link_ = ChannelLink(1.0, np.zeros(len(codes)))
+        refused = model.details.get("loss") == WITHOUT_PROBABILITIES
+        self.link_error_ = inf if refused else 0.0
         self.accuracy_ = model.details.get("accuracy")
         low, high = (model.details.get(f"accuracy_{end}") for end in ("low", "high"))
         self.accuracy_interval_ = None if low is None or high is None else (low, high)
@@ -390,13 +418,27 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         -------
         ndarray of shape (n, K)
             One row for each of X, in its order.
+
+        Raises
+        ------
+        ParameterError
+            If the randomised labels tell too little about probabilities.
         """
+        self._check_probabilities()
+        return self._linked(X)
+
+    def _linked(self, X: Any) -> np.ndarray:
+        """Return the link's probabilities, which may be far off where labels tell little."""
         rows = self._mapped(X)
         return self.link_.apply(_log_probabilities(self.estimator_, rows, len(self.classes_)))
 
+    def _probability_refusal(self) -> str:
+        refused = self.link_error_ > _LARGEST_LINK_ERROR
+        return TOO_LITTLE if refused else super()._probability_refusal()
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row."""
-        best = self.predict_proba(X).argmax(axis=1)
+        best = self._linked(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
 

@@ -1,13 +1,15 @@
 """Probabilities of true classes from a classifier that was trained on randomised labels."""
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-__all__ = ["ChannelLink", "fit_link", "label_losses"]
+__all__ = ["ChannelLink", "fit_link", "label_losses", "probability_error"]
 
+_SCALES = np.linspace(0.98, 0.0, 50)  # of scores, from what was fitted down to none
 _STEEPEST = 100.0  # of a slope: steeper ones are steps
 _SMALLEST = 1e-300  # of a probability whose logarithm is taken
 _RIDGE = 1e-6  # keeps the shift of a class finite that no held-out label has
@@ -89,3 +91,25 @@ def fit_link(
     tries = [minimize(objective, s, jac=True, bounds=bounds, method="L-BFGS-B") for s in starts]
     best = min(tries, key=lambda result: float(result.fun)).x
     return ChannelLink(float(best[0]), np.append(0.0, best[1:]))
+
+
+def probability_error(
+    link: ChannelLink, log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray
+) -> float:
+    """Return how far off probabilities are if their scores are too large by one standard error.
+
+    p_t = softmax(t (slope u + shift)) has the log likelihood L(t) of held-out randomised labels.
+    The smallest scale within a standard error is the t below which L falls under L(1) - 1/2. The
+    result is the mean of |p_1 - p_t| over rows and classes.
+    """
+
+    def at(scale: float) -> np.ndarray:
+        scaled = ChannelLink(scale * link.slope, scale * link.shift)
+        return scaled.apply(log_probabilities)
+
+    def loss(scale: float) -> float:
+        return float(label_losses(at(scale), labels, channel).sum())
+
+    limit = loss(1.0) + 0.5
+    smaller = takewhile(lambda scale: loss(scale) <= limit, _SCALES)
+    return float(np.abs(at(1.0) - at(min(smaller, default=1.0))).mean())

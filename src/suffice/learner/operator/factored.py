@@ -101,6 +101,7 @@ class FactoredClassifier(FiguredModel):
         The largest entry of the gradient at the solution.
     gives_probabilities : bool
         Whether `predict_proba` works: the loss has probabilities, and no release is of parties.
+        With three classes or more only the logistic loss has them.
     n_features_in_ : int
         The number of columns that the model reads.
     pipeline_ : Pipeline
@@ -388,8 +389,9 @@ class FactoredClassifier(FiguredModel):
         Raises
         ------
         ParameterError
-            If the loss gives scores but no probabilities ("linear", or a function), or the model
-            was learnt from parties, whose votes are no probabilities.
+            If the loss gives scores but no probabilities ("linear", or a function; with three
+            classes or more all but logistic), or the model was learnt from parties, whose votes are
+            no probabilities.
         TableError
             If the table has no rows or lacks a column.
         """
@@ -397,23 +399,25 @@ class FactoredClassifier(FiguredModel):
         if loss.link is None or self._probability_refusal():
             raise ParameterError(self._probability_refusal())
         scores = self.decision_function(X)
-        least = _LEAST_OF_SQUARE if loss.name == "square" else 0.0
-        if scores.ndim == 1:
-            positive = np.clip(loss.link(scores), least, 1 - least)
-            return np.column_stack([1 - positive, positive])
-        if loss.joint:
+        if scores.ndim > 1:
             return np.asarray(softmax(scores, axis=1))
-        shares = np.maximum(loss.link(scores), max(least, 1e-12))
-        return shares / shares.sum(axis=1, keepdims=True)
+        least = _LEAST_OF_SQUARE if loss.name == "square" else 0.0
+        positive = np.clip(loss.link(scores), least, 1 - least)
+        return np.column_stack([1 - positive, positive])
 
     def _probability_refusal(self) -> str:
         loss = loss_named(self.loss)
-        if loss.link is not None:
-            return super()._probability_refusal()
-        return (
-            f"The {loss.name} loss gives scores but no probabilities. Use decision_function, or fit"
-            " with loss='logistic'."
-        )
+        if loss.link is None:
+            return (
+                f"The {loss.name} loss gives scores but no probabilities. Use decision_function, or"
+                " fit with loss='logistic'."
+            )
+        if not loss.joint and len(getattr(self, "classes_", ())) > 2:
+            return (
+                f"The {loss.name} loss trains one model for each class against the rest. Their"
+                " scores give no probabilities of three classes or more. Use loss='logistic'."
+            )
+        return super()._probability_refusal()
 
     def _details(self) -> dict[str, Any]:
         """Return the loss, and what is known of the model's quality."""

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.engine import Progress
 from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.features import LARGEST_SCALE_ERROR, TOO_LITTLE, WITHOUT_PROBABILITIES
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.spread.gaussian import predicted_features
@@ -25,9 +26,6 @@ from suffice.release.merge import merge
 from suffice.release.spread import SpreadColumn
 
 __all__ = ["SpreadClassifier", "corrupted_records"]
-
-_LARGEST_SLOPE_ERROR = 0.25  # of scores that are still called log-odds
-_WITHOUT_PROBABILITIES = "logistic (no probabilities)"
 
 
 class SpreadClassifier(LinearModel):
@@ -300,12 +298,8 @@ class SpreadClassifier(LinearModel):
         return np.column_stack([1 - positive, positive])
 
     def _probability_refusal(self) -> str:
-        if self.slope_error_ <= _LARGEST_SLOPE_ERROR:
-            return super()._probability_refusal()
-        return (
-            "The randomised labels tell too little about how probable classes are. Use predict or"
-            " decision_function, or learn from more records or a larger epsilon."
-        )
+        refused = self.slope_error_ > LARGEST_SCALE_ERROR
+        return TOO_LITTLE if refused else super()._probability_refusal()
 
     def to_release(self) -> Release:
         """Return the model as a release, with log-odds as scores.
@@ -326,13 +320,13 @@ class SpreadClassifier(LinearModel):
         return replace(model, arrays={"coefficients": self.slope_ * self.theta_})
 
     def _details(self) -> dict[str, Any]:
-        loss = "logistic" if self.gives_probabilities else _WITHOUT_PROBABILITIES
+        loss = "logistic" if self.gives_probabilities else WITHOUT_PROBABILITIES
         return {"loss": loss, **dict.fromkeys(FIGURES)}
 
     @classmethod
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         self = super()._unfitted(details)
-        refused = details["loss"] == _WITHOUT_PROBABILITIES
+        refused = details["loss"] == WITHOUT_PROBABILITIES
         self.slope_, self.slope_error_ = 1.0, inf if refused else 0.0
         return self
 
