@@ -50,6 +50,7 @@ BENCHMARKS = {
     "multi_freq_ldpy": Bench("compare_multi_freq_ldpy"),
     "spread_mnist": Bench("spread_mnist", ("--seeds", "4"), data=True),
     "label_privacy": Bench("label_privacy", ("--seeds", "2", "--epsilons", "0.1,1"), data=True),
+    "probabilities": Bench("probabilities", (), data=True),
     "ratio": Bench("class_ratio", ("--parts", "adult,intervals,mnist"), data=True),
     "quapy": Bench("compare_quapy", (), data=True),
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),

@@ -74,7 +74,7 @@ def errors(draw: Callable[..., Drawn], count: int, seed: int) -> dict[str, float
         model = SpreadClassifier(prior=prior, lam=0.0)
         found[name] = model.fit_corrupted(records, codes, channel, (0, 1))
     size = np.linalg.norm(theta)
-    return {name: float(np.linalg.norm(m.coef_ - theta) / size) for name, m in found.items()}
+    return {name: float(np.linalg.norm(m.theta_ - theta) / size) for name, m in found.items()}
 
 
 def study(draw: Callable[..., Drawn], counts: list[int], repeats: int) -> dict[str, list[float]]:

@@ -67,7 +67,7 @@ def timed(work: Callable[[], SpreadClassifier]) -> tuple[float, np.ndarray]:
     """Return the seconds that a fit takes, and its weights."""
     start = time.perf_counter()
     model = work()
-    return time.perf_counter() - start, model.coef_
+    return time.perf_counter() - start, model.theta_
 
 
 def compare(name: str, pixels: np.ndarray, labels: np.ndarray, states: int, size: int) -> list:
@@ -84,7 +84,7 @@ def compare(name: str, pixels: np.ndarray, labels: np.ndarray, states: int, size
         return model.fit_corrupted(training, codes[:size], channel, (0, 1))
 
     ours = min(timed(fit)[0] for _ in range(5))
-    goal = held_out(fit().coef_, judges, codes[size:])
+    goal = held_out(fit().theta_, judges, codes[size:])
     for draws in DRAWS:
         runs = [
             timed(lambda n=draws, s=seed: fit(solver="importance", samples=n, random_state=s))

@@ -60,7 +60,7 @@ def fit(most_held: int) -> dict:
         "seconds": time.perf_counter() - start,
         "peak": own_peak(),
         "passes": sum(passes) / ROWS,
-        "coefficients": model.coef_.tolist(),
+        "coefficients": model.theta_.tolist(),
         "risk": risk,
     }
 

@@ -133,7 +133,9 @@ def test_rows_without_labels_can_be_skipped_by_owner_and_learner(write_tables, f
     all_rows, some = rows.drop(columns="diagnosis"), rows.iloc[labelled_rows]
     if form == "parquet":
         all_rows, some = (pa.Table.from_pandas(t, preserve_index=False) for t in (all_rows, some))
-    coefficients = [sf.FactoredClassifier().fit_release(release, t).coef_ for t in (all_rows, some)]
+    coefficients = [
+        sf.FactoredClassifier().fit_release(release, t).theta_ for t in (all_rows, some)
+    ]
     assert (coefficients[0] == coefficients[1]).all()
     with pytest.raises(sf.errors.ForeignRowsError):
         sf.FactoredClassifier().fit_release(release, rows.iloc[::-1])

@@ -159,6 +159,7 @@ WRONG_DETAILS = {  # what each of DETAIL_CHECKS must find, beside a mapping and 
     "names": (None, "x", [1], [""], ["x", "x"]),
     "count": ([], None, -1, 0, 1.0, "1"),
     "maybe a count": ([], -1, 0, 1.0, "1"),
+    "maybe deviations": ([], -1, 1.0, "1", [-1.0], [np.nan], [np.inf], ["1"], [True], [[1.0]]),
 }
 CASES = [(kind, classes) for kind in MAKERS for classes in ((2,) if kind in BINARY else (2, 3))]
 

@@ -45,7 +45,12 @@ def test_any_classifier_learns_from_votes(crowd, estimator, labels):
     curved = isinstance(estimator, DecisionTreeClassifier)
     assert np.mean(model.predict(X) == truth) > (0.9 if curved else 0.6)
     assert model.estimator_ is not estimator  # which is cloned, and stays unfitted
-    shares = model.predict_proba(X)
+    assert not model.gives_probabilities
+    with pytest.raises(ParameterError, match="not how probable it is"):
+        model.predict_proba(X)
+    taught = VoteClassifier(estimator, labels).fit(X, truth)
+    assert taught.gives_probabilities
+    shares = taught.predict_proba(X)
     assert shares.shape == (80, 3)
     assert shares.sum(axis=1) == pytest.approx(1.0)
 
@@ -68,18 +73,19 @@ def test_shares_of_exact_votes_weigh_each_class_by_its_votes(crowd):
     assert model.estimator_.class_prior_ == pytest.approx(exact.mean(axis=0))
 
 
-def test_a_class_without_a_largest_vote_has_no_probability(crowd):
+def test_a_class_without_a_largest_vote_is_never_predicted(crowd):
     X, _, release = crowd
     votes = np.zeros((80, 3))
     votes[:, 0], votes[:40, 2] = 0.5, 0.9
     fresh = release.__class__(**{**vars(release), "arrays": {"votes": votes}})
     model = VoteClassifier(GaussianNB()).fit_release(fresh, X)
-    assert (model.predict_proba(X)[:, 1] == 0).all()
+    assert set(model.predict(X)) == {CLASSES[0], CLASSES[2]}
+    with pytest.raises(AttributeError, match="not linear in all classes"):
+        model.coef_  # noqa: B018
     votes[:, 0] = 1.0
     one_class = release.__class__(**{**vars(release), "arrays": {"votes": votes}})
     constant = VoteClassifier().fit_release(one_class, X)
     assert (constant.predict(X) == "lie").all()
-    assert constant.predict_proba(X).tolist() == [[1.0, 0.0, 0.0]] * 80
 
 
 def test_what_holds_no_votes_or_belongs_to_other_rows_is_refused(crowd):

@@ -71,7 +71,7 @@ def test_every_loss_learns_from_a_release(loss, classes):
     operator = MeanOperator(epsilon=100.0, classes=tuple(range(classes)))
     model = FactoredClassifier(loss=loss).fit_release(operator.release(X, y, ledger=None), X)
     assert model.score(X, y) > (0.8 if classes == 2 else 0.7)
-    assert model.coef_.shape == ((6,) if classes == 2 else (6, 3))
+    assert model.theta_.shape == ((6,) if classes == 2 else (6, 3))
 
 
 @pytest.mark.parametrize(

@@ -376,7 +376,7 @@ def test_a_learner_reads_a_query(url, tmp_path):
     )
     query = sf.Query(url, "select id, x, few, ward from t", ("id",))
     models = [sf.FactoredClassifier().fit_release(release, data) for data in (path, query)]
-    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    np.testing.assert_array_equal(models[0].theta_, models[1].theta_)
     np.testing.assert_array_equal(models[0].predict(path), models[0].predict(query))
     with pytest.raises(TableError, match="--order-by"):
         models[0].predict(sf.Query(url, query.sql))

@@ -22,6 +22,7 @@ Pair = tuple[str, str]
 
 _COLUMNS = 6  # shown of many
 _GUARANTEES = 100  # shown of those in one file; --json has all of them
+_COEFFICIENTS = 50  # shown of many
 _NO_CLIP = 1e30  # a bound that no row of numbers reaches
 _MOST_JSON_BYTES = 2**20
 _MOST_KEY_BYTES = 2**16
@@ -44,6 +45,10 @@ def inspect(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also show how sure a reader of a release may become.")
     ] = False,
+    coefficients: Annotated[
+        bool,
+        typer.Option("--coefficients", help="Also show the coefficients of a linear model."),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Show what a file holds, what it protects, and how strongly."""
@@ -51,14 +56,52 @@ def inspect(
     if explain and file.release is None:
         refuse_unused("with this file, which is no release", {"--explain": explain})
     odds = explanations(file.release) if explain else []
+    lines = _model_coefficients(file.release) if coefficients else []
     if json:
-        show_json(file.content() | ({"odds": [odd.to_json() for odd in odds]} if explain else {}))
+        more = {"odds": [odd.to_json() for odd in odds]} if explain else {}
+        if coefficients:
+            more["coefficients"] = [line.to_json() for line in lines]
+        show_json(file.content() | more)
         return
     file.show()
+    if coefficients:
+        _show_coefficients(lines, clipped=file.release.pipeline.bound < _NO_CLIP)
     for odd in odds:
         if odd.rows:
             show_table(odd.title, ("belief before", "after, at most"), odd.rows)
         say(*([] if odd.rows else [f"{odd.title}:"]), *odd.notes)
+
+
+def _model_coefficients(release: Any) -> list[Any]:
+    """Return the coefficients of a linear model, the largest first."""
+    if release is None or release.kind != "model":
+        refuse_unused("with this file, which is no linear model", {"--coefficients": True})
+    from suffice.learner.coefficients import model_coefficients
+
+    return list(model_coefficients(release))
+
+
+def _show_coefficients(lines: Sequence[Any], *, clipped: bool) -> None:
+    """Print the largest coefficients, with their intervals if the file states their noise."""
+    several = len({line.class_name for line in lines}) > 1
+    stated = any(line.low is not None for line in lines)
+    heads = ["feature", *(["class"] if several else []), "coefficient"]
+    cells = []
+    for line in lines[:_COEFFICIENTS]:
+        words = [name(line.feature), *([name(line.class_name)] if several else [])]
+        interval = f"{line.low:.4g} to {line.high:.4g}" if line.low is not None else "-"
+        cells.append((*words, f"{line.value:.4g}", *([interval] if stated else [])))
+    show_table(
+        "Coefficients in the units of the columns, by size times the scale of the feature",
+        [*heads, *(["95 % interval (noise of the release)"] if stated else [])],
+        cells,
+    )
+    if clipped:
+        say("They give the scores of rows that are not clipped. Longer rows are shortened first.")
+    if len(lines) > _COEFFICIENTS:
+        say(f"{len(lines) - _COEFFICIENTS:,} more are in the file. Read all with --json.")
+    if not stated:
+        say("Intervals are absent: the file does not state how noise moved the coefficients.")
 
 
 def explanations(release: Any) -> list[Any]:

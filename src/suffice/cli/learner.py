@@ -1,29 +1,26 @@
-"""Commands of the learner: fit, predict, score, frequencies."""
+"""Commands that learn from releases: fit and frequencies."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from typer.core import TyperCommand
 
 from suffice.cli.building import Inputs, make_command
 from suffice.cli.checks import refuse_unused
-from suffice.cli.options import JsonOutput, OutputFile, Overwriting
-from suffice.cli.output import progress, say, show_json, show_pairs, show_table
-from suffice.cli.reading import TABLE_HELP, Reading, count_rows_of
+from suffice.cli.options import JsonOutput, OutputFile
+from suffice.cli.output import progress, show_json, show_pairs, show_table
+from suffice.cli.reading import Reading
 from suffice.engines.opening import Computing
-from suffice.errors import MissingValuesError, ParameterError, TableError
+from suffice.errors import ParameterError
 from suffice.options import (
     REQUIRED,
     data_option,
-    names,
     output_option,
     preprocessing_option,
 )
-from suffice.plain_text import listed, name
-from suffice.tables.missing_rule import MissingRule
+from suffice.plain_text import name
 
 __all__ = ["COMMANDS"]
 
@@ -122,166 +119,6 @@ def _rows(paths: list[str] | None, reading: Reading) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ModelAndTable:
-    """A model, and the rows that it is used on."""
-
-    model: Path = data_option(REQUIRED, "A model file.", argument=True, path=Path)
-    table: str = data_option(REQUIRED, f"The rows: {TABLE_HELP}", argument=True, path=Path)
-    missing: Literal["error", "mean", "zero"] | None = preprocessing_option(
-        None,
-        "What a missing value becomes: an error, the mean of its column, or zero. Default: as the"
-        " release has it.",
-        choices=MissingRule,
-    )
-
-    def classifier(self) -> Any:
-        """Return the classifier, with its own rule for missing values or the one that is set."""
-        from suffice.learner.fit import model_of
-        from suffice.release.codec import load
-
-        classifier = model_of(load(self.model))
-        if self.missing is not None:
-            classifier.pipeline_ = classifier.pipeline_.with_missing(self.missing)
-        return classifier
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Predictions(Overwriting):
-    """Where predictions go, and what is written beside them."""
-
-    output: Path = output_option(
-        REQUIRED,
-        "The file to write: Parquet, CSV or Feather.",
-        name="--output",
-        short="-o",
-        parse=Path,
-        path=Path,
-        writes=True,
-    )
-    keep: list[str] | None = output_option(
-        None,
-        "Columns to write beside the predictions, with commas (repeatable).",
-        parse=names,
-        many=True,
-    )
-
-
-def _predict_command() -> TyperCommand:
-    """Return ``suffice predict``."""
-
-    def run(inputs: Inputs) -> None:
-        import pyarrow as pa
-
-        from suffice.tables.writing import check_ending, write_table
-
-        options = inputs.make("predictions", _Predictions)
-        check_ending(options.output)
-        model = inputs.make("model", _ModelAndTable)
-        classifier = model.classifier()
-        table = inputs.make("reading", Reading).table(model.table)
-        columns = _selected_columns(table, options.keep or [])
-        with _missing_advice(), progress("predicting") as count_rows:
-            rows = count_rows_of(table, count_rows)
-            columns["prediction"] = pa.array(classifier.predict(rows))
-            if classifier.gives_probabilities:
-                probability = classifier.predict_proba(rows)
-                for position, class_name in enumerate(classifier.classes_):
-                    columns[f"probability of {class_name}"] = pa.array(probability[:, position])
-        write_table(pa.table(columns), options.output, for_sheets=True, overwrite=options.force)
-        say(f"{options.output}: {len(columns['prediction']):,} predictions.")
-
-    parts = {"model": _ModelAndTable, "reading": Reading, "predictions": _Predictions}
-    summary = "Predict the class of new rows, with probabilities."
-    return make_command("predict", parts, run, help=summary)
-
-
-@contextmanager
-def _missing_advice() -> Iterator[None]:
-    """Say which option settles missing values that the model has no rule for."""
-    try:
-        yield
-    except MissingValuesError as error:
-        raise MissingValuesError(f"{error} Choose one: --missing mean, or zero.") from None
-
-
-def _selected_columns(rows: Any, wanted: list[str]) -> dict[str, Any]:
-    """Return columns of new rows as they are written there."""
-    import pyarrow as pa
-
-    from suffice.tables.columns import resolve_roles
-    from suffice.tables.sources import open_table
-
-    if not wanted:
-        return {}
-    table = open_table(rows, text=wanted)
-    resolve_roles(pa.schema([(name, pa.string()) for name in table.schema.names]), features=wanted)
-    columns = pa.Table.from_batches(table.batches(wanted))
-    return {name: columns[name] for name in wanted}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Score(JsonOutput):
-    """The labels that predictions are compared with."""
-
-    label: str = data_option(REQUIRED, "Column that holds the true labels, for example diagnosis.")
-
-
-def _score_command() -> TyperCommand:
-    """Return ``suffice score``."""
-
-    def run(inputs: Inputs) -> None:
-        import numpy as np
-
-        from suffice.tables.sources import open_table
-
-        options = inputs.make("score", _Score)
-        model = inputs.make("model", _ModelAndTable)
-        classifier = model.classifier()
-        table = inputs.make("reading", Reading).table(model.table)
-        source = open_table(table, text=[options.label])
-        truth = _true_codes(classifier, source, options.label)
-        with _missing_advice(), progress("predicting") as count_rows:
-            predictions = classifier.predict(count_rows_of(source, count_rows))
-        accuracy = float((predictions == classifier.classes_[truth]).mean())
-        larger = float(np.bincount(truth).max() / len(truth))
-        if options.json:
-            show_json({"accuracy": accuracy, "rows": len(truth), "larger_class": larger})
-            return
-        say(
-            f"accuracy {accuracy:.4f} on {len(truth):,} rows"
-            f" (always the larger class: {larger:.4f})"
-        )
-
-    parts = {"model": _ModelAndTable, "reading": Reading, "score": _Score}
-    summary = "Measure the accuracy of a model on labels that you may see."
-    return make_command("score", parts, run, help=summary)
-
-
-def _true_codes(classifier: Any, source: Any, label: str) -> Any:
-    """Return the true class of each row, as a position in the model's classes."""
-    import numpy as np
-
-    from suffice.tables.columns import resolve_roles
-    from suffice.tables.labels import label_codes
-
-    columns = [column.name for column in classifier.pipeline_.columns]
-    resolve_roles(source.schema, label=label, features=columns)
-    classes = tuple(classifier.classes_.tolist())
-    batches = source.batches([label])
-    codes = [label_codes(batch.column(label), classes, outside="none") for batch in batches]
-    truth = np.concatenate(codes) if codes else np.empty(0, dtype=int)
-    if not len(truth):
-        raise TableError("The table has no rows.")
-    strange = int((truth < 0).sum())
-    if strange:
-        raise TableError(
-            f"{strange:,} of {len(truth):,} labels are missing or not among the model's classes"
-            f" ({listed(classes)}). Remove their rows."
-        )
-    return truth
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Frequencies(JsonOutput):
     """Which release is estimated from, and how."""
 
@@ -325,7 +162,5 @@ def _frequencies_command() -> TyperCommand:
 
 COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {
     "fit": _fit_command,
-    "predict": _predict_command,
-    "score": _score_command,
     "frequencies": _frequencies_command,
 }

@@ -14,6 +14,7 @@ from suffice.cli import (
     inspecting,
     learner,
     ledgers,
+    models,
     owner,
     parties,
     protocol,
@@ -39,6 +40,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 MAKERS = {
     **advising.COMMANDS,
     **learner.COMMANDS,
+    **models.COMMANDS,
     **ratio.COMMANDS,
     **parties.COMMANDS,
     **protocol.COMMANDS,

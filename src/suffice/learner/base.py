@@ -8,18 +8,25 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from suffice.engines.engine import fold
 from suffice.engines.fitting import fit_pipeline
 from suffice.engines.summary import PublicSummary
 from suffice.errors import CorruptFileError, ParameterError, TableError
+from suffice.learner.features import FeatureModel
 from suffice.learner.rows import design_matrix, mapped_batches
 from suffice.learner.sklearn_names import OwnErrors
 from suffice.learner.views import html_summary
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import agreed_pipeline, apart
+from suffice.tables.columns import is_categorical, temporal_unit
 from suffice.tables.pipeline import Pipeline
 from suffice.tables.sources import open_table
 from suffice.tables.table import Table
@@ -30,13 +37,15 @@ __all__ = [
     "LinearModel",
     "MissingFigureError",
     "TwoClasses",
+    "checked_weights",
     "learner_name",
     "pipeline_of_rows",
 ]
 
-# What a model file says of its quality: the estimated risk, its interval at 95 %, and how far the
-# noise has moved the parameters at most, with probability 95 %.
-FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound")
+# What a model file says of its quality: the estimated risk, its interval at 95 %, how far the noise
+# has moved the parameters at most, with probability 95 %, and the standard deviation that the noise
+# gives each coefficient (`suffice.learner.coefficients`).
+FIGURES = ("risk", "risk_low", "risk_high", "parameter_bound", "coefficient_deviations")
 Figure = TypeVar("Figure")
 _UNNAMED = "FactoredClassifier"  # whose model it is where a file of an older version does not say
 
@@ -65,6 +74,31 @@ def pipeline_of_rows(
     )
 
 
+def checked_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
+    """Return the weights of public rows as numbers, None where all rows count alike."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,):
+        raise ParameterError(
+            f"sample_weight must hold one number for each of the {rows:,} rows. It has the shape"
+            f" {weights.shape}."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise ParameterError(
+            "sample_weight must hold finite numbers of at least 0, and one above 0."
+        )
+    return weights
+
+
+def _needs_encoding(X: Any) -> bool:
+    """Whether rows are a table with columns of categories or dates."""
+    if not hasattr(X, "__arrow_c_stream__"):
+        return False
+    kinds = open_table(X).schema.types
+    return any(is_categorical(kind) or temporal_unit(kind) for kind in kinds)
+
+
 class MissingFigureError(ParameterError, AttributeError):
     """A fitted model lacks this attribute, for example intervals with a 1-norm."""
 
@@ -82,30 +116,57 @@ class Learner(OwnErrors):
         The releases that it was learnt from; empty if it was fitted to exact data.
     n_features_in_ : int
         The number of columns that it reads.
+    feature_names_in_ : ndarray of str objects
+        Their names; missing after a fit to an array.
     """
 
     stored_as: ClassVar[str | None] = None
 
-    def _checked_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return exact rows as numbers and the codes of their labels, once both are checked."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+    def _checked_labels(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Return exact rows and the codes of their labels, once both are checked."""
+        X, y = self._checked_rows(X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         return X, codes
 
-    def _map_exact_rows(self, X: np.ndarray) -> np.ndarray:
+    def _checked_rows(self, X: Any, *labels: Any, reset: bool = True) -> Any:
+        """Return exact rows, and their labels if there are some, as scikit-learn checks them.
+
+        Numbers become an array. A table with categories or dates stays as it is: the pipeline reads
+        its columns by name, as it does for a release.
+        """
+        if not _needs_encoding(X):
+            return validate_data(self, X, *labels, dtype=np.float64, reset=reset)
+        if not labels:
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        y = column_or_1d(labels[0], warn=True)
+        check_consistent_length(X, y)
+        validate_data(self, X, y, reset=reset, skip_check_array=True)
+        return X, y
+
+    def _map_exact_rows(self, X: Any) -> np.ndarray:
         """Fit the pipeline to exact rows and return them mapped."""
+        self.releases_: tuple[Release, ...] = ()
+        X = self._with_names(X)
         table = open_table(X)
         self.pipeline_ = pipeline_of_rows(table, tuple(table.schema.names))
-        self.releases_: tuple[Release, ...] = ()
         return design_matrix(X, self.pipeline_)
+
+    def _with_names(self, X: Any) -> Any:
+        """Return checked rows with the names of the columns that the learner was fitted to."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or not isinstance(X, np.ndarray):
+            return X
+        return pa.Table.from_arrays([pa.array(column) for column in X.T], names=names.tolist())
 
     def _learn_from(self, releases: tuple[Release, ...]) -> None:
         """Take over what releases say about rows and classes."""
         self.releases_ = releases
         self.classes_ = np.array(releases[0].classes)
         self.pipeline_ = agreed_pipeline(releases)
-        self.n_features_in_ = len(self.pipeline_.columns)
+        names = [column.name for column in self.pipeline_.columns]
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
 
     def _learnt_release(self) -> Release:
         """Return the first release that was learnt from, without its signature."""
@@ -134,7 +195,7 @@ class Learner(OwnErrors):
     def _new_rows(self, X: Any) -> Any:
         """Return new rows as they came; after a fit to exact data they are checked first."""
         check_is_fitted(self)
-        return X if self.releases_ else validate_data(self, X, dtype=np.float64, reset=False)
+        return X if self.releases_ else self._with_names(self._checked_rows(X, reset=False))
 
     def _notebook_view(self) -> str:
         fitted = "classes_" in vars(self) and "pipeline_" in vars(self)
@@ -157,18 +218,28 @@ class Learner(OwnErrors):
         return vars(self)[name]
 
 
-class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
+class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
     """Computes scores <theta, x> of rows mapped by ``pipeline_``, and the class they mean.
 
     Attributes
     ----------
     stored_as : str or None
         The name of the learner in model files; None for learners without a file.
-    coef_ : ndarray of shape (d,) or (d, K)
-        One weight per coordinate. With two classes, positive scores mean the second class.
+    theta_ : ndarray of shape (d,) or (d, K)
+        One weight per coordinate of ``pipeline_``. With two classes, positive scores mean the
+        second class.
+    coef_ : ndarray of shape (1, p) or (K, p)
+        The same in the units of the user's columns (`suffice.learner.features`).
+    intercept_ : ndarray of shape (1,) or (K,)
+        The score of a row whose features are all zero.
     lam_ : float
         The weight of the penalty.
     """
+
+    theta_: np.ndarray
+
+    def _weights(self) -> np.ndarray:
+        return self.theta_
 
     def _mapped_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the mapped rows of exact data and the codes of their labels."""
@@ -205,7 +276,7 @@ class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-lea
             If the learner is not fitted.
         """
         batches = mapped_batches(self._new_rows(X), self.pipeline_, new=True)
-        scores = [np.ascontiguousarray(rows) @ self.coef_ for rows in batches]
+        scores = [np.ascontiguousarray(rows) @ self.theta_ for rows in batches]
         if not scores:
             raise TableError("The table has no rows. Use a table with at least one row.")
         return np.concatenate(scores)
@@ -234,11 +305,6 @@ class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-lea
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
-    @property
-    def gives_probabilities(self) -> bool:
-        """Whether `predict_proba` works."""
-        return True
-
     def to_release(self) -> Release:
         """Return the model as a release, to save it in a file.
 
@@ -262,7 +328,7 @@ class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-lea
             kind="model",
             parts=apart(self.releases_),
             pipeline=self.pipeline_,
-            arrays={"coefficients": self.coef_},
+            arrays={"coefficients": self.theta_},
             details={
                 "classes": list(first.classes),
                 "learner": self.stored_as,
@@ -300,7 +366,7 @@ class LinearModel(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-lea
         cls._check_learner(model)
         self = cls._unfitted(model.details)
         self._learn_from((model,))
-        self.coef_ = model.arrays["coefficients"]
+        self.theta_ = model.arrays["coefficients"]
         self.lam_ = model.details["lam"]
         return self
 

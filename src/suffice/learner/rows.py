@@ -1,7 +1,7 @@
 """The learner's copy of the public rows: compared with the release, then mapped."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,8 @@ from suffice.tables.sources import open_columns
 from suffice.tables.table import Table
 
 __all__ = [
-    "OwnerHashes", "check_rows_order", "design_matrix", "labelled_rows", "mapped_bags",
-    "mapped_batches",
-    "matching_bags", "matching_rows", "open_for_pipeline",
+    "OwnerHashes", "check_rows_order", "design_matrix", "feature_batches", "labelled_rows",
+    "mapped_bags", "mapped_batches", "matching_bags", "matching_rows", "open_for_pipeline",
 ]  # fmt: skip
 
 
@@ -36,13 +35,32 @@ def mapped_batches(data: Any, pipeline: Pipeline, *, new: bool = False) -> Itera
     Of ``new`` rows, a category that the pipeline does not have is none; a note says how many there
     are. Elsewhere it is an error.
     """
+    unknown = Counter[str]() if new else None
+    for batch in _narrow_batches(data, pipeline):
+        yield pipeline.transform(batch, unknown=unknown)
+    _note_unknown(unknown or {})
+
+
+def feature_batches(data: Any, pipeline: Pipeline) -> Iterator[np.ndarray]:
+    """Yield rows before they are standardised: new ones, encoded, filled and mapped."""
+    unknown = Counter[str]()
+    for batch in _narrow_batches(data, pipeline):
+        columns = pipeline.encoded(batch, unknown=unknown)
+        if not np.isfinite(columns).all():
+            pipeline.explain_holes(columns)
+        yield columns.T
+    _note_unknown(unknown)
+
+
+def _narrow_batches(data: Any, pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
     check_order(data, "what is computed for each belongs to it by that")
     table, names = open_for_pipeline(data, pipeline)
-    unknown = Counter[str]() if new else None
     for batch in table.batches(names):
-        for narrow in narrow_batches(batch, len(pipeline.outputs)):
-            yield pipeline.transform(narrow, unknown=unknown)
-    for name, cells in (unknown or {}).items():
+        yield from narrow_batches(batch, len(pipeline.outputs))
+
+
+def _note_unknown(unknown: Mapping[str, int]) -> None:
+    for name, cells in unknown.items():
         note(
             f"Column {name!r}: {cells:,} cells hold a category that the release does not list. They"
             " count as no category."

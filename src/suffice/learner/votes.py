@@ -7,9 +7,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
-from suffice.learner.base import Learner
+from suffice.learner.base import Learner, checked_weights
+from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
 from suffice.models.simplex import nearest_proportions
@@ -21,7 +24,7 @@ __all__ = ["VoteClassifier"]
 _LAM = 1e-4  # of the default estimator (Hamm et al. 2016, Section 6)
 
 
-class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn is untyped
+class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn is untyped
     """Computes a classifier from a release of kind ``votes``: its noisy votes become labels.
 
     Parameters
@@ -93,7 +96,12 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit_release(
-        self, release: Release | Sequence[Release], X: Any, *, progress: Progress = None
+        self,
+        release: Release | Sequence[Release],
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        progress: Progress = None,
     ) -> "VoteClassifier":
         """Learn from a release of votes and the public rows that were voted on.
 
@@ -103,6 +111,8 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
             A release of kind votes.
         X : array, table or path
             The public rows that the votes are about, unchanged and in their order.
+        sample_weight : array of shape (n,), optional
+            How much each public row counts. The estimator must take weights.
         progress : callable, optional
             Called with the number of rows of each batch that was read.
 
@@ -122,11 +132,12 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
         votes = merged.array("votes", "votes")
         rows = matching_rows(X, [merged], progress)[0]
         self._learn_from((merged,))
-        weights = None
+        weights = checked_weights(sample_weight, len(rows))
         if self.labels == "shares":
             shares = nearest_proportions(votes)
             row, code = np.nonzero(shares)
-            rows, labels, weights = rows[row], self.classes_[code], shares[row, code]
+            rows, labels = rows[row], self.classes_[code]
+            weights = shares[row, code] * (1.0 if weights is None else weights[row])
         else:
             labels = self.classes_[votes.argmax(axis=1)]
         self.estimator_ = self._chosen(len(votes), labels)
@@ -140,6 +151,31 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
         if self.estimator is not None:
             return clone(self.estimator)
         return LogisticRegression(C=1 / (rows * _LAM), fit_intercept=False, max_iter=10_000)
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        if len(getattr(self.estimator_, "coef_", ())) not in {1, len(self.classes_)}:
+            raise AttributeError("The trained estimator is not linear in all classes: no coef_.")
+        coef, intercept = FeatureUnits(self.pipeline_).coefficients(self.estimator_.coef_.T)
+        return coef, intercept + self.estimator_.intercept_
+
+    @available_if(  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+        lambda self: hasattr(self.estimator_, "decision_function")
+    )
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of rows, where the estimator gives scores.
+
+        Parameters
+        ----------
+        X : array, table or path
+            New rows, as in `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            One score per row for two classes, one per row and class for more.
+        """
+        return np.asarray(self.estimator_.decision_function(self._mapped(X)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row.
@@ -163,7 +199,9 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
         return np.asarray(self.estimator_.predict(rows))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class; zero for a class that no row had.
+        """Return the probability of each class, after a fit to exact labels.
+
+        Votes are no probabilities: after `fit_release` this is an error.
 
         Parameters
         ----------
@@ -173,13 +211,17 @@ class VoteClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # sklearn
         Returns
         -------
         ndarray of shape (n, K)
-            One probability per row and class, in the order of ``classes_``.
+            One probability per row and class, in the order of ``classes_``; zero for a class that
+            no row had.
 
         Raises
         ------
+        ParameterError
+            If the model was learnt from votes.
         TableError
             If the table has no rows or lacks a column.
         """
+        self._check_probabilities()
         rows = self._mapped(X)
         shares = self.estimator_.predict_proba(rows)
         probabilities = np.zeros((len(shares), len(self.classes_)))

@@ -141,6 +141,10 @@ def _names(value: Any) -> bool:
     return text and len(set(value)) == len(value)
 
 
+def _deviations(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(_number(v) and v >= 0 for v in value)
+
+
 def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
@@ -157,6 +161,7 @@ DETAIL_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "names": _names,
     "count": _count,
     "maybe a count": lambda v: v is None or _count(v),
+    "maybe deviations": lambda v: v is None or _deviations(v),
 }
 
 
@@ -391,7 +396,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="tree-model",
-            version=1,
+            version=2,
+            oldest=1,
             title="a fitted classifier of boosted trees",
             arrays={
                 "features": ArrayRule("int64", ("n",), check="nodes", noisy=True),
@@ -401,6 +407,7 @@ KINDS: dict[str, Kind] = {
             details={
                 "classes": DetailRule("labels"),
                 "learner": DetailRule("text", among=("NoisyLabelClassifier",)),
+                "loss": DetailRule("text", since=2),
                 "count": DetailRule("count"),
                 "accuracy": DetailRule("maybe a number"),
                 "accuracy_low": DetailRule("maybe a number"),
@@ -412,7 +419,7 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="model",
-            version=3,
+            version=4,
             oldest=2,
             title="a fitted linear classifier",
             arrays={"coefficients": ArrayRule("float64", ("d", "K?"), noisy=True)},
@@ -425,6 +432,7 @@ KINDS: dict[str, Kind] = {
                 "risk_low": DetailRule("maybe a number"),
                 "risk_high": DetailRule("maybe a number"),
                 "parameter_bound": DetailRule("maybe a number"),
+                "coefficient_deviations": DetailRule("maybe deviations", since=4),
             },
             merges=False,
             named_by_noise="records",

@@ -50,7 +50,7 @@ def test_it_learns_from_a_release_nearly_what_plain_data_teach(classes):
     plain = MomentClassifier().fit(X, y)
     assert model.score(new, truth) > plain.score(new, truth) - 0.02
     assert model.score(new, truth) > (0.85 if classes == 2 else 0.7)
-    assert model.coef_.shape == ((6,) if classes == 2 else (6, 4))
+    assert model.theta_.shape == ((6,) if classes == 2 else (6, 4))
     probabilities = model.predict_proba(new)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     assert (model.classes_[probabilities.argmax(axis=1)] == model.predict(new)).all()
@@ -198,7 +198,7 @@ def test_no_release_breaks_it():
     X, y = data(50, 3, width=12)
     for epsilon in (0.01, 0.05):
         model = MomentClassifier().fit_release(released(X, y % 3, 3, epsilon))
-        assert np.isfinite(model.coef_).all()
+        assert np.isfinite(model.theta_).all()
         assert 0 <= model.accuracy_ <= 1
 
 

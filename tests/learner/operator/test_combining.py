@@ -89,7 +89,7 @@ def test_without_noise_it_is_the_merged_release():
     assert np.allclose(supervision.estimate.operator, exact, atol=0.01)
     apart = FactoredClassifier(lam=0.1).fit_release(pair, X)
     together = FactoredClassifier(lam=0.1).fit_release(merge(pair), X)
-    assert np.allclose(apart.coef_, together.coef_, atol=0.02)
+    assert np.allclose(apart.theta_, together.theta_, atol=0.02)
 
 
 def test_a_noisy_owner_does_little_harm_where_merging_would():

@@ -102,8 +102,8 @@ def test_deviations_of_three_classes_are_those_of_many_releases(loss, mechanism)
     for _ in range(60):
         release = operator.release(X, labels, ledger=None)
         model = FactoredClassifier(loss=loss, lam=LAM, project=False).fit_release(release, X)
-        models.append(model.coef_)
-        stated.append(np.ptp(model.coef_interval(), axis=0) / 3.92)
+        models.append(model.theta_)
+        stated.append(np.ptp(model.theta_interval(), axis=0) / 3.92)
     ratio = float(np.mean(np.mean(stated, axis=0) / np.std(models, axis=0)))
     assert 0.8 < ratio < 1.25
 
@@ -198,12 +198,12 @@ def fitted() -> FactoredClassifier:
 
 
 def test_a_classifier_shows_its_intervals(fitted):
-    low, high = fitted.coef_interval_
-    assert ((low < fitted.coef_) & (fitted.coef_ < high)).all()
-    wider = fitted.coef_interval(sampling=True)
+    low, high = fitted.theta_interval()
+    assert ((low < fitted.theta_) & (fitted.theta_ < high)).all()
+    wider = fitted.theta_interval(sampling=True)
     assert (wider[0] < low).all()
     assert (wider[1] > high).all()
-    narrower = fitted.coef_interval(0.5)
+    narrower = fitted.theta_interval(0.5)
     assert (narrower[0] > low).all()
     assert fitted.risk_interval_[0] < fitted.risk_ < fitted.risk_interval_[1]
     assert 0.2 < fitted.risk_ < 0.9
@@ -235,10 +235,10 @@ def of_luck(seed: int) -> FactoredClassifier:
 def test_a_constant_is_sure_of_what_it_leaves_out():
     model = of_luck(8)
     assert model.intercept_only_
-    low, high = model.coef_interval(sampling=True)
+    low, high = model.theta_interval(sampling=True)
     assert np.array_equal(low[:-1], np.zeros(4))
     assert np.array_equal(high[:-1], np.zeros(4))
-    assert low[-1] < model.coef_[-1] < high[-1]
+    assert low[-1] < model.theta_[-1] < high[-1]
 
 
 def test_the_risk_interval_of_rare_labels_covers_95_in_100_and_is_not_too_wide():
@@ -261,7 +261,7 @@ def test_rare_labels_that_follow_a_feature_are_not_left_to_a_constant():
     release = MeanOperator(epsilon=10.0).release(rows, rare, ledger=None)
     model = FactoredClassifier().fit_release(release, rows)
     assert not model.intercept_only_
-    assert model.coef_[0] == pytest.approx(exact.coef_[0], rel=0.3)
+    assert model.theta_[0] == pytest.approx(exact.theta_[0], rel=0.3)
 
 
 @pytest.mark.usefixtures("seeded")

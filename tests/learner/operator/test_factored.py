@@ -56,7 +56,7 @@ def test_plain_labels_give_the_model_of_logistic_regression():
     model = FactoredClassifier(lam=0.1, tol=1e-9).fit(X, y)
     rows = design_matrix(X, model.pipeline_)
     peer = LogisticRegression(C=1 / (0.1 * len(X)), fit_intercept=False, tol=1e-10, max_iter=10_000)
-    assert np.allclose(model.coef_, peer.fit(rows, y).coef_[0], atol=1e-5)
+    assert np.allclose(model.theta_, peer.fit(rows, y).coef_[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("labels", [y, three], ids=["two", "three"])
@@ -66,7 +66,7 @@ def test_a_release_with_hardly_any_noise_gives_the_model_of_plain_labels(labels)
     release = operator.release(X, labels, ledger=None)
     from_release = FactoredClassifier(lam=0.01).fit_release(release, X)
     from_labels = FactoredClassifier(lam=0.01).fit(X, labels)
-    assert np.allclose(from_release.coef_, from_labels.coef_, atol=1e-3)
+    assert np.allclose(from_release.theta_, from_labels.theta_, atol=1e-3)
     assert from_release.score(X, labels) > 0.9
 
 

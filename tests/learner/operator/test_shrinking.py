@@ -271,14 +271,14 @@ def test_releases_of_parties_are_shrunk_unless_told_otherwise(rng, classes, meth
     automatic = FactoredClassifier().fit_release(release, X)
     forced = FactoredClassifier(shrink=True).fit_release(release, X)
     without_shrinking = FactoredClassifier(shrink=False).fit_release(release, X)
-    assert automatic.coef_ == pytest.approx(forced.coef_)
-    assert automatic.coef_ != pytest.approx(without_shrinking.coef_, rel=1e-3)
+    assert automatic.theta_ == pytest.approx(forced.theta_)
+    assert automatic.theta_ != pytest.approx(without_shrinking.theta_, rel=1e-3)
     truth = (X @ np.eye(3, classes)).argmax(axis=1)
     assert np.mean(automatic.predict(X) == truth) > 0.75
-    low, high = automatic.coef_interval_
-    assert (low < automatic.coef_).all()
-    assert (automatic.coef_ < high).all()
-    assert low.shape == automatic.coef_.shape
+    low, high = automatic.theta_interval()
+    assert (low < automatic.theta_).all()
+    assert (automatic.theta_ < high).all()
+    assert low.shape == automatic.theta_.shape
     assert automatic.risk_interval_[0] < automatic.risk_ < automatic.risk_interval_[1]
     assert automatic.to_release().details["parameter_bound"] is None
     with pytest.raises(ParameterError, match="shrink=False"):
@@ -292,8 +292,8 @@ def test_releases_of_labels_are_not_shrunk_unless_told_so(rng):
         FactoredClassifier(shrink=shrink).fit_release(release, X)
         for shrink in ("auto", False, True)
     )
-    assert automatic.coef_.tolist() == without_shrinking.coef_.tolist()
-    assert forced.coef_.tolist() != without_shrinking.coef_.tolist()
+    assert automatic.theta_.tolist() == without_shrinking.theta_.tolist()
+    assert forced.theta_.tolist() != without_shrinking.theta_.tolist()
 
 
 @pytest.mark.parametrize("loss", ["square", "matsushita"])
@@ -308,7 +308,7 @@ def test_a_penalty_of_ones_own_and_other_penalties(rng):
     assert FactoredClassifier(lam=0.3).fit_release(release, X).lam_ == 0.3
     sparse = FactoredClassifier(penalty="l1").fit_release(release, X)
     without_shrinking = FactoredClassifier(penalty="l1", shrink=False).fit_release(release, X)
-    assert sparse.coef_ == pytest.approx(without_shrinking.coef_)
+    assert sparse.theta_ == pytest.approx(without_shrinking.theta_)
     with pytest.raises(ParameterError, match="only with penalty='l2'"):
         FactoredClassifier(penalty="l1", shrink=True).fit_release(release, X)
     bags = np.arange(90) % 3
@@ -326,7 +326,7 @@ def test_where_noise_hides_every_feature_a_constant_is_left(rng):
     model = FactoredClassifier().fit_release(empty, X)
     assert model.intercept_only_
     assert (model.predict(X) == 1).all()
-    assert not model.coef_[:-1].any()
-    low, high = model.coef_interval_
-    assert low[-1] < model.coef_[-1] < high[-1]
+    assert not model.theta_[:-1].any()
+    low, high = model.theta_interval()
+    assert low[-1] < model.theta_[-1] < high[-1]
     assert low[:-1].tolist() == high[:-1].tolist() == [0.0] * 3

@@ -235,7 +235,7 @@ def test_where_labels_are_pure_chance_the_constant_wins(mechanism, epsilon):
         model = FactoredClassifier().fit_release(operator.release(rows, luck, ledger=None), rows)
         constants.append(model.intercept_only_)
         if model.intercept_only_:
-            assert np.count_nonzero(model.coef_) == 1
+            assert np.count_nonzero(model.theta_) == 1
         predictions = model.predict(local.normal(size=(1000, 20)))
         accuracies.append(np.mean(np.where(predictions == 1, 0.8, 0.2)))
     assert np.mean(constants) >= 0.8

@@ -176,7 +176,7 @@ def test_a_release_is_enough_to_classify_examples(signs):
     assert np.mean(model.predict(X) == np.where(y > 0, "yes", "no")) > 0.85
     rados = model.releases_[0].arrays["rados"]
     assert model.rounds_ == 1 + np.argmin(model.path_.log_risks)
-    assert model.rado_risk_ == pytest.approx(logistic_rado_risk(rados, model.coef_, 400))
+    assert model.rado_risk_ == pytest.approx(logistic_rado_risk(rados, model.theta_, 400))
     assert model.rado_risk_ < np.log(2)
 
 

@@ -43,7 +43,7 @@ def test_all_rados_give_the_ridge_regression_of_the_examples():
     model = RadoRidge(lam=0.2).fit_release(rado_release(rados, M))
     second = X.T @ X / M * len(rados) / (len(rados) - 1)
     expected = np.linalg.solve(second + 0.1 * np.eye(5), X.T @ y / M)
-    np.testing.assert_allclose(model.coef_, expected, atol=1e-10)
+    np.testing.assert_allclose(model.theta_, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_risk_is_about_that_on_fresh_examples():
     gaps, fresh = [], []
     for seed in range(20):
         model = RadoRidge().fit_release(noisy(10.0, shared=True, seed=seed))
-        fresh.append(np.mean((1 - y * (rows @ model.coef_)) ** 2))
+        fresh.append(np.mean((1 - y * (rows @ model.theta_)) ** 2))
         gaps.append(model.risk_ - fresh[-1])
     assert abs(np.mean(gaps)) < np.mean(fresh) / 4
 

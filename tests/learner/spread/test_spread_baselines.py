@@ -62,7 +62,7 @@ def test_without_noise_all_are_logistic_regression(classes, lam, rng):
     for name, model in baselines.items():
         assert model.lam_ == lam
         if lam == 0 or name in {"clean", "naive"}:
-            assert np.allclose(centred(model.coef_), right, atol=5e-3), name
+            assert np.allclose(centred(model.theta_), right, atol=5e-3), name
             assert np.mean(model.predict(table) == np.array(list("xyz"))[best]) > 0.99
 
 
@@ -70,7 +70,7 @@ def test_whitening_penalises_in_the_metric_of_what_was_observed(rng):
     """At its solution, the slope of lam/2 w' S w balances that of the fit."""
     records, codes, _ = numbers(rng, 300)
     lam = 0.05
-    coef = spread_baselines(records, codes, channel_of(2, 0.2), (0, 1), lam=lam)["whitened"].coef_
+    coef = spread_baselines(records, codes, channel_of(2, 0.2), (0, 1), lam=lam)["whitened"].theta_
     rows = as_observed(records).mean
     covariance = ledoit_wolf(rows[:, :-1])[0]
     slope = SpreadLikelihood(CleanFeatures(rows), codes, np.eye(2))(coef)[1]
@@ -92,7 +92,7 @@ def test_penalties_are_chosen_on_what_each_was_given():
     assert baselines["reconstruction"].lam_ == baselines["naive"].lam_
     without = spread_baselines(records, wrong, channel_of(2, 0.45), (0, 1))
     assert list(without) == ["naive", "whitened", "reconstruction"]
-    assert np.array_equal(without["naive"].coef_, baselines["naive"].coef_)
+    assert np.array_equal(without["naive"].theta_, baselines["naive"].theta_)
 
 
 def test_observed_records_are_encoded_as_clean_ones(rng):
@@ -180,7 +180,7 @@ def test_naive_training_finds_the_direction_for_any_gaussian_inputs_but_not_the_
     records = Corrupted(tuple(SpreadColumn(n, None, noise) for n in "ab"), tuple(x.T))
     baselines = spread_baselines(records, codes, channel_of(2, flip), (0, 1), lam=1e-5)
     for name in ("naive", "whitened"):
-        weights = baselines[name].coef_[:-1]
+        weights = baselines[name].theta_[:-1]
         length = np.linalg.norm(weights)
         assert weights @ theta / length > 0.999 * np.linalg.norm(theta), name
         assert length < 0.6 * np.linalg.norm(theta), name

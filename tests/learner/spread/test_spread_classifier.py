@@ -168,7 +168,7 @@ def fitted(
     knowledge: Knowledge, labels: np.ndarray, channel: np.ndarray, lam: float = 0.0
 ) -> np.ndarray:
     likelihood = SpreadLikelihood(knowledge, labels, channel)
-    return SpreadClassifier(lam=lam)._fit_likelihood(likelihood, None).coef_
+    return SpreadClassifier(lam=lam)._fit_likelihood(likelihood, None).theta_
 
 
 def test_with_clean_features_the_error_falls_with_the_records_and_naive_training_s_does_not(rng):
@@ -265,7 +265,7 @@ def test_importance_sampling_agrees(prior, rng):
     two = SpreadClassifier(lam=1e-3, prior=prior, solver="importance", samples=40)
     for model in (deterministic, two):
         model.fit_corrupted(corrupted, labels, channel, (0, 1))
-    assert np.allclose(deterministic.coef_, two.coef_, atol=0.15)
+    assert np.allclose(deterministic.theta_, two.theta_, atol=0.15)
 
 
 def test_numbers_are_sampled_from_their_gaussian_posterior(rng):
@@ -288,8 +288,8 @@ def test_a_gaussian_prior_takes_moments_even_of_few_columns(rng):
         for prior in ("gaussian", "learned")
     }
     same = fitted(predicted_features(corrupted), labels, channel, 1e-3)
-    assert np.allclose(models["gaussian"].coef_, same)
-    assert not np.allclose(models["learned"].coef_, same, atol=0.01)
+    assert np.allclose(models["gaussian"].theta_, same)
+    assert not np.allclose(models["learned"].theta_, same, atol=0.01)
 
 
 def test_a_flat_prior_stays_flat_when_it_is_sampled(rng):
@@ -328,7 +328,7 @@ def test_several_owners_are_learnt_from_as_one_and_a_poll_not_at_all(rng):
     survey = RandomizedResponse(label_flip=0.1, states=(0, 1), feature_flip=0.1)
     owners = [survey.release(table.slice(i, 450), label="y", ledger=None) for i in (0, 450)]
     model = SpreadClassifier().fit_release(owners)
-    assert np.array_equal(model.coef_, SpreadClassifier().fit_release(merge(owners)).coef_)
+    assert np.array_equal(model.theta_, SpreadClassifier().fit_release(merge(owners)).theta_)
     assert model.to_release().guarantees == merge(owners).guarantees
     poll = RandomizedResponse(label_flip=0.1).release(table.select(["y"]), label="y", ledger=None)
     with pytest.raises(ParameterError, match="suffice frequencies"):

@@ -37,7 +37,11 @@ class MomentClassifier(LinearModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,) or (d, K)
+    coef_ : ndarray of shape (1, p) or (K, p)
+        One coefficient per feature, in the units of its column (`get_feature_names_out`).
+    intercept_ : ndarray of shape (1,) or (K,)
+        The score of a row whose features are all zero.
+    theta_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``, the intercept's last.
     risk_ : float
         The log loss that is expected on fresh rows, estimated without labels.
@@ -118,7 +122,7 @@ class MomentClassifier(LinearModel):
         coefficients = np.vstack(
             [weights / self.pipeline_.bound, at_zero / self.pipeline_.intercept]
         )
-        self.coef_ = coefficients[:, 0] if numbers.classes == 2 else coefficients
+        self.theta_ = coefficients[:, 0] if numbers.classes == 2 else coefficients
         self.risk_, self.accuracy_ = expected_quality(moments, scores, matrix, constants)
         self.majority_known_ = numbers.majority_known
         self.lam_ = moments.penalty * self.pipeline_.bound**2

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from numbers import Integral
 from typing import Any, Self
 
@@ -9,15 +10,27 @@ import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
 
-from suffice.learner.base import FIGURES, Learner
+from suffice.learner.base import FIGURES, Learner, checked_weights
+from suffice.learner.features import (
+    TOO_LITTLE,
+    WITHOUT_PROBABILITIES,
+    FeatureModel,
+    FeatureUnits,
+)
 from suffice.learner.noisy_labels.candidates import (
     ESTIMATORS,
     Settings,
     default_settings,
     estimator_named,
 )
-from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
+from suffice.learner.noisy_labels.link import (
+    ChannelLink,
+    fit_link,
+    label_losses,
+    probability_error,
+)
 from suffice.learner.noisy_labels.stored import StoredEstimator, linear_scores, tree_scores
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, Interval, StrOptions, fit_context
@@ -31,6 +44,7 @@ __all__ = ["NoisyLabelClassifier"]
 
 _ENOUGH_HELD_OUT = 20_000  # rows: more folds would only cost time
 _FEWEST_ROWS = 50  # of a table of which some are held out
+_LARGEST_LINK_ERROR = 0.05  # of probabilities that are still stated
 _SMALLEST = 1e-12  # of a probability that an estimator states
 _UNCLIPPED = 2.0**299
 _NORMAL_95 = 1.959963984540054
@@ -48,18 +62,20 @@ class _HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class _RandomisedLabels:
-    """Rows, the codes of their randomised labels, and the number of classes."""
+    """Rows, the codes of their randomised labels, the number of classes, and weights of rows."""
 
     rows: np.ndarray
     codes: np.ndarray
     classes: int
+    weights: np.ndarray | None = None
 
     def fitted(self, base: Any, setting: Mapping[str, Any], among: Any = slice(None)) -> Any:
         """Return the estimator fitted to rows ``among`` these; a constant if all are of a class."""
         rows, codes = self.rows[among], self.codes[among]
         if (codes == codes[0]).all():
             return DummyClassifier(strategy="prior").fit(rows, codes)
-        return clone(base).set_params(**setting).fit(rows, codes)
+        weighted = {} if self.weights is None else {"sample_weight": self.weights[among]}
+        return clone(base).set_params(**setting).fit(rows, codes, **weighted)
 
     def held_out(self, base: Any, setting: Mapping[str, Any], folds: Folds) -> _HeldOut:
         """Return what the estimator says of the rows of each fold, learnt from all others."""
@@ -70,7 +86,7 @@ class _RandomisedLabels:
         return _HeldOut(np.concatenate([rest for _, rest in folds]), np.vstack(logs))
 
 
-class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
+class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]  # scikit-learn is untyped
     """Computes the classifier of true labels from a release of kind ``label-responses``.
 
         q(x) = P p(x), learnt by any estimator; p = softmax(slope log q + shift)
@@ -101,6 +117,9 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         The settings that were taken.
     link_ : ChannelLink
         Slope and shift. A slope of 0 means that the rows tell nothing of the labels.
+    link_error_ : float
+        How far off probabilities may be on average, because held-out labels leave the link open; 0
+        for exact labels. Above 0.05 `predict_proba` refuses.
     accuracy_, accuracy_interval_ : float, tuple of float
         Accuracy on true labels, estimated from held-out randomised ones, with an interval at 95 %
         for the noise and the number of rows. None where no rows could be held out.
@@ -164,7 +183,9 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit_release(self, release: Release | Sequence[Release], X: Any) -> Self:
+    def fit_release(
+        self, release: Release | Sequence[Release], X: Any, *, sample_weight: Any = None
+    ) -> Self:
         """Learn from randomised labels and the public rows that they belong to, in their order.
 
         Parameters
@@ -173,6 +194,9 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
             Of kind ``label-responses``, of one owner or of several with the same channel.
         X : table
             The owners' public rows, one owner after the other.
+        sample_weight : array of shape (n,), optional
+            How much each public row counts for the estimator and its link. The estimator must take
+            weights. ``accuracy_`` counts all rows alike.
 
         Returns
         -------
@@ -186,28 +210,46 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         self._learn_from((whole,))
         self.pipeline_ = _without_clipping(self.pipeline_)
         rows = matching_rows(X, [replace(whole, pipeline=self.pipeline_)])[0]
-        self._train(rows, labels.astype(np.int64), channel)
+        weights = checked_weights(sample_weight, len(rows))
+        self._train(rows, labels.astype(np.int64), channel, weights)
         return self
 
-    def _train(self, rows: np.ndarray, codes: np.ndarray, channel: np.ndarray) -> None:
+    def _train(
+        self,
+        rows: np.ndarray,
+        codes: np.ndarray,
+        channel: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
         """Choose settings, fit the link on held-out rows, and the estimator on all of them."""
         base, settings = self._candidates(len(rows))
-        data = _RandomisedLabels(rows, codes, len(channel))
+        data = _RandomisedLabels(rows, codes, len(channel), weights)
+        counts = np.ones(len(rows)) if weights is None else weights
         folds = self._held_out_folds(rows)
         self.link_ = ChannelLink(1.0, np.zeros(len(channel)))
         self.settings_ = dict(settings[0])
+        exact = np.array_equal(channel, np.eye(len(channel)))
+        self.link_error_ = 0.0 if exact else inf
         self.accuracy_: float | None = None
         self.accuracy_interval_: tuple[float, float] | None = None
         if folds and len(channel) > 1:
             tries = [data.held_out(base, setting, folds) for setting in settings]
-            links = [fit_link(t.log_probabilities, codes[t.rows], channel) for t in tries]
+            links = [
+                fit_link(t.log_probabilities, codes[t.rows], channel, counts[t.rows]) for t in tries
+            ]
             losses = [
-                label_losses(link.apply(t.log_probabilities), codes[t.rows], channel).mean()
+                label_losses(link.apply(t.log_probabilities), codes[t.rows], channel)
+                @ counts[t.rows]
                 for link, t in zip(links, tries, strict=True)
             ]
             best = int(np.argmin(losses))
             self.link_, self.settings_ = links[best], dict(settings[best])
             self._estimate_accuracy(tries[best], codes, channel)
+            if not exact:
+                chosen = tries[best]
+                self.link_error_ = probability_error(
+                    self.link_, chosen.log_probabilities, codes[chosen.rows], channel
+                )
         self.estimator_ = data.fitted(base, self.settings_)
 
     def _candidates(self, rows: int) -> tuple[Any, Settings]:
@@ -235,11 +277,6 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         error = _NORMAL_95 * float(hits.std(ddof=1)) / len(hits) ** 0.5
         low, high = hits.mean() - error, hits.mean() + error
         self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
-
-    @property
-    def gives_probabilities(self) -> bool:
-        """Whether `predict_proba` can be used: always."""
-        return True
 
     def to_release(self) -> Release:
         """Return the model as a release, to save it in a file.
@@ -279,12 +316,16 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
             "details": {
                 "classes": self.classes_.tolist(),
                 "learner": self.stored_as,
+                "loss": self._stored_loss("logistic"),
                 "count": len(trees.features),
                 "accuracy": self.accuracy_,
                 "accuracy_low": low,
                 "accuracy_high": high,
             },
         }
+
+    def _stored_loss(self, name: str) -> str:
+        return name if self.gives_probabilities else WITHOUT_PROBABILITIES
 
     def _stored_weights(self, weights: np.ndarray) -> dict[str, Any]:
         """Return a linear model of the columns and a constant; of two classes their difference."""
@@ -297,7 +338,7 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
             "details": {
                 "classes": self.classes_.tolist(),
                 "learner": self.stored_as,
-                "loss": "logistic" if two else "softmax",
+                "loss": self._stored_loss("logistic" if two else "softmax"),
                 "lam": float(penalty),
                 **dict.fromkeys(FIGURES),
             },
@@ -324,10 +365,46 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         codes = np.arange(len(self.classes_))
         self.estimator_ = StoredEstimator(_stored_scores(model), codes)
         self.link_ = ChannelLink(1.0, np.zeros(len(codes)))
+        refused = model.details.get("loss") == WITHOUT_PROBABILITIES
+        self.link_error_ = inf if refused else 0.0
         self.accuracy_ = model.details.get("accuracy")
         low, high = (model.details.get(f"accuracy_{end}") for end in ("low", "high"))
         self.accuracy_interval_ = None if low is None or high is None else (low, high)
         return self
+
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        weights = self._linear_weights()
+        if weights is None:
+            raise AttributeError("The trained estimator is not linear: it has no coefficients.")
+        return FeatureUnits(replace(self.pipeline_, intercept=1.0)).coefficients(weights)
+
+    def _linear_weights(self) -> np.ndarray | None:
+        """Return weights of columns and a constant, with the link; None of what is not linear."""
+        check_is_fitted(self)
+        weights = linear_scores(self.estimator_, self.link_)
+        if weights is None or weights.shape[1] != 2:
+            return weights
+        return np.asarray(weights[:, 1] - weights[:, 0])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of rows: log-odds, or one logarithm per class up to a constant.
+
+        Parameters
+        ----------
+        X : table
+            New rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            One score per row for two classes, one per row and class for more.
+        """
+        rows, weights = self._mapped(X), self._linear_weights()
+        if weights is not None:
+            return np.asarray(rows @ weights[:-1] + weights[-1])
+        logs = _log_probabilities(self.estimator_, rows, len(self.classes_))
+        scores = self.link_.slope * logs + self.link_.shift
+        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each declared class.
@@ -341,13 +418,27 @@ class NoisyLabelClassifier(ClassifierMixin, Learner):  # type: ignore[misc]  # s
         -------
         ndarray of shape (n, K)
             One row for each of X, in its order.
+
+        Raises
+        ------
+        ParameterError
+            If the randomised labels tell too little about probabilities.
         """
+        self._check_probabilities()
+        return self._linked(X)
+
+    def _linked(self, X: Any) -> np.ndarray:
+        """Return the link's probabilities, which may be far off where labels tell little."""
         rows = self._mapped(X)
         return self.link_.apply(_log_probabilities(self.estimator_, rows, len(self.classes_)))
 
+    def _probability_refusal(self) -> str:
+        refused = self.link_error_ > _LARGEST_LINK_ERROR
+        return TOO_LITTLE if refused else super()._probability_refusal()
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row."""
-        best = self.predict_proba(X).argmax(axis=1)
+        best = self._linked(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
 

@@ -1,13 +1,15 @@
 """Probabilities of true classes from a classifier that was trained on randomised labels."""
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-__all__ = ["ChannelLink", "fit_link", "label_losses"]
+__all__ = ["ChannelLink", "fit_link", "label_losses", "probability_error"]
 
+_SCALES = np.linspace(0.98, 0.0, 50)  # of scores, from what was fitted down to none
 _STEEPEST = 100.0  # of a slope: steeper ones are steps
 _SMALLEST = 1e-300  # of a probability whose logarithm is taken
 _RIDGE = 1e-6  # keeps the shift of a class finite that no held-out label has
@@ -44,7 +46,12 @@ def label_losses(probabilities: np.ndarray, labels: np.ndarray, channel: np.ndar
     return np.asarray(-np.log(np.maximum(chances, _SMALLEST)))
 
 
-def fit_link(log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray) -> ChannelLink:
+def fit_link(
+    log_probabilities: np.ndarray,
+    labels: np.ndarray,
+    channel: np.ndarray,
+    weights: np.ndarray | None = None,
+) -> ChannelLink:
     """Return the link with the largest likelihood of held-out randomised labels.
 
     minimise -(1/n) sum_i log (P softmax(slope u_i + shift))_z(i) over slope >= 0 and shift
@@ -60,9 +67,12 @@ def fit_link(log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndar
         z(i), the codes of their randomised labels.
     channel : ndarray of shape (K, K)
         P[z, y] = P(randomised label z | true label y).
+    weights : ndarray of shape (n,), optional
+        How much each row counts; all alike unless set.
     """
     count = channel.shape[0]
-    n = len(labels)
+    shares = np.full(len(labels), 1.0) if weights is None else weights
+    shares = shares / (shares.sum() or 1.0)
 
     def objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         link = ChannelLink(parameters[0], np.append(0.0, parameters[1:]))
@@ -70,13 +80,36 @@ def fit_link(log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndar
         chances = np.maximum((channel[labels] * p).sum(axis=1), _SMALLEST)
         # d/ds_k of -log sum_j P_zj p_j is -p_k (P_zk / q_z - 1).
         slopes = p * (1 - channel[labels] / chances[:, None])
-        gradient = np.append((slopes * log_probabilities).sum(), slopes.sum(axis=0)[1:]) / n
+        slopes *= shares[:, None]
+        gradient = np.append((slopes * log_probabilities).sum(), slopes.sum(axis=0)[1:])
         penalty = _RIDGE / 2 * float(parameters[1:] @ parameters[1:])
         gradient[1:] += _RIDGE * parameters[1:]
-        return float(-np.log(chances).mean()) + penalty, gradient
+        return float(-np.log(chances) @ shares) + penalty, gradient
 
     starts = (np.append(1.0, np.zeros(count - 1)), np.append(0.0, np.zeros(count - 1)))
     bounds = [(0.0, _STEEPEST)] + [(None, None)] * (count - 1)
     tries = [minimize(objective, s, jac=True, bounds=bounds, method="L-BFGS-B") for s in starts]
     best = min(tries, key=lambda result: float(result.fun)).x
     return ChannelLink(float(best[0]), np.append(0.0, best[1:]))
+
+
+def probability_error(
+    link: ChannelLink, log_probabilities: np.ndarray, labels: np.ndarray, channel: np.ndarray
+) -> float:
+    """Return how far off probabilities are if their scores are too large by one standard error.
+
+    p_t = softmax(t (slope u + shift)) has the log likelihood L(t) of held-out randomised labels.
+    The smallest scale within a standard error is the t below which L falls under L(1) - 1/2. The
+    result is the mean of |p_1 - p_t| over rows and classes.
+    """
+
+    def at(scale: float) -> np.ndarray:
+        scaled = ChannelLink(scale * link.slope, scale * link.shift)
+        return scaled.apply(log_probabilities)
+
+    def loss(scale: float) -> float:
+        return float(label_losses(at(scale), labels, channel).sum())
+
+    limit = loss(1.0) + 0.5
+    smaller = takewhile(lambda scale: loss(scale) <= limit, _SCALES)
+    return float(np.abs(at(1.0) - at(min(smaller, default=1.0))).mean())

@@ -73,18 +73,24 @@ class Evidence:
         a = 2 * problem.operator_weight
         return noise_bounds(self.noise, mechanism, self.models[0], a=a, lam=self.lam, delta=delta)
 
-    def deviations(self, *, sampling: bool) -> np.ndarray:
+    def deviations(self, *, sampling: bool, basis: np.ndarray | None = None) -> np.ndarray:
         """Return the standard deviation of each coefficient, (d,) or (d, K).
 
         The minimiser moves by weight H^-1 n when the operator moves by n, H the Hessian there: the
-        covariance is weight^2 H^-1 C H^-1, to first order.
+        covariance is weight^2 H^-1 C H^-1, to first order. With a ``basis`` B (q, d) they are those
+        of B theta, (q,) or (q, K).
         """
         pairs = zip(self.problems, self.models, strict=True)
-        columns = [self._deviations(*pair, sampling=sampling) for pair in pairs]
+        columns = [self._deviations(*pair, sampling=sampling, basis=basis) for pair in pairs]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
     def _deviations(
-        self, problem: FactoredProblem, model: np.ndarray, *, sampling: bool
+        self,
+        problem: FactoredProblem,
+        model: np.ndarray,
+        *,
+        sampling: bool,
+        basis: np.ndarray | None,
     ) -> np.ndarray:
         self._check_noise()
         if not problem.penalty.smooth or model.size > _LARGEST:
@@ -104,6 +110,9 @@ class Evidence:
             blocks = blocks - blocks.mean(axis=1, keepdims=True)
         if self.shrinkage is not None:
             blocks = _in_pipeline(blocks, self.shrinkage)
+        if basis is not None:
+            coefficients = blocks.reshape(width, columns, -1, columns)
+            blocks = np.einsum("wkdc,qd->wkqc", coefficients, basis).reshape(width, columns, -1)
         variances = np.sum([noise.along(blocks[:, k]) for k in range(columns)], axis=0)
         return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils.validation import validate_data
 
 from suffice.engines.opening import Computing
 from suffice.engines.streamed import StreamedRows
@@ -37,6 +36,9 @@ from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 
 __all__ = ["FactoredClassifier"]
+
+# Scores of the square loss leave [-1, 1], and would then call a class impossible. No data can.
+_LEAST_OF_SQUARE = 1e-3
 
 
 class FactoredClassifier(FiguredModel):
@@ -74,9 +76,13 @@ class FactoredClassifier(FiguredModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,) or (d, K)
+    coef_ : ndarray of shape (1, p) or (K, p)
+        One coefficient per feature, in the units of its column (`get_feature_names_out`).
+    intercept_ : ndarray of shape (1,) or (K,)
+        The score of a row whose features are all zero.
+    theta_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``, the intercept's last.
-    coef_interval_ : ndarray of shape (2, d) or (2, d, K)
+    coef_interval_, intercept_interval_ : ndarray of shape (2, 1, p) or (2, K, p), (2, 1) or (2, K)
         The interval at 95 % of each coefficient without the mechanism's noise; see
         `coef_interval`. Missing with a 1-norm, and where the noise is not known.
     risk_ : float
@@ -94,7 +100,8 @@ class FactoredClassifier(FiguredModel):
     gradient_norm_ : float
         The largest entry of the gradient at the solution.
     gives_probabilities : bool
-        Whether the loss has probabilities, so that `predict_proba` works.
+        Whether `predict_proba` works: the loss has probabilities, and no release is of parties.
+        With three classes or more only the logistic loss has them.
     n_features_in_ : int
         The number of columns that the model reads.
     pipeline_ : Pipeline
@@ -217,7 +224,7 @@ class FactoredClassifier(FiguredModel):
         >>> suffice.FactoredClassifier().fit_weak(X, source).predict([[2.0], [-2.0]])
         array([1, 0])
         """
-        rows = self._map_exact_rows(validate_data(self, X, dtype=np.float64))
+        rows = self._map_exact_rows(self._checked_rows(X))
         supervision = Supervised(rows, estimate_mean_operator(rows, source))
         self.classes_ = np.array(supervision.estimate.classes)
         return self._fit_operator(supervision)
@@ -262,6 +269,11 @@ class FactoredClassifier(FiguredModel):
             If the solver stops short of ``tol``.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
+        if computing.pop("sample_weight", None) is not None:
+            raise ParameterError(
+                "The release counts every row alike, so rows cannot have weights. Of randomised"
+                " labels or votes, use NoisyLabelClassifier or VoteClassifier."
+            )
         where = Computing(**computing)
         with where.running() as running:
             supervision = combine_releases(releases, X, running)
@@ -288,7 +300,7 @@ class FactoredClassifier(FiguredModel):
         self.n_iter_ = max(solution.iterations for solution in solutions)
         self.gradient_norm_ = max(solution.gradient for solution in solutions)
         models = [solution.parameters for solution in solutions]
-        self.coef_ = side_by_side(
+        self.theta_ = side_by_side(
             models if shrinkage is None else [shrinkage.basis @ m for m in models]
         )
         self._evidence = self._evidence_of(problems, models, noise, shrinkage)
@@ -377,29 +389,35 @@ class FactoredClassifier(FiguredModel):
         Raises
         ------
         ParameterError
-            If the loss gives scores but no probabilities ("linear", or a function).
+            If the loss gives scores but no probabilities ("linear", or a function; with three
+            classes or more all but logistic), or the model was learnt from parties, whose votes are
+            no probabilities.
         TableError
             If the table has no rows or lacks a column.
         """
         loss = loss_named(self.loss)
+        if loss.link is None or self._probability_refusal():
+            raise ParameterError(self._probability_refusal())
+        scores = self.decision_function(X)
+        if scores.ndim > 1:
+            return np.asarray(softmax(scores, axis=1))
+        least = _LEAST_OF_SQUARE if loss.name == "square" else 0.0
+        positive = np.clip(loss.link(scores), least, 1 - least)
+        return np.column_stack([1 - positive, positive])
+
+    def _probability_refusal(self) -> str:
+        loss = loss_named(self.loss)
         if loss.link is None:
-            raise ParameterError(
+            return (
                 f"The {loss.name} loss gives scores but no probabilities. Use decision_function, or"
                 " fit with loss='logistic'."
             )
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            positive = loss.link(scores)
-            return np.column_stack([1 - positive, positive])
-        if loss.joint:
-            return np.asarray(softmax(scores, axis=1))
-        shares = np.maximum(loss.link(scores), 1e-12)
-        return shares / shares.sum(axis=1, keepdims=True)
-
-    @property
-    def gives_probabilities(self) -> bool:
-        """Whether the loss links scores to probabilities."""
-        return loss_named(self.loss).link is not None
+        if not loss.joint and len(getattr(self, "classes_", ())) > 2:
+            return (
+                f"The {loss.name} loss trains one model for each class against the rest. Their"
+                " scores give no probabilities of three classes or more. Use loss='logistic'."
+            )
+        return super()._probability_refusal()
 
     def _details(self) -> dict[str, Any]:
         """Return the loss, and what is known of the model's quality."""
@@ -408,7 +426,8 @@ class FactoredClassifier(FiguredModel):
             moved = self.noise_bounds().parameters if not self.intercept_only_ else None
         except ParameterError:
             moved = None
-        figures = dict(zip(FIGURES, (self.risk_, low, high, moved), strict=True))
+        values = (self.risk_, low, high, moved, self.stored_deviations())
+        figures = dict(zip(FIGURES, values, strict=True))
         return {"loss": loss_named(self.loss).name, **figures}
 
     @classmethod

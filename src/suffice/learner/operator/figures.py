@@ -5,12 +5,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel
+from suffice.learner.features import FeatureUnits
 from suffice.learner.operator.bounds import NoiseBounds
 from suffice.learner.operator.evidence import Evidence, interval
 from suffice.models.losses import loss_named
 
 __all__ = ["FiguredModel"]
+
+_MOST_STORED = 500  # coefficients of which a model file states deviations
 
 
 class FiguredModel(LinearModel):
@@ -20,11 +24,34 @@ class FiguredModel(LinearModel):
     """
 
     loss: Any
-    coef_: np.ndarray
+    intercept_only_: bool
     _evidence: Evidence
 
+    def theta_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
+        """Return the interval of each weight of the model's own coordinates, to first order.
+
+        See `coef_interval`.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The confidence level.
+        sampling : bool, default=False
+            Whether the interval also covers what other labels of the same rows would give.
+
+        Returns
+        -------
+        ndarray of shape (2, d) or (2, d, K)
+            The lower and the upper ends.
+        """
+        fitted_deviations = self._fitted_evidence.deviations(sampling=sampling)
+        deviations = np.zeros_like(self.theta_)
+        # Of a constant only the intercept has a deviation.
+        deviations[-len(fitted_deviations) :] = fitted_deviations
+        return interval(self.theta_, deviations, level)
+
     def coef_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
-        """Return the interval of each coefficient, to first order.
+        """Return the interval of each coefficient, in the units of ``coef_``, to first order.
 
         It covers the coefficient that exact labels would give. It does not cover how the penalty
         shrinks coefficients.
@@ -38,7 +65,7 @@ class FiguredModel(LinearModel):
 
         Returns
         -------
-        ndarray of shape (2, d) or (2, d, K)
+        ndarray of shape (2, 1, p) or (2, K, p)
             The lower and the upper ends.
 
         Raises
@@ -48,11 +75,57 @@ class FiguredModel(LinearModel):
         AttributeError
             If the model was loaded from a file.
         """
-        fitted_deviations = self._fitted_evidence.deviations(sampling=sampling)
-        deviations = np.zeros_like(self.coef_)
-        # Of a constant only the intercept has a deviation.
-        deviations[-len(fitted_deviations) :] = fitted_deviations
-        return interval(self.coef_, deviations, level)
+        return interval(self.coef_, self.feature_deviations(sampling=sampling)[:-1].T, level)
+
+    def intercept_interval(self, level: float = 0.95, *, sampling: bool = False) -> np.ndarray:
+        """Return the interval of ``intercept_``, as `coef_interval` does of the coefficients.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The confidence level.
+        sampling : bool, default=False
+            Whether the interval also covers what other labels of the same rows would give.
+
+        Returns
+        -------
+        ndarray of shape (2, 1) or (2, K)
+            The lower and the upper ends.
+        """
+        return interval(self.intercept_, self.feature_deviations(sampling=sampling)[-1], level)
+
+    def feature_deviations(self, *, sampling: bool = False) -> np.ndarray:
+        """Return the standard deviation of each coefficient and, last, of the intercept.
+
+        Parameters
+        ----------
+        sampling : bool, default=False
+            Whether it also covers what other labels of the same rows would give.
+
+        Returns
+        -------
+        ndarray of shape (p + 1, 1) or (p + 1, K)
+            In the units of ``coef_`` and ``intercept_``.
+        """
+        evidence = self._fitted_evidence
+        basis = FeatureUnits(self.pipeline_).basis()
+        if self.intercept_only_:  # only the intercept follows the noise
+            basis = basis[:, -1:]
+        deviations = evidence.deviations(sampling=sampling, basis=basis)
+        return deviations.reshape(len(basis), -1)
+
+    def stored_deviations(self) -> list[float] | None:
+        """Return `feature_deviations` as a model file holds them, line by line.
+
+        None if there are none, or more than 500: computing them takes longer than the fit.
+        """
+        if self.theta_.size > _MOST_STORED:
+            return None
+        try:
+            deviations: list[float] = self.feature_deviations().ravel().tolist()
+        except ParameterError:
+            return None
+        return deviations
 
     def noise_bounds(self, delta: float = 0.05) -> NoiseBounds:
         """Return bounds on how far the noise has moved the model and its risk.
@@ -92,6 +165,11 @@ class FiguredModel(LinearModel):
     def coef_interval_(self) -> np.ndarray:
         """The interval at 95 % of each coefficient for the mechanism's noise."""
         return self._figure(self.coef_interval)
+
+    @property
+    def intercept_interval_(self) -> np.ndarray:
+        """The interval at 95 % of the intercept for the mechanism's noise."""
+        return self._figure(self.intercept_interval)
 
     @property
     def risk_(self) -> float:

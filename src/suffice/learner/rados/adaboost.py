@@ -36,7 +36,11 @@ class AdaBoostLinear(BoostedModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
+    coef_ : ndarray of shape (1, p)
+        One coefficient per feature, in the units of its column (`get_feature_names_out`).
+    intercept_ : ndarray of shape (1,)
+        The score of a row whose features are all zero.
+    theta_ : ndarray of shape (d,)
         One weight per coordinate of ``pipeline_``, the intercept's last.
     rounds_ : int
         The kept round: that of fewest errors.

@@ -123,7 +123,7 @@ def run_boosting(
 class BoostedModel(TwoClasses):
     """Computes a linear classifier round by round; ``path_`` holds the rounds, all of them.
 
-    ``rounds_`` is how many make up ``coef_``; ``scale_`` times a score is its log-odds, about.
+    ``rounds_`` is how many make up ``theta_``; ``scale_`` times a score is its log-odds, about.
     """
 
     def _keep(self, path: Path, spreads: np.ndarray) -> None:
@@ -131,14 +131,14 @@ class BoostedModel(TwoClasses):
         self.path_ = path
         self.n_iter_ = len(path)
         self.rounds_ = path.best()
-        self.coef_ = path.parameters(self.rounds_)
+        self.theta_ = path.parameters(self.rounds_)
         self.lam_ = 0.0
         self._spreads = spreads
 
     @property
     def feature_importances_(self) -> np.ndarray:
         """The share of each coordinate in sum_k |theta_k| rms(x_k); 0 for the intercept."""
-        sizes = np.abs(self.coef_) * self._from_fit("_spreads", "importances")
+        sizes = np.abs(self.theta_) * self._from_fit("_spreads", "importances")
         if self.pipeline_.intercept > 0:
             sizes[-1] = 0.0
         total = sizes.sum()

@@ -52,10 +52,14 @@ class RadoBoost(BoostedModel):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
+    coef_ : ndarray of shape (1, p)
+        One coefficient per feature, in the units of its column (`get_feature_names_out`).
+    intercept_ : ndarray of shape (1,)
+        The score of a row whose features are all zero.
+    theta_ : ndarray of shape (d,)
         One weight per coordinate of ``pipeline_``, the intercept's last: theta of the kept round.
     rado_risk_ : float
-        The logistic rado-risk of ``coef_``, eq. (4).
+        The logistic rado-risk of ``theta_``, eq. (4).
     rounds_ : int
         The kept round: that of least rado-risk, or of fewest errors where there are examples.
     n_iter_ : int
@@ -199,8 +203,8 @@ class RadoBoost(BoostedModel):
         )
         self._keep(path, np.sqrt(moments.second.diagonal()))
         self._rados, self._examples = rados, moments.examples
-        self.rado_risk_ = logistic_rado_risk(rados, self.coef_, moments.examples)
-        self.scale_ = _log_odds_per_score(self.coef_, moments)
+        self.rado_risk_ = logistic_rado_risk(rados, self.theta_, moments.examples)
+        self.scale_ = _log_odds_per_score(self.theta_, moments)
         return self
 
     def sampling_term(self, eta: float = 0.05) -> float:
@@ -233,7 +237,7 @@ class RadoBoost(BoostedModel):
                 f"This term exists only for rados whose signs were drawn independently. These have"
                 f" {signs} signs."
             )
-        return sampling_term(rados, self.coef_, self._examples, eta)
+        return sampling_term(rados, self.theta_, self._examples, eta)
 
     def to_release(self) -> Release:
         """Return the model as a release, with log-odds as scores.
@@ -249,7 +253,7 @@ class RadoBoost(BoostedModel):
             If the model was learnt from exact data: it has no guarantee.
         """
         model = super().to_release()
-        return replace(model, arrays={"coefficients": self.scale_ * self.coef_})
+        return replace(model, arrays={"coefficients": self.scale_ * self.theta_})
 
 
 def _log_odds_per_score(theta: np.ndarray, moments: RadoMoments) -> float:

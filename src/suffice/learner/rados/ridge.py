@@ -41,7 +41,11 @@ class RadoRidge(TwoClasses):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
+    coef_ : ndarray of shape (1, p)
+        One coefficient per feature, in the units of its column (`get_feature_names_out`).
+    intercept_ : ndarray of shape (1,)
+        The score of a row whose features are all zero.
+    theta_ : ndarray of shape (d,)
         One weight per coordinate of ``pipeline_``, the intercept's last.
     risk_ : float
         The square risk on fresh labels, estimated without any label.
@@ -142,9 +146,9 @@ class RadoRidge(TwoClasses):
             constant = _fit_best_penalty(_last(moments), None)
             self.intercept_only_ = constant.charged <= min(best.charged, 1.0)
             best = constant if self.intercept_only_ else best
-        self.coef_ = np.zeros(len(moments.operator))
-        self.coef_[-len(best.parameters) :] = best.parameters
-        if not np.isfinite(self.coef_).all():
+        self.theta_ = np.zeros(len(moments.operator))
+        self.theta_[-len(best.parameters) :] = best.parameters
+        if not np.isfinite(self.theta_).all():
             raise OptimisationError(
                 "The rados are too large, or differ too much in size, for least squares. Use"
                 " RadoBoost, or ask the owner to scale the columns."

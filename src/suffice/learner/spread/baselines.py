@@ -37,7 +37,7 @@ _TOL, _MAX_ITER = 1e-5, 2000
 
 
 class Baseline(LinearModel):
-    """Computes the class of clean rows by the weights ``coef_`` of a fit that it did not make.
+    """Computes the class of clean rows by the weights ``theta_`` of a fit that it did not make.
 
     Rows are tables with the declared columns. It is for comparison, and has no file.
     """
@@ -48,14 +48,14 @@ class Baseline(LinearModel):
     ) -> "Baseline":
         """Return the model with these weights."""
         model = cls()
-        model.coef_, model.lam_ = coef, lam
+        model.theta_, model.lam_ = coef, lam
         model.classes_, model.releases_ = np.array(classes), ()
         model.pipeline_ = declared_pipeline(columns)
         return model
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return scores: one per row for two classes, one per row and class for more."""
-        return design_matrix(X, self.pipeline_, new=True) @ self.coef_
+        return design_matrix(X, self.pipeline_, new=True) @ self.theta_
 
     def to_release(self) -> Release:
         """Raise: what is for comparison is no release."""

@@ -90,7 +90,7 @@ def _learn(
     rows = design_matrix(digits.table(corruption.test_rows), declared_pipeline(columns))
     truth = sample.test_labels == 1
     return {
-        name: (float(np.mean((rows @ models[name].coef_ > 0) == truth)), float(models[name].lam_))
+        name: (float(np.mean((rows @ models[name].theta_ > 0) == truth)), float(models[name].lam_))
         for name in _CURVES
         if name in models
     }

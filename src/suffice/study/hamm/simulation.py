@@ -57,7 +57,7 @@ _TOL = 1e-6
 def _learn(crowd: Crowd, release: Release) -> float:
     """Return the accuracy of what our learner makes of a release and the auxiliary rows."""
     model = FactoredClassifier().fit_release(release, crowd.auxiliary.given)
-    return crowd.accuracy(model.coef_)
+    return crowd.accuracy(model.theta_)
 
 
 def _learn_largest_votes(crowd: Crowd, release: Release) -> float:

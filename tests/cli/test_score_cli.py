@@ -1,0 +1,69 @@
+"""``suffice score`` prints every figure, draws them, and says which ones are absent."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from builders import clinic_table
+
+
+@pytest.fixture
+def desk(suffice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(clinic_table(400), "clinic.parquet")
+    words = ("clinic.parquet", "--label", "sick", "--epsilon", "100", "--no-ledger")
+    suffice("release", "mean-operator", *words, "-o", "r.suffice")
+    for loss in ("logistic", "linear"):
+        fit = ("fit", "r.suffice", "--rows", "clinic.parquet", "--loss", loss)
+        suffice(*fit, "-o", f"{loss}.suffice")
+    return ("clinic.parquet", "--label", "sick")
+
+
+def test_all_figures_are_printed_and_written_as_json(suffice, desk):
+    printed = suffice("score", "logistic.suffice", *desk)
+    for words in (
+        "accuracy 0.", "always the larger class", "balanced accuracy", "AUC", "log loss",
+        "class proportions alone", "Brier score", "ECE", "precision", "recall", "predicted 1",
+    ):  # fmt: skip
+        assert words in printed
+    figures = json.loads(suffice("score", "logistic.suffice", *desk, "--json"))
+    assert {
+        "accuracy", "balanced_accuracy", "auc", "log_loss", "brier", "ece", "larger_class", "rows",
+        "constant_log_loss", "classes", "confusion",
+    } == set(figures)  # fmt: skip
+    assert sum(map(sum, figures["confusion"])) == figures["rows"] == 400
+    assert figures["log_loss"] < figures["constant_log_loss"]
+
+
+def test_what_needs_probabilities_is_absent_with_the_reason(suffice, desk):
+    printed = suffice("score", "linear.suffice", *desk)
+    assert "absent: The linear loss gives scores but no probabilities" in printed
+    figures = json.loads(suffice("score", "linear.suffice", *desk, "--json"))
+    assert not {"log_loss", "brier", "ece"} & set(figures)
+    assert "no probabilities" in figures["no_probabilities"]
+    assert figures["auc"] > 0.8
+
+
+def test_a_picture_is_drawn_and_not_over_another(suffice, desk, tmp_path):
+    suffice("score", "logistic.suffice", *desk, "--plot", "s.svg")
+    drawn = (tmp_path / "s.svg").read_text()
+    assert "<svg" in drawn
+    assert "s.svg" in suffice("score", "linear.suffice", *desk, "--plot", "s.svg", code=6)
+    suffice("score", "linear.suffice", *desk, "--plot", "s.svg", "--force")
+    assert (tmp_path / "s.svg").read_text() != drawn
+    assert ".svg, .png, .pdf" in suffice("score", "m", *desk, "--plot", "s.gif", code=2)
+
+
+def test_kept_columns_and_one_probability_for_each_class_are_written(suffice, desk):
+    table, *_ = desk
+    names = clinic_table(4).column_names
+    suffice(
+        "predict", "logistic.suffice", table, "--keep", names[0], "--keep", "sick", "-o",
+        "p.parquet",
+    )  # fmt: skip
+    written = pq.read_table("p.parquet")
+    columns = [names[0], "sick", "prediction", "probability of 0", "probability of 1"]
+    assert written.column_names == columns
+    total = sum(written[name].to_numpy() for name in columns[-2:])
+    assert total == pytest.approx(1)
