@@ -247,10 +247,11 @@ def test_a_forged_model_of_rados_has_two_classes_or_is_refused():
 
 @pytest.mark.parametrize("loss", ["square", "logistic"])
 def test_what_only_a_fit_knows_is_missing_after_a_file(loss):
-    again = model_of(decode(encode(fit(old("rados"), loss=loss).to_release())))
+    fitted = fit(old("rados"), loss=loss)
+    again = model_of(decode(encode(fitted.to_release())))
     assert isinstance(again, LinearModel)
     if loss == "square":
-        assert np.isfinite(again.risk_)
+        assert again.risk_ == fitted.risk_
         return
     with pytest.raises(AttributeError, match="does not store"):
         next(again.staged_predict(OLD / "clinic.csv"))

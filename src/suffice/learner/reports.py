@@ -81,7 +81,7 @@ def _spread_report(model: Any) -> Report:
 def _ridge_report(model: Any) -> Report:
     lines = [
         ("penalty", f"{model.lam_:.3g}" + _constant(model)),
-        ("risk", f"{model.risk_:.4g} (square loss), estimated without labels"),
+        ("risk", _square_risk(model.risk_)),
     ]
     values = {
         "loss": "square",
@@ -90,6 +90,12 @@ def _ridge_report(model: Any) -> Report:
         "intercept_only": model.intercept_only_,
     }
     return Report(lines, values)
+
+
+def _square_risk(risk: float | None) -> str:
+    if risk is None:
+        return "unknown: the noise hides how much the model's scores vary"
+    return f"{risk:.4g} (square loss), estimated without labels"
 
 
 def _boost_report(model: Any) -> Report:

@@ -197,7 +197,7 @@ class RadoBoost(BoostedModel):
             kappa=self.kappa,
             min_edge=self.min_edge,
         )
-        self._keep(path, np.sqrt(moments.second.diagonal()))
+        self._keep(path, np.sqrt(np.maximum(moments.second.diagonal(), 0.0)))
         self._rados, self._examples = rados, moments.examples
         self.rado_risk_ = logistic_rado_risk(rados, self.coef_, moments.examples)
         self.scale_ = _log_odds_per_score(self.coef_, moments)

@@ -19,6 +19,8 @@ __all__ = ["RadoRidge"]
 
 _LAMS = 10.0 ** np.arange(-5.0, 3.01, 0.5)  # times the mean of S's diagonal
 _FOLDS = 5
+_MOST_RISK_ERROR = 0.05  # standard deviation; the risk of always predicting 0 is 1
+_SURE = 1.0  # deviations above its mean that the noise reaches in about one of six cases
 
 
 class RadoRidge(TwoClasses):
@@ -43,8 +45,9 @@ class RadoRidge(TwoClasses):
     ----------
     coef_ : ndarray of shape (d,)
         One weight per coordinate of ``pipeline_``, the intercept's last.
-    risk_ : float
-        The square risk on fresh labels, estimated without any label.
+    risk_ : float or None
+        The square risk on fresh labels, estimated without any label. None where the noise on rados
+        hides how much scores vary.
     intercept_only_ : bool
         Whether the model predicts a constant because no other model is better.
     lam_ : float
@@ -139,8 +142,9 @@ class RadoRidge(TwoClasses):
         best = _fit_best_penalty(moments, lams)
         self.intercept_only_ = False
         if lams is None and self.pipeline_.intercept > 0:
-            constant = _fit_best_penalty(_last(moments), None)
-            self.intercept_only_ = constant.charged <= min(best.charged, 1.0)
+            constant = _fit_best_penalty(moments.last(), None)
+            hidden = not _exceeds_noise(moments)
+            self.intercept_only_ = hidden and constant.charged <= min(best.charged, 1.0)
             best = constant if self.intercept_only_ else best
         self.coef_ = np.zeros(len(moments.operator))
         self.coef_[-len(best.parameters) :] = best.parameters
@@ -185,11 +189,11 @@ class RadoRidge(TwoClasses):
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
-    """A minimiser, its estimated and its charged risk; ``lam`` is added to the diagonal of S."""
+    """A minimiser, its risk where that is known, and the charged one; ``lam`` is added to S."""
 
     parameters: np.ndarray
     lam: float
-    risk: float
+    risk: float | None
     charged: float
 
 
@@ -201,7 +205,9 @@ def _fit_best_penalty(moments: RadoMoments, lams: Sequence[float] | None) -> _Fi
     best = int(np.argmin(risks + charges))
     parameters = _solutions(moments.second, moments.operator, tried)[1][:, best]
     lam, risk, charge = (float(values[best]) for values in (tried, risks, charges))
-    return _Fitted(parameters, lam, risk, risk + charge)
+    reported = risk + _correction(moments, parameters)
+    is_known = moments.square_error(parameters) <= _MOST_RISK_ERROR
+    return _Fitted(parameters, lam, reported if is_known else None, risk + charge)
 
 
 def _solutions(
@@ -229,18 +235,30 @@ def _risks(moments: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarr
     risks = np.zeros(len(lams))
     for k in range(folds):
         rest, held_out = moments.rows[fold != k], moments.rows[fold == k]
-        second = rest.T @ rest / max(len(rest), 1)
-        (values, vectors), models = _solutions(second, moments.operator, lams)
+        (values, vectors), models = _solutions(moments.second_of(rest), moments.operator, lams)
         spread_along_axes = np.sum(vectors * (spread @ vectors), axis=0)
         optimism = (spread_along_axes[:, None] / (values[:, None] + lams)).sum(axis=0)
-        squares = np.mean((held_out @ models) ** 2, axis=0)
+        squares = np.sum(models * (moments.second_of(held_out) @ models), axis=0)
         risks += (1 + squares - 2 * moments.operator @ models + 2 * optimism) / folds
     _, models = _solutions(moments.second, moments.operator, lams)
     return risks, 2 * np.sqrt(moments.noise.along(models))
 
 
-def _last(moments: RadoMoments) -> RadoMoments:
-    """Return the moments of the last coordinate alone."""
-    return RadoMoments(
-        moments.operator[-1:], moments.rows[:, -1:], moments.noise.last(), moments.examples
-    )
+def _correction(moments: RadoMoments, parameters: np.ndarray) -> float:
+    """Return what the mean square of scores is measured to be above that of the S used."""
+    return moments.square_of(parameters) - float(parameters @ moments.second @ parameters)
+
+
+def _exceeds_noise(moments: RadoMoments) -> bool:
+    """Return whether mu is longer than the noise alone would make it, but for the intercept.
+
+    What is left of mu once the labels' mean is taken out of it has the mean square tr Q under
+    labels that tell nothing of rows, Q = C + S/m, and the variance 2 tr Q^2 about it.
+    """
+    second, operator = moments.second, moments.operator
+    features = slice(len(operator) - 1)
+    by_mean = second[features, -1] * operator[-1] / max(second[-1, -1], 1e-300)
+    rest = operator[features] - by_mean
+    noise = (moments.noise.dense(len(operator)) + second / moments.examples)[features, features]
+    limit = np.trace(noise) + _SURE * np.sqrt(2 * np.sum(noise**2))
+    return bool(rest @ rest > limit)
