@@ -218,7 +218,7 @@ def test_held_out_rados_show_what_few_rados_do_not_know():
     wide[:, :4] = X
     signs = np.random.default_rng(2).choice([-1, 1], (30, 400))
     moments = moments_of(rado_release(slow_rados(wide, y, signs), 400))
-    risks, _ = _risks(moments, np.array([1e-3, 1.0]))
+    risks, _, _ = _risks(moments, np.array([1e-3, 1.0]))
     assert risks[0] > 1.5
     assert risks[1] < 1
 

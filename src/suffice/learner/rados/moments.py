@@ -84,12 +84,15 @@ class RadoMoments:
         measured = rows.T @ rows / max(len(rows), 1)
         return measured if self.second_noise is None else self.second_noise.corrected(measured)
 
-    def square_of(self, parameters: np.ndarray) -> float:
-        """Return the mean square of the scores <theta, x>: measured, less the known noise."""
-        measured = float(np.mean((self.rows @ parameters) ** 2))
+    def square_of(self, models: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the mean square of the scores <theta, x> of each column theta, by some rows.
+
+        As measured, less the known noise.
+        """
+        measured = np.mean((rows @ models) ** 2, axis=0)
         if self.second_noise is None:
-            return measured
-        return measured - float(self.second_noise.added @ parameters**2)
+            return np.asarray(measured)
+        return np.asarray(measured - self.second_noise.added @ models**2)
 
     def square_error(self, parameters: np.ndarray) -> float:
         """Return the standard deviation that noise adds to `square_of`; 0 if none is in S.
@@ -99,7 +102,7 @@ class RadoMoments:
         if self.second_noise is None:
             return 0.0
         noisy = float(np.mean((self.rows @ parameters) ** 2))
-        without = max(self.square_of(parameters), 0.0)
+        without = max(float(self.square_of(parameters, self.rows)), 0.0)
         return float(np.sqrt(2 / len(self.rows) * max(noisy**2 - without**2, 0.0)))
 
     def last(self) -> "RadoMoments":

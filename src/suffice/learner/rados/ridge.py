@@ -201,13 +201,12 @@ def _fit_best_penalty(moments: RadoMoments, lams: Sequence[float] | None) -> _Fi
     """Return the minimiser whose charged risk is least over the penalties."""
     size = float(np.trace(moments.second)) / len(moments.second) or 1.0
     tried = size * _LAMS if lams is None else np.asarray(lams)
-    risks, charges = _risks(moments, tried)
+    risks, measured, charges = _risks(moments, tried)
     best = int(np.argmin(risks + charges))
     parameters = _solutions(moments.second, moments.operator, tried)[1][:, best]
-    lam, risk, charge = (float(values[best]) for values in (tried, risks, charges))
-    reported = risk + _correction(moments, parameters)
     is_known = moments.square_error(parameters) <= _MOST_RISK_ERROR
-    return _Fitted(parameters, lam, reported if is_known else None, risk + charge)
+    risk = float(measured[best]) if is_known else None
+    return _Fitted(parameters, float(tried[best]), risk, float(risks[best] + charges[best]))
 
 
 def _solutions(
@@ -220,33 +219,31 @@ def _solutions(
     return (values, vectors), vectors @ (along[:, None] / (values[:, None] + lams))
 
 
-def _risks(moments: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the estimated risk per penalty, and what a model is charged for the noise.
+def _risks(moments: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the expected and the measured risk per penalty, and the charge for the noise.
 
     E <theta, n> = tr(Q (S + lam I)^-1) for theta = (S + lam I)^-1 (mu + n), n of covariance
     Q = C + S/m, C the mechanism's noise and S/m that of the labels; the risk falls by twice that
     too much (`suffice.learner.operator.tuning`, where the charge is explained as well). S is that
-    of rados held out.
+    of rados held out: as it is expected, or as they measure it, which differs where their noise is
+    in it.
     """
     width, folds = len(moments.operator), min(_FOLDS, len(moments.rows))
     noise = moments.noise.dense(width)
     spread = noise + moments.second / moments.examples
     fold = np.arange(len(moments.rows)) % folds
-    risks = np.zeros(len(lams))
+    risks, measured = np.zeros(len(lams)), np.zeros(len(lams))
     for k in range(folds):
         rest, held_out = moments.rows[fold != k], moments.rows[fold == k]
         (values, vectors), models = _solutions(moments.second_of(rest), moments.operator, lams)
         spread_along_axes = np.sum(vectors * (spread @ vectors), axis=0)
         optimism = (spread_along_axes[:, None] / (values[:, None] + lams)).sum(axis=0)
         squares = np.sum(models * (moments.second_of(held_out) @ models), axis=0)
-        risks += (1 + squares - 2 * moments.operator @ models + 2 * optimism) / folds
+        others = 1 - 2 * moments.operator @ models + 2 * optimism
+        risks += (others + squares) / folds
+        measured += (others + moments.square_of(models, held_out)) / folds
     _, models = _solutions(moments.second, moments.operator, lams)
-    return risks, 2 * np.sqrt(moments.noise.along(models))
-
-
-def _correction(moments: RadoMoments, parameters: np.ndarray) -> float:
-    """Return what the mean square of scores is measured to be above that of the S used."""
-    return moments.square_of(parameters) - float(parameters @ moments.second @ parameters)
+    return risks, measured, 2 * np.sqrt(moments.noise.along(models))
 
 
 def _exceeds_noise(moments: RadoMoments) -> bool:
