@@ -278,12 +278,13 @@ def _moments_advice(products: float, operator: float) -> list[str]:
     """Return when moments are the better release, if they are: records protected, two classes."""
     if min(products, operator) <= 1:
         return []
-    return [
+    sentence = (
         "To protect records, release moments instead: their noise is"
         f" {_times(operator)} smaller on the mean operator. On how columns vary together it is"
         f" {_times(products)} smaller. Only epsilon, delta and the numbers of rows, columns and"
         " sums decide this. See `suffice plan moments`."
-    ]
+    )
+    return [sentence]
 
 
 def _times(ratio: float) -> str:
