@@ -9,7 +9,8 @@ import pytest
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.rados.moments import moments_of
-from suffice.learner.rados.ridge import RadoRidge, _risks
+from suffice.learner.rados.penalties import risks_by_penalty
+from suffice.learner.rados.ridge import RadoRidge
 from suffice.release.artifact import Release
 
 M = 10
@@ -45,7 +46,7 @@ def test_all_rados_give_the_ridge_regression_of_the_examples():
     model = RadoRidge(lam=0.2).fit_release(rado_release(rados, M))
     second = X.T @ X / M * len(rados) / (len(rados) - 1)
     expected = np.linalg.solve(second + 0.1 * np.eye(5), X.T @ y / M)
-    np.testing.assert_allclose(model.coef_, expected, atol=1e-10)
+    np.testing.assert_allclose(model.minimiser_, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +157,8 @@ def test_noise_on_every_rado_leaves_a_model_where_the_mean_operator_shows_one():
         assert accuracy > np.mean(y < 0) + 0.03
         undone = RadoRidge()
         undone._learn_from((release,))
-        undone._fit_moments(replace(moments_of(release), second_noise=None))
-        assert np.linalg.norm(undone.coef_) < 0.05 * np.linalg.norm(model.coef_)
+        undone._fit_moments(replace(moments_of(release), second_noise=None), None)
+        assert np.linalg.norm(undone.minimiser_) < 0.05 * np.linalg.norm(model.minimiser_)
 
 
 def noisy(deviation: float, *, shared: bool, seed: int = 0, count: int = 200):
@@ -194,7 +195,7 @@ def test_the_risk_is_about_that_on_fresh_examples():
     gaps, fresh = [], []
     for seed in range(20):
         model = RadoRidge().fit_release(noisy(10.0, shared=True, seed=seed))
-        fresh.append(np.mean((1 - y * (rows @ model.coef_)) ** 2))
+        fresh.append(np.mean((1 - y * (rows @ model.minimiser_)) ** 2))
         gaps.append(model.risk_ - fresh[-1])
     assert abs(np.mean(gaps)) < np.mean(fresh) / 4
 
@@ -206,7 +207,7 @@ def test_the_risk_under_noise_on_every_rado_is_right_or_absent():
     gaps = []
     for seed in range(20):
         model = RadoRidge().fit_release(bounded(noisy(5.0, shared=False, seed=seed, count=400)))
-        gaps.append(model.risk_ - np.mean((1 - y * (rows @ model.coef_)) ** 2))
+        gaps.append(model.risk_ - np.mean((1 - y * (rows @ model.minimiser_)) ** 2))
     assert abs(np.mean(gaps)) < 0.1
     assert RadoRidge().fit_release(bounded(noisy(100.0, shared=False))).risk_ is None
 
@@ -218,7 +219,7 @@ def test_held_out_rados_show_what_few_rados_do_not_know():
     wide[:, :4] = X
     signs = np.random.default_rng(2).choice([-1, 1], (30, 400))
     moments = moments_of(rado_release(slow_rados(wide, y, signs), 400))
-    risks, _, _ = _risks(moments, np.array([1e-3, 1.0]))
+    risks = risks_by_penalty(moments, np.array([1e-3, 1.0])).risks
     assert risks[0] > 1.5
     assert risks[1] < 1
 
