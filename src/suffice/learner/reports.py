@@ -88,8 +88,17 @@ def _ridge_report(model: Any) -> Report:
         "lam": model.lam_,
         "risk": model.risk_,
         "intercept_only": model.intercept_only_,
+        "probabilities": model.gives_probabilities,
     }
-    return Report(lines, values)
+    return Report(lines + _no_probabilities(model), values)
+
+
+def _no_probabilities(model: Any) -> list[tuple[str, str]]:
+    """Say how to get probabilities, if a model of rados has none."""
+    if model.gives_probabilities:
+        return []
+    remedy = "Add --rows TABLE with rows that need no labels (Python: rows=...)"
+    return [("probabilities", f"none: the noise hides how much scores vary. {remedy}")]
 
 
 def _square_risk(risk: float | None) -> str:
@@ -106,8 +115,13 @@ def _boost_report(model: Any) -> Report:
             f"{model.rado_risk_:.6g} (logistic loss); a guess without the release: {log(2):.6g}",
         ),
     ]
-    values = {"loss": "logistic", "rounds": model.rounds_, "rado_risk": model.rado_risk_}
-    return Report(lines, values)
+    values = {
+        "loss": "logistic",
+        "rounds": model.rounds_,
+        "rado_risk": model.rado_risk_,
+        "probabilities": model.gives_probabilities,
+    }
+    return Report(lines + _no_probabilities(model), values)
 
 
 def _moment_report(model: Any) -> Report:
