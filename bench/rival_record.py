@@ -187,7 +187,7 @@ def _rados(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generat
     mechanism = Rados(epsilon=epsilon, delta=DELTA, unit="record", pipeline=data.rado_pipeline)
     for draw in range(draws):
         release = mechanism.release(data.private, data.labels, ledger=None)
-        model = RadoRidge().fit_release(release)
+        model = RadoRidge().fit_release(release, data.public)  # its probabilities need rows
         yield "", draw, model.predict_proba(data.test_rows)[:, 1]
 
 

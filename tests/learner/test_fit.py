@@ -35,9 +35,9 @@ LEARNT = [  # the release, its options, and the learner that they mean
     ("laplace", {"rows": ROWS, "loss": "square", "lam": 0.1}, FactoredClassifier),
     ("response", {"rows": ROWS, "penalty": "l2"}, FactoredClassifier),
     ("responses", {}, SpreadClassifier),
-    ("rados", {}, RadoRidge),
-    ("rados", {"loss": "square", "lam": 0.1}, RadoRidge),
-    ("rados", {"loss": "logistic"}, RadoBoost),
+    ("rados", {"rows": ROWS}, RadoRidge),
+    ("rados", {"rows": ROWS, "loss": "square", "lam": 0.1}, RadoRidge),
+    ("rados", {"rows": ROWS, "loss": "logistic"}, RadoBoost),
 ]
 
 
@@ -117,7 +117,7 @@ def test_a_model_file_of_any_learner_loads_as_that_learner(name, options, learne
         assert np.allclose(again.predict_proba(rows), model.predict_proba(rows), rtol=1e-12)
     else:
         for refused in (model, again):
-            with pytest.raises(ParameterError, match="tell too little"):
+            with pytest.raises(ParameterError, match="tell too little|has no probabilities"):
                 refused.predict_proba(rows)
     assert release_of(again) == load(tmp_path / "m.suffice")  # written again as it was read
 
@@ -128,7 +128,6 @@ def test_a_model_file_of_any_learner_loads_as_that_learner(name, options, learne
         ("mean-operator", {"rows": ROWS, "estimator": DecisionTreeClassifier()}, "estimator"),
         ("responses", {"penalty": "l1"}, "penalty"),
         ("responses", {"rows": ROWS}, "rows"),
-        ("rados", {"rows": ROWS}, "rows"),
         ("rados", {"loss": "logistic", "lam": 1.0}, "lam"),
     ],
 )
@@ -253,10 +252,11 @@ def test_a_forged_model_of_rados_has_two_classes_or_is_refused():
 
 @pytest.mark.parametrize("loss", ["square", "logistic"])
 def test_what_only_a_fit_knows_is_missing_after_a_file(loss):
-    again = model_of(decode(encode(fit(old("rados"), loss=loss).to_release())))
+    fitted = fit(old("rados"), loss=loss)
+    again = model_of(decode(encode(fitted.to_release())))
     assert isinstance(again, LinearModel)
     if loss == "square":
-        assert np.isfinite(again.risk_)
+        assert again.risk_ == fitted.risk_
         return
     with pytest.raises(AttributeError, match="does not store"):
         next(again.staged_predict(OLD / "clinic.csv"))

@@ -20,6 +20,7 @@ from suffice.tables.maps import MAPS, FeatureMap, _median_gamma, fit_map
 
 SPECS = (
     "polynomial:3", "rff:64", "nystroem:40", "pca:2", "whiten:3", "ranks:50", "ranks+polynomial:2",
+    "components:2", "ranks+components:2",
 )  # fmt: skip
 rng = np.random.default_rng(3)
 COLUMNS = rng.normal(size=(4, 300)) * [[1], [10], [0.1], [3]] + 5
@@ -71,6 +72,33 @@ def test_the_polynomial_of_ranks_is_that_of_ranks():
     mapped = fit_map("ranks+polynomial:2", COLUMNS, ONES).apply(COLUMNS)
     theirs = PolynomialFeatures(2, include_bias=False).fit_transform(ranks.T).T
     assert np.allclose(np.sort(mapped, axis=0), np.sort(theirs, axis=0))
+
+
+def test_the_components_of_ranks_are_those_of_scikit_learn():
+    ranks = fit_map("ranks:200", COLUMNS, ONES).apply(COLUMNS)
+    standard = (ranks - ranks.mean(axis=1)[:, None]) / ranks.std(axis=1)[:, None]
+    mapped = fit_map("ranks+components:3", COLUMNS, ONES).apply(COLUMNS)
+    mapped -= mapped.mean(axis=1)[:, None]  # the pipeline does this
+    theirs = PCA(3).fit_transform(standard.T).T
+    assert np.allclose(np.abs(mapped), np.abs(theirs), rtol=0.01)
+
+
+@pytest.mark.parametrize("kind", ["components", "ranks+components"])
+def test_components_keep_their_lengths_and_those_of_pca_lose_them(kind):
+    """Whitened components would all have as much noise as the first; these have as much signal."""
+    X = rng_rows() @ np.diag([3.0, 1.0, 1.0, 0.2])
+    X[:, 1] += X[:, 0]
+    scaled = {}
+    for spec in (f"{kind}:4", "pca:4"):
+        pipeline = MeanOperator(1.0, map=spec, intercept=0.0).public_rows(X).pipeline
+        scaled[spec] = pipeline.scale
+        assert len(pipeline.outputs) == 4
+    assert (scaled[f"{kind}:4"] == 1).all()
+    assert np.ptp(scaled["pca:4"]) > 0.1
+
+
+def rng_rows() -> np.ndarray:
+    return np.random.default_rng(8).normal(size=(500, 4))
 
 
 def test_quantiles_out_of_order_are_refused():

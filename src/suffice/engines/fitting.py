@@ -12,7 +12,7 @@ from suffice.engines.summary import Summary
 from suffice.errors import ParameterError, TableError
 from suffice.kernels.maps import row_norms
 from suffice.tables.columns import category_codes, temporal_unit
-from suffice.tables.maps import fit_map, most_outputs, weighted_moments
+from suffice.tables.maps import MAPS, fit_map, most_outputs, weighted_moments
 from suffice.tables.missing_rule import Missing, MissingRule
 from suffice.tables.pipeline import Column, Pipeline
 
@@ -101,6 +101,8 @@ def _with_map(
     feature_map = fit_map(spec, sample, weights)
     mapped = feature_map.apply(sample)
     mean, scale = weighted_moments(mapped, weights)
+    if MAPS[feature_map.kind].keeps_lengths:
+        scale = np.ones_like(scale)
     return replace(pipeline, mean=mean, scale=scale, map=feature_map), mapped
 
 

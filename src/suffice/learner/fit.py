@@ -45,6 +45,8 @@ class Learning:
         in `PASSES` say where public rows are read.
     rows : bool
         Whether the learner needs the public rows that the releases belong to.
+    uses_rows : bool
+        Whether the learner can use rows of the same population, though it needs none.
     report : callable
         Returns the `Report` of a fitted model.
     instead : str
@@ -54,6 +56,7 @@ class Learning:
     estimator: Callable[[Options], Any] | None = None
     options: Callable[[Options], Sequence[str]] = lambda _: ()
     rows: bool = False
+    uses_rows: bool = False
     report: Callable[[Any], Report] = report_of
     instead: str = ""
 
@@ -76,7 +79,7 @@ class Learning:
             return []
         settings = _without_defaults(options)
         used = self.options(settings)
-        extra = [] if self.rows or rows is None else ["rows"]
+        extra = [] if self.rows or self.uses_rows or rows is None else ["rows"]
         return extra + [name for name in settings if name not in used]
 
     def fit(
@@ -122,7 +125,7 @@ class Learning:
             settings["progress"] = progress
         passes = {name: settings.pop(name) for name in PASSES if name in settings}
         learner = self.estimator(settings)
-        inputs = (releases, rows) if self.rows else (releases,)
+        inputs = (releases,) if rows is None else (releases, rows)
         return learner.fit_release(*inputs, **passes)
 
 
@@ -348,6 +351,7 @@ _LEARNING: dict[str, Learning] = {
     "rados": Learning(
         _of_rados,
         lambda options: ("loss",) if options.get("loss") == "logistic" else ("loss", "lam"),
+        uses_rows=True,
     ),
     "moments": Learning(_of_moments),
     "votes": Learning(

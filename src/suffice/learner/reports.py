@@ -81,15 +81,30 @@ def _spread_report(model: Any) -> Report:
 def _ridge_report(model: Any) -> Report:
     lines = [
         ("penalty", f"{model.lam_:.3g}" + _constant(model)),
-        ("risk", f"{model.risk_:.4g} (square loss), estimated without labels"),
+        ("risk", _square_risk(model.risk_)),
     ]
     values = {
         "loss": "square",
         "lam": model.lam_,
         "risk": model.risk_,
         "intercept_only": model.intercept_only_,
+        "probabilities": model.gives_probabilities,
     }
-    return Report(lines, values)
+    return Report(lines + _no_probabilities(model), values)
+
+
+def _no_probabilities(model: Any) -> list[tuple[str, str]]:
+    """Say how to get probabilities, if a model of rados has none."""
+    if model.gives_probabilities:
+        return []
+    remedy = "Add --rows TABLE with rows that need no labels (Python: rows=...)"
+    return [("probabilities", f"none: the noise hides how much scores vary. {remedy}")]
+
+
+def _square_risk(risk: float | None) -> str:
+    if risk is None:
+        return "unknown: the noise hides how much the model's scores vary"
+    return f"{risk:.4g} (square loss), estimated without labels"
 
 
 def _boost_report(model: Any) -> Report:
@@ -100,8 +115,13 @@ def _boost_report(model: Any) -> Report:
             f"{model.rado_risk_:.6g} (logistic loss); a guess without the release: {log(2):.6g}",
         ),
     ]
-    values = {"loss": "logistic", "rounds": model.rounds_, "rado_risk": model.rado_risk_}
-    return Report(lines, values)
+    values = {
+        "loss": "logistic",
+        "rounds": model.rounds_,
+        "rado_risk": model.rado_risk_,
+        "probabilities": model.gives_probabilities,
+    }
+    return Report(lines + _no_probabilities(model), values)
 
 
 def _moment_report(model: Any) -> Report:

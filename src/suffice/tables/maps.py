@@ -51,7 +51,8 @@ class FeatureMap:
     Parameters
     ----------
     kind : str
-        One of MAPS: polynomial, rff, nystroem, pca, whiten, ranks or ranks+polynomial.
+        One of MAPS: polynomial, rff, nystroem, pca, whiten, components, ranks, ranks+polynomial or
+        ranks+components.
     size : int
         The degree of a polynomial, the number of quantiles of ranks, else that of coordinates.
     arrays : mapping of str to ndarray
@@ -156,6 +157,7 @@ class _Kind:
     shapes: Callable[[int, int, int], dict[str, Shape]]
     fit: Callable[[np.ndarray, np.ndarray, int], dict[str, np.ndarray]]
     apply: Callable[[Arrays, np.ndarray, np.ndarray], None]
+    keeps_lengths: bool = False  # whether its coordinates are not divided by their deviations
 
 
 def weighted_moments(columns: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -233,6 +235,25 @@ def _components(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
     maps.linear(arrays["components"], columns, out)
 
 
+def _fit_rank_components(
+    columns: np.ndarray, weights: np.ndarray, size: int
+) -> dict[str, np.ndarray]:
+    """Return the quantiles of columns, and the components of their standardised ranks."""
+    grid = fit_grid(columns, weights, _GRID)
+    ranks = np.empty_like(columns)
+    mid_ranks(grid, columns, ranks)
+    mean, spread = weighted_moments(ranks, weights)
+    standard = (ranks - mean[:, None]) / spread[:, None]
+    components = _fit_components(standard, weights, size, whiten=False)["components"]
+    return {"grid": grid, "components": np.ascontiguousarray(components / spread)}
+
+
+def _rank_components(arrays: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
+    ranks = np.empty_like(columns)
+    mid_ranks(arrays["grid"], columns, ranks)
+    _components(arrays, ranks, out)
+
+
 def _polynomial(_: Arrays, columns: np.ndarray, out: np.ndarray) -> None:
     """Write every product of at most so many columns, once each."""
     from suffice.kernels import maps
@@ -279,8 +300,9 @@ def _rows_of(name: str) -> Callable[[Mapping[str, Shape], int, int], int]:
     return count
 
 
-def _components_kind(*, whiten: bool) -> _Kind:
+def _components_kind(*, whiten: bool, keeps_lengths: bool = False) -> _Kind:
     return _Kind(
+        keeps_lengths=keeps_lengths,
         outputs=_rows_of("components"),
         shapes=lambda width, outputs, size: {"components": (min(outputs, size, width), width)},
         fit=lambda columns, weights, size: _fit_components(columns, weights, size, whiten=whiten),
@@ -313,6 +335,7 @@ MAPS: Mapping[str, _Kind] = {
     ),
     "pca": _components_kind(whiten=False),
     "whiten": _components_kind(whiten=True),
+    "components": _components_kind(whiten=False, keeps_lengths=True),
     "ranks": _Kind(
         outputs=lambda _shapes, width, _size: width,
         shapes=lambda width, _outputs, size: {"grid": (width, size)},
@@ -324,6 +347,16 @@ MAPS: Mapping[str, _Kind] = {
         shapes=lambda width, _outputs, _size: {"grid": (width, _GRID)},
         fit=lambda columns, weights, _size: {"grid": fit_grid(columns, weights, _GRID)},
         apply=_polynomial_of_ranks,
+    ),
+    "ranks+components": _Kind(
+        outputs=_rows_of("components"),
+        shapes=lambda width, outputs, size: {
+            "grid": (width, _GRID),
+            "components": (min(outputs, size, width), width),
+        },
+        fit=_fit_rank_components,
+        apply=_rank_components,
+        keeps_lengths=True,
     ),
 }
 

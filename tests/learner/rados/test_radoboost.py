@@ -189,8 +189,8 @@ def test_examples_decide_which_round_is_kept_where_the_caller_has_some():
     assert model.rounds_ == 1 + int(np.argmin(errors))
     kept_scores = list(model.staged_decision_function(X))[model.rounds_ - 1]
     np.testing.assert_allclose(kept_scores, model.decision_function(X))
-    with pytest.raises(ParameterError, match="Pass both"):
-        RadoBoost().fit_release(toy_release(), X)
+    with pytest.raises(ParameterError, match="Labels belong to rows"):
+        RadoBoost().fit_release(toy_release(), y=labels)
     with pytest.raises(ParameterError, match="one of the classes of the release"):
         RadoBoost().fit_release(toy_release(), X, y)
     with pytest.raises(ParameterError, match="one of the classes of the release"):

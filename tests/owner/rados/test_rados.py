@@ -20,7 +20,9 @@ from suffice.errors import (
     TableError,
     UnprotectedError,
 )
+from suffice.learner.rados.moments import moments_of
 from suffice.owner.ledger import Ledger
+from suffice.owner.moments.mechanism import Moments
 from suffice.owner.rados.mechanism import Rados, plan_rados
 from suffice.owner.rados.signs import ChosenSubsets, FreeSubsets, HadamardSubsets, _signs
 from suffice.privacy.guarantee import Budget, Protection, Unit
@@ -506,10 +508,33 @@ def test_the_plan_reads_a_public_table_and_no_private_row():
     settings = {**_scaling(), "ranges": None, "standardize": table(1)}
     plan = plan_rados(many, 8.0, 1e-5, label="sick", count=4, **settings)
     assert plan.rows == 20_000
-    assert plan.advice == ("The noise is not much larger than what the sums vary by themselves.",)
+    first, of_moments = plan.advice
+    assert first == "The noise is not much larger than what the sums vary by themselves."
+    assert of_moments.startswith("To protect records, release moments instead")
     drowned = plan_rados(many, 1e-4, 1e-5, label="sick", count=4, **settings)
     assert "Nothing is useful" in drowned.advice[0]
     assert "wait for more rows" in drowned.advice[1]
+
+
+def test_the_plan_says_by_how_much_moments_have_less_noise():
+    """The ratios are those of the two releases, in their own words, but for rounding: 1 %."""
+    plan = plan_rados(table(), 2.0, 1e-5, label="sick", count=8, **_scaling())
+    sums = of_table(epsilon=2.0, delta=1e-5, unit="record", count=8)
+    known = moments_of(sums)
+    moments = Moments(2.0, 1e-5, **_scaling()).release(table(), label="sick", ledger=None).details
+    products = known.second_noise.added[0] / np.sqrt(8)
+    off_diagonal = moments["second_noise"] / np.sqrt(2)
+    assert plan.products_ratio == pytest.approx(products / off_diagonal, rel=0.01)
+    operator = np.sqrt(known.noise.variance)
+    assert plan.operator_ratio == pytest.approx(operator / moments["operator_noise"], rel=0.01)
+    assert plan.to_json()["noise_over_moments"]["products"] == plan.products_ratio
+    assert f"{plan.operator_ratio:.2g} times smaller on the mean operator" in plan.advice[-1]
+
+
+def test_the_plan_is_silent_about_moments_where_sums_have_less_noise():
+    plan = plan_rados(table(), 300.0, 1e-5, label="sick", count=2, **_scaling())
+    assert plan.products_ratio < 1
+    assert not any("moments" in sentence for sentence in plan.advice)
 
 
 def _scaling() -> dict:

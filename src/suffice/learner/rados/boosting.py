@@ -5,14 +5,20 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
 
+from suffice.errors import ParameterError
 from suffice.kernels import boosting
 from suffice.learner.base import FIGURES, TwoClasses
+from suffice.learner.rados.calibration import SCORES_ONLY, class_probabilities
 
 __all__ = ["BoostedModel", "Path", "run_boosting"]
 
 _ORACLES = {"strong": boosting.STRONGEST, "median": boosting.MEDIAN}
+_NO_PROBABILITIES = (
+    "The noise of this release hides how sure this model can be, so it has no probabilities. Learn"
+    " by RadoRidge, with rows that need no labels: suffice fit --loss square --rows TABLE (Python:"
+    " RadoRidge().fit_release(release, X))."
+)
 _FIELDS = 6  # of a round, in the order of `suffice.kernels.boosting.boost`
 
 
@@ -190,6 +196,11 @@ class BoostedModel(TwoClasses):
         for scores in self.staged_decision_function(X):
             yield self.classes_[(scores > 0).astype(int)]
 
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `predict_proba` works."""
+        return bool(getattr(self, "calibrated_", True))
+
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class: a logistic function of the score.
 
@@ -205,18 +216,23 @@ class BoostedModel(TwoClasses):
 
         Raises
         ------
+        ParameterError
+            If the noise hides how large probabilities are.
         TableError
             If the table has no rows or lacks a column.
         """
         scores = self.decision_function(X)
-        positive = expit(self.scale_ * scores)
-        return np.column_stack([1 - positive, positive])
+        if not self.gives_probabilities:
+            raise ParameterError(_NO_PROBABILITIES)
+        return class_probabilities(self.scale_ * scores)
 
     def _details(self) -> dict[str, Any]:
-        return {"loss": "logistic", **dict.fromkeys(FIGURES)}
+        loss = "logistic" if self.gives_probabilities else f"logistic, {SCORES_ONLY}"
+        return {"loss": loss, **dict.fromkeys(FIGURES)}
 
     @classmethod
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         self = super()._unfitted(details)
         self.scale_ = 1.0  # of a file the scores are log-odds
+        self.calibrated_ = not str(details["loss"]).endswith(SCORES_ONLY)
         return self

@@ -11,6 +11,12 @@ from sklearn.utils import check_random_state
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
 from suffice.learner.rados.boosting import BoostedModel, run_boosting
+from suffice.learner.rados.calibration import (
+    LabelMeans,
+    LogOdds,
+    log_odds_of_moments,
+    log_odds_of_scores,
+)
 from suffice.learner.rados.moments import RadoMoments, moments_of, rados_of
 from suffice.learner.rados.risks import logistic_rado_risk, sampling_term
 from suffice.learner.rados.simulated import simulated_rados
@@ -21,6 +27,8 @@ from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
 
 __all__ = ["RadoBoost"]
+
+_MOST_BY_NOISE = 0.25  # of <theta, mu>, at worst, if there are to be probabilities
 
 
 class RadoBoost(BoostedModel):
@@ -70,7 +78,10 @@ class RadoBoost(BoostedModel):
         The share of each coordinate in the scores.
     scale_ : float
         A score times ``scale_`` is about its log-odds, by the mean and the variance of scores that
-        the rados show.
+        the rados or the rows show.
+    calibrated_ : bool
+        Whether ``scale_`` is known, and `predict_proba` works. Noise per record hides it, unless
+        rows are passed.
     lam_ : float
         Always 0: there is no penalty.
     classes_ : ndarray of shape (2,)
@@ -146,7 +157,7 @@ class RadoBoost(BoostedModel):
         seed = check_random_state(self.random_state).randint(2**31)
         rados = simulated_rados(edges, count, np.random.default_rng(seed))
         moments = RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
-        return self._fit_rados(rados, moments, edges)
+        return self._fit_rados(rados, moments, edges, None)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_release(
@@ -159,10 +170,10 @@ class RadoBoost(BoostedModel):
         release : Release or sequence of Release
             Releases of kind rados. Several are merged first.
         X : array, table or path, optional
-            Rows of the caller's own labelled examples. If there are some, the kept round is that of
-            fewest errors on them.
+            Rows of the same population as the private ones. Probabilities come from them. Without
+            labels they also move the intercept, so that these are calibrated.
         y : array of shape (n,), optional
-            Their labels, which the caller may see.
+            Their labels, if the caller may see them. The kept round is then that of fewest errors.
 
         Returns
         -------
@@ -172,26 +183,32 @@ class RadoBoost(BoostedModel):
         Raises
         ------
         ParameterError
-            If a release holds no rados or cannot be merged with the others, or if only one of X
-            and y is there.
+            If a release holds no rados or cannot be merged with the others, or if labels come
+            without rows.
         """
         merged = merge(release)
         rados, moments = rados_of(merged), moments_of(merged)
-        if (X is None) != (y is None):
-            raise ParameterError("Examples are rows with labels. Pass both X and y, or neither.")
+        if X is None and y is not None:
+            raise ParameterError("Labels belong to rows. Pass X together with y, or neither.")
         self._learn_from((merged,))
-        return self._fit_rados(rados, moments, None if X is None else self._edges(X, y))
+        rows = None if X is None else design_matrix(X, self.pipeline_, new=y is None)
+        examples = None if rows is None or y is None else self._edges(rows, y)
+        return self._fit_rados(rados, moments, examples, rows)
 
-    def _edges(self, X: Any, y: Any) -> np.ndarray:
+    def _edges(self, rows: np.ndarray, y: Any) -> np.ndarray:
         """Return y_i x_i of the caller's examples."""
-        rows, labels = design_matrix(X, self.pipeline_), np.asarray(y)
+        labels = np.asarray(y)
         second = labels == self.classes_[1]
         if labels.shape != (len(rows),) or not (second | (labels == self.classes_[0])).all():
             raise ParameterError("y must hold one of the classes of the release for each row of X.")
         return np.where(second, 1.0, -1.0)[:, None] * rows
 
     def _fit_rados(
-        self, rados: np.ndarray, moments: RadoMoments, examples: np.ndarray | None
+        self,
+        rados: np.ndarray,
+        moments: RadoMoments,
+        examples: np.ndarray | None,
+        rows: np.ndarray | None,
     ) -> "RadoBoost":
         path = run_boosting(
             rados,
@@ -201,10 +218,15 @@ class RadoBoost(BoostedModel):
             kappa=self.kappa,
             min_edge=self.min_edge,
         )
-        self._keep(path, np.sqrt(moments.second.diagonal()))
+        self._keep(path, np.sqrt(np.maximum(moments.second.diagonal(), 0.0)))
         self._rados, self._examples = rados, moments.examples
         self.rado_risk_ = logistic_rado_risk(rados, self.theta_, moments.examples)
-        self.scale_ = _log_odds_per_score(self.theta_, moments)
+        weight = self.pipeline_.intercept if examples is None and rows is not None else 0.0
+        log_odds = _log_odds(self.theta_, moments, rows, weight)
+        self.calibrated_ = log_odds is not None
+        self.scale_ = 1.0 if log_odds is None else log_odds.slope
+        if log_odds is not None and weight > 0:
+            self.theta_[-1] += log_odds.offset / log_odds.slope / weight
         return self
 
     def sampling_term(self, eta: float = 0.05) -> float:
@@ -256,13 +278,20 @@ class RadoBoost(BoostedModel):
         return replace(model, arrays={"coefficients": self.scale_ * self.theta_})
 
 
-def _log_odds_per_score(theta: np.ndarray, moments: RadoMoments) -> float:
-    """Return 2 a / v for scores z with E[y z] = a and variance v within the classes.
+def _log_odds(
+    theta: np.ndarray, moments: RadoMoments, rows: np.ndarray | None, weight: float
+) -> LogOdds | None:
+    """Return the log odds of scores; None if noise hides them.
 
-    That is the slope of the log-odds where both classes are Gaussian at +a and -a. Positive, so
-    that probabilities and predictions agree.
+    A score of 0 has even odds unless the intercept may move, that is unless it has a ``weight``.
+    How much of <theta, mu> boosting has learnt from the noise in mu is not known, but at most
+    ||theta|| times the length of the noise.
     """
-    total = float(theta @ moments.second @ theta)
-    mean = float(theta @ moments.operator)
-    within = max(total - mean**2, 1e-6 * total)
-    return max(2 * mean / within, 1e-6 / np.sqrt(total)) if total > 0 else 1.0
+    product = float(theta @ moments.operator)
+    by_noise = float(np.linalg.norm(theta) * np.sqrt(moments.noise.diagonal(len(theta)).sum()))
+    if by_noise > _MOST_BY_NOISE * max(product, 0.0):
+        return None
+    labels = LabelMeans(product, 0.0, float(moments.operator[-1] / weight) if weight > 0 else None)
+    if rows is not None:
+        return log_odds_of_scores(rows @ theta, labels)
+    return log_odds_of_moments(theta, moments, labels, 0.0)

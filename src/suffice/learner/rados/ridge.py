@@ -1,7 +1,7 @@
 """Least squares from the mean and the covariance of rados: no boosting, and few are enough."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
@@ -9,7 +9,18 @@ import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.base import FIGURES, TwoClasses
+from suffice.learner.rados.calibration import (
+    SCORES_ONLY,
+    LabelMeans,
+    LogOdds,
+    class_probabilities,
+    gaussian_log_odds,
+    log_odds_of_moments,
+    log_odds_of_scores,
+)
 from suffice.learner.rados.moments import RadoMoments, moments_of
+from suffice.learner.rados.penalties import Fitted, exceeds_noise, fit_best_penalty
+from suffice.learner.rows import design_matrix
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
@@ -17,8 +28,11 @@ from suffice.release.merge import merge
 
 __all__ = ["RadoRidge"]
 
-_LAMS = 10.0 ** np.arange(-5.0, 3.01, 0.5)  # times the mean of S's diagonal
-_FOLDS = 5
+_NO_PROBABILITIES = (
+    "The noise of this release hides how much the model's scores vary, so it has no probabilities."
+    " Fit it with rows, which need no labels: suffice fit --rows TABLE (Python:"
+    " fit_release(release, X))."
+)
 
 
 class RadoRidge(TwoClasses):
@@ -31,6 +45,11 @@ class RadoRidge(TwoClasses):
     error of about 1/sqrt(n), while the exponential rado-risk of `RadoBoost` depends on the few
     rados of least margin. On 13 of the 14 data sets of `suffice reproduce rados-table1` this
     learner is the better one. Two classes.
+
+    Scores are log odds: scaled and shifted so that probabilities are calibrated, without a label
+    (`suffice.learner.rados.calibration`). That needs the variance of scores. Where noise on rados
+    hides it, as it does per record, pass rows: they also improve the model. Without them there are
+    scores and no probabilities.
 
     Parameters
     ----------
@@ -46,9 +65,15 @@ class RadoRidge(TwoClasses):
     intercept_ : ndarray of shape (1,)
         The score of a row whose features are all zero.
     theta_ : ndarray of shape (d,)
-        One weight per coordinate of ``pipeline_``, the intercept's last.
-    risk_ : float
-        The square risk on fresh labels, estimated without any label.
+        One weight per coordinate of ``pipeline_``, the intercept's last: log odds, if
+        ``calibrated_``, else ``minimiser_``.
+    minimiser_ : ndarray of shape (d,)
+        theta of the formula above.
+    calibrated_ : bool
+        Whether scores are log odds, and `predict_proba` works.
+    risk_ : float or None
+        The square risk on fresh labels, estimated without any label. None where the noise on rados
+        hides how much scores vary.
     intercept_only_ : bool
         Whether the model predicts a constant because no other model is better.
     lam_ : float
@@ -104,18 +129,22 @@ class RadoRidge(TwoClasses):
             If the rows are too large, or differ too much in size, for least squares.
         """
         edges = self._mapped_edges(X, y)
-        return self._fit_moments(
-            RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
-        )
+        moments = RadoMoments(edges.mean(axis=0), edges, Covariance("none"), len(edges))
+        # The intercept of an edge y x has the sign of y.
+        return self._fit_moments(moments, edges * np.sign(edges[:, -1:]))
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit_release(self, release: Release | Sequence[Release]) -> "RadoRidge":
+    def fit_release(self, release: Release | Sequence[Release], X: Any = None) -> "RadoRidge":
         """Learn from a release of rados, or those of several owners. No rows are needed.
 
         Parameters
         ----------
         release : Release or sequence of Release
             Releases of kind rados. Several are merged first.
+        X : array, table or path, optional
+            Rows without labels, of the same population as the private ones, for example the public
+            rows that scales come from, or those to predict. S and the probabilities then come from
+            them.
 
         Returns
         -------
@@ -136,28 +165,54 @@ class RadoRidge(TwoClasses):
                 "RadoRidge needs at least two rados, and this release has one. Use RadoBoost."
             )
         self._learn_from((merged,))
-        return self._fit_moments(moments)
+        if X is None:
+            return self._fit_moments(moments, None)
+        rows = design_matrix(X, self.pipeline_, new=True)
+        of_rows = replace(moments, rows=rows, second_noise=None)
+        return self._fit_moments(of_rows, rows, rescaled=True)
 
-    def _fit_moments(self, moments: RadoMoments) -> "RadoRidge":
+    def _fit_moments(
+        self, moments: RadoMoments, rows: np.ndarray | None, *, rescaled: bool = False
+    ) -> "RadoRidge":
         lams = None if self.lam == "auto" else [float(self.lam) / 2]  # on the diagonal of S
-        best = _fit_best_penalty(moments, lams)
+        best = fit_best_penalty(moments, lams, rescaled=rescaled)
         self.intercept_only_ = False
         if lams is None and self.pipeline_.intercept > 0:
-            constant = _fit_best_penalty(_last(moments), None)
-            self.intercept_only_ = constant.charged <= min(best.charged, 1.0)
+            constant = fit_best_penalty(moments.last(), None, rescaled=rescaled)
+            hidden = not exceeds_noise(moments)
+            self.intercept_only_ = hidden and constant.charged <= min(best.charged, 1.0)
             best = constant if self.intercept_only_ else best
-        self.theta_ = np.zeros(len(moments.operator))
-        self.theta_[-len(best.parameters) :] = best.parameters
-        if not np.isfinite(self.theta_).all():
+        self.minimiser_ = np.zeros(len(moments.operator))
+        self.minimiser_[-len(best.parameters) :] = best.parameters
+        if not np.isfinite(self.minimiser_).all():
             raise OptimisationError(
                 "The rados are too large, or differ too much in size, for least squares. Use"
                 " RadoBoost, or ask the owner to scale the columns."
             )
         self.lam_, self.risk_ = 2 * best.lam, best.risk
+        self._calibrate(best, moments, rows)
         return self
 
+    def _calibrate(self, best: Fitted, moments: RadoMoments, rows: np.ndarray | None) -> None:
+        """Turn scores of the minimiser into log odds, where that is possible."""
+        weight = self.pipeline_.intercept
+        mean = float(moments.operator[-1] / weight) if weight > 0 else None
+        labels = best.label_means(mean)
+        log_odds: LogOdds | None
+        if self.intercept_only_:
+            log_odds = gaussian_log_odds(0.0, 0.0, LabelMeans(0.0, 0.0, mean))
+        elif rows is not None:
+            log_odds = log_odds_of_scores(rows @ self.minimiser_, labels)
+        else:
+            log_odds = log_odds_of_moments(self.minimiser_, moments, labels, weight)
+        self.calibrated_ = log_odds is not None
+        self.theta_ = self.minimiser_ * (1.0 if log_odds is None else log_odds.slope)
+        if log_odds is not None and weight > 0:
+            self.theta_[-1] += log_odds.offset / weight
+        self._link = "logistic" if self.calibrated_ else f"square, {SCORES_ONLY}"
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class: (1 + score) / 2, clipped to [0, 1].
+        """Return the probability of each class.
 
         Parameters
         ----------
@@ -171,80 +226,30 @@ class RadoRidge(TwoClasses):
 
         Raises
         ------
+        ParameterError
+            If the noise hides how much scores vary; see ``calibrated_``.
         TableError
             If the table has no rows or lacks a column.
         """
-        positive = np.clip((1 + self.decision_function(X)) / 2, 0, 1)  # the link of the square loss
-        return np.column_stack([1 - positive, positive])
+        scores = self.decision_function(X)
+        if not self.gives_probabilities:
+            raise ParameterError(_NO_PROBABILITIES)
+        if self._link == "square":  # a file of an older version
+            positive = np.clip((1 + scores) / 2, 0, 1)
+            return np.column_stack([1 - positive, positive])
+        return class_probabilities(scores)
+
+    @property
+    def gives_probabilities(self) -> bool:
+        """Whether `predict_proba` works."""
+        return bool(getattr(self, "calibrated_", True))
 
     def _details(self) -> dict[str, Any]:
-        return {"loss": "square", **dict.fromkeys(FIGURES), "risk": self.risk_}
+        return {"loss": self._link, **dict.fromkeys(FIGURES), "risk": self.risk_}
 
     @classmethod
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         self = super()._unfitted(details)
-        self.risk_ = details["risk"]
+        self.risk_, self._link = details["risk"], str(details["loss"])
+        self.calibrated_ = not self._link.endswith(SCORES_ONLY)
         return self
-
-
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    """A minimiser, its estimated and its charged risk; ``lam`` is added to the diagonal of S."""
-
-    parameters: np.ndarray
-    lam: float
-    risk: float
-    charged: float
-
-
-def _fit_best_penalty(moments: RadoMoments, lams: Sequence[float] | None) -> _Fitted:
-    """Return the minimiser whose charged risk is least over the penalties."""
-    size = float(np.trace(moments.second)) / len(moments.second) or 1.0
-    tried = size * _LAMS if lams is None else np.asarray(lams)
-    risks, charges = _risks(moments, tried)
-    best = int(np.argmin(risks + charges))
-    parameters = _solutions(moments.second, moments.operator, tried)[1][:, best]
-    lam, risk, charge = (float(values[best]) for values in (tried, risks, charges))
-    return _Fitted(parameters, lam, risk, risk + charge)
-
-
-def _solutions(
-    second: np.ndarray, operator: np.ndarray, lams: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Return the eigenpairs of S and, per penalty, the column (S + lam I)^-1 mu."""
-    values, vectors = np.linalg.eigh(second)
-    values = np.maximum(values, 0.0)
-    along = vectors.T @ operator
-    return (values, vectors), vectors @ (along[:, None] / (values[:, None] + lams))
-
-
-def _risks(moments: RadoMoments, lams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the estimated risk per penalty, and what a model is charged for the noise.
-
-    E <theta, n> = tr(Q (S + lam I)^-1) for theta = (S + lam I)^-1 (mu + n), n of covariance
-    Q = C + S/m, C the mechanism's noise and S/m that of the labels; the risk falls by twice that
-    too much (`suffice.learner.operator.tuning`, where the charge is explained as well). S is that
-    of rados held out.
-    """
-    width, folds = len(moments.operator), min(_FOLDS, len(moments.rows))
-    noise = moments.noise.dense(width)
-    spread = noise + moments.second / moments.examples
-    fold = np.arange(len(moments.rows)) % folds
-    risks = np.zeros(len(lams))
-    for k in range(folds):
-        rest, held_out = moments.rows[fold != k], moments.rows[fold == k]
-        second = rest.T @ rest / max(len(rest), 1)
-        (values, vectors), models = _solutions(second, moments.operator, lams)
-        spread_along_axes = np.sum(vectors * (spread @ vectors), axis=0)
-        optimism = (spread_along_axes[:, None] / (values[:, None] + lams)).sum(axis=0)
-        squares = np.mean((held_out @ models) ** 2, axis=0)
-        risks += (1 + squares - 2 * moments.operator @ models + 2 * optimism) / folds
-    _, models = _solutions(moments.second, moments.operator, lams)
-    return risks, 2 * np.sqrt(moments.noise.along(models))
-
-
-def _last(moments: RadoMoments) -> RadoMoments:
-    """Return the moments of the last coordinate alone."""
-    return RadoMoments(
-        moments.operator[-1:], moments.rows[:, -1:], moments.noise.last(), moments.examples
-    )
