@@ -49,6 +49,7 @@ BENCHMARKS = {
     "ratio_memory": Bench("class_ratio", ("--parts", "memory")),
     "multi_freq_ldpy": Bench("compare_multi_freq_ldpy"),
     "spread_mnist": Bench("spread_mnist", ("--seeds", "4"), data=True),
+    "label_noise": Bench("label_noise", (), data=True),
     "label_privacy": Bench("label_privacy", ("--seeds", "2", "--epsilons", "0.1,1"), data=True),
     "ratio": Bench("class_ratio", ("--parts", "adult,intervals,mnist"), data=True),
     "quapy": Bench("compare_quapy", (), data=True),
