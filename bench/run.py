@@ -56,6 +56,7 @@ BENCHMARKS = {
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
     "llp_table": Bench("llp_table", data=True),
     "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
+    "many_classes": Bench("many_classes", ("--sets", "letters-8,mnist-8,har-5"), data=True),
     "record_rivals": Bench("rivals", ("--promise", "record", "--draws", "4"), data=True),
     "label_rivals": Bench(
         "rivals",
