@@ -64,9 +64,8 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
         for name, values in table.items():
             gaps = table["ours"] - values
             error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
-            print(
-                f"  {name:16} {values.mean():6.2f}  ours less it {gaps.mean():+.2f} +- {error:.2f}"
-            )
+            compared = f"ours less it {gaps.mean():+.2f}, standard error {error:.2f}"
+            print(f"  {name:16} {values.mean():6.2f}  {compared}")
             if name != "ours" and flip == 0.4:
                 claims.append(claim(f"p_f = 0.4: {name} less ours", float(-gaps.mean()), 0.0))
     return claims
