@@ -352,6 +352,9 @@ def ratios(folder: Path | None) -> Iterator[Line]:
             draw = partial(_natural_ratio, folder, name, epsilon)
             table = f"{name}, label-shifted, 4 bags of 400"
             yield Line("ClassRatio.interval", table, known, 0.95, 8, draw)
+    draw = partial(_natural_bags, folder, "magic", 8)
+    table = "magic, natural bags: 6 of 400 by the angle"
+    yield Line("ClassRatio.interval", table, "known proportions", 0.95, 8, draw)
 
 
 def _synthetic_ratio(classes: int, epsilon: float | None, seed: int) -> Outcome:
@@ -384,6 +387,26 @@ def _natural_ratio(folder: Path, name: str, epsilon: float | None, seed: int) ->
     tests = [draw(share, 400)[0] for share in shares]
     truth = np.column_stack([1 - shares, shares])
     return _ratio_outcome(bags, tests, truth, 2, epsilon)
+
+
+def _natural_bags(folder: Path, name: str, column: int, seed: int) -> Outcome:
+    """Return intervals where bags differ by a column: label shift does not hold."""
+    X, y = numbers(name, folder)
+    labels = (np.asarray(y) > 0).astype(int)
+    rng = np.random.default_rng((6, seed))
+    order = rng.permutation(len(X))
+    for_bags, for_tests = order[: len(X) // 2], order[len(X) // 2 :]
+    ends = np.quantile(X[:, column], np.linspace(0, 1, 7)[1:-1])
+    index = np.digitize(X[for_bags, column], ends)
+    bags = [for_bags[index == b][:400] for b in range(6)]
+    shares = np.array([0.1, 0.4, 0.8])
+    tests = []
+    for share in shares:
+        counts = (round(400 * (1 - share)), round(400 * share))
+        picks = [for_tests[labels[for_tests] == k][: counts[k]] for k in (0, 1)]
+        tests.append(X[np.concatenate(picks)])
+    truth = np.column_stack([1 - shares, shares])
+    return _ratio_outcome([(X[b], labels[b]) for b in bags], tests, truth, 2, None)
 
 
 def _ratio_outcome(
