@@ -49,6 +49,7 @@ BENCHMARKS = {
     "ratio_memory": Bench("class_ratio", ("--parts", "memory")),
     "multi_freq_ldpy": Bench("compare_multi_freq_ldpy"),
     "spread_mnist": Bench("spread_mnist", ("--seeds", "4"), data=True),
+    "label_noise": Bench("label_noise", (), data=True),
     "label_privacy": Bench("label_privacy", ("--seeds", "2", "--epsilons", "0.1,1"), data=True),
     "probabilities": Bench("probabilities", (), data=True),
     "ratio": Bench("class_ratio", ("--parts", "adult,intervals,mnist"), data=True),
@@ -57,6 +58,7 @@ BENCHMARKS = {
     "llp_table": Bench("llp_table", data=True),
     "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
     "advise": Bench("advise", (), data=True),
+    "many_classes": Bench("many_classes", ("--sets", "letters-8,mnist-8,har-5"), data=True),
     "record_rivals": Bench("rivals", ("--promise", "record", "--draws", "4"), data=True),
     "label_rivals": Bench(
         "rivals",

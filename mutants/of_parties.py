@@ -41,6 +41,35 @@ MUTANTS = (
         "A changed vote leaves one class and enters another; noise hides one of them.",
     ),
     Mutant(
+        "class-sums-of-any-length",
+        "owner/parties/gathering.py",
+        "within = float(np.linalg.norm(array)) <= self.sums",
+        "within = float(np.linalg.norm(array)) <= 2 * self.sums",
+        (
+            "owner/parties/test_class_sums.py::test_an_array_that_was_not_held_to_the_ball_counts_as_zero",
+        ),
+        "A party's records move the sum further than noise hides.",
+    ),
+    Mutant(
+        "class-sums-radius-for-diameter",
+        "owner/parties/procedures.py",
+        "two = 2 * sums.reach",
+        "two = sums.reach",
+        (
+            "owner/parties/test_class_sums.py::test_two_parties_are_as_far_apart_as_the_noise_is_for",
+            "owner/parties/test_class_sums.py::test_the_noise_is_that_of_one_changed_party",
+        ),
+        "Two parties' sums are two radii apart; noise hides one.",
+    ),
+    Mutant(
+        "class-sums-not-clipped",
+        "owner/parties/class_sums.py",
+        "if size <= self.radius:",
+        "if size <= self.radius or size > 0:",
+        ("owner/parties/test_class_sums.py::test_no_records_make_a_sum_longer_than_all_agreed_on",),
+        "A party sends all of its records at full length, and is then counted as zero.",
+    ),
+    Mutant(
         "votes-of-one-row",
         "owner/parties/procedures.py",
         "two = math.sqrt(2.0 * count) * (1 + 1e-15) * step",

@@ -57,6 +57,7 @@ def test_every_mechanism_that_an_owner_can_name_is_there():
         ("proportions laplace, overlapping bags", 0.3),
         ("parties, operator, gaussian", 0.4),
         ("parties, average, gaussian", 0.4),
+        ("parties, class-sums, gaussian", 0.4),
         ("rados, a column alone", 2.0),
     ],
 )
@@ -82,6 +83,7 @@ def test_sound_mechanisms_are_not_flagged_and_the_bound_comes_near(name, effort)
         ("proportions scaled-dirichlet / refusal", 0.3),
         ("sets by response / sets by label", 0.1),
         ("parties, majority-model, gaussian / averaged over parties", 0.5),
+        ("parties, class-sums, gaussian / clip forgotten", 0.2),
         ("rados, a column alone, truncated / Theorem 6", 1.0),
     ],
 )

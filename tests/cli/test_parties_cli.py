@@ -46,9 +46,10 @@ def contribute(suffice, party: int, *more: str) -> str:
 
 
 @pytest.mark.usefixtures("desk")
-@pytest.mark.parametrize("method", ["operator", "votes", "soft", "vote", "average"])
+@pytest.mark.parametrize("method", ["operator", "class-sums", "votes", "soft", "vote", "average"])
 def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method):
     more = ("--method", method, "--lam", "0.1")
+    more += ("--samples", "200") if method == "class-sums" else ()
     for party in range(3):
         printed = contribute(suffice, party, *more)
         assert "not private. Send it to the aggregator only" in printed
@@ -57,7 +58,7 @@ def test_parties_contribute_and_the_aggregator_releases(suffice, streams, method
     assert "Weakly protects each party's data as a whole" in printed
     assert "3 counted" in printed
     assert "no contribution from 1 parties" in err
-    kinds = {"operator": "mean-operator", "votes": "votes"}
+    kinds = {"operator": "mean-operator", "class-sums": "mean-operator", "votes": "votes"}
     assert load("r.suffice").kind == kinds.get(method, "model")
     if method in kinds:
         fitted = ("fit", "r.suffice", "--rows", "aux.parquet", "-o", "m.suffice")

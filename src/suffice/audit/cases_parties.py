@@ -14,6 +14,7 @@ from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import Pair, Space, neighbouring_pairs
 from suffice.audit.whole import outputs_of
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.class_sums import ClassSums
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.mechanism import PrivateEnsemble
@@ -171,13 +172,58 @@ class _PrivateRows(_Ensemble):
         return Space((list(product(votes, _SQUARE)), votes, _SQUARE), changing=(0,), unit="vote")
 
 
+@dataclass(frozen=True)
+class _Summed(_Ensemble):
+    """Parties that send class sums. A data set is the records of every party.
+
+    A party's records are copies of one row, more than it declares, all of one class. ``clipped``:
+    whether its sum is held to the norm that the noise is for.
+    """
+
+    clipped: bool = True
+
+    @cache  # noqa: B019
+    def integers(self, data: tuple[Any, ...]) -> np.ndarray:
+        """Return what noise is added to: sums of parties, or of parties that clip nothing."""
+        sums = self._sums(1 if self.clipped else _COPIES**2)
+        return np.asarray(sum(sums.of(*self._records(own)) for own in data))
+
+    def sent(self, data: tuple[Any, ...]) -> list[PartyContribution]:
+        """Return what the parties send."""
+        sums, classes = self._sums(1), tuple(self.ensemble.classes)
+        return [
+            PartyContribution.of_mapped(f"party {i}", *self._records(own), sums, classes)
+            for i, own in enumerate(data)
+        ]
+
+    def _sums(self, samples: int) -> ClassSums:
+        return ClassSums(_auxiliary(self.rows), len(self.ensemble.classes), samples)
+
+    def _records(self, own: tuple[tuple[float, float], int]) -> tuple[np.ndarray, np.ndarray]:
+        row, code = own
+        return np.array([row] * _COPIES), np.full(_COPIES, code)
+
+    def space(self) -> Space:
+        """Return every corner of the square with every class."""
+        choices = list(product(_SQUARE, range(len(self.ensemble.classes))))
+        return Space((choices,) * _PARTIES, unit="party")
+
+    def broken_copy(self, case: Case, flaw: _Flaw) -> Case:
+        """Return the case with parties that are not held to their norm."""
+        broken = replace(self, clipped=False)
+        return case.broken_copy(flaw.name, flaw.what, sample=broken.sample, score=broken.score)
+
+
+_COPIES = 3  # records of a party that declares one
+_UNCLIPPED = _Flaw("clip forgotten", "a party's sum is as long as its records make it", 1.0)
 _HALF = _Flaw("half the noise", "the scale is half of what it must be", 1 / 2)
 _THIRD = _Flaw("a third of the noise", "the scale is a third of what it must be", 1 / 3)
 _GAUSSIAN = {"epsilon": 4.0, "delta": 0.01, "lam": _LAM}
 _PURE = {"epsilon": 1.0, "lam": _LAM}
 _THREE = {"classes": (0, 1, 2)}
 _ROWS = {"private_auxiliary": True}
-_KINDS = {"operator": "mean-operator", "vote-table": "votes"}  # of release; others are of models
+# Of release; others are of models.
+_KINDS = {"operator": "mean-operator", "class-sums": "mean-operator", "vote-table": "votes"}
 # A name, which begins with the method; how it is set up; outputs; the flaw of its broken copy.
 _CASES: tuple[tuple[str, dict[str, Any], int, _Flaw], ...] = (
     ("operator, gaussian", _GAUSSIAN, SOME,
@@ -185,6 +231,10 @@ _CASES: tuple[tuple[str, dict[str, Any], int, _Flaw], ...] = (
     ("operator, gaussian, 3 classes", {**_GAUSSIAN, **_THREE, "noise_shape": "even"}, SOME // 2,
      _Flaw("factor 1 for sqrt 2", "two votes are said to be one apart, not sqrt 2", 0.5**0.5)),
     ("operator, knorm", _PURE, 5 * FEW // 4, _HALF),
+    ("class-sums, gaussian", {**_GAUSSIAN, "samples": 1}, SOME, _UNCLIPPED),
+    ("class-sums, gaussian, 3 classes", {**_GAUSSIAN, **_THREE, "samples": 1}, SOME // 2,
+     _UNCLIPPED),
+    ("class-sums, knorm", {**_PURE, "samples": 1}, 5 * FEW // 4, _UNCLIPPED),
     ("vote-table, gaussian", _GAUSSIAN, SOME // 2,
      _Flaw("sqrt(N) for sqrt(2 N)", "a changed vote is said to move one count", 0.5**0.5)),
     ("vote-table, knorm", {**_PURE, "epsilon": 2.0}, FEW // 2, _THIRD),
@@ -222,13 +272,16 @@ def at(epsilon: float) -> Iterator[Case]:
 
 def _ensemble(name: str, options: dict[str, Any]) -> _Ensemble:
     ensemble = PrivateEnsemble(method=name.partition(",")[0], **options)
+    if ensemble.method == "class-sums":
+        return _Summed(ensemble)
     return (_PrivateRows if ensemble.private_auxiliary else _Ensemble)(ensemble)
 
 
 def _whole() -> Iterator[Case]:
     """Yield aggregations from end to end, about which the audit knows nothing else."""
-    for method in ("operator", "vote-table", "soft", "majority-model", "average"):
-        stated = _ensemble(method, {**_GAUSSIAN, "epsilon": 8.0})
+    for method in ("operator", "class-sums", "vote-table", "soft", "majority-model", "average"):
+        samples = {"samples": 1} if method == "class-sums" else {}
+        stated = _ensemble(method, {**_GAUSSIAN, "epsilon": 8.0, **samples})
         case = stated.case(f"{method}, whole releases", FEW // 4)
         case = replace(case, sample=_through(stated, stated.ensemble), score=None)
         yield case

@@ -67,7 +67,8 @@ _DESCRIPTIONS: Mapping[str, _Description] = {
     ),
     "parties": _Description(
         "Publish what many parties vote on public rows, with noise.",
-        "The release holds the sum of the votes of many parties on public rows, with noise.",
+        "The release holds the sum of the votes of many parties on public rows, or of their records"
+        " by class, with noise.",
         "It protects all data of each party together. The public rows, and how many parties are"
         " enrolled, are public.",
         "Predict how accurate many parties are together.",

@@ -253,6 +253,7 @@ def _contribution(path: Path) -> _File:
         "operator": "the mean operator of the party's votes on the public rows",
         "votes": "the party's votes on the public rows",
         "parameters": "the parameters of the party's classifier",
+        "class-sums": "sums of the party's records by class",
     }
     shape = " x ".join(f"{size:,}" for size in part.array.shape)
     warning = "not private. Only the aggregator, whom the party trusts, may read it."

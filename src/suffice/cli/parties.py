@@ -44,15 +44,16 @@ def _contribute_command() -> TyperCommand:
     from suffice.owner.parties.mechanism import METHODS, PrivateEnsemble
 
     def shared(name: str, declared: Option) -> Option | None:
-        return declared if name in ("method", "classes", "lam") else None
+        return declared if name in ("method", "classes", "lam", "samples") else None
 
     def run(inputs: Inputs) -> None:
         options = inputs.make("contribution", _Contributed)
         ensemble = PrivateEnsemble(epsilon=1.0, **inputs.values["ensemble"])
         rows = inputs.make("agreed", AgreedRows).rows
-        statistic, classes = METHODS[ensemble.method], ensemble.declared_classes()
+        statistic, classes = METHODS[ensemble.released_method], ensemble.declared_classes()
         table = inputs.make("reading", Reading).table(options.table)
-        part = _contribution(options, table, rows, classes, statistic, ensemble.lam)
+        asked = (statistic, ensemble.lam, ensemble.samples or 1)
+        part = _contribution(options, table, rows, classes, *asked)
         part.save(options.output, overwrite=options.force)
         facts = {"written": str(options.output), "party": part.party, "holds": part.statistic}
         warning = (
@@ -71,13 +72,19 @@ def _contribute_command() -> TyperCommand:
     }
     summary = (
         "Write one party's contribution, for the aggregator only.\n\nA contribution holds what the"
-        " party votes on public rows. It is not private."
+        " party votes on public rows, or sums of its records. It is not private."
     )
     return make_command("contribute", parts, run, help=summary)
 
 
 def _contribution(  # one call
-    options: _Contributed, table: Any, rows: Any, classes: Any, statistic: str, lam: float
+    options: _Contributed,
+    table: Any,
+    rows: Any,
+    classes: Any,
+    statistic: str,
+    lam: float,
+    samples: int,
 ) -> Any:
     """Return the contribution of a column of votes, or of a classifier of the party's records."""
     from suffice.owner.parties.records import PartyTable, cast_votes
@@ -93,7 +100,7 @@ def _contribution(  # one call
         records = PartyTable.read(
             table, rows, label=options.label or "", classes=classes, party=None, progress=count_rows
         )
-    return records.contribution(name, rows, statistic, lam)
+    return records.contribution(name, rows, statistic, lam, samples)
 
 
 @dataclass(frozen=True)

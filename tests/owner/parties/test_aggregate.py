@@ -219,15 +219,21 @@ def test_replacing_one_party_never_moves_the_votes_by_more_than_sqrt_2n():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("delta", "event"), [(1e-5, "gaussian"), (0.0, "pure")])
 def test_the_guarantee_is_per_party_and_never_exceeds_what_was_asked(method, delta, event):
-    ensemble = PrivateEnsemble(1.0, delta, method, classes=THREE, lam=0.1)
-    parts = (
-        contributions(3, AUX, statistic="votes")
-        if method != "average"
-        else [
+    samples = {"samples": 2} if method == "class-sums" else {}
+    ensemble = PrivateEnsemble(1.0, delta, method, classes=THREE, lam=0.1, **samples)
+    if method == "average":
+        parts = [
             PartyContribution.of_parameters(f"p{i}", np.ones((4, 3)), AUX, classes=THREE, lam=0.1)
             for i in range(3)
         ]
-    )
+    elif method == "class-sums":
+        own = (ROWS[:2], [0, 1])
+        parts = [
+            PartyContribution.of_records(f"p{i}", *own, AUX, classes=THREE, **samples)
+            for i in range(3)
+        ]
+    else:
+        parts = contributions(3, AUX, statistic="votes")
     out = ensemble.aggregate(parts, AUX, enrolled=5, ledger=None)
     promise = out.release.guarantee
     assert promise.unit is Unit.PARTY

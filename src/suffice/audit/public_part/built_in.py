@@ -73,8 +73,8 @@ def _laundered() -> Exercise:
     )  # fmt: skip
 
 
-def _parties(method: str, *, two: bool = False) -> Exercise:
-    options = {"epsilon": 1.0, "delta": 1e-6, "method": method, "lam": 1e-2}
+def _parties(method: str, *, two: bool = False, **more: Any) -> Exercise:
+    options = {"epsilon": 1.0, "delta": 1e-6, "method": method, "lam": 1e-2, **more}
     most = 2 if two else 3
     return Exercise(
         method, options, _ENROLLED, changed=Changed.PARTY, columns=(), most_classes=most,
@@ -131,6 +131,7 @@ EXERCISES: Mapping[str, tuple[Exercise, ...]] = {
     "bags": (Exercise("by skew", {"skew": 0.7}), Exercise("by epsilon", {"epsilon": 0.5})),
     "parties": (
         _parties("operator"),
+        _parties("class-sums", samples=4),
         _parties("vote-table"),
         _parties("soft", two=True),
         _parties("average", two=True),

@@ -52,8 +52,8 @@ class SpreadClassifier(LinearModel):
         the paper's sampled EM, whose draws are independent by column: "learned" and "gaussian" are
         marginals there. Exact records need no draws in either.
     lam : float or "auto", default="auto"
-        Weight of the squared 2-norm of all weights but the constant's; "auto" by cross-validation
-        on the likelihood of randomised records.
+        Weight of the squared 2-norm of all weights but the constant's. "auto": by the evidence of
+        randomised labels (empirical Bayes), or by cross-validation where labels are exact.
     samples : int, default=10
         The number of draws per record, of the importance solver.
     tol : float, default=1e-5

@@ -47,6 +47,11 @@ class JointStates:
         """The number of coordinates."""
         return self.points.shape[1]
 
+    @property
+    def expected_rows(self) -> np.ndarray:
+        """E[x] of each clean record."""
+        return np.asarray((self.posterior @ self.points)[self.observed])
+
     def select_rows(self, rows: np.ndarray) -> "JointStates":
         """Return what is known of some of the records."""
         return replace(self, observed=self.observed[rows])

@@ -66,6 +66,10 @@ class Knowledge(Protocol):
     def width(self) -> int:
         """The number of coordinates of a clean record."""
 
+    @property
+    def expected_rows(self) -> np.ndarray:
+        """E[x] of each clean record, (n, d)."""
+
     def expected(self, theta: np.ndarray) -> tuple[np.ndarray, Pull]:
         """Return E[p(c | x)] of each record, and the map of gradients back to ``theta``.
 
@@ -102,6 +106,11 @@ class CleanFeatures:
     def width(self) -> int:
         """The number of coordinates."""
         return self.mean.shape[1]
+
+    @property
+    def expected_rows(self) -> np.ndarray:
+        """E[x] of each clean record."""
+        return self.mean
 
     @property
     def exact(self) -> bool:

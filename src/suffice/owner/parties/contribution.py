@@ -27,10 +27,11 @@ from suffice import strict_json
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.owner.operator.form import gradient_change
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.class_sums import ClassSums, check_samples
 from suffice.owner.parties.votes import operator_weights, votes_of
 from suffice.release.codec import PART_MAGIC
 from suffice.release.files import read_bounded, write_whole
-from suffice.tables.labels import Classes, check_classes
+from suffice.tables.labels import Classes, check_classes, label_codes
 
 __all__ = [
     "STATISTICS",
@@ -42,13 +43,13 @@ __all__ = [
     "read_part",
 ]
 
-STATISTICS = ("operator", "votes", "parameters")
+STATISTICS = ("operator", "votes", "parameters", "class-sums")
 _VERSION = 1
 _LENGTHS = struct.Struct("<IQ")
 _MOST_MANIFEST, _MOST_BYTES = 2**20, 2**32
 _WARNING = "not private: for the aggregator only"
 _NAMES = ("party", "statistic", "rows", "pipeline", "grid")
-_DTYPES = {"operator": "<i8", "votes": "<u2", "parameters": "<i8"}
+_DTYPES = {"operator": "<i8", "votes": "<u2", "parameters": "<i8", "class-sums": "<i8"}
 _PARAMETER_BITS = 30
 _LONGEST_NAME = 200
 
@@ -57,18 +58,19 @@ _LONGEST_NAME = 200
 class PartyContribution:
     """Protects nothing: a party's exact statistic, for an aggregator that the party trusts.
 
-    `PartyContribution.of` and `PartyContribution.of_parameters` make one. It must depend on the
+    `PartyContribution.of`, `of_parameters` and `of_records` make one. It must depend on the
     party's own data alone. Nothing is checked here: the aggregator checks what it receives.
 
     Parameters
     ----------
     party : str
         The name of the party.
-    statistic : {"operator", "votes", "parameters"}
+    statistic : {"operator", "votes", "parameters", "class-sums"}
         What ``array`` holds. "operator": the party's own mean operator on the auxiliary rows, sum_i
         w_i x_i with votes w_i, of shape (1, d) for two classes, else (K, d). "votes": the votes
         themselves, (N, K), each row with sum VOTE. "parameters": the parameters of a linear
-        classifier in steps of `parameter_step`, (1, d) or (K, d).
+        classifier in steps of `parameter_step`, (1, d) or (K, d). "class-sums": the party's own
+        rows of length one in white coordinates, summed by class, (1, d) or (K, d).
     array : ndarray
         The statistic, in integers.
     rows : str
@@ -159,8 +161,8 @@ class PartyContribution:
         """Return the contribution of votes that are weights (N, K) already."""
         if statistic not in ("operator", "votes"):
             raise ParameterError(
-                f"statistic must be one of {', '.join(STATISTICS[:2])}. For parameters, use"
-                " PartyContribution.of_parameters."
+                f"statistic must be one of {', '.join(STATISTICS[:2])}. For others, use"
+                " PartyContribution.of_parameters or of_records."
             )
         ordered = statistic == "votes"
         array = weights if ordered else auxiliary.sums(operator_weights(weights))
@@ -239,6 +241,79 @@ class PartyContribution:
             classes=declared,
         )
 
+    @classmethod
+    def of_records(
+        cls,
+        party: str,
+        records: Any,
+        labels: Any,
+        auxiliary: AuxiliaryRows,
+        *,
+        classes: Sequence[Any] = (0, 1),
+        samples: int,
+    ) -> "PartyContribution":
+        """Return the contribution of a party's own records, summed by class.
+
+        Parameters
+        ----------
+        party : str
+            The name of the party.
+        records : table
+            The party's rows, with the columns of the auxiliary rows.
+        labels : sequence
+            One label for each row.
+        auxiliary : AuxiliaryRows
+            The public rows that all parties agreed on.
+        classes : sequence
+            The classes that all parties agreed on.
+        samples : int
+            The public number of records of each party that all agreed on. A party may have more
+            or fewer.
+
+        Returns
+        -------
+        PartyContribution
+            The exact contribution. Send it only to an aggregator that the party trusts.
+
+        Raises
+        ------
+        ParameterError
+            If the number of labels differs from that of the rows, or ``samples`` is not valid.
+        TableError
+            If a label is not in the class list, or a column is missing.
+        """
+        declared = check_classes(classes)
+        rows, codes = auxiliary.transform(records), label_codes(labels, declared)
+        if len(rows) != len(codes):
+            raise ParameterError(
+                f"There are {len(codes)} labels for {len(rows)} records. Give one label for each"
+                " record."
+            )
+        return cls.of_mapped(
+            party, rows, codes, ClassSums(auxiliary, len(declared), samples), declared
+        )
+
+    @classmethod
+    def of_mapped(
+        cls,
+        party: str,
+        rows: np.ndarray,
+        codes: np.ndarray,
+        sums: ClassSums,
+        classes: Classes,
+    ) -> "PartyContribution":
+        """Return the class sums of rows that are mapped already, with class codes."""
+        check_samples(sums.samples)
+        return cls(
+            party=check_name(party),
+            statistic="class-sums",
+            array=sums.of(rows, codes),
+            rows=sums.auxiliary.hashes[0],
+            pipeline=sums.auxiliary.pipeline.digest(),
+            grid=sums.grid,
+            classes=classes,
+        )
+
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write a ``*.part`` file that only its owner can read. It is not private.
 
@@ -312,8 +387,8 @@ def encode_part(part: PartyContribution) -> bytes:
     stored = array.astype(_DTYPES[part.statistic]) if array.dtype.kind in "iu" else array[:0]
     if not np.array_equal(stored, array):
         raise ParameterError(
-            "A contribution can hold only integers of its grid. Make it with PartyContribution.of"
-            " or of_parameters."
+            "A contribution can hold only integers of its grid. Make it with PartyContribution.of,"
+            " of_parameters or of_records."
         )
     fields = {name: getattr(part, name) for name in _NAMES}
     fields |= {"classes": list(part.classes), "shape": list(array.shape)}

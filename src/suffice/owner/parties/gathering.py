@@ -21,6 +21,7 @@ import numpy as np
 from suffice.errors import ParameterError, SufficeError
 from suffice.owner.operator.form import operator_columns
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.class_sums import ClassSums
 from suffice.owner.parties.contribution import (
     STATISTICS,
     PartyContribution,
@@ -35,7 +36,12 @@ from suffice.tables.labels import Classes
 __all__ = ["Gathered", "Gathering", "Sent", "largest_parameters"]
 
 Sent = PartyContribution | str | Path | bytes
-_ACCEPTS = {"operator": ("operator", "votes"), "votes": ("votes",), "parameters": ("parameters",)}
+_ACCEPTS = {
+    "operator": ("operator", "votes"),
+    "votes": ("votes",),
+    "parameters": ("parameters",),
+    "class-sums": ("class-sums",),
+}
 _SHOWN = 3  # of the reasons why headers do not fit
 
 
@@ -46,7 +52,7 @@ class Gathered:
     Parameters
     ----------
     statistic : str
-        What was summed: operator, votes or parameters.
+        What was summed: operator, votes, parameters or class-sums.
     total : ndarray
         The sum, of the statistic's shape.
     enrolled : Enrolled
@@ -77,7 +83,8 @@ class Gathering:
     """Checks contributions against public rows and classes, and sums what passes.
 
     ``statistic`` is what will be summed; where that is the operator, votes are taken as well, and
-    become one. ``lam`` is the penalty behind parameters.
+    become one. ``lam`` is the penalty behind parameters, ``samples`` the number of records behind
+    class sums.
     """
 
     def __init__(
@@ -87,11 +94,14 @@ class Gathering:
         classes: Classes,
         enrolled: Enrolled,
         lam: float = 1e-4,
+        *,
+        samples: int = 1,
     ) -> None:
         if statistic not in STATISTICS:
             raise ParameterError(f"statistic must be one of {', '.join(STATISTICS)}.")
         self._statistic, self._auxiliary, self._classes = statistic, auxiliary, classes
         self._enrolled, self._lam = enrolled, lam
+        self._sums = ClassSums(auxiliary, len(classes), samples)
         self._shapes = _shapes(auxiliary, len(classes))
         self._pipeline = auxiliary.pipeline.digest()
         self._total = np.zeros(self._shapes[statistic], dtype=np.int64)
@@ -215,10 +225,12 @@ class Gathering:
     @property
     def _limit(self) -> "_Limits":
         if self._limits is None:
-            self._limits = _Limits.of(self._auxiliary, len(self._classes), self._lam)
+            self._limits = _Limits.of(self._auxiliary, len(self._classes), self._lam, self._sums)
         return self._limits
 
     def _grid(self, statistic: str) -> str:
+        if statistic == "class-sums":
+            return self._sums.grid
         if statistic != "parameters":
             return self._auxiliary.grid
         radius = parameter_radius(self._auxiliary, len(self._classes), self._lam)
@@ -252,7 +264,12 @@ class Gathering:
 
 def _shapes(auxiliary: AuxiliaryRows, classes: int) -> dict[str, tuple[int, int]]:
     lines = (operator_columns(classes), len(auxiliary.pipeline.outputs))
-    return {"operator": lines, "votes": (auxiliary.count, classes), "parameters": lines}
+    return {
+        "operator": lines,
+        "votes": (auxiliary.count, classes),
+        "parameters": lines,
+        "class-sums": lines,
+    }
 
 
 def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> float:
@@ -267,11 +284,11 @@ def largest_parameters(auxiliary: AuxiliaryRows, classes: int, lam: float) -> fl
 
 @dataclass(frozen=True, eq=False)
 class _Limits:
-    """How large a contribution can be that comes from votes, or from a penalised minimiser.
+    """How large a contribution can be that comes from votes, a penalised minimiser or class sums.
 
-    Honest contributions keep every limit, so that the guarantee does not rest on them; they bound
-    what a dishonest party can do to the sum. The operator's norm is taken in whitened coordinates,
-    in which no direction lets votes do more than another.
+    Honest contributions keep every limit. The guarantee of parameters and class sums rests on
+    theirs; for votes the limits bound what a dishonest party can do to the sum. The operator's
+    norm is taken in whitened coordinates, in which no direction lets votes do more than another.
     """
 
     columns: np.ndarray
@@ -279,10 +296,11 @@ class _Limits:
     whiten: np.ndarray
     norm: float
     radius: float
+    sums: float
     classes: int
 
     @classmethod
-    def of(cls, auxiliary: AuxiliaryRows, classes: int, lam: float) -> "_Limits":
+    def of(cls, auxiliary: AuxiliaryRows, classes: int, lam: float, sums: ClassSums) -> "_Limits":
         """Return the limits for these public rows."""
         codes = auxiliary.codes
         shape = whitened_shape(codes)
@@ -293,6 +311,7 @@ class _Limits:
             whiten=whiten,
             norm=VOTE * len(codes) * reach(codes, shape) * (1 + 1e-6),
             radius=largest_parameters(auxiliary, classes, lam),
+            sums=sums.most,
             classes=classes,
         )
 
@@ -308,6 +327,9 @@ class _Limits:
             return (
                 None if within else "its parameters are larger than those of any trained classifier"
             )
+        if part.statistic == "class-sums":
+            within = float(np.linalg.norm(array)) <= self.sums
+            return None if within else "its class sums are longer than all agreed on"
         size = float(np.linalg.norm(array @ self.whiten.T))
         if not size <= self.norm or (np.abs(array) > self.columns).any():
             return "it is larger than any votes could make it"

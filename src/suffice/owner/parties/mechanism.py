@@ -17,10 +17,17 @@ from suffice.options import (
 )
 from suffice.owner.mechanism import CLASSES, EPSILON, Mechanism, make_release
 from suffice.owner.parties.auxiliary import FITTED_ON_ROWS, AuxiliaryRows
+from suffice.owner.parties.class_sums import check_samples, choose_method
 from suffice.owner.parties.enrolled import Enrolled, Rejection
 from suffice.owner.parties.gathering import Gathered, Gathering, Sent
 from suffice.owner.parties.plan import PartyPlan, PartyPlanner, plan_parties
-from suffice.owner.parties.procedures import NoisyOperator, NoisyVotes, PartyProcedure, Round
+from suffice.owner.parties.procedures import (
+    NoisyClassSums,
+    NoisyOperator,
+    NoisyVotes,
+    PartyProcedure,
+    Round,
+)
 from suffice.owner.parties.records import PartyRecords, TableSum
 from suffice.owner.parties.sources import PartySource, RoundSource
 from suffice.owner.parties.tally import ParameterTally, TallySum, VoteTally
@@ -46,7 +53,9 @@ __all__ = [
 class PartyMethod(StrEnum):
     """What is released of many parties."""
 
+    AUTO = "auto"
     OPERATOR = "operator"
+    CLASS_SUMS = "class-sums"
     VOTE_TABLE = "vote-table"
     SOFT = "soft"
     MAJORITY_MODEL = "majority-model"
@@ -72,6 +81,7 @@ _FORMER = {"votes": "vote-table", "vote": "majority-model"}
 _STORED = {new: old for old, new in _FORMER.items()}  # ledgers know methods by their first names
 METHODS = {
     "operator": "operator",
+    "class-sums": "class-sums",
     "vote-table": "votes",
     "soft": "operator",
     "majority-model": "votes",
@@ -118,6 +128,10 @@ class PrivateEnsemble(Mechanism[Round]):
           (2/M) min(mean ||z_i||, sqrt(lambda_max(Z^T Z / N)))
 
       (sqrt2/M for three classes or more). Neither the number of rows nor a penalty matters.
+    - "class-sums": the same operator, from the parties' own n = ``samples`` records instead of
+      votes: rows of length one in whitened coordinates, summed by class. One party's sum is scaled
+      down to norm sqrt(n), so that it moves the total by at most 2 sqrt(n).
+    - "auto": "class-sums" if parties have at most two records per class, else "operator".
     - "vote-table": the table of mean votes itself. One party moves the counts by at most sqrt(2 N).
     - "soft", "majority-model", "average": a classifier by output perturbation (Hamm et al. 2016,
       Algorithms 2 and 1, and Pathak et al. 2010), at penalty ``lam``
@@ -135,7 +149,8 @@ class PrivateEnsemble(Mechanism[Round]):
     delta : float
         Delta of each party. Gaussian noise needs a value above 0.
     method : str
-        What is released: "operator", "vote-table", "soft", "majority-model" or "average".
+        What is released: "auto", "operator", "class-sums", "vote-table", "soft", "majority-model"
+        or "average".
     classes : sequence
         The possible labels, all texts or all integers.
     mechanism : {"auto", "gaussian", "knorm"}
@@ -148,6 +163,9 @@ class PrivateEnsemble(Mechanism[Round]):
         Whether each auxiliary row is protected too, together with a party. Only for "soft" and
         "majority-model", and with a pipeline that was not fitted on these rows. The release then
         states two guarantees, per party and per record, and both are charged.
+    samples : int, optional
+        The public number of records of each party, for "class-sums" and "auto". A party may have
+        more or fewer; it counts as this many.
 
     Raises
     ------
@@ -178,7 +196,7 @@ class PrivateEnsemble(Mechanism[Round]):
     )
     method: str = privacy_option(
         "operator",
-        "What is released: operator, vote-table, soft, majority-model or average"
+        "What is released: auto, class-sums, operator, vote-table, soft, majority-model or average"
         " (docs/parties.md).",
         choices=PartyMethod,
         former=_FORMER,
@@ -208,10 +226,29 @@ class PrivateEnsemble(Mechanism[Round]):
         " --pipeline-from.",
         name="--private-aux",
     )
+    samples: int | None = privacy_option(
+        None,
+        "Public number of records of each party, for example 8. Only for --method class-sums and"
+        " auto.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_promise(self)
+        if self.released_method == "class-sums":
+            check_samples(self.samples)
+        elif self.samples is not None and self.method != "auto":
+            raise ParameterError(
+                f"--samples cannot be used with --method {self.method}. Remove --samples (Python:"
+                " samples)."
+            )
+
+    @property
+    def released_method(self) -> str:
+        """The method, "auto" decided: from the numbers of classes and of records of each party."""
+        if self.method != "auto":
+            return self.method
+        return choose_method(len(self.declared_classes()), check_samples(self.samples))
 
     def declared_classes(self) -> Classes:
         """Return the declared classes."""
@@ -261,12 +298,13 @@ class PrivateEnsemble(Mechanism[Round]):
             self.delta,
             self.private_auxiliary,
             request={
-                "method": _STORED.get(self.method, self.method),
+                "method": _STORED.get(self.released_method, self.released_method),
                 "mechanism": self.mechanism,
                 "noise": self.noise_shape,
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "lam": self.lam,
+                **({"samples": self.samples} if self.released_method == "class-sums" else {}),
             },
             sent=sent,
             start=start,
@@ -283,14 +321,16 @@ class PrivateEnsemble(Mechanism[Round]):
             return (
                 lambda: records.batches(source.data),
                 lambda statistic: TableSum(
-                    PartyRecords(*record_arguments), rows, statistic, self.lam
+                    PartyRecords(*record_arguments), rows, statistic, self.lam, self.samples or 1
                 ),
             )
         if isinstance(source.data, VoteTally | ParameterTally):
             return tuple, lambda statistic: TallySum(source.data, rows, classes, parties, statistic)
         return (
             lambda: source.data,
-            lambda statistic: Gathering(statistic, rows, classes, parties, self.lam),
+            lambda statistic: Gathering(
+                statistic, rows, classes, parties, self.lam, samples=self.samples or 1
+            ),
         )
 
     def choose(self, public: Round) -> PartyProcedure:
@@ -299,23 +339,26 @@ class PrivateEnsemble(Mechanism[Round]):
             raise ParameterError(
                 "There are too many parties for one sum. Aggregate them in groups."
             )
-        if self.private_auxiliary and self.method not in ("soft", "majority-model"):
+        method = self.released_method
+        if self.private_auxiliary and method not in ("soft", "majority-model"):
             raise ParameterError(
-                f"--method {self.method} cannot protect the auxiliary rows. Use --method soft or"
+                f"--method {method} cannot protect the auxiliary rows. Use --method soft or"
                 " majority-model, or remove --private-aux."
             )
-        if self.method == "operator":
+        if method == "operator":
             return NoisyOperator(public, self.noise_shape)
-        if self.method == "vote-table":
+        if method == "class-sums":
+            return NoisyClassSums(public, check_samples(self.samples))
+        if method == "vote-table":
             return NoisyVotes(public)
         from suffice.owner.parties.output_perturbation import (  # solvers are heavy
             Averaged,
             Distilled,
         )
 
-        if self.method == "average":
+        if method == "average":
             return Averaged(public, self.lam)
-        majority = self.method == "majority-model"
+        majority = method == "majority-model"
         return Distilled(public, self.lam, majority=majority, private=self.private_auxiliary)
 
     def plan(self, source: RoundSource, epsilons: Sequence[float] = ()) -> PartyPlan:
@@ -472,7 +515,7 @@ class PrivateEnsemble(Mechanism[Round]):
         """
         source = RoundSource(contributions, auxiliary=auxiliary, enrolled=enrolled)
         sent, start = self._contents(source)
-        exact = start(METHODS[self.method])
+        exact = start(METHODS[self.released_method])
         for item in sent():
             exact.update(item)
         exact.check()

@@ -13,7 +13,7 @@ logistic sensitivity), c = 1/4 for the logistic loss and 1/2 for softmax. With M
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from suffice.options import REQUIRED, data_option, numbers, privacy_option
 from suffice.owner.operator.forecast import SIGNALS, PublicMoments, Utility
 from suffice.owner.operator.form import gradient_change, label_change, operator_columns
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.class_sums import choose_method
 from suffice.owner.plans import Plan, planned_epsilons
 from suffice.privacy.calibrate import check_delta, gaussian_multiplier
 
@@ -81,7 +82,7 @@ class PartyPlan(Plan):
         For each epsilon, the number of parties at which three quarters of the gain over guessing
         remain for the usual problem.
     verdicts : tuple of str
-        For each epsilon, the same in words.
+        For each epsilon, the same in words; before them, what few records per class mean.
     in_reach : tuple of bool
         For each epsilon, whether there are enough parties.
     """
@@ -279,6 +280,13 @@ def plan_parties(
         in_reach.append(situation.in_reach(lines[0]))
         verdicts.append(_verdict(situation, e, lines, enough))
     without = situation.without_noise
+    if situation.few_records:
+        verdicts.insert(
+            0,
+            f"Each party has at most two records per class ({samples:,} records, {classes:,}"
+            " classes), so most votes would be for a wrong class. Use --method class-sums"
+            f" --samples {samples}. What follows is about class sums.",
+        )
     return PartyPlan(
         parties, tuple(table), without, tuple(needed), tuple(verdicts), tuple(in_reach)
     )
@@ -306,9 +314,18 @@ class _Situation:
         return self.moments.utility(np.zeros_like(self.moments.values))
 
     def lines(self, epsilon: float, delta: float) -> list[PartyForecast]:
-        """Return the operator first, then the paper's methods, then labels merged."""
+        """Return the method that is chosen first, then the paper's, then labels merged.
+
+        Where parties have few records per class most votes are for a wrong class. No forecast of
+        the operator knows that, so that it has none there.
+        """
+        operator = self._operator(epsilon, delta)
+        if self.few_records:
+            first = [self._class_sums(epsilon, delta), replace(operator, accuracy=None)]
+        else:
+            first = [operator]
         return [
-            self._operator(epsilon, delta),
+            *first,
             *(self._perturbed(method, epsilon, delta) for method in ("soft", "majority-model")),
             self._labels(epsilon, delta),
         ]
@@ -323,10 +340,40 @@ class _Situation:
     def _dimension(self) -> int:
         return len(self.moments.values) * operator_columns(self.moments.classes)
 
+    def chosen(self, parties: float, epsilon: float, delta: float) -> Utility:
+        """Return the forecast of the method that is chosen."""
+        forecast = self.utility_of_sums if self.few_records else self.utility
+        return forecast(parties, epsilon, delta)
+
     def _operator(self, epsilon: float, delta: float) -> PartyForecast:
         forecast = self.utility(self.parties, epsilon, delta)
         noise = math.sqrt(forecast.margin_noise)
         return PartyForecast(epsilon, "operator", "party", noise, forecast.accuracy)
+
+    @property
+    def few_records(self) -> bool:
+        """Whether parties have so few records per class that class sums are chosen."""
+        return choose_method(self.moments.classes, self.samples) == "class-sums"
+
+    def utility_of_sums(self, parties: float, epsilon: float, delta: float) -> Utility:
+        """Return the forecast of class sums of n records of each party.
+
+        In white coordinates rows have length sqrt(d) about, and one party moves the sum of M n rows
+        of length one by 2 sqrt(n) (`ClassSums`).
+        """
+        moments, records = self.moments, self.samples * parties
+        length = math.sqrt(len(moments.values))
+        z = _multiplier(epsilon, delta, self._dimension)
+        deviation = 2 * math.sqrt(self.samples) * length * z / records
+        pooled = PublicMoments(
+            moments.values, moments.vectors, max(1, round(records)), moments.classes
+        )
+        return pooled.utility(moments.values * deviation**2)
+
+    def _class_sums(self, epsilon: float, delta: float) -> PartyForecast:
+        forecast = self.utility_of_sums(self.parties, epsilon, delta)
+        noise = math.sqrt(forecast.margin_noise)
+        return PartyForecast(epsilon, "class-sums", "party", noise, forecast.accuracy)
 
     def _perturbed(self, method: str, epsilon: float, delta: float) -> PartyForecast:
         """Return noise and bound of the paper's methods, rows scaled to norm one."""
@@ -372,7 +419,7 @@ class _Situation:
         low, high = 1.0, float(_MOST_PARTIES)
         while high / low > 1.01:
             middle = math.sqrt(low * high)
-            enough = self.remaining_gain(self.utility(middle, epsilon, delta).accuracy) >= _ENOUGH
+            enough = self.remaining_gain(self.chosen(middle, epsilon, delta).accuracy) >= _ENOUGH
             low, high = (low, middle) if enough else (middle, high)
         digits: int = 10 ** max(0, math.floor(math.log10(high)) - 1)
         return math.ceil(high / digits) * digits
@@ -415,17 +462,17 @@ def theorem_4(
 def _verdict(
     situation: _Situation, epsilon: float, lines: Sequence[PartyForecast], enough: int
 ) -> str:
-    operator, labels = lines[0], lines[-1]
-    assert operator.accuracy is not None  # noqa: S101  # for the type checker: both have one
+    chosen, labels = lines[0], lines[-1]
+    assert chosen.accuracy is not None  # noqa: S101  # for the type checker: both have one
     assert labels.accuracy is not None  # noqa: S101
     usual, remaining = (
-        operator.accuracy[_USUAL],
-        max(0.0, situation.remaining_gain(operator.accuracy)),
+        chosen.accuracy[_USUAL],
+        max(0.0, situation.remaining_gain(chosen.accuracy)),
     )
     share = f"{100 * remaining:.0f} %"
     result = f"{share} of the gain over guessing remains after noise (accuracy {usual:.2f})."
     text = f"{situation.parties:,} parties at epsilon = {epsilon:g}: privacy of whole parties is"
-    if situation.in_reach(operator):
+    if situation.in_reach(chosen):
         return f"{text} within reach. In the usual case {result}"
     text += f" out of reach. In the usual case only {result}"
     none = "No number of parties would be enough."

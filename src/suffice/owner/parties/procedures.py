@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -13,8 +13,10 @@ from suffice.errors import ParameterError
 from suffice.owner.ledger import DatasetCharge
 from suffice.owner.mechanism import Procedure
 from suffice.owner.operator.form import operator_columns
+from suffice.owner.operator.shaping import MOST_SHAPED
 from suffice.owner.overlap import warn_of_same_rows
 from suffice.owner.parties.auxiliary import VOTE, AuxiliaryRows
+from suffice.owner.parties.class_sums import ClassSums
 from suffice.owner.parties.enrolled import STRANGER, Enrolled
 from suffice.owner.parties.gathering import Gathered
 from suffice.owner.parties.noise import (
@@ -32,7 +34,7 @@ from suffice.release.artifact import Part, Release, RowSet
 from suffice.release.covariance import Covariance
 from suffice.tables.labels import Classes
 
-__all__ = ["NoisyOperator", "NoisyVotes", "PartyExact", "PartyProcedure", "Round"]
+__all__ = ["NoisyClassSums", "NoisyOperator", "NoisyVotes", "PartyExact", "PartyProcedure", "Round"]
 
 _VOTE_STEPS = 2**16  # steps of noise per step of a vote: the lattice must be fine
 _SHOWN = 8  # of many parties
@@ -147,6 +149,7 @@ class PartyProcedure(Procedure[PartyExact]):
     statistic: str
     ordered: ClassVar[bool] = False
     row_by_row = False  # votes are about auxiliary rows, and no record is shown
+    also_public: tuple[str, ...] = ()
     noise: Noise
 
     def __init__(self, public: Round) -> None:
@@ -198,7 +201,8 @@ class PartyProcedure(Procedure[PartyExact]):
     def stated_guarantees(self) -> tuple[Guarantee, ...]:
         """Return the guarantees; no contribution is needed."""
         public, private = self.public, self.public.private_auxiliary
-        guarantees = [_party_guarantee(self.noise, public.delta, public.auxiliary, private=private)]
+        by_party = _party_guarantee(self.noise, public.delta, public.auxiliary, private=private)
+        guarantees = [replace(by_party, public=(*by_party.public, *self.also_public))]
         if private:
             guarantees.append(_auxiliary_guarantee(self.noise, public.delta, public.auxiliary))
         origin = public.auxiliary.pipeline.origin
@@ -304,6 +308,49 @@ class NoisyOperator(PartyProcedure):
             "mechanism": mechanism_name(self.noise),
             "step": self.public.auxiliary.step,
         }
+        return {"mean_operator": operator}, details
+
+
+class NoisyClassSums(PartyProcedure):
+    """The mean operator of the parties' own records, from class sums that are held to a ball.
+
+    Accepted sums have norm at most ``ClassSums.reach``, zero among them, so that one party moves
+    their sum by at most twice that. Noise is even in white coordinates.
+    """
+
+    kind = "mean-operator"
+    statistic = "class-sums"
+
+    def __init__(self, public: Round, samples: int) -> None:
+        super().__init__(public)
+        sums = ClassSums(public.auxiliary, len(public.classes), samples)
+        two = 2 * sums.reach
+        if public.enrolled.count * two >= LARGEST_SUM:
+            raise ParameterError(
+                "There are too many parties for one sum. Aggregate them in groups."
+            )
+        most = math.ceil(math.sqrt(public.dimension) * two)
+        self.noise = public.noise(Sensitivity(most, two, public.dimension))
+        self.also_public = (f"that each party is counted as {samples:,} records",)
+        self._back = np.ascontiguousarray(np.linalg.inv(sums.whitening))
+        self._unit = sums.unit * public.auxiliary.step / (public.enrolled.count * samples)
+
+    def covariance(self) -> Covariance:
+        """Return the covariance of the noise on each column of the operator."""
+        variance = self.noise.variance * self._unit**2
+        if len(self._back) > MOST_SHAPED:
+            return Covariance("identity", variance)
+        return Covariance("factor", variance, self._back)
+
+    def integers(self, total: np.ndarray) -> np.ndarray:
+        """Return the exact integers that noise is added to: private."""
+        return total
+
+    def contents(self, noisy: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the operator, in the coordinates of the pipeline."""
+        sums = (noisy @ self._back.T) * self._unit
+        operator = np.ascontiguousarray(sums[0] if len(sums) == 1 else sums.T)
+        details = {"mechanism": mechanism_name(self.noise), "step": self.public.auxiliary.step}
         return {"mean_operator": operator}, details
 
 

@@ -12,9 +12,10 @@ from suffice.engines.engine import fold
 from suffice.errors import ParameterError, TableError
 from suffice.models.local import local_classifiers
 from suffice.owner.parties.auxiliary import AuxiliaryRows
+from suffice.owner.parties.class_sums import ClassSums
 from suffice.owner.parties.contribution import PartyContribution
 from suffice.owner.parties.enrolled import STRANGER, UNKNOWN, Enrolled, Rejection
-from suffice.owner.parties.gathering import Gathered
+from suffice.owner.parties.gathering import Gathered, Gathering
 from suffice.owner.parties.tally import ParameterTally, VoteTally
 from suffice.owner.parties.votes import from_codes
 from suffice.tables.columns import resolve_roles
@@ -100,12 +101,32 @@ class PartyTable:
         return ParameterTally(auxiliary, self.classes, enrolled, lam, parts)
 
     def gathered(
-        self, auxiliary: AuxiliaryRows, statistic: str, lam: float, enrolled: Enrolled
+        self,
+        auxiliary: AuxiliaryRows,
+        statistic: str,
+        lam: float,
+        enrolled: Enrolled,
+        samples: int = 1,
     ) -> Gathered:
-        """Return the sum over the enrolled parties: of votes, or of their parameters."""
-        count = self.parameter_tally if statistic == "parameters" else self.tally
-        total = count(auxiliary, lam, enrolled).gathered(statistic)
+        """Return the sum over the enrolled parties: of votes, parameters or class sums."""
+        if statistic == "class-sums":
+            gathering = Gathering(
+                statistic, auxiliary, self.classes, enrolled, lam, samples=samples
+            )
+            total = gathering.take(self.summed(auxiliary, samples)).result()
+        else:
+            count = self.parameter_tally if statistic == "parameters" else self.tally
+            total = count(auxiliary, lam, enrolled).gathered(statistic)
         return replace(total, rejected=(*self.strangers, *total.rejected))
+
+    def summed(self, auxiliary: AuxiliaryRows, samples: int) -> Iterator[PartyContribution]:
+        """Yield every party's class sums, each computed from its own records alone."""
+        sums = ClassSums(auxiliary, len(self.classes), samples)
+        order = np.argsort(self.index, kind="stable")
+        ends = np.searchsorted(self.index[order], np.arange(1, len(self.names)))
+        for name, own in zip(self.names, np.split(order, ends), strict=False):
+            rows, codes = np.ascontiguousarray(self.rows[own]), self.codes[own]
+            yield PartyContribution.of_mapped(name, rows, codes, sums, self.classes)
 
     def present(self) -> np.ndarray:
         """Return which classes each party has, (parties, K)."""
@@ -114,9 +135,12 @@ class PartyTable:
         return has_class
 
     def contribution(
-        self, name: str, auxiliary: AuxiliaryRows, statistic: str, lam: float
+        self, name: str, auxiliary: AuxiliaryRows, statistic: str, lam: float, samples: int = 1
     ) -> PartyContribution:
         """Return the contribution of the one party that all records belong to."""
+        if statistic == "class-sums":
+            sums = ClassSums(auxiliary, len(self.classes), samples)
+            return PartyContribution.of_mapped(name, self.rows, self.codes, sums, self.classes)
         models = self.parameters(lam)
         if statistic == "parameters":
             return self._parameter_contribution(name, models[0], auxiliary, lam)
@@ -205,10 +229,15 @@ class TableSum:
     """The sum over the parties of one table: records are read, and classifiers trained at last."""
 
     def __init__(
-        self, records: PartyRecords, auxiliary: AuxiliaryRows, statistic: str, lam: float
+        self,
+        records: PartyRecords,
+        auxiliary: AuxiliaryRows,
+        statistic: str,
+        lam: float,
+        samples: int = 1,
     ) -> None:
         self._records, self._auxiliary = records, auxiliary
-        self._statistic, self._lam = statistic, lam
+        self._statistic, self._lam, self._samples = statistic, lam, samples
         self._gathered: Gathered | None = None
 
     @property
@@ -232,7 +261,11 @@ class TableSum:
         if self._gathered is None:
             table: PartyTable = self._records.table()
             self._gathered = table.gathered(
-                self._auxiliary, self._statistic, self._lam, self._records.enrolled
+                self._auxiliary,
+                self._statistic,
+                self._lam,
+                self._records.enrolled,
+                self._samples,
             )
         return self._gathered
 
@@ -296,9 +329,9 @@ def cast_votes(
     statistic: str,
 ) -> PartyContribution:
     """Return the contribution of a column of votes, one per auxiliary row and in their order."""
-    if statistic == "parameters":
+    if statistic in ("parameters", "class-sums"):
         raise ParameterError(
-            "Votes have no parameters to average. Use records with --label instead of"
+            f"Votes have no {statistic.replace('-', ' ')}. Use records with --label instead of"
             " --votes-column."
         )
     table = open_declared(data)

@@ -79,7 +79,8 @@ class VoteTally:
         """Return the sum over all parties, as if each had sent its own contribution."""
         if statistic not in ("operator", "votes"):
             raise ParameterError(
-                "A tally of votes has no parameters to average. Use another method than average."
+                f"A tally of votes has no {statistic.replace('-', ' ')}. Use another method than"
+                " average or class-sums."
             )
         names = set(self.parties)
         if len(names) < len(self.parties):

@@ -57,8 +57,9 @@ compare three statements of Section 6 about it.
 As in the paper: {_TRAIN} digits of each class to learn from, {_TEST} clean ones of each to test on,
 labels and pixels flipped with the same p_f. Ours: digits come from both parts of MNIST, a new draw
 for each repetition. We solve the spread likelihood in closed form where the paper samples.
-Five-fold cross-validation on the corrupted digits chooses every penalty; the paper does not say how
-it regularised. With this penalty naive training is harder to beat than in the paper.
+The corrupted digits choose every penalty: by evidence for the spread likelihood, by five-fold
+cross-validation for the others. The paper does not say how it regularised. With these penalties
+naive training is harder to beat than in the paper.
 
 "SD true prior" uses the marginals of the exact digits, which nobody has in practice. Whitening
 needs more records than pixels, and there are fewer. Reconstruction almost always ends with one
@@ -72,7 +73,7 @@ less.
 
 "SD flat prior" is the paper's prior, a Gaussian of mean 0 and variance 10 for each pixel, in closed
 form instead of two samples per digit. The paper chose the number of steps of its clean model by its
-accuracy. Cross-validation on the training data chooses all our penalties.
+accuracy. The training data choose all our penalties.
 """
 
 

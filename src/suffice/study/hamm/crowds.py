@@ -97,6 +97,16 @@ class Contributions:
         """The same, as parties send them."""
         return list(self.parties.averaged(self.auxiliary, self.lam))
 
+    @property
+    def samples(self) -> int:
+        """The number of records of each party, on average."""
+        return max(1, round(len(self.parties.codes) / max(1, len(self.parties.names))))
+
+    @cached_property
+    def class_sums(self) -> list[PartyContribution]:
+        """The class sums of every party's records, as parties send them."""
+        return list(self.parties.summed(self.auxiliary, self.samples))
+
     @cached_property
     def soft_labels(self) -> np.ndarray:
         """The exact proportion of parties that vote for each class, (N, K)."""
@@ -107,9 +117,11 @@ class Contributions:
 
         ``charged_to`` names the ledger and the data set, or ``ledger=None``.
         """
-        contributions = self.parameters if method == "average" else self.tally
+        by_method = {"average": "parameters", "class-sums": "class_sums"}
+        contributions = getattr(self, by_method.get(method, "tally"))
+        samples = self.samples if method == "class-sums" else None
         ensemble = PrivateEnsemble(
-            epsilon, delta, method, classes=self.parties.classes, lam=self.lam
+            epsilon, delta, method, classes=self.parties.classes, lam=self.lam, samples=samples
         )
         return ensemble.aggregate(
             contributions, self.auxiliary, enrolled=self.enrolled, **charged_to

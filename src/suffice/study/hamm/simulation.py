@@ -75,6 +75,7 @@ def _score_released(crowd: Crowd, release: Release) -> float:
 # What each method releases, and how a model comes of it.
 _METHODS: Mapping[str, tuple[str, Callable[[Crowd, Release], float]]] = {
     "operator": ("operator", _learn),
+    "class-sums": ("class-sums", _learn),
     "votes": ("votes", _learn),
     "pate": ("votes", _learn_largest_votes),
     "soft": ("soft", _score_released),
@@ -275,7 +276,7 @@ def draw_crowd(outcome: Mapping[str, Any], axes: Any) -> None:
     Broken lines are what has no noise: batch above, indiv and the larger class below.
     """
     privacy = [1 / epsilon for epsilon in outcome["epsilons"]]
-    for name, marker in zip(outcome["accuracies"], "osP^vD", strict=False):
+    for name, marker in zip(outcome["accuracies"], "oXsP^vD", strict=False):
         cells = outcome["accuracies"][name]
         style = {"color": "black", "linewidth": 2.2, "zorder": 3} if name == "operator" else {}
         means = [np.mean(cell) for cell in cells]

@@ -71,4 +71,6 @@ def answer(node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
     )
     statistic = METHODS[choice(run, "method", METHODS)]
     lam = float(run.get("lam", 1e-4))
-    return encode_part(records.contribution(text(node, "party"), auxiliary, statistic, lam))
+    samples = int(run.get("samples", 1))
+    part = records.contribution(text(node, "party"), auxiliary, statistic, lam, samples)
+    return encode_part(part)

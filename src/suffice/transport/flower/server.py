@@ -126,6 +126,7 @@ def release_of(parts: Sequence[bytes], run: Mapping[str, Any]) -> Any:
         method=choice(run, "method", METHODS),
         classes=classes,
         lam=float(run.get("lam", 1e-4)),
+        samples=int(run["samples"]) if "samples" in run else None,
     )
     return ensemble.aggregate(
         parts,
