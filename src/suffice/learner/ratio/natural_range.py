@@ -13,7 +13,7 @@ import numpy as np
 from suffice.learner.ratio.label_shift import LabelShiftTest
 from suffice.learner.ratio.stable_classifier import Posterior, StableClassifier
 
-__all__ = ["NaturalRange", "RatioEstimate", "natural_range"]
+__all__ = ["NaturalRange", "RatioEstimate", "contradiction", "natural_range"]
 
 # Chosen on adult by occupation, covertype by elevation, magic by fAlpha and abalone by length;
 # bench/natural_bags.py measures what they are worth on other tables.
