@@ -53,6 +53,7 @@ BENCHMARKS = {
     "label_privacy": Bench("label_privacy", ("--seeds", "2", "--epsilons", "0.1,1"), data=True),
     "probabilities": Bench("probabilities", (), data=True),
     "ratio": Bench("class_ratio", ("--parts", "adult,intervals,mnist"), data=True),
+    "natural_bags": Bench("natural_bags", ("--repeats", "8"), data=True),
     "quapy": Bench("compare_quapy", (), data=True),
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
     "llp_table": Bench("llp_table", data=True),

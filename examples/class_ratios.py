@@ -26,7 +26,9 @@ print(release.guarantee)
 # The learner has the release, the public rows of the three wards, and the rows of a new ward.
 model = sf.ClassRatio().fit_release(release, X, bags=bags)
 new_rows, new_ill = draw_ward(400, 0.25)
-estimate = model.quantify(new_rows)[1]
-low, high = model.interval(new_rows)[:, 1]
-print(f"estimated proportion of ill people: {estimate:.3f} ({low:.3f} to {high:.3f})")
+estimate = model.estimate(new_rows)
+for sentence in estimate.words:  # where the wards contradict label shift
+    print(sentence)
+proportion, low, high = estimate.estimates["label_shift"][1], estimate.low[1], estimate.high[1]
+print(f"estimated proportion of ill people: {proportion:.3f} ({low:.3f} to {high:.3f})")
 print(f"true proportion: {new_ill.mean():.3f}")

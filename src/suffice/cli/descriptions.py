@@ -55,13 +55,15 @@ _DESCRIPTIONS: Mapping[str, _Description] = {
     "proportions": _Description(
         "Publish the noisy class proportions of bags of rows.",
         "The release holds the proportion of each class in each bag, that is a group of rows such"
-        " as a ward or a year, with noise.",
+        " as a ward or a year, with noise. Learners assume that each class looks alike in all bags."
+        " Natural bags often break this; those of `suffice release bags` do not.",
         "It protects each label. The rows, and the bags that they are in, are public.",
         "Predict the error of noisy class proportions.",
     ),
     "bags": _Description(
         "Publish a random bag for each row, likely that of its class.",
-        "The release assigns every row to a bag, most often to that of its own class.",
+        "The release assigns every row to a bag, most often to that of its own class. In such bags"
+        " each class looks alike (label shift), as learners of class proportions assume.",
         "It protects each label. The rows, and the bag of each row, are public.",
         "Compare how often rows should go to the bag of their class.",
     ),

@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 from suffice.cli.building import Inputs, make_command
 from suffice.cli.options import JsonOutput, Overwriting
-from suffice.cli.output import progress, show_json, show_pairs, show_table
+from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.cli.reading import Reading, count_rows_of
 from suffice.errors import ParameterError
 from suffice.options import REQUIRED, data_option, output_option, preprocessing_option
@@ -41,8 +41,8 @@ class _Ratio(JsonOutput, Overwriting):
     )
     method: str = preprocessing_option(
         "auto",
-        "Method: likelihood or mmd. Default: auto, which is likelihood unless mmd is clearly"
-        " better on rows held back.",
+        "Method: moments, likelihood or mmd. Default: auto, which is moments for two classes and"
+        " private proportions, unless mmd is clearly better on rows held back.",
     )
     kernel: str = preprocessing_option(
         "rbf", "Kernel of --method mmd: rbf, laplace or linear. Default: rbf."
@@ -65,22 +65,16 @@ class _Ratio(JsonOutput, Overwriting):
 
 @dataclass(frozen=True)
 class _Estimate:
-    """The proportions of a new table, with intervals, and the model that they come from."""
+    """The proportions of a new table, how far to trust them, and the model that they come from."""
 
     model: Any
-    proportions: Any
-    low: Any
-    high: Any
-    level: float
+    result: Any
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it for programs."""
         return {
             "classes": self.model.classes_.tolist(),
-            "ratios": self.proportions.tolist(),
-            "low": self.low.tolist(),
-            "high": self.high.tolist(),
-            "level": self.level,
+            **self.result.to_json(),
             "method": self.model.method_,
             "held_back_error": self.model.held_back_error_,
             "condition": self.model.condition_,
@@ -88,36 +82,55 @@ class _Estimate:
         }
 
     def show(self) -> None:
-        """Print all of it for people."""
+        """Print all of it for people, the words before the figures."""
+        say(*self.result.words)
+        show_table(*self._table())
         model = self.model
-        lines = zip(model.classes_, self.proportions, self.low, self.high, strict=True)
-        show_table(
-            f"Proportion of each class, with {100 * self.level:g} % intervals"
-            f" (method: {model.method_})",
-            ("class", "proportion", "from", "to"),
-            [(str(name), *(f"{value:.4f}" for value in values)) for name, *values in lines],
-        )
         errors = ", ".join(f"{name} {error:.3f}" for name, error in model.held_back_error_.items())
         bags = "how strongly the bags amplify errors; lower is better"
-        show_pairs(
-            [
-                ("error", f"{errors} (distance from the truth, on rows of the bags held back)"),
-                ("condition number", f"{model.condition_:.3g} ({bags})"),
-            ]
-        )
+        pairs = [
+            ("error", f"{errors} (distance from the truth, on rows of the bags held back)"),
+            ("condition number", f"{model.condition_:.3g} ({bags})"),
+        ]
+        if not self.result.label_shift.rejected and self.result.label_shift.tested:
+            p = f"{self.result.label_shift.p:.2g}"
+            pairs.append(("label shift", f"not contradicted by the bags (p = {p})"))
+        show_pairs(pairs)
+
+    def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+        """Return title, columns and lines: with intervals, or under two assumptions."""
+        result = self.result
+        if result.level is not None:
+            title = f"Proportion of each class, with {100 * result.level:g} % intervals"
+            columns: tuple[str, ...] = ("class", "proportion")
+        else:
+            title = "Proportion of each class under each assumption, and a range of both"
+            names = {"label_shift": "if classes look alike", "stable": "if p(y | x) is stable"}
+            columns = ("class", *(names[name] for name in result.estimates))
+        figures = list(result.estimates.values())
+        if result.low is not None:
+            columns, figures = (*columns, "from", "to"), [*figures, result.low, result.high]
+        lines = [
+            (str(name), *(f"{values[k]:.4f}" for values in figures))
+            for k, name in enumerate(result.classes)
+        ]
+        return f"{title} (method: {self.model.method_})", columns, lines
 
     def draw(self, path: Path, *, overwrite: bool) -> None:
-        """Draw the proportions with their intervals."""
+        """Draw the estimates, with their intervals or range."""
         from matplotlib.figure import Figure
 
         from suffice.pages.plots import save_plot
 
-        classes = self.model.classes_
+        classes = self.result.classes
         figure = Figure(figsize=(5, 0.6 + 0.45 * len(classes)), layout="constrained")
         axes = figure.subplots()
         positions = range(len(classes))
-        axes.hlines(positions, self.low, self.high, color="tab:blue", linewidth=2)
-        axes.plot(self.proportions, positions, "o", color="tab:blue")
+        if self.result.low is not None:
+            ends = self.result.low, self.result.high
+            axes.hlines(positions, *ends, color="tab:blue", linewidth=2)
+        for values, marker in zip(self.result.estimates.values(), "os", strict=False):
+            axes.plot(values, positions, marker, color="tab:blue")
         axes.set(yticks=list(positions), yticklabels=[str(name) for name in classes], xlim=(0, 1))
         axes.set_xlabel("proportion of the table")
         axes.invert_yaxis()
@@ -165,9 +178,8 @@ def _estimate(options: _Ratio, reading: Reading) -> _Estimate:
             tables[0] if len(tables) == 1 else concatenated(tables),
             bags=options.bag[0] if len(options.bag) == 1 else tuple(options.bag),
         )
-        proportions = model.quantify(count_rows_of(table, count_rows))
-        low, high = model.interval(table, options.level)
-    return _Estimate(model, proportions, low, high, options.level)
+        result = model.estimate(count_rows_of(table, count_rows), options.level)
+    return _Estimate(model, result)
 
 
 COMMANDS: Mapping[str, Callable[[], TyperCommand]] = {"ratio": _ratio_command}

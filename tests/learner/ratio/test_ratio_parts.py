@@ -296,7 +296,7 @@ def test_a_classifier_of_bags_finds_the_posterior_of_classes(rng):
     assert np.allclose(odds, [-2, 0, 2], atol=0.6)
     assert fitted.gain[0] > 10 * fitted.gain[1]
     wide = np.hstack([rows, 0.01 * rng.normal(size=(2 * size, 200))])
-    assert fit_bag_likelihood(bag_info, wide, codes, rng).weights.shape == (129, 2)
+    assert fit_bag_likelihood(bag_info, wide, codes, rng).fold_weights.shape == (5, 129, 2)
 
 
 def test_groups_are_even_and_draws_keep_their_number(rng):

@@ -63,14 +63,14 @@ class Coordinates:
 class BagLikelihood:
     """A fitted classifier of bags, and the held-out scores that it was calibrated with.
 
-    ``weights`` (d + 1, K) are the mean of the folds' models; ``scores`` (n, K), ``codes`` and
+    ``fold_weights`` (F, d + 1, K) are the folds' models; ``scores`` (n, K), ``codes`` and
     ``folds`` are those of the rows it learnt from; ``gain`` is by how much held-out rows are
     likelier than under bags that cannot be told apart, with its standard error.
     """
 
     bags: KnownBags
     coordinates: Coordinates
-    weights: np.ndarray
+    fold_weights: np.ndarray
     calibration: Calibration
     scores: np.ndarray
     codes: np.ndarray
@@ -80,7 +80,21 @@ class BagLikelihood:
 
     def scores_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores (n, K) of other rows, before calibration."""
-        return np.asarray(self.coordinates(rows) @ self.weights)
+        return np.asarray(self.coordinates(rows) @ self.fold_weights.mean(axis=0))
+
+    def mean_posteriors(self, rows: np.ndarray) -> np.ndarray:
+        """Return p(k | x) (n, K) of other rows, the mean over the folds' models.
+
+        Their mean over a class is what that of `held_out_posteriors` estimates.
+        """
+        mapped = self.coordinates(rows)
+        scores = [mapped @ weights for weights in self.fold_weights]
+        return np.mean([np.exp(self.calibration.log_posteriors(s)) for s in scores], axis=0)
+
+    @property
+    def held_out_posteriors(self) -> np.ndarray:
+        """p(k | x) (n, K) of the bags' rows, by models that did not see their row."""
+        return np.exp(self.calibration.log_posteriors(self.scores))
 
     def likelihoods(self, scores: np.ndarray) -> np.ndarray:
         """Return p(x | k) up to a factor per row."""
@@ -96,12 +110,15 @@ class BagLikelihood:
         calibration = calibrate(bags, self.scores, self.codes, self.calibration, counts=counts)
         return replace(self, bags=bags, calibration=calibration)
 
+    def held_back_parts(self) -> list[np.ndarray]:
+        """Return which rows each fold holds back; bags of fewer rows than folds have fewer."""
+        return [self.folds == fold for fold in range(min(_FOLDS, int(self.bags.sizes.min())))]
+
     def held_back_errors(self) -> np.ndarray:
         """Return squared errors (folds, M + 1), as `mean_embedding.held_back_errors` does."""
         truth = np.vstack([self.bags.proportions, self.bags.prior])
         errors = []
-        for fold in range(min(_FOLDS, int(self.bags.sizes.min()))):
-            held_back = self.folds == fold
+        for held_back in self.held_back_parts():
             fitted = self.recalibrate(self.bags, np.where(held_back, 0.0, 1.0))
             parts = [held_back & (self.codes == i) for i in range(len(self.bags.names))]
             estimates = np.array([fitted.ratios(self.scores[part]) for part in [*parts, held_back]])
@@ -142,10 +159,10 @@ def fit_bag_likelihood(
             scores[folds == fold] = mapped[folds == fold] @ model
         calibration = calibrate_by_bags(bags, scores, codes, calibration)
         gain = _gain(calibration.log_posteriors(scores), codes, bags)
-        mean = np.mean(weights, axis=0)
+        stacked = np.stack(weights)
         tried.append(
             BagLikelihood(
-                bags, coordinates, mean, calibration, scores, codes, folds, float(lam), gain
+                bags, coordinates, stacked, calibration, scores, codes, folds, float(lam), gain
             )
         )
         best = int(np.argmax([candidate.gain[0] for candidate in tried]))

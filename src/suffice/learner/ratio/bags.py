@@ -35,6 +35,11 @@ class KnownBags:
     variances : ndarray of shape (M,) or None
         The variance of a bag's proportions along any unit direction that keeps their sum; zero
         where they are exact, None where the release does not state it.
+    unprojected : ndarray of shape (M, K) or None
+        The proportions before they were moved to the nearest point of the simplex, with sum one:
+        exact ones plus noise of mean zero. None where these are ``proportions``.
+    disjoint : bool
+        Whether no row is in two bags.
     """
 
     classes: tuple[Any, ...]
@@ -42,6 +47,25 @@ class KnownBags:
     proportions: np.ndarray
     sizes: np.ndarray
     variances: np.ndarray | None
+    unprojected: np.ndarray | None = None
+    disjoint: bool = True
+
+    @property
+    def unbiased_proportions(self) -> np.ndarray:
+        """Proportions (M, K) whose noise has mean zero; they may lie outside the simplex."""
+        return self.proportions if self.unprojected is None else self.unprojected
+
+    @property
+    def noise_covariances(self) -> np.ndarray:
+        """V (M, K, K): the covariance v_i (I - 1 1^T / K) of the noise on the proportions."""
+        many, classes = self.proportions.shape
+        variances = np.zeros(many) if self.variances is None else self.variances
+        return variances[:, None, None] * (np.eye(classes) - 1 / classes)
+
+    @property
+    def private(self) -> bool:
+        """Whether the proportions have noise."""
+        return self.variances is None or bool(self.variances.any())
 
     @cached_property
     def solved(self) -> np.ndarray:
@@ -125,15 +149,18 @@ def released_bags(release: Release) -> KnownBags:
     """Return the bags of a release of proportions, of one owner or merged."""
     proportions = release.array("proportions", "label proportions of bags")
     sizes = release.arrays["sizes"].astype(np.float64)
-    variances = None
+    variances = unprojected = None
     if release.noise.form != "none":
         variances = np.diag(release.noise.dense(len(sizes))) / sizes**2
+        shares = release.arrays["counts"] / sizes[:, None]
+        unprojected = shares - (shares.sum(axis=1, keepdims=True) - 1) / shares.shape[1]
     return KnownBags(
         release.classes,
         tuple(release.details["bags"]),
         proportions,
         sizes,
         variances,
+        unprojected,
     )
 
 

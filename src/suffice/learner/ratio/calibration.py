@@ -18,6 +18,7 @@ __all__ = ["Calibration", "LabelCounts", "calibrate", "calibrate_by_bags"]
 _LEAST = 1e-300
 _TOL = 4e-3  # of a gradient whose standard deviation is some .2 / sqrt(rows)
 _PRIOR = 1.0  # weight, in rows, of knowing that scores are calibrated already
+_STEEPEST = 20.0  # logarithm of a slope; a search may try more, and numbers would overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ class _Rows:
         weights = self.weights[:, None]
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            slope = np.exp(flat[0])
+            slope = _slope(flat[0])
             clean = softmax(slope * self.scores + flat[1:], axis=1)
             joint = chances * clean
             chance = np.maximum(joint.sum(axis=1), _LEAST)
@@ -118,7 +119,11 @@ class _Rows:
         options = {"gtol": _TOL / np.sqrt(total), "hess_inv0": start.bend}
         optimum = minimize(objective, first, jac=True, method="BFGS", options=options)
         bend = (optimum.hess_inv + optimum.hess_inv.T) / 2
-        return Calibration(float(np.exp(optimum.x[0])), optimum.x[1:], bend)
+        return Calibration(_slope(optimum.x[0]), optimum.x[1:], bend)
+
+
+def _slope(logarithm: float) -> float:
+    return float(np.exp(np.clip(logarithm, -_STEEPEST, _STEEPEST)))
 
 
 def calibrate_by_bags(

@@ -1,7 +1,7 @@
 """Class ratios of unlabelled tables, learnt from bags whose label proportions are known."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -14,11 +14,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from suffice.engines.engine import Progress
 from suffice.errors import ParameterError
 from suffice.learner.base import Learner, pipeline_of_rows
+from suffice.learner.ratio.bag_likelihood import Coordinates
 from suffice.learner.ratio.bags import FEWEST_ROWS, KnownBags, exact_bags, released_bags
-from suffice.learner.ratio.collecting import Collector
+from suffice.learner.ratio.collecting import Collector, RowKeeper
 from suffice.learner.ratio.embeddings import KERNELS
+from suffice.learner.ratio.label_shift import assess_label_shift
 from suffice.learner.ratio.mean_embedding import ErrorBound, MeanEmbedding
 from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, interval_ends
+from suffice.learner.ratio.natural_range import RatioEstimate, contradiction, natural_range
+from suffice.learner.ratio.stable_classifier import (
+    TABLE_ROWS,
+    StableClassifier,
+    fit_stable_classifier,
+)
 from suffice.learner.rows import labelled_rows, mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.release.artifact import Release
@@ -39,10 +47,11 @@ class ClassRatio(Learner):
 
     rho of U with   p(x | U) = sum_k rho_k p(x | k),   p(x | bag i) = sum_k P_ik p(x | k)
 
-    by mean embeddings (Iyer et al. 2016) or by the likelihood of bags. Assumes that classes look
+    by mean embeddings (Iyer et al. 2016) or by a classifier of the bags. Assumes that classes look
     alike in all bags and in U, p(x | k, bag) = p(x | k), while their proportions may differ (label
-    shift). The proportions must tell all classes apart (A0), and so must the rows (A2): both are
-    checked.
+    shift). With more bags than classes this is tested (``label_shift_``). Where the bags contradict
+    it, `quantify` and `interval` warn, and `estimate` says what is known all the same. The
+    proportions must tell all classes apart (A0), and so must the rows (A2): both are checked.
 
     `fit_release` learns from private proportions, `fit_proportions` from exact ones, and `fit` from
     exact labels, where the rows of each class are a bag. The last two protect nothing.
@@ -60,9 +69,11 @@ class ClassRatio(Learner):
     constraint : {"rkhs", "euclidean"}, default="rkhs"
         The nearest mixture of classes in the kernel's metric, or the paper's: the nearest
         combination of bags, then the nearest proportions (`mean_embedding`).
-    method : {"auto", "mmd", "likelihood"}, default="auto"
-        "mmd" for mean embeddings, "likelihood" for a classifier of the bags. "auto" is the latter,
-        unless the former is better by two standard errors on rows held back.
+    method : {"auto", "mmd", "likelihood", "moments"}, default="auto"
+        "mmd" for mean embeddings. "likelihood" and "moments" use a classifier of the bags: by the
+        likelihood of a table's rows, or by the class means of its posteriors. "auto" is "moments"
+        for two classes and for private proportions, else "likelihood", unless "mmd" is better by
+        two standard errors on rows held back.
     random_state : int, RandomState or None, default=0
         The seed of Fourier features, folds and resampling.
 
@@ -73,7 +84,9 @@ class ClassRatio(Learner):
     bags_ : tuple
         The names of the bags that it was learnt from.
     method_ : str
-        The method that is used, "mmd" or "likelihood".
+        The method that is used: "mmd", "likelihood" or "moments".
+    label_shift_ : LabelShiftTest
+        Whether the bags differ in more than their class proportions.
     bandwidth_ : float
         The bandwidth that is used.
     held_back_error_ : dict
@@ -107,7 +120,7 @@ class ClassRatio(Learner):
         "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"cv"})],
         "features": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto", "exact"})],
         "constraint": [StrOptions({"rkhs", "euclidean"})],
-        "method": [StrOptions({"auto", "mmd", "likelihood"})],
+        "method": [StrOptions({"auto", "mmd", "likelihood", "moments"})],
         "random_state": ["random_state"],
     }
 
@@ -204,6 +217,7 @@ class ClassRatio(Learner):
         table = open_table(X)
         bag_codes = read_bags(table, bags)
         bag_info = exact_bags(bag_codes.names, bag_codes.sizes, proportions, classes)
+        bag_info = replace(bag_info, disjoint=bag_codes.overlap <= 1)
         self.classes_ = np.array(bag_info.classes)
         self._fit_pipeline(table, feature_names(table.schema, bag_columns(bags)))
         return self._fit_bags(bag_info, mapped_bags(table, self.pipeline_, bag_codes))
@@ -243,6 +257,7 @@ class ClassRatio(Learner):
         table = labelled_rows(X, releases)
         bag_codes = read_bags(table, bags, bag_info.names)
         self._learn_from(releases)
+        bag_info = replace(bag_info, disjoint=bag_codes.overlap <= 1)
         return self._fit_bags(bag_info, matching_bags(table, merged, bag_codes), progress=progress)
 
     def _fit_pipeline(self, table: Table, names: Sequence[str]) -> None:
@@ -289,7 +304,19 @@ class ClassRatio(Learner):
             warnings.warn(trouble, stacklevel=4)  # exact labels are the caller's own
         self._choice = choice
         self.method_, self.held_back_error_ = choice.name, choice.errors
+        self._test_bags(bag_info, *collector.keeper.result())
         return self
+
+    def _test_bags(self, bag_info: KnownBags, rows: np.ndarray, codes: np.ndarray) -> None:
+        """Test label shift; where the bags contradict it, fit a stable p(y | x) of two classes."""
+        rng = self._generator()
+        self._coordinates = Coordinates.of(rows, rng)
+        mapped = self._coordinates(rows)[:, :-1]
+        sampled = replace(bag_info, sizes=np.bincount(codes).astype(np.float64))
+        self.label_shift_ = assess_label_shift(sampled, mapped, codes)
+        self._stable: StableClassifier | None = None
+        if self.label_shift_.rejected and len(bag_info.classes) == 2:
+            self._stable = fit_stable_classifier(sampled, mapped, codes, rng)
 
     @property
     def bound_(self) -> float | None:
@@ -324,7 +351,9 @@ class ClassRatio(Learner):
         return self._bound(size, delta)
 
     def quantify(self, U: Any) -> np.ndarray:
-        """Return the class proportions of one table, or of each table in a list.
+        """Return the class proportions of one table, or of each table in a list, under label shift.
+
+        Warns where the bags contradict label shift.
 
         Parameters
         ----------
@@ -342,16 +371,23 @@ class ClassRatio(Learner):
             If a table has no rows or lacks a column.
         """
         check_is_fitted(self)
+        self._warn()
         tables, single = _as_tables(U)
         ratios = np.array([self._choice.method.ratios(self._summarise(table)) for table in tables])
         return ratios[0] if single else ratios
 
+    def _warn(self) -> None:
+        """Warn where the bags contradict the assumption of the figures that are asked for."""
+        if self.label_shift_.rejected:
+            warnings.warn(f"{contradiction(self.label_shift_)} See estimate.", stacklevel=3)
+
     def interval(self, U: Any, level: float = 0.95, *, draws: int = 200) -> np.ndarray:
         """Return the interval of each class proportion.
 
-        It is for the distribution that U was drawn from, and so a little wide for U itself. Rows of
-        the bags and of U are resampled, and so is the noise on the proportions where the release
-        states it. Assumes that classes look alike in all bags.
+        Rows of the bags and of U are resampled, and so is the noise on the proportions where the
+        release states it. Variances grow as far as the bags differ more than label shift explains.
+        Where they contradict label shift, this warns and returns the range of `estimate`: the
+        ``level`` does not hold. With more than two classes there is no range, and ends are NaN.
 
         Parameters
         ----------
@@ -375,22 +411,95 @@ class ClassRatio(Learner):
             If a table has no rows or lacks a column.
         """
         check_is_fitted(self)
+        self._warn()
+        tables, single = _as_tables(U)
+        nothing = np.full(len(self.classes_), np.nan)
+        ends = np.array(
+            [
+                [nothing if end is None else end for end in (estimate.low, estimate.high)]
+                for estimate in self._estimates(tables, level, draws)
+            ]
+        )
+        return ends[0] if single else ends
+
+    def estimate(self, U: Any, level: float = 0.95, *, draws: int = 200) -> Any:
+        """Return the class proportions with intervals, or with a range, and words to read first.
+
+        Where the bags contradict label shift, there is one estimate under label shift, one under a
+        stable p(y | x), and a range that holds both. It was widened by a factor that was chosen on
+        natural bags, and is no confidence interval. If the table looks like a new bag, the second
+        estimate is the mean predicted proportion over its rows.
+
+        Parameters
+        ----------
+        U : array, table, path, or list of these
+            The unlabelled rows.
+        level : float, default=0.95
+            The confidence level of intervals.
+        draws : int, default=200
+            The number of times that rows and noise are resampled.
+
+        Returns
+        -------
+        RatioEstimate or list of RatioEstimate
+            The proportions; of a list, for each table.
+
+        Raises
+        ------
+        ParameterError
+            If ``level`` is not between 0 and 1, or ``draws`` below 2.
+        TableError
+            If a table has no rows or lacks a column.
+        """
+        check_is_fitted(self)
+        tables, single = _as_tables(U)
+        estimates = self._estimates(tables, level, draws)
+        return estimates[0] if single else estimates
+
+    def _estimates(self, tables: Sequence[Any], level: float, draws: int) -> list[RatioEstimate]:
         if not 0 < level < 1 or draws < 2:
             raise ParameterError(
                 "level must lie between 0 and 1, and draws must be at least 2. Change them."
             )
-        tables, single = _as_tables(U)
+        if self.label_shift_.rejected:
+            return [self._natural_estimate(table, level) for table in tables]
+        method, test = self._choice.method, self.label_shift_
         summaries = [self._summarise(table) for table in tables]
-        intervals = interval_ends(self._choice.method, summaries, level, draws, self._generator())
-        return intervals[0] if single else intervals
+        rng = self._generator()
+        intervals = interval_ends(method, summaries, level, draws, rng, excess=test.excess)
+        ratios = [method.ratios(summary) for summary in summaries]
+        classes = self.classes_.tolist()
+        return [
+            RatioEstimate.with_interval(classes, ratio, ends, level, test)
+            for ratio, ends in zip(ratios, intervals, strict=True)
+        ]
 
-    def _summarise(self, table: Any) -> Any:
-        """Return what the method needs of the rows of one table."""
+    def _natural_estimate(self, table: Any, level: float) -> RatioEstimate:
+        """Return the estimates and the range of a table where the bags contradict label shift."""
+        rng = self._generator()
+        keeper = RowKeeper(1, TABLE_ROWS, rng)
+        ratios = self._choice.method.ratios(self._summarise(table, keeper))
+        outcome = None
+        if self._stable is not None:
+            rows = self._coordinates(keeper.result()[0])[:, :-1]
+            outcome = natural_range(self._stable, rows, float(ratios[1]), level, rng)
+        test = self.label_shift_
+        return RatioEstimate.with_range(self.classes_.tolist(), ratios, outcome, test)
+
+    def _summarise(self, table: Any, keeper: RowKeeper | None = None) -> Any:
+        """Return what the method needs of the rows of one table; ``keeper`` takes a sample."""
         if not self.releases_ and isinstance(table, np.ndarray):
             table = validate_data(self, table, dtype=np.float64, reset=False)
         batches = mapped_batches(table, self.pipeline_, new=True)
-        features = (_without_constant(rows, self.pipeline_) for rows in batches)
-        return self._choice.method.summarise(features, self._generator())
+
+        def features() -> Iterator[np.ndarray]:
+            for batch in batches:
+                rows = _without_constant(batch, self.pipeline_)
+                if keeper is not None:
+                    keeper.update(rows, np.zeros(len(rows), dtype=np.int64))
+                yield rows
+
+        return self._choice.method.summarise(features(), self._generator())
 
     def _generator(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31))

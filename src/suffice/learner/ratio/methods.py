@@ -1,6 +1,6 @@
-"""The two methods for a table's class ratios behind one interface, and the choice between them.
+"""The methods for a table's class ratios behind one interface, and the choice between them.
 
-Both read the rows of a table U once, answer, and resample. The choice is made on rows held back,
+All read the rows of a table U once, answer, and resample. The choice is made on rows held back,
 and rows that do not tell the classes apart are refused.
 
 A resampled answer is what other rows from the same distributions, in the bags and in U, and another
@@ -23,11 +23,18 @@ from suffice.learner.ratio.bags import KnownBags, mixed_class_names
 from suffice.learner.ratio.collecting import RowKeeper
 from suffice.learner.ratio.embeddings import CellSums
 from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding, held_back_errors
+from suffice.learner.ratio.moment_inversion import (
+    ClassMeans,
+    ScoreMoments,
+    mean_and_covariance,
+    within_classes,
+)
 from suffice.learner.ratio.resampling import balanced_groups, resample_counts
 
 __all__ = [
     "ByEmbedding",
     "ByLikelihood",
+    "ByMoments",
     "ChosenMethod",
     "Method",
     "choose_level",
@@ -128,12 +135,75 @@ class ByLikelihood:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class ByMoments:
+    """Class ratios by class means of the posteriors that the likelihood of bags gives."""
+
+    fitted: BagLikelihood
+    means: ClassMeans
+
+    @classmethod
+    def of(cls, fitted: BagLikelihood, *, complete: bool) -> "ByMoments":
+        """Return the method of a classifier, fitted to all rows of the bags if ``complete``."""
+        moments = ScoreMoments.of(
+            fitted.bags, fitted.held_out_posteriors, fitted.codes, complete=complete
+        )
+        return cls(fitted, moments.class_means())
+
+    def summarise(
+        self, batches: Iterable[np.ndarray], rng: Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean posterior of the table's rows, and its covariance within classes."""
+        del rng
+        posteriors = [self.fitted.mean_posteriors(rows) for rows in batches]
+        if not posteriors:
+            raise TableError("The table has no rows. Use a table with at least one row.")
+        stacked = np.vstack(posteriors)
+        mean, covariance = mean_and_covariance(stacked)
+        shares, size = self.means.ratios(mean)[None], np.array([len(stacked)])
+        return mean, within_classes(covariance[None], self.means.psi, shares, size)[0]
+
+    def ratios(self, summary: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Return the ratios of the table."""
+        return self.means.ratios(summary[0])
+
+    def redraw(self, rng: Generator) -> "ByMoments":
+        """Return the method as other rows of the bags, and other noise, might have left it."""
+        return replace(self, means=self.means.redraw(rng))
+
+    def resample(self, summary: tuple[np.ndarray, np.ndarray], rng: Generator) -> np.ndarray:
+        """Return the ratios of another mean that the table might have had."""
+        mean, covariance = summary
+        return self.means.ratios(rng.multivariate_normal(mean, covariance, method="eigh"))
+
+    def held_back_errors(self) -> np.ndarray:
+        """Return squared errors (folds, M + 1), as `BagLikelihood.held_back_errors` does."""
+        fitted, bags = self.fitted, self.fitted.bags
+        posteriors, codes = fitted.held_out_posteriors, fitted.codes
+        truth = np.vstack([bags.proportions, bags.prior])
+        errors = []
+        for held_back in fitted.held_back_parts():
+            rest = ~held_back
+            means = ScoreMoments.of(bags, posteriors[rest], codes[rest]).class_means()
+            parts = [held_back & (codes == i) for i in range(len(bags.names))]
+            estimates = [means.ratios(posteriors[p].mean(axis=0)) for p in [*parts, held_back]]
+            errors.append(((np.array(estimates) - truth) ** 2).sum(axis=1))
+        return np.array(errors)
+
+
 def interval_ends(
-    method: Method, summaries: Sequence[Any], level: float, draws: int, rng: Generator
+    method: Method,
+    summaries: Sequence[Any],
+    level: float,
+    draws: int,
+    rng: Generator,
+    *,
+    excess: float = 1.0,
 ) -> np.ndarray:
     """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
 
-    All tables are asked of the same redrawn methods, which cost more than the answers do.
+    All tables are asked of the same redrawn methods, which cost more than the answers do. All
+    variances are ``excess`` times as large as the resampled ones.
     """
     resampled_ratios = []
     for _ in range(draws):
@@ -141,7 +211,9 @@ def interval_ends(
         resampled_ratios.append([again.resample(summary, rng) for summary in summaries])
     low, high = np.quantile(resampled_ratios, [(1 - level) / 2, (1 + level) / 2], axis=0)
     ratios = np.array([method.ratios(summary) for summary in summaries])
-    return np.stack([np.minimum(low, ratios), np.maximum(high, ratios)], axis=1)
+    ends = np.stack([np.minimum(low, ratios), np.maximum(high, ratios)], axis=1)
+    middle = ratios[:, None]
+    return np.clip(middle + np.sqrt(excess) * (ends - middle), 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +254,16 @@ def choose_method(
 ) -> ChosenMethod:
     """Return the method of this name, or of "auto" the better one on rows held back.
 
-    ``errors`` are those of the embedding there. It is taken where it is nearer by more than two
-    standard errors: on few bags the errors say little, and likelihood is the more efficient.
-    A method whose rows do not tell the classes apart is left out if the other's do.
+    "auto" compares the embedding with a classifier of the bags, of which `_best_classifier` says
+    how it is used. ``errors`` are those of the embedding there. It is taken where it is nearer by
+    more than two standard errors: on few bags the errors say little, and a classifier is the more
+    efficient. A method whose rows do not tell the classes apart is left out if the other's do.
     """
+    bags = embedding.fitted.bags
     candidates: dict[str, _Candidate] = {}
-    if name in ("auto", "likelihood"):
-        candidates["likelihood"] = _by_likelihood(embedding.fitted.bags, keeper, rng)
+    if name != "mmd":
+        scored = _best_classifier(bags) if name == "auto" else name
+        candidates[scored] = _by_classifier(scored, bags, keeper, rng)
     if name in ("auto", "mmd"):
         candidates["mmd"] = _Candidate(embedding, errors, _classes_differ(embedding.fitted, rng))
     distinct = {key: candidate for key, candidate in candidates.items() if candidate.distinct}
@@ -203,20 +278,38 @@ def choose_method(
     return ChosenMethod(best, candidates[best].method, measured, mixed)
 
 
+def _best_classifier(bags: KnownBags) -> str:
+    """Return how the classifier of bags is used unless the caller says.
+
+    By moments where noise on the proportions misleads the likelihood, and for two classes, where
+    moments are as near and their intervals cover also where the posteriors are wrong. By the
+    likelihood for exact labels and for more classes of exact proportions, where it is nearer.
+    """
+    many, classes = bags.proportions.shape
+    labels = many == classes and np.array_equal(bags.proportions, np.eye(classes))
+    if bags.variances is None or labels:
+        return "likelihood"
+    return "moments" if bags.private or classes == 2 else "likelihood"
+
+
 def _best(candidates: dict[str, _Candidate]) -> str:
     if len(candidates) == 1:
         return next(iter(candidates))
-    near, far = candidates["mmd"].errors, candidates["likelihood"].errors
+    other = next(key for key in candidates if key != "mmd")
+    near, far = candidates["mmd"].errors, candidates[other].errors
     doubt = np.sqrt(near.var() / len(near) + far.var() / len(far))
-    return "mmd" if near.mean() + _BETTER_ERRORS * doubt < far.mean() else "likelihood"
+    return "mmd" if near.mean() + _BETTER_ERRORS * doubt < far.mean() else other
 
 
-def _by_likelihood(bags: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candidate:
+def _by_classifier(name: str, bags: KnownBags, keeper: RowKeeper, rng: Generator) -> _Candidate:
     rows, codes = keeper.result()
     sampled_bags = replace(bags, sizes=np.bincount(codes).astype(np.float64))
     complete = np.array_equal(sampled_bags.sizes, bags.sizes)
     fitted = fit_bag_likelihood(sampled_bags, rows, codes, rng, complete=complete)
     distinct = fitted.gain[0] > _DISTINCT_ERRORS * fitted.gain[1]
+    if name == "moments":
+        moments = ByMoments.of(fitted, complete=complete)
+        return _Candidate(moments, moments.held_back_errors().ravel(), distinct)
     return _Candidate(ByLikelihood(fitted), fitted.held_back_errors().ravel(), distinct)
 
 

@@ -39,6 +39,14 @@ __all__ = [
     "skew_epsilon",
 ]
 
+_NATURAL_BAGS = (
+    "A learner assumes that each class looks alike in all bags (label shift).",
+    "Bags formed at random, or by `suffice release bags`, keep this true.",
+    "Natural bags, such as months or jobs, often break it. A learner then gets only a wide range.",
+)
+_SKEWED_BAGS = (
+    "Such bags keep each class alike in all bags (label shift), as learners of proportions assume.",
+)
 _SKEWS = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 BAG_COLUMNS: dict[str, Any] = {
     "name": "--bag",
@@ -112,6 +120,7 @@ class ProportionPlan(Plan):
         " chooses."
     )
     columns = ("epsilon", "mechanism", "error", "worst bag", "guarantee")
+    advice = _NATURAL_BAGS
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table as text; a star marks what ``auto`` takes."""
@@ -189,6 +198,9 @@ def plan_proportions(
     epsilon  mechanism      error   worst bag  guarantee
     0.1      laplace *      0.0343  0.04       global
     0.1      laplace-prior  0.0492  0.0554     global
+    A learner assumes that each class looks alike in all bags (label shift).
+    Bags formed at random, or by `suffice release bags`, keep this true.
+    Natural bags, such as months or jobs, often break it. A learner then gets only a wide range.
     """
     bags = bag_sizes(sizes, classes, overlap)
     delta, settings = check_delta(delta), DirichletSettings(kappa)
@@ -285,6 +297,7 @@ class SkewPlan(Plan):
         "error of proportions",
         "error of learning",
     )
+    advice = _SKEWED_BAGS
 
     @property
     def title(self) -> str:

@@ -221,17 +221,24 @@ def proportions(network: Network, ledger: Ledger, repeats: int) -> Chapter:
 
     release = make(ledger=ledger, dataset="wards")
     model = learn(release)
-    share = model.quantify(network.new)[1]
-    others = [learn(make(ledger=None)).quantify(network.new)[1] for _ in range(repeats)]
-    low, high = model.interval(network.new)[:, 1]
+    estimate = model.estimate(network.new)
+    share, low, high = (
+        float(values[1])
+        for values in (estimate.estimates["label_shift"], estimate.low, estimate.high)
+    )
+    others = [
+        learn(make(ledger=None)).estimate(network.new, draws=2).estimates["label_shift"][1]
+        for _ in range(repeats)
+    ]
+    ends = "an interval" if estimate.level else "a range under two assumptions"
     exact = FactoredClassifier().fit(*_measured(network.wards))
     counted = classify_and_count(exact, network.new, (0, 1))[1]
     text = f"""
 Three wards release the proportion of malignant samples among theirs, with noise. A fourth ward has
 {network.new.num_rows:,} samples without a diagnosis and wants to know their proportion. From the
-three proportions and the measurements it estimates {share:.3f}, with an interval from {low:.3f} to
-{high:.3f}. The true proportion is {network.share:.3f}. A classifier that was trained on every
-diagnosis, and whose predictions are counted, gives {counted:.3f}."""
+three proportions and the measurements it estimates {share:.3f}, with {ends} from {low:.3f} to
+{high:.3f}. {" ".join(estimate.words)} The true proportion is {network.share:.3f}. A classifier that
+was trained on every diagnosis, and whose predictions are counted, gives {counted:.3f}."""
     errors = [abs(float(s) - network.share) for s in (share, *others, counted, labels.mean())]
     return Chapter(
         "proportions",

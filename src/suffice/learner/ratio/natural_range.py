@@ -1,0 +1,194 @@
+"""The proportions of one table with the words that belong before them, whatever the bags are like.
+
+Where the bags contradict label shift (`label_shift`), no interval is right: the range then holds
+the estimate under label shift, and what two classes say under a stable p(y | x)
+(`stable_classifier`). It is a range under two assumptions, and has no confidence level.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from suffice.learner.ratio.label_shift import LEVEL, LabelShiftTest
+from suffice.learner.ratio.stable_classifier import Posterior, StableClassifier
+
+__all__ = ["NaturalRange", "RatioEstimate", "contradiction", "natural_range"]
+
+# Chosen on adult by occupation, covertype by elevation, magic by fAlpha and abalone by length; that
+# unclear tables get the wider range, after a look at adult by workclass. bench/natural_bags.py
+# measures what they are worth on other tables.
+_WIDENING = 1.7
+_NEW_BAG = 1e-4  # below: a new bag; from here to LEVEL: perhaps one, and the range allows for both
+_SMALLEST_SHOWN = 1e-4
+
+
+@dataclass(frozen=True)
+class NaturalRange:
+    """The proportion of class 1 in a table under a stable p(y | x), and the range of both.
+
+    ``new_bag_p`` is the p value of the table against the bags' classes at other proportions.
+    """
+
+    stable: float
+    low: float
+    high: float
+    new_bag_p: float
+
+    @property
+    def new_bag(self) -> bool:
+        """Whether the table looks like a bag of its own."""
+        return self.new_bag_p < _NEW_BAG
+
+    @property
+    def words(self) -> str | None:
+        """What must be read about the table itself before the figures, if anything."""
+        shown = _shown_p(self.new_bag_p)
+        if self.new_bag:
+            return (
+                f"The new table looks like a new bag ({shown}), and not like the classes of the"
+                " bags at other proportions."
+            )
+        if self.new_bag_p < LEVEL:
+            return f"The new table may be a new bag ({shown}). The range allows for this too."
+        return None
+
+
+def natural_range(
+    classifier: StableClassifier,
+    rows: np.ndarray,
+    label_shift: float,
+    level: float,
+    rng: np.random.Generator,
+) -> NaturalRange:
+    """Return what is known of a table where the bags contradict label shift.
+
+    ``label_shift`` is the estimate under label shift. Ends of the posterior are moved away, from
+    pi or for a new bag from its mean, by a factor that was chosen on natural bags.
+    """
+    stable = classifier.shifted_proportion(rows, level)
+    p = classifier.explains(rows, stable.mean)
+    ends = [label_shift]
+    if p >= _NEW_BAG:
+        ends += _outer_ends(stable, classifier.pool.pi)
+    if p < LEVEL:
+        own = classifier.own_proportion(rows, level, rng)
+        ends += [_moved(end, own.mean) for end in (own.low, own.high)]
+        stable = own if p < _NEW_BAG else stable
+    low, high = np.clip([min(ends), max(ends)], 0.0, 1.0)
+    return NaturalRange(stable.mean, float(low), float(high), p)
+
+
+def _outer_ends(posterior: Posterior, pi: float) -> tuple[float, float]:
+    """Return the ends, those beyond pi moved away from it."""
+    low = _moved(posterior.low, pi) if posterior.low < pi else posterior.low
+    high = _moved(posterior.high, pi) if posterior.high > pi else posterior.high
+    return low, high
+
+
+def _moved(end: float, centre: float) -> float:
+    return centre + _WIDENING * (end - centre)
+
+
+@dataclass(frozen=True, eq=False)
+class RatioEstimate:
+    """Holds the class proportions of one table, and how far they can be trusted.
+
+    Parameters
+    ----------
+    classes : tuple
+        The K classes.
+    ratios : ndarray of shape (K,) or None
+        The proportions; None where the bags contradict label shift, which leaves no single figure.
+    low, high : ndarray of shape (K,) or None
+        The ends of the intervals, or of the range where the bags contradict label shift; None where
+        these have more than two classes.
+    level : float or None
+        The confidence level of the intervals; None for a range, which has none.
+    label_shift : LabelShiftTest
+        Whether the bags differ in more than their class proportions.
+    estimates : dict
+        The estimate (K,) under each assumption: ``label_shift``, and where that is contradicted
+        ``stable``, for the same p(y | x) in all bags.
+    new_bag : bool or None
+        Whether the table looks like a new bag rather than like the bags' classes at other
+        proportions; None where this was not tested.
+    words : tuple of str
+        What must be read before the figures.
+    """
+
+    classes: tuple[Any, ...]
+    ratios: np.ndarray | None
+    low: np.ndarray | None
+    high: np.ndarray | None
+    level: float | None
+    label_shift: LabelShiftTest
+    estimates: dict[str, np.ndarray]
+    new_bag: bool | None
+    words: tuple[str, ...]
+
+    @classmethod
+    def with_interval(
+        cls, classes: Any, ratios: np.ndarray, ends: np.ndarray, level: float, test: LabelShiftTest
+    ) -> "RatioEstimate":
+        """Return proportions with intervals (2, K): nothing contradicts label shift."""
+        words = () if test.tested else (_untested(test),)
+        low, high = ends
+        estimates = {"label_shift": ratios}
+        return cls(tuple(classes), ratios, low, high, level, test, estimates, None, words)
+
+    @classmethod
+    def with_range(
+        cls, classes: Any, ratios: np.ndarray, outcome: NaturalRange | None, test: LabelShiftTest
+    ) -> "RatioEstimate":
+        """Return estimates under two assumptions; no range where ``outcome`` is None."""
+        words: tuple[str, ...] = (contradiction(test),)
+        estimates = {"label_shift": ratios}
+        if outcome is None:
+            none = "No range is given: it is supported for two classes only."
+            return cls(
+                tuple(classes), None, None, None, None, test, estimates, None, (*words, none)
+            )
+        estimates["stable"] = np.array([1 - outcome.stable, outcome.stable])
+        low = np.array([1 - outcome.high, outcome.low])
+        high = np.array([1 - outcome.low, outcome.high])
+        if outcome.words is not None:
+            words = (*words, outcome.words)
+        return cls(tuple(classes), None, low, high, None, test, estimates, outcome.new_bag, words)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures for programs."""
+
+        def numbers(values: np.ndarray | None) -> list[float] | None:
+            return None if values is None else values.tolist()
+
+        return {
+            "ratios": numbers(self.ratios),
+            "low": numbers(self.low),
+            "high": numbers(self.high),
+            "level": self.level,
+            "label_shift": self.label_shift.to_json(),
+            "estimates": {name: numbers(value) for name, value in self.estimates.items()},
+            "new_bag": self.new_bag,
+            "words": list(self.words),
+        }
+
+
+def contradiction(test: LabelShiftTest) -> str:
+    """Return what is said where the bags contradict label shift."""
+    shown = _shown_p(test.p or 0.0)
+    return (
+        f"The bags differ in more than their class proportions: {shown} under label shift. A class"
+        " does not look alike in all bags, so no interval at a confidence level is given."
+    )
+
+
+def _untested(test: LabelShiftTest) -> str:
+    return (
+        f"Label shift cannot be tested: {test.reason}. The intervals assume that each class looks"
+        " alike in all bags and in the new table."
+    )
+
+
+def _shown_p(p: float) -> str:
+    return f"p < {_SMALLEST_SHOWN:g}" if p < _SMALLEST_SHOWN else f"p = {p:.2g}"
