@@ -54,6 +54,7 @@ BENCHMARKS = {
     "quapy": Bench("compare_quapy", (), data=True),
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
     "llp_table": Bench("llp_table", data=True),
+    "majority": Bench("majority", (), data=True),
     "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
     "record_rivals": Bench("rivals", ("--promise", "record", "--draws", "4"), data=True),
     "label_rivals": Bench(

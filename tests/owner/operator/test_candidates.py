@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from suffice.errors import ParameterError
-from suffice.owner.operator.candidates import MOST_STATES, Candidate, candidates, choose
+from suffice.owner.operator.candidates import MOST_STATES, Candidate, Candidates, choose
 from suffice.owner.operator.forecast import Utility
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.privacy.noise import NOISES
@@ -25,7 +25,7 @@ def candidates_of(
     rows: np.ndarray, epsilon: float, delta: float = 0.0, classes: int = 2, name="auto"
 ):
     public = MeanOperator(epsilon=epsilon).public_rows(rows)
-    return candidates(public, classes, name, [(epsilon, delta)])
+    return Candidates(public, classes).every(name, epsilon, delta)
 
 
 def best_of(offered: list[Candidate]) -> dict[str, float]:
@@ -130,7 +130,7 @@ def test_a_direction_that_hardly_any_row_has_makes_no_shape():
     """The integer matrix of such a shape could not be inverted."""
     public = MeanOperator(epsilon=1.0, intercept=0.0).public_rows(SMALL)
     odd = dataclasses.replace(public.pipeline, bound=2.0**60, scale=public.pipeline.scale / 2**40)
-    offered = candidates(dataclasses.replace(public, pipeline=odd), 2, "laplace", [(1.0, 0.0)])
+    offered = Candidates(dataclasses.replace(public, pipeline=odd), 2).every("laplace", 1.0, 0.0)
     assert all(math.isfinite(c.utility.correlation) for c in offered)
     for candidate in offered:
         if candidate.shape is not None:
