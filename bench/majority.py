@@ -7,8 +7,8 @@ are means over releases of max(0, larger - accuracy) and of max(0, accuracy - la
 tables and epsilons, in points; larger is the accuracy of always predicting the larger class.
 Coverage: a risk interval should hold the risk on fresh labels. So labels are drawn from a logistic
 regression on the exact ones, once for each release; the risk is their expectation. Large: the
-accuracy on held-out rows, in points, of the same releases. Before: even noise for the intercept, a projection alone, and
-the risk of a model that follows all of the noise.
+accuracy on held-out rows, in points, of the same releases. Before: even noise for the intercept, a
+projection alone, and the risk of a model that follows all of the noise.
 """
 
 import argparse

@@ -171,7 +171,7 @@ def _laplace_sums() -> Iterator[Case]:
     yield case
     yield counting.broken_copy(
         replace(case, samples=SOME),
-        "a weight that is not paid for",
+        "a weight without its noise",
         "the noise is that of a lighter intercept",
         half,
     )
