@@ -87,11 +87,9 @@ class Table:
         """Return whether the interval holds the risk on fresh labels."""
         labels = (rng.random(len(self.chance)) < self.chance).astype(int)
         learner = self.learner(self.release(labels, epsilon, before=before), before=before)
-        low, high = learner.risk_interval_
-        if before:
-            kept = learner._fitted_evidence  # noqa: SLF001  # its risk as it was computed before
-            plain = Evidence(kept.problems, kept.models, kept.lam, kept.noise)
-            low, high = interval(*plain.risk, 0.95)
+        kept = learner._fitted_evidence  # noqa: SLF001  # its risk as it was computed before
+        plain = Evidence(kept.problems, kept.models, kept.lam, kept.noise)
+        low, high = interval(*plain.risk, 0.95) if before else learner.risk_interval_
         scores = self.matrix @ learner.coef_
         risk = np.logaddexp(0, scores) - self.chance * scores
         return bool(low <= risk.mean() <= high)

@@ -24,7 +24,7 @@ from suffice.models.problem import FactoredProblem
 __all__ = ["optimism_by_trial"]
 
 _STEP = 0.25  # h: smaller steps drown in what a projection is off by
-_PROBES, _FEW_PROBES = 16, 4
+_PROBES, _FEW_PROBES = 8, 4
 _LARGE = 500_000  # cells of rows: a projection of so many takes its time
 
 
