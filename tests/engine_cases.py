@@ -21,7 +21,7 @@ from suffice.engines.cluster import read_run
 from suffice.engines.engine import Task
 from suffice.engines.summary import PublicSummary
 from suffice.owner.ledger import Ledger
-from suffice.owner.operator.candidates import candidates
+from suffice.owner.operator.candidates import Candidates
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.procedures import operator_procedure
 from suffice.owner.proportions.mechanism import BagSource, LabelProportions
@@ -83,7 +83,7 @@ def cases(place: Any, **computing: Any) -> dict[str, Case]:
     inputs = {"features": FEATURES, **computing}
     even = MeanOperator(1.0, 1e-6, mechanism="gaussian")
     public = even.public(PublicSource(place, label="sick", **inputs))
-    every = candidates(public.rows, 2, "gaussian", [(1.0, 1e-6)])
+    every = Candidates(public.rows, 2).every("gaussian", 1.0, 1e-6)
     request = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6}
     shaped = next(c for c in every if c.whitened is not None)
     plain = next(c for c in every if c.whitened is None)

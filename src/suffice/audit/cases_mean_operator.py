@@ -46,13 +46,19 @@ class _Operator:
     mechanism: MeanOperator
     rows: tuple[tuple[float, ...], ...]
     shaped: bool = False
+    last_weight: float = 1.0
     spoil: Callable[[Noise], Noise] = as_it_is
 
     @classmethod
     def of(
-        cls, rows: tuple[tuple[float, ...], ...], *, shaped: bool = False, **options: Any
+        cls,
+        rows: tuple[tuple[float, ...], ...],
+        *,
+        shaped: bool = False,
+        last_weight: float = 1.0,
+        **options: Any,
     ) -> "_Operator":
-        return cls(MeanOperator(clip=1.0, **options), rows, shaped)
+        return cls(MeanOperator(clip=1.0, **options), rows, shaped, last_weight)
 
     def public(self, which: str) -> np.ndarray:
         """Return the public rows of this name."""
@@ -69,6 +75,10 @@ class _Operator:
             rows, _ = public.sample()
             values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
             shape = Shape.of(whitening(values, vectors, 0.1, 0.25))
+        if self.last_weight != 1:  # as `Candidates` does where a majority would be hidden
+            weights = np.ones(len(public.pipeline.outputs))
+            weights[-1] = self.last_weight
+            shape = Shape.of(np.diag(weights))
         sums = ExactSums(public, classes, shape)
         source = Source(None, np.array(data[1 : 1 + len(self.public(data[0]))]))
         return fold(labelled_batches(public.table, public.roles, classes, source), sums)
@@ -155,6 +165,15 @@ def _laplace_sums() -> Iterator[Case]:
         "2-norm for 1-norm",
         "Laplace noise of scale D2/epsilon (Patrini et al., Theorem 9, read with ||x||_2 <= 1)",
         lambda noise: replace(noise, scale=noise.sensitivity.l2 / laplace.mechanism.epsilon),
+    )
+    counting = _Operator.of(_ROWS, epsilon=1.0, mechanism="laplace", last_weight=4.0)
+    case = counting.case("mean-operator laplace, heavier intercept", CHEAP)
+    yield case
+    yield counting.broken_copy(
+        replace(case, samples=SOME),
+        "a weight without its noise",
+        "the noise is that of a lighter intercept",
+        half,
     )
     many = _Operator.of(_AXIS, epsilon=1.0, mechanism="laplace", classes=(0, 1, 2))
     case = many.case("mean-operator laplace, 3 classes", CHEAP // 2)

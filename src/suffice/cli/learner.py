@@ -1,5 +1,6 @@
 """Commands that learn from releases: fit and frequencies."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,7 @@ def _fit_command() -> TyperCommand:
 
     def run(inputs: Inputs) -> None:
         from suffice.learner import fit as learners
+        from suffice.learner.operator.doubts import NoiseWarning
         from suffice.release.codec import load
 
         options, reading = inputs.make("fit", _Fit), inputs.make("reading", Reading)
@@ -94,7 +96,9 @@ def _fit_command() -> TyperCommand:
             for option in learning.unused(options.rows, settings)
         }
         refuse_unused(f"to learn from a release of kind {loaded[0].kind}", unused)
-        with progress("fitting") as count_rows:
+        # The report has the same sentences, and not on stderr.
+        with warnings.catch_warnings(), progress("fitting") as count_rows:
+            warnings.simplefilter("ignore", NoiseWarning)
             if "progress" in learning.options(settings):
                 settings["progress"] = count_rows
             model = learning.fit(loaded, _rows(options.rows, reading), settings)

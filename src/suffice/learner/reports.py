@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Any
 
+from suffice.learner.operator.doubts import CONSTANT, doubts_of, risk_of_guess
 from suffice.plain_text import listed
 
 __all__ = ["REPORTS", "Report", "report_of"]
@@ -34,29 +35,23 @@ def report_of(model: Any) -> Report:
 
 
 def _factored_report(model: Any) -> Report:
-    """Report the estimated risk, and warn where a guess without the release may be as good."""
+    """Report the estimated risk, after what makes it doubtful."""
     low, high = (float(end) for end in model.risk_interval_)
     votes = any(guarantee.unit == "party" for guarantee in model.releases_[0].guarantees)
     about = "of the parties' votes" if votes else "estimated without labels"
-    joint = model.loss in ("logistic", "softmax")
-    without_release = log(len(model.classes_)) if joint and not votes else None
     lines = [
+        *(("warning", doubt) for doubt in doubts_of(model)),
         ("penalty", f"{model.lam_:.3g}" + _constant(model)),
         ("risk", f"{model.risk_:.4g} ({low:.4g} to {high:.4g}), {about}"),
         ("solver", f"{model.n_iter_} iterations, gradient {model.gradient_norm_:.1e}"),
     ]
-    if without_release is not None and high >= without_release:
-        doubt = (
-            f"The risk may be as high as {without_release:.3g}, that of a guess without the"
-            " release: there is too much noise."
-        )
-        lines.insert(-1, ("warning", doubt))
     values = {
         "lam": model.lam_,
         "risk": model.risk_,
         "risk_interval": [low, high],
         "intercept_only": model.intercept_only_,
-        "risk_of_knowing_nothing": without_release,
+        "majority_known": model.majority_known_,
+        "risk_of_knowing_nothing": risk_of_guess(model),
         "iterations": model.n_iter_,
         "gradient": model.gradient_norm_,
     }
@@ -66,7 +61,7 @@ def _factored_report(model: Any) -> Report:
 def _constant(model: Any) -> str:
     if not model.intercept_only_:
         return ""
-    return "; no feature helps for certain, so the model always predicts the larger class"
+    return f"; {CONSTANT}"
 
 
 def _spread_report(model: Any) -> Report:

@@ -173,7 +173,7 @@ def test_the_shrunk_operator_is_nearer_to_the_truth_and_its_noise_stated(rng):
         supervision = released(rng, classes, 1.0)
         shrinkage = Shrinkage.of(supervision, intercept=True)
         before, after = shrinkage.released.estimate, shrinkage.shrunk.estimate
-        signal = shrinking._around_centre(before.operator)
+        signal = shrinking.around_centre(before.operator)
         expected = before.operator - ((1 - shrinkage.kept_shares) * signal.T).T.reshape(
             before.operator.shape
         )
@@ -289,8 +289,8 @@ def test_releases_of_labels_are_not_shrunk_unless_told_so(rng):
     X = rng.normal(size=(200, 3))
     release = MeanOperator(1.0, 1e-6, "gaussian").release(X, (X[:, 0] > 0) * 1, ledger=None)
     automatic, without_shrinking, forced = (
-        FactoredClassifier(shrink=shrink).fit_release(release, X)
-        for shrink in ("auto", False, True)
+        FactoredClassifier(shrink=shrink, lam=lam).fit_release(release, X)
+        for shrink, lam in (("auto", 0.1), (False, 0.1), (True, 0.1))
     )
     assert automatic.theta_.tolist() == without_shrinking.theta_.tolist()
     assert forced.theta_.tolist() != without_shrinking.theta_.tolist()

@@ -7,10 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from suffice.engines.engine import fold
 from suffice.errors import ParameterError
-from suffice.owner.operator.candidates import MOST_STATES, Candidate, candidates, choose
+from suffice.owner.operator.candidates import MOST_STATES, Candidate, Candidates, choose
 from suffice.owner.operator.forecast import Utility
 from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.source import PublicSource, Source, labelled_batches
 from suffice.privacy.noise import NOISES
 from suffice.privacy.response import Response
 
@@ -25,7 +27,7 @@ def candidates_of(
     rows: np.ndarray, epsilon: float, delta: float = 0.0, classes: int = 2, name="auto"
 ):
     public = MeanOperator(epsilon=epsilon).public_rows(rows)
-    return candidates(public, classes, name, [(epsilon, delta)])
+    return Candidates(public, classes).every(name, epsilon, delta)
 
 
 def best_of(offered: list[Candidate]) -> dict[str, float]:
@@ -130,7 +132,7 @@ def test_a_direction_that_hardly_any_row_has_makes_no_shape():
     """The integer matrix of such a shape could not be inverted."""
     public = MeanOperator(epsilon=1.0, intercept=0.0).public_rows(SMALL)
     odd = dataclasses.replace(public.pipeline, bound=2.0**60, scale=public.pipeline.scale / 2**40)
-    offered = candidates(dataclasses.replace(public, pipeline=odd), 2, "laplace", [(1.0, 0.0)])
+    offered = Candidates(dataclasses.replace(public, pipeline=odd), 2).every("laplace", 1.0, 0.0)
     assert all(math.isfinite(c.utility.correlation) for c in offered)
     for candidate in offered:
         if candidate.shape is not None:
@@ -162,3 +164,75 @@ def test_the_choice_is_the_same_whatever_the_labels_are():
         for labels in ((SMALL[:, 0] > 0).astype(int), np.ones(len(SMALL), dtype=int))
     }
     assert chosen == {operator.forecast(SMALL).mechanism}
+
+
+# --- the larger class on few rows
+
+FEW = rng.normal(size=(300, 6))
+
+
+def best_for(rows: np.ndarray, epsilon: float, name: str = "auto", **options) -> Candidate:
+    public = MeanOperator(epsilon=epsilon, **options).public_rows(rows)
+    return Candidates(public, 2).best(name, epsilon, options.get("delta", 0.0))
+
+
+@pytest.mark.parametrize("name", ["auto", "sums"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_on_few_rows_the_intercept_has_a_part_of_epsilon_for_itself(name, delta):
+    public = MeanOperator(0.1).public_rows(FEW)
+    every = Candidates(public, 2)
+    best = every.best(name, 0.1, delta)
+    weight = public.pipeline.intercept
+    # Laplace noise of 28 / (m epsilon) of epsilon on a sum that a label moves by 2.
+    assert best.mechanism == "laplace"
+    assert best.counted == pytest.approx(28 / 30)
+    assert math.sqrt(best.intercept_variance) / weight == pytest.approx(math.sqrt(8) / 28, rel=0.01)
+    even = choose(every.every(name, 0.1, delta))
+    assert math.sqrt(even.intercept_variance) / weight > 0.5
+
+
+def test_where_rows_are_many_or_someone_else_chose_it_has_none():
+    many = rng.normal(size=(3000, 6))
+    assert best_for(many, 0.1).counted == 0
+    assert best_for(FEW, 10.0).counted == 0
+    assert best_for(FEW, 0.1, intercept=0.0).counted == 0
+    for name in ("laplace", "knorm", "response"):
+        assert best_for(FEW, 0.1, name).counted == 0
+    assert best_for(FEW, 0.02).counted == 0.95
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
+def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_asked_for(classes):
+    """Means of 300 squares of Laplace noise: within 5 standard errors of 13 % (1 in 10^6)."""
+    labels = np.random.default_rng(1).integers(len(classes), size=300)
+    mechanism = MeanOperator(0.1, classes=classes)
+    release = mechanism.release(FEW, labels, ledger=None)
+    (guarantee,) = release.guarantees
+    assert (guarantee.epsilon, guarantee.delta) == (0.1, 0.0)
+    assert release.details["mechanism"] == "laplace"
+    assert release.noise.form == "diagonal"
+    public = mechanism.public(PublicSource(FEW, labels))
+    procedure, rows = mechanism.choose(public), public.rows
+    exact = procedure.accumulator(identified=False)
+    fold(labelled_batches(rows.table, rows.roles, classes, Source(None, labels)), exact)
+    drawn = np.array([procedure.contents(exact)[0]["mean_operator"] for _ in range(300)])
+    truth = MeanOperator(1e6, classes=classes, mechanism="laplace").release(
+        FEW, labels, ledger=None
+    )
+    squares = ((drawn - truth.arrays["mean_operator"]) ** 2).mean(axis=0)
+    squares = squares.reshape(len(squares), -1).mean(axis=1)
+    assert squares == pytest.approx(release.noise.diagonal(len(squares)), rel=0.65)
+    assert squares[-1] < squares[:-1].min() / 50
+
+
+def test_a_plan_shows_what_a_release_would_do():
+    plan = MeanOperator(0.1).plan(PublicSource(FEW), [0.1])
+    (chosen,) = plan.chosen
+    assert chosen.counted > 0
+    assert chosen in plan.rows
+    forecast = MeanOperator(0.1).forecast(FEW)
+    assert forecast.mechanism == "laplace"
+    assert forecast.noise_deviation == pytest.approx(chosen.deviation, rel=0.01)
+    rare = MeanOperator(0.1, balance=0.1).plan(PublicSource(FEW), [0.1])
+    assert rare.chosen[0].counted == chosen.counted

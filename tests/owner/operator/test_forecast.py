@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from suffice.errors import ParameterError
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.rows import design_matrix
-from suffice.owner.operator.candidates import candidates
+from suffice.owner.operator.candidates import Candidates
 from suffice.owner.operator.forecast import SIGNALS, PublicMoments
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.operator.shaping import whitening
@@ -207,6 +207,6 @@ def test_predictions_rank_as_simulated_accuracies_do():
 def test_the_forecast_is_the_best_candidate(rng):
     X = rng.normal(size=(300, 8))
     operator = MeanOperator(epsilon=1.0, delta=1e-6)
-    offered = candidates(operator.public_rows(X), 2, "auto", [(1.0, 1e-6)])
+    offered = Candidates(operator.public_rows(X), 2).every("auto", 1.0, 1e-6)
     best = max(candidate.utility.correlation for candidate in offered)
     assert operator.forecast(X).utility.correlation >= best / 1.01

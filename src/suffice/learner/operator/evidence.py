@@ -9,6 +9,8 @@ from scipy.special import ndtri
 
 from suffice.errors import ParameterError
 from suffice.learner.operator.bounds import NoiseBounds, noise_bounds
+from suffice.learner.operator.probing import optimism_by_trial
+from suffice.learner.operator.restoring import Restoration
 from suffice.learner.operator.shrinking import Shrinkage
 from suffice.learner.operator.tuning import Optimism, labels_behind
 from suffice.models.problem import FactoredProblem
@@ -23,9 +25,10 @@ _LARGEST = 2000  # entries of a model whose Hessian is inverted
 class Evidence:
     """Holds what a model was fitted on: one problem, or one per class, and the operator's noise.
 
-    The problems have the operator as it was released, whether or not it was projected or shrunk.
+    The problems have the operator as it was released, whether or not it was restored or shrunk.
     Where it was shrunk, in white coordinates, ``shrinkage`` says to what share, and how models of
-    them become models of the pipeline's coordinates.
+    them become models of the pipeline's coordinates. So does each problem's restoration, where
+    there are ``restorations``; one without a basis is a projection.
     """
 
     problems: Sequence[FactoredProblem]
@@ -33,25 +36,38 @@ class Evidence:
     lam: float
     noise: Covariance
     shrinkage: Shrinkage | None = None
+    restorations: Sequence[Restoration] = ()
 
     @cached_property
     def risk(self) -> tuple[float, float]:
         """The estimated risk on fresh labels of the same rows, and its standard deviation.
 
         The mean over the classes, one against the rest. The deviation is that of the mechanism's
-        noise and the sampling of labels together. A model of a projected operator moves less with
-        the noise than is taken off here: its risk is estimated too large rather than too small.
+        noise and the sampling of labels together. How far a model of a restored operator follows
+        the noise is tried (`probing`); of others a formula says it.
         """
         self._check_noise()
-        count = labels_behind(self.problems[0])
-        optimism = Optimism(self.problems[0], self.noise, count, kept_shares=self._kept_shares)
-        pairs = list(zip(self.problems, self.models, strict=True))
-        risks = [p.risk(theta)[0] + optimism.of(p, theta, self.lam) for p, theta in pairs]
-        deviations = [optimism.error(p, theta, self.lam) for p, theta in pairs]
-        return float(np.mean(risks)), float(np.mean(deviations))
+        mended = [self._mended(i) for i in range(len(self.problems))]
+        risks = [
+            problem.risk(model)[0] + optimism
+            for problem, model, (optimism, _) in zip(
+                self.problems, self.models, mended, strict=True
+            )
+        ]
+        return float(np.mean(risks)), float(np.mean([deviation for _, deviation in mended]))
 
-    @property
-    def _kept_shares(self) -> np.ndarray | None:
+    def _mended(self, i: int) -> tuple[float, float]:
+        """Return by how much the risk of the i-th model is too small, and its deviation then."""
+        problem, model = self.problems[i], self.models[i]
+        if self.restorations and len(problem.operator) > 1:
+            return optimism_by_trial(problem, model, self.lam, self.restorations[i])
+        count = labels_behind(problem)
+        optimism = Optimism(problem, self.noise, count, kept_shares=self._kept_shares(i))
+        return optimism.of(problem, model, self.lam), optimism.error(problem, model, self.lam)
+
+    def _kept_shares(self, i: int) -> np.ndarray | None:
+        if self.restorations:  # of a constant
+            return self.restorations[i].kept_shares[-1:]
         return None if self.shrinkage is None else self.shrinkage.kept_shares
 
     def _check_noise(self) -> None:
@@ -64,7 +80,8 @@ class Evidence:
     def bounds(self, mechanism: str, delta: float) -> NoiseBounds:
         """Return what the mechanism's noise can have done to the model (`bounds`)."""
         penalty = self.problems[0].penalty.name
-        if len(self.problems) > 1 or penalty != "l2" or self.shrinkage is not None:
+        shrunk = self.shrinkage is not None or any(r.basis is not None for r in self.restorations)
+        if len(self.problems) > 1 or penalty != "l2" or shrunk:
             raise ParameterError(
                 "Noise bounds exist only for penalty='l2', shrink=False and a loss that trains one"
                 " model. Use these settings."
@@ -80,19 +97,14 @@ class Evidence:
         covariance is weight^2 H^-1 C H^-1, to first order. With a ``basis`` B (q, d) they are those
         of B theta, (q,) or (q, K).
         """
-        pairs = zip(self.problems, self.models, strict=True)
-        columns = [self._deviations(*pair, sampling=sampling, basis=basis) for pair in pairs]
+        columns = [
+            self._deviations(i, sampling=sampling, basis=basis) for i in range(len(self.problems))
+        ]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
-    def _deviations(
-        self,
-        problem: FactoredProblem,
-        model: np.ndarray,
-        *,
-        sampling: bool,
-        basis: np.ndarray | None,
-    ) -> np.ndarray:
+    def _deviations(self, i: int, *, sampling: bool, basis: np.ndarray | None) -> np.ndarray:
         self._check_noise()
+        problem, model = self.problems[i], self.models[i]
         if not problem.penalty.smooth or model.size > _LARGEST:
             raise ParameterError(
                 f"Intervals exist only for penalties without a 1-norm and at most {_LARGEST:,}"
@@ -108,8 +120,10 @@ class Evidence:
         blocks = inverse.reshape(width, columns, model.size)  # C acts on each column alone
         if problem.loss is None:  # what all columns of M share is public, and was set right
             blocks = blocks - blocks.mean(axis=1, keepdims=True)
-        if self.shrinkage is not None:
-            blocks = _in_pipeline(blocks, self.shrinkage)
+        white = self.restorations[i] if self.restorations else self.shrinkage
+        if white is not None and white.basis is not None:
+            back = white.basis if width > 1 else white.basis[-1:, -1:]  # of a constant one number
+            blocks = _in_pipeline(blocks, white.kept_shares[-width:], back)
         if basis is not None:
             coefficients = blocks.reshape(width, columns, -1, columns)
             blocks = np.einsum("wkdc,qd->wkqc", coefficients, basis).reshape(width, columns, -1)
@@ -117,14 +131,14 @@ class Evidence:
         return problem.operator_weight * np.sqrt(variances).reshape(-1, *model.shape[1:])
 
 
-def _in_pipeline(blocks: np.ndarray, shrinkage: Shrinkage) -> np.ndarray:
+def _in_pipeline(blocks: np.ndarray, kept_shares: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Return how the pipeline's coefficients follow the noise, from how white ones follow it.
 
     The shrunk operator moves by the kept share of the noise, and coefficients are B theta.
     """
     width, columns, _ = blocks.shape
-    parts = (shrinkage.kept_shares * blocks.T).T.reshape(width, columns, width, columns)
-    rotated_blocks = np.einsum("wkvc,dv->wkdc", parts, shrinkage.basis)
+    parts = (kept_shares * blocks.T).T.reshape(width, columns, width, columns)
+    rotated_blocks = np.einsum("wkvc,dv->wkdc", parts, basis)
     return rotated_blocks.reshape(width, columns, -1)
 
 

@@ -14,15 +14,16 @@ from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES
 from suffice.learner.operator.combining import Supervised, combine_releases
+from suffice.learner.operator.doubts import is_majority_known, warn_of_doubts
 from suffice.learner.operator.evidence import Evidence
 from suffice.learner.operator.figures import FiguredModel
 from suffice.learner.operator.problems import (
     column_noise,
     factored_problems,
     noise_per_problem,
-    project_if_noisy,
     side_by_side,
 )
+from suffice.learner.operator.restoring import Restoration, is_noisy, noise_in_basis
 from suffice.learner.operator.shrinking import Shrinkage
 from suffice.learner.operator.tuning import choose_lam, intercept_alone
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
@@ -30,6 +31,7 @@ from suffice.learner.weak import PlainLabels, Supervision, estimate_mean_operato
 from suffice.models.losses import LOSSES, LinearOddLoss, loss_named
 from suffice.models.penalties import PENALTIES, Penalty, penalty_named
 from suffice.models.problem import FactoredProblem, Solution
+from suffice.models.rows import WeightedRows
 from suffice.models.threads import one_blas_thread
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Release
@@ -63,11 +65,13 @@ class FactoredClassifier(FiguredModel):
         Weight of the penalty. "auto" chooses it from the release alone (`operator.tuning`), and
         predicts a constant where no model is better.
     project : bool, default=True
-        Whether a noisy operator is first moved to the nearest one that labels can have.
+        Whether a noisy operator is first moved to the nearest one that labels can have. With
+        lam="auto", shrink="auto" and the l2 penalty, what is left of the noise is then shrunk, with
+        the penalty in coordinates in which the rows are white (`operator.restoring`).
     shrink : bool or "auto", default="auto"
         Whether the noise-free part of the operator is estimated first, with the penalty in
-        coordinates in which the rows are white (`operator.shrinking`). It replaces ``project`` and
-        also chooses lam. "auto": for releases that protect parties, with the l2 penalty.
+        coordinates in which the rows are white (`operator.shrinking`). True replaces ``project``
+        and also chooses lam. "auto": for releases that protect parties, with the l2 penalty.
     tol : float, default=1e-6
         The solver stops where the largest entry of the gradient is at most ``tol``. More than ten
         times as much is an error.
@@ -95,6 +99,8 @@ class FactoredClassifier(FiguredModel):
         The weight of the penalty that was used.
     intercept_only_ : bool
         Whether the model predicts a constant because no other model is better.
+    majority_known_ : bool
+        Whether the release tells which class is the largest, with its noise in mind.
     n_iter_ : int
         The number of iterations of the solver; the largest of several problems.
     gradient_norm_ : float
@@ -267,6 +273,11 @@ class FactoredClassifier(FiguredModel):
             If the releases do not fit together, or a parameter is not valid.
         OptimisationError
             If the solver stops short of ``tol``.
+
+        Warns
+        -----
+        NoiseWarning
+            If the noise leaves no model that is better than a guess for certain.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
         if computing.pop("sample_weight", None) is not None:
@@ -279,6 +290,8 @@ class FactoredClassifier(FiguredModel):
             supervision = combine_releases(releases, X, running)
             self._learn_from(releases)
             self._fit_operator(supervision)
+            if self.intercept_only_ or self._evidence.restorations:
+                warn_of_doubts(self)
         if isinstance(supervision.rows, StreamedRows):  # intervals need further passes
             supervision.rows.run_on(where)
         return self
@@ -287,24 +300,70 @@ class FactoredClassifier(FiguredModel):
     def _fit_operator(self, supervision: Supervised) -> "FactoredClassifier":
         """Choose the penalty if asked to, then minimise every factored problem there is."""
         shrinkage = self._shrinkage(supervision)
+        self.majority_known_ = is_majority_known(
+            supervision, intercept=self.pipeline_.intercept > 0
+        )
         inputs = supervision if shrinkage is None else shrinkage.released
         problems = self._problems(inputs)
         noise = column_noise(inputs).scaled(noise_per_problem(problems))
-        self.lam_, self.intercept_only_ = self._penalty(problems, noise, shrinkage)
+        restorations = self._restorations(problems, noise) if shrinkage is None else []
+        bases = [shrinkage.basis] if shrinkage is not None else []
+        if restorations and restorations[0].basis is not None:
+            bases = [restorations[0].basis]
+            noise = noise_in_basis(noise, bases[0])
+            white_rows = problems[0].weighted.in_basis(bases[0])
+            problems = [_in_white(problem, white_rows, bases[0]) for problem in problems]
+        self.lam_, self.intercept_only_ = self._penalty(problems, noise, shrinkage, restorations)
         adjusted_problems = problems
         if shrinkage is not None:
             adjusted_problems = self._problems(shrinkage.shrunk)
-        elif self.project:
-            adjusted_problems = [project_if_noisy(problem, noise) for problem in problems]
+        elif restorations:
+            adjusted_problems = [
+                problem.with_operator(restoration(restoration.released))
+                for problem, restoration in zip(problems, restorations, strict=True)
+            ]
         solutions = [self._solve(problem) for problem in adjusted_problems]
+        if self._is_constant(solutions, problems, restorations):
+            self.intercept_only_ = True
+            solutions = [self._solve(problem) for problem in adjusted_problems]
         self.n_iter_ = max(solution.iterations for solution in solutions)
         self.gradient_norm_ = max(solution.gradient for solution in solutions)
         models = [solution.parameters for solution in solutions]
-        self.theta_ = side_by_side(
-            models if shrinkage is None else [shrinkage.basis @ m for m in models]
-        )
-        self._evidence = self._evidence_of(problems, models, noise, shrinkage)
+        self.theta_ = side_by_side([basis @ m for basis in bases for m in models] or models)
+        self._evidence = self._evidence_of(problems, models, noise, shrinkage, restorations)
         return self
+
+    def _restorations(
+        self, problems: list[FactoredProblem], noise: Covariance
+    ) -> list[Restoration]:
+        """Return what becomes of each noisy operator, where a projection is asked for."""
+        if not self.project or noise.form == "none":
+            return []
+        if not any(is_noisy(problem, noise) for problem in problems):
+            return []
+        squared = problems[0].penalty.name == "l2" and problems[0].curvature > 0
+        automatic = self.lam == "auto" and self.shrink == "auto"
+        restore = Restoration.of if squared and automatic else Restoration.projecting
+        return [restore(problem, noise) for problem in problems]
+
+    def _is_constant(
+        self,
+        solutions: list[Solution],
+        problems: list[FactoredProblem],
+        restorations: list[Restoration],
+    ) -> bool:
+        """Return whether restored models give all rows one class, and may do so without features.
+
+        They may where each operator is as likely if the features say nothing.
+        """
+        if self.intercept_only_ or not all(r.hides_all_features for r in restorations):
+            return False
+        if not restorations or restorations[0].basis is None:
+            return False
+        model = side_by_side([solution.parameters for solution in solutions])
+        scores = problems[0].weighted.scores(model)
+        classes = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
+        return bool((classes == classes[0]).all())
 
     def _shrinkage(self, supervision: Supervised) -> Shrinkage | None:
         """Return what noise left of the operator, where that is asked for."""
@@ -329,14 +388,20 @@ class FactoredClassifier(FiguredModel):
         models: list[np.ndarray],
         noise: Covariance,
         shrinkage: Shrinkage | None,
+        restorations: list[Restoration],
     ) -> Evidence:
         """Return what the model was fitted on; a constant was fitted on one coordinate alone."""
         if not self.intercept_only_:
-            return Evidence(problems, models, self.lam_, noise, shrinkage)
+            return Evidence(problems, models, self.lam_, noise, shrinkage, restorations)
         constants = [intercept_alone(problem) for problem in problems]
         intercept_part = None if shrinkage is None else shrinkage.last()
         return Evidence(
-            constants, [model[-1:] for model in models], self.lam_, noise.last(), intercept_part
+            constants,
+            [model[-1:] for model in models],
+            self.lam_,
+            noise.last(),
+            intercept_part,
+            restorations,
         )
 
     def _problems(self, supervision: Supervised) -> list[FactoredProblem]:
@@ -348,7 +413,11 @@ class FactoredClassifier(FiguredModel):
         )
 
     def _penalty(
-        self, problems: list[FactoredProblem], noise: Covariance, shrinkage: Shrinkage | None
+        self,
+        problems: list[FactoredProblem],
+        noise: Covariance,
+        shrinkage: Shrinkage | None,
+        restorations: list[Restoration],
     ) -> tuple[float, bool]:
         if self.lam != "auto":
             return float(self.lam), False
@@ -357,6 +426,8 @@ class FactoredClassifier(FiguredModel):
         if shrinkage is not None:
             weight = problems[0].operator_weight * sqrt(noise_per_problem(problems))
             return shrinkage.lam(weight), problems[0].intercept and shrinkage.hides_all_features
+        if restorations and restorations[0].basis is not None:
+            return max(r.lam(problems[0].operator_weight) for r in restorations), False
         choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
         return choice.lam, choice.intercept_only
 
@@ -434,3 +505,8 @@ class FactoredClassifier(FiguredModel):
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         loss = details["loss"]
         return cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
+
+
+def _in_white(problem: FactoredProblem, rows: WeightedRows, basis: np.ndarray) -> FactoredProblem:
+    """Return a problem in the coordinates B^T x, which ``rows`` are in."""
+    return problem.on_rows(rows).with_operator(basis.T @ problem.operator)

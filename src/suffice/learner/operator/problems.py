@@ -8,19 +8,16 @@ from suffice.learner.operator.combining import Supervised
 from suffice.models.losses import LinearOddLoss
 from suffice.models.penalties import Penalty
 from suffice.models.problem import FactoredProblem
-from suffice.models.zonotope import project
 from suffice.release.covariance import Covariance
 
 __all__ = [
     "column_noise",
     "factored_problems",
     "noise_per_problem",
-    "project_if_noisy",
     "side_by_side",
 ]
 
 _RIGHT = 1e-9  # of the largest coordinate: what rounding does to sums
-_NOISY = 0.1  # share of noise in ||mu||^2 below which a projection is not worth its time
 
 
 def factored_problems(
@@ -37,20 +34,6 @@ def factored_problems(
     if loss.joint:
         return [make(operator=operator, loss=None)]
     return [make(operator=2 * column - mean, loss=loss) for column in operator.T]
-
-
-def project_if_noisy(problem: FactoredProblem, noise: Covariance) -> FactoredProblem:
-    """Return the problem with the nearest operator that labels can have, where noise is large.
-
-    Without a penalty the operator must also be inside: a projected one is on the boundary.
-    """
-    width, columns = len(problem.operator), problem.operator.size // len(problem.operator)
-    energy = columns * float(noise.diagonal(width).sum())
-    if energy <= _NOISY * float(np.sum(problem.operator**2)):
-        return problem
-    nearest = project(problem.weighted, problem.operator)
-    without_penalty = problem.penalty.name == "none"
-    return problem.with_operator(nearest.shrunk() if without_penalty else nearest.operator)
 
 
 def column_noise(supervision: Supervised) -> Covariance:

@@ -24,7 +24,7 @@ from suffice.learner.operator.combining import Supervised
 from suffice.models.rows import WeightedRows
 from suffice.release.covariance import Covariance
 
-__all__ = ["Shrinkage"]
+__all__ = ["Shrinkage", "around_centre", "white_basis"]
 
 _EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _SCALES = 10.0 ** np.arange(-8.0, 3.01, 0.1)  # of the largest signal
@@ -53,11 +53,11 @@ class Shrinkage:
 
         The intercept says how large the classes are and nothing about rows: its share is its own.
         """
-        variances, basis = _white(supervision.weighted, intercept=intercept)
+        variances, basis = white_basis(supervision.weighted, intercept=intercept)
         estimate = supervision.estimate
         noise = estimate.noise.along(basis)
         operator = basis.T @ estimate.operator
-        signal = _around_centre(operator)
+        signal = around_centre(operator)
         columns = max(signal.shape[1] - 1, 1)  # every row is in one class: the last one follows
         energy = np.sum(signal**2, axis=1) / columns
         features = slice(None, -1) if intercept else slice(None)
@@ -81,7 +81,7 @@ class Shrinkage:
     def shrunk(self) -> Supervised:
         """The operator's posterior mean, with what is left of the noise: kept^2 n."""
         estimate = self.released.estimate
-        lost = (1 - self.kept_shares)[:, None] * _around_centre(estimate.operator)
+        lost = (1 - self.kept_shares)[:, None] * around_centre(estimate.operator)
         operator = estimate.operator - lost.reshape(estimate.operator.shape)
         noise = Covariance("diagonal", 1.0, self.kept_shares**2 * estimate.noise.array)
         return replace(self.released, estimate=replace(estimate, operator=operator, noise=noise))
@@ -105,7 +105,7 @@ class Shrinkage:
         return replace(self, basis=self.basis[-1:, -1:], kept_shares=self.kept_shares[-1:])
 
 
-def _white(rows: WeightedRows, *, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
+def white_basis(rows: WeightedRows, *, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows' variances along the eigenvectors of their covariance, and B.
 
     Rows are centred by the intercept's coordinate, which stays the last one and becomes one;
@@ -125,7 +125,7 @@ def _white(rows: WeightedRows, *, intercept: bool) -> tuple[np.ndarray, np.ndarr
     return values, full
 
 
-def _around_centre(operator: np.ndarray) -> np.ndarray:
+def around_centre(operator: np.ndarray) -> np.ndarray:
     """Return what an operator (r,) or (r, K) has that labels which say nothing have not, (r, K)."""
     if operator.ndim == 1:
         return operator[:, None]

@@ -37,6 +37,8 @@ __all__ = [
     "choose_lam",
     "intercept_alone",
     "labels_behind",
+    "least_ridge",
+    "spreads",
 ]
 
 _LAMS = 10.0 ** np.arange(-5.0, 2.01, 0.5)
@@ -81,7 +83,7 @@ class Optimism:
 
     def of(self, problem: FactoredProblem, parameters: np.ndarray, lam: float) -> float:
         """Return weight^2 tr(Q H^-1) at a model of ``problem``, over the coordinates it uses."""
-        hessian, sampling = _spreads(problem, parameters)
+        hessian, sampling = spreads(problem, parameters)
         change = self._hessian_inverse_times_noise(
             problem, parameters, lam, hessian, sampling / self._count
         )
@@ -96,7 +98,7 @@ class Optimism:
         sampling: np.ndarray,
     ) -> np.ndarray:
         """Return H^-1 Q over the coordinates that the model uses."""
-        ridge = _least_ridge(problem, lam, hessian)
+        ridge = least_ridge(problem, lam, hessian)
         hessian, spread = hessian + ridge * np.eye(len(hessian)), self._noise_in_model + sampling
         if not problem.penalty.smooth:  # coordinates at zero stay there when the operator moves
             used = np.flatnonzero(parameters.reshape(len(parameters), -1).any(axis=1))
@@ -116,7 +118,7 @@ class Optimism:
         f = weight theta(mu + n) (the second-order Stein formula of Bellec & Zhang 2021).
         """
         theta = parameters.reshape(len(parameters), -1)
-        hessian, varied = _spreads(problem, parameters)
+        hessian, varied = spreads(problem, parameters)
         sampling = varied / self._count
         sampled = float(np.sum(theta * (sampling @ theta)))
         change = self._hessian_inverse_times_noise(problem, parameters, lam, hessian, sampling)
@@ -224,7 +226,7 @@ class _SpreadCurves:
             yield 4 * shares * (1 - shares) * weights
 
 
-def _spreads(problem: FactoredProblem, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def spreads(problem: FactoredProblem, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the Hessian of the even part, and the covariance of one label's x y under the model.
 
     Both are (d, d); of softmax they are means between two classes, and the same. A loss that has no
@@ -237,7 +239,7 @@ def _spreads(problem: FactoredProblem, parameters: np.ndarray) -> tuple[np.ndarr
     return hessian, labels[0] if labels else problem.moment
 
 
-def _least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> float:
+def least_ridge(problem: FactoredProblem, lam: float, hessian: np.ndarray) -> float:
     """Return what the penalty adds to the diagonal, and at least what keeps it invertible."""
     return max(lam * (1 - problem.penalty.mixing), 1e-12 * (1 + float(hessian.diagonal().max())))
 

@@ -26,7 +26,6 @@ __all__ = [
     "Candidate",
     "Candidates",
     "OperatorMechanism",
-    "candidates",
     "choose",
     "mechanisms_at",
 ]
@@ -51,6 +50,10 @@ MOST_STATES = 256  # classes of randomised labels: an answer is one byte
 _PENALTIES = (1.0, 0.1)  # at which whitened noise is tried
 _MOST_UNEVEN = 2.0**20  # largest over least variance: beyond, an integer matrix is too coarse
 _CLEARLY = 1.01  # a shape or randomised labels must be that much better than even noise
+_UNSURE = 0.1  # deviation of the difference of two class proportions: beyond, a majority is hidden
+_COUNTED = 28.0  # m times the intercept's own epsilon: the deviation is then sqrt(8) / 28 = 0.1
+_MOST_COUNTED = 0.95  # of epsilon, for the intercept
+_LEAST_COUNTED = 0.2  # of epsilon: where less would do, rows are many and features worth more
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +73,11 @@ class Candidate:
     utility : Utility
         Predicted accuracy and score noise.
     shape : Shape, optional
-        The shape of whitened noise.
+        The shape of noise that is not even.
+    counted : float
+        The part of epsilon that the intercept has for itself; 0 for noise like every coordinate's.
+    intercept_variance : float
+        Variance of the noise on the last coordinate, the intercept's where there is one.
     """
 
     mechanism: str
@@ -79,6 +86,8 @@ class Candidate:
     deviation: float
     utility: Utility
     shape: Shape | None = None
+    counted: float = 0.0
+    intercept_variance: float = 0.0
 
 
 def choose(offered: Sequence[Candidate]) -> Candidate:
@@ -98,22 +107,6 @@ def choose(offered: Sequence[Candidate]) -> Candidate:
     return best if clearly_better else best_even
 
 
-def candidates(
-    public: PublicRows,
-    classes: int,
-    mechanism: str,
-    epsilons_deltas: Sequence[tuple[float, float]],
-) -> list[Candidate]:
-    """Return every candidate of ``mechanism`` ("auto": of any) at each (epsilon, delta)."""
-    every = Candidates(public, classes)
-    return [
-        candidate
-        for epsilon, delta in epsilons_deltas
-        for name in mechanisms_at(mechanism, delta)
-        for candidate in every.of(name, epsilon, delta)
-    ]
-
-
 class Candidates:
     """What could be released about these public rows and labels of this many classes.
 
@@ -126,7 +119,8 @@ class Candidates:
         step = lattice_step(public.pipeline.norm_bound)
         moments = replace(PublicMoments.of(rows, count, classes), balance=balance)
         self._moments, self._unit = moments, step / moments.count
-        codes = rows / step
+        self._weight = public.pipeline.intercept
+        self._codes = codes = rows / step
         # By penalty: the largest norms of a row, the variance along each eigenvector, the shape.
         self._shapes: dict[float | None, tuple[float, float, np.ndarray, Shape | None]] = {}
         self._shapes[None] = (*_norms(codes), np.ones(rows.shape[1]), None)
@@ -141,6 +135,50 @@ class Candidates:
     def without_noise(self) -> Utility:
         """What exact labels would give."""
         return self._moments.utility(np.zeros_like(self._moments.values))
+
+    def every(self, mechanism: str, epsilon: float, delta: float) -> list[Candidate]:
+        """Return every candidate of ``mechanism``: of "auto" and "sums" those of many."""
+        names = mechanisms_at(mechanism, delta)
+        return [candidate for name in names for candidate in self.of(name, epsilon, delta)]
+
+    def best(self, mechanism: str, epsilon: float, delta: float) -> Candidate:
+        """Return what a release uses: the best predicted, or one that knows the larger class.
+
+        On few rows the noise of the intercept hides which class is the larger. Where the mechanism
+        is left to public rows, the intercept then has a part of epsilon for itself.
+        """
+        chosen = choose(self.every(mechanism, epsilon, delta))
+        share = min(_COUNTED / (self._moments.count * epsilon), _MOST_COUNTED)
+        small = self._codes.shape[1] <= MOST_SHAPED and share >= _LEAST_COUNTED
+        if mechanism not in GROUPS or not self._weight or not small or not self._is_unsure(chosen):
+            return chosen
+        return self._counting(epsilon, share)
+
+    def _is_unsure(self, candidate: Candidate) -> bool:
+        """Return whether its noise can hide which class is the larger."""
+        return candidate.intercept_variance > (_UNSURE * self._weight) ** 2
+
+    def _counting(self, epsilon: float, share: float) -> Candidate:
+        """Return Laplace noise in which the intercept has ``share`` of epsilon for itself.
+
+        With weight t on the intercept's coordinate c a row has the 1-norm ||x||_1 + t c, of which
+        t c is the share. (Laplace noise on a count of its own, composed, is the same.)
+        """
+        moments = self._moments
+        features = float(np.abs(self._codes[:, :-1]).sum(axis=1).max())
+        constant = float(np.abs(self._codes[0, -1]))
+        weight = share / (1 - share) * max(features, constant) / constant
+        weights = np.ones(self._codes.shape[1])
+        weights[-1] = weight
+        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
+        l1, l2 = _norms(self._codes * weights)
+        reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(weights) * columns)
+        noise = calibrated_noise("laplace", reach, epsilon)
+        own = noise.variance * self._unit**2 / weights**2
+        deviation = math.sqrt(float(own.mean()))
+        utility = moments.utility((moments.vectors**2).T @ own)
+        shape = Shape.of(np.diag(weights))
+        return Candidate("laplace", epsilon, None, deviation, utility, shape, share, float(own[-1]))
 
     def of(self, name: str, epsilon: float, delta: float) -> Iterator[Candidate]:
         """Yield the candidates of one mechanism: even noise, and noise whitened at some penalty."""
@@ -159,6 +197,8 @@ class Candidates:
 
     def like(self, other: Candidate, delta: float) -> Candidate:
         """Return the candidate of the same mechanism and shape, as these labels have it."""
+        if other.counted:
+            return self._counting(other.epsilon, other.counted)
         offered = self.of(other.mechanism, other.epsilon, delta)
         return next(candidate for candidate in offered if candidate.whitened == other.whitened)
 
@@ -167,7 +207,10 @@ class Candidates:
     ) -> Candidate:
         deviation = math.sqrt(float(variances.mean()))
         utility, shape = self._moments.utility(variances), self._shapes[penalty][-1]
-        return Candidate(name, epsilon, penalty, deviation, utility, shape)
+        intercept = float(self._moments.vectors[-1] ** 2 @ variances)
+        return Candidate(
+            name, epsilon, penalty, deviation, utility, shape, intercept_variance=intercept
+        )
 
 
 def _norms(rows: np.ndarray) -> tuple[float, float]:

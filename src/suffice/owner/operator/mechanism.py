@@ -8,12 +8,7 @@ from suffice.engines.engine import fold
 from suffice.options import REQUIRED, data_option, option, privacy_option
 from suffice.owner.ledger import Ledger
 from suffice.owner.mechanism import CLASSES, DELTA, EPSILON, Mechanism, make_release
-from suffice.owner.operator.candidates import (
-    Candidates,
-    OperatorMechanism,
-    candidates,
-    choose,
-)
+from suffice.owner.operator.candidates import Candidates, OperatorMechanism
 from suffice.owner.operator.forecast import Utility, check_balance
 from suffice.owner.operator.form import operator_columns
 from suffice.owner.operator.plan import OperatorPlan, plan_operator
@@ -74,8 +69,10 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
 
     computed exactly from the public rows (Patrini et al. 2016, Theorem 9, takes the 1-norm for the
     2-norm; see docs/errata.md). Noise is even over the coordinates, or whitened where that is
-    clearly better (owner/operator/shaping.py). Assumes that rows, their number and ``classes`` are
-    public and were not chosen by looking at the labels.
+    clearly better (owner/operator/shaping.py). On few rows "auto" and "sums" give the intercept
+    less noise than the features, so that the larger class is known
+    (owner/operator/candidates.py). Assumes that rows, their number and ``classes`` are public and
+    were not chosen by looking at the labels.
 
     Parameters
     ----------
@@ -146,14 +143,14 @@ class MeanOperator(Preprocessing, Mechanism[PublicTable]):
 
     def choose(self, public: PublicTable) -> NoisySums | RandomisedLabels:
         """Return the procedure that public rows predict to be best."""
-        epsilon_delta = (self.epsilon, self.delta)
-        every = candidates(public.rows, len(public.classes), self.mechanism, [epsilon_delta])
+        every = Candidates(public.rows, len(public.classes))
         request = {
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "delta": self.delta,
         }
-        return operator_procedure(public, request, choose(every))
+        best = every.best(self.mechanism, self.epsilon, self.delta)
+        return operator_procedure(public, request, best)
 
     def plan(self, source: PublicSource, epsilons: Sequence[float] = ()) -> OperatorPlan:
         """Return what each mechanism would do at each epsilon, from public rows alone.

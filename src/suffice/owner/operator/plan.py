@@ -140,8 +140,8 @@ def plan_operator(
     rows: list[Candidate] = []
     chosen: list[Candidate] = []
     for epsilon in epsilons:
-        every = [item for name in names for item in candidates.of(name, epsilon, delta)]
-        chosen.append(choose(every))
+        every = candidates.every(mechanism, epsilon, delta)
+        chosen.append(candidates.best(mechanism, epsilon, delta))
         rows += [
             chosen[-1] if chosen[-1].mechanism == name else choose(own)
             for name in names

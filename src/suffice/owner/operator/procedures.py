@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from suffice.owner.labelled import Contents, LabelProcedure
 from suffice.owner.operator.candidates import Candidate
 from suffice.owner.operator.exact import ExactLabels, ExactSums
@@ -46,17 +44,14 @@ class NoisySums(LabelProcedure[ExactSums]):
 
     def deviation(self, exact: ExactSums) -> float:
         """Return the root mean square of the noise per coordinate of the mean."""
-        covariance = self._covariance(exact)
-        spread = (
-            1.0 if covariance.array is None else float((covariance.array**2).sum(axis=1).mean())
-        )
-        return math.sqrt(covariance.variance * spread)
+        width = len(self.public.rows.pipeline.outputs)
+        return math.sqrt(float(self._covariance(exact).diagonal(width).mean()))
 
     def _covariance(self, exact: ExactSums) -> Covariance:
         variance, shape = self.noise(exact).variance * exact.unit**2, exact.shape
         if shape is None:
             return Covariance("identity", variance)
-        return Covariance("factor", variance, np.ascontiguousarray(shape.back()))
+        return shape.covariance(variance)
 
     def contents(self, exact: ExactSums) -> Contents:
         """Return the operator with noise."""

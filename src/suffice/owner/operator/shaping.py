@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suffice.kernels import maps
+from suffice.release.covariance import Covariance
 
 __all__ = ["MOST_SHAPED", "Shape", "whitening"]
 
@@ -67,3 +68,10 @@ class Shape:
     def back(self) -> np.ndarray:
         """Return B = 2^bits A^-1, which takes noisy u to the coordinates of s."""
         return np.linalg.inv(self.matrix / 2.0**self.bits)
+
+    def covariance(self, variance: float) -> Covariance:
+        """Return the covariance of noise on s that has the covariance ``variance`` I on u."""
+        back = self.back()
+        if np.array_equal(self.matrix, np.diag(self.matrix.diagonal())):
+            return Covariance("diagonal", variance, np.ascontiguousarray(back.diagonal() ** 2))
+        return Covariance("factor", variance, np.ascontiguousarray(back))

@@ -1,0 +1,187 @@
+"""The operator behind a noisy one: the nearest that labels can have, and the share that is signal.
+
+Noise throws an operator far out of those that labels can have (`suffice.models.zonotope`), and most
+of it goes when the operator is moved back. What is left is shrunk, in the white coordinates of
+`operator.shrinking`: along coordinate j the share k_j = g_j / (g_j + n_j) is kept, n_j the noise as
+it was released (and that of sampled labels, 1/m). Signal is taken to be
+
+    A_j ~ N(centre_j, g_j),   sum_j g_j = R^2,   g_j proportional to s_j^q,
+
+R^2 the part of the labels' variance that rows explain, any size of it as likely as another on a
+logarithmic scale, and q one of a few. Shares are means over what the released operator makes of
+both. Where it is as likely without any signal (a Bayes factor of one or less), no feature helps for
+certain: then a constant is better. The intercept has a share of its own, for class proportions of
+which all are as likely.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from suffice.learner.operator.shrinking import around_centre, white_basis
+from suffice.models.problem import FactoredProblem
+from suffice.models.rows import WeightedRows
+from suffice.models.zonotope import project
+from suffice.release.covariance import Covariance
+
+__all__ = ["Restoration", "is_noisy", "noise_in_basis"]
+
+_NOISY = 0.1  # share of noise in ||mu||^2 below which neither is worth its time
+_EXPONENTS = (0.0, 0.5, 1.0)
+_EXPLAINED = 10.0 ** np.arange(-2.5, 0.01, 0.1)  # R^2
+_MARGIN_NOISE = 25.0  # variance that noise may add to a score: shares have bounded it already
+_LEAST_LAM = 1e-4
+_LEAST_METRIC = 1e-2  # of the largest variance: with less, a projection hardly ends
+_TOL = 3e-3  # of a projection whose result is shrunk
+
+
+def is_noisy(problem: FactoredProblem, noise: Covariance) -> bool:
+    """Return whether noise is a large part of a problem's operator."""
+    width, columns = len(problem.operator), problem.operator.size // len(problem.operator)
+    energy = columns * float(noise.diagonal(width).sum())
+    return energy > _NOISY * float(np.sum(problem.operator**2))
+
+
+def noise_in_basis(noise: Covariance, basis: np.ndarray) -> Covariance:
+    """Return the covariance of B^T n for noise n on the pipeline's coordinates."""
+    directions = basis.T
+    if noise.array is not None:
+        root = noise.array if noise.form == "factor" else np.diag(np.sqrt(noise.array))
+        directions = basis.T @ root
+    return Covariance("factor", noise.variance, np.ascontiguousarray(directions))
+
+
+@dataclass(frozen=True, eq=False)
+class Restoration:
+    """Computes what is left of a problem's operator; ``noise`` is that of each of its columns.
+
+    ``rows`` and ``noise`` are in the pipeline's coordinates. ``basis`` B is (d, r): z = B^T x are
+    the white coordinates, in which the result is. Without a basis the operator is only projected,
+    and moved by the factor ``inwards`` where a minimiser must exist without a penalty.
+    """
+
+    rows: WeightedRows
+    noise: Covariance
+    released: np.ndarray
+    basis: np.ndarray | None = None
+    variances: np.ndarray | None = None
+    intercept: bool = False
+    inwards: float = 1.0
+
+    @classmethod
+    def of(cls, problem: FactoredProblem, noise: Covariance) -> "Restoration":
+        """Return the restoration of a problem's operator, in white coordinates."""
+        variances, basis = white_basis(problem.weighted, intercept=problem.intercept)
+        return cls(problem.weighted, noise, problem.operator, basis, variances, problem.intercept)
+
+    @classmethod
+    def projecting(cls, problem: FactoredProblem, noise: Covariance) -> "Restoration":
+        """Return the projection alone; without a penalty it must end inside."""
+        inwards = 0.99 if problem.penalty.name == "none" else 1.0
+        return cls(problem.weighted, noise, problem.operator, inwards=inwards)
+
+    def on_sample(self) -> "Restoration":
+        """Return the same on a sample of the rows that is in memory."""
+        return replace(self, rows=self.rows.sample)
+
+    def __call__(self, operator: np.ndarray) -> np.ndarray:
+        """Return what is left of an operator in the pipeline's coordinates."""
+        if self.basis is None:
+            nearest = project(self.rows, operator)
+            return nearest.operator if self.inwards == 1 else nearest.shrunk(self.inwards)
+        metric = self._metric(len(operator))
+        projected = self.basis.T @ project(self.rows, operator, metric=metric, tol=_TOL).operator
+        white = self.basis.T @ operator
+        if self._knows_classes:  # better than a projection of everything else does
+            projected[-1] = np.clip(white[-1], -1.0 if operator.ndim == 1 else 0.0, 1.0)
+        signal = around_centre(projected)
+        lost = (1 - self._shares(white))[:, None] * signal
+        return np.asarray(projected - lost.reshape(projected.shape))
+
+    def _metric(self, width: int) -> np.ndarray | None:
+        """Return the variances of noise that differs by coordinate; other noise counts as even."""
+        if self.noise.form != "diagonal":
+            return None
+        variances = self.noise.diagonal(width)
+        return np.maximum(variances, _LEAST_METRIC * variances.max())
+
+    @property
+    def _knows_classes(self) -> bool:
+        """Whether the intercept has so much less noise that no metric says it."""
+        if not self.intercept or self.noise.form != "diagonal":
+            return False
+        variances = self.noise.diagonal(len(self.released))
+        return bool(variances[-1] < _LEAST_METRIC * variances.max())
+
+    @cached_property
+    def white_noise(self) -> np.ndarray:
+        """The variance of the noise along each white coordinate."""
+        return self.noise.along(self._basis)
+
+    @property
+    def _basis(self) -> np.ndarray:
+        return np.eye(len(self.released)) if self.basis is None else self.basis
+
+    @cached_property
+    def kept_shares(self) -> np.ndarray:
+        """The share of the released operator that is kept along each white coordinate."""
+        if self.basis is None:
+            return np.ones(len(self.released))
+        return self._shares(self.basis.T @ self.released)
+
+    def _shares(self, operator: np.ndarray) -> np.ndarray:
+        """Return the share that is kept of an operator along each white coordinate."""
+        shares, _ = self._posterior(operator)
+        if not self.intercept:
+            return shares
+        # All proportions are as likely: 2 p - 1 has the variance 1/3, p_k of K (1 - 1/K)/K/(K + 1).
+        classes = operator.size // len(operator)
+        spread = 1 / 3 if classes == 1 else (1 - 1 / classes) / (classes * (classes + 1))
+        return np.append(shares, spread / (spread + self.white_noise[-1]))
+
+    def _posterior(self, operator: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the shares of the features, and the logarithm of the Bayes factor."""
+        features = slice(None, -1 if self.intercept else None)
+        signal = around_centre(operator)[features]
+        columns = max(signal.shape[1] - 1, 1)  # every row is in one class: the last one follows
+        # Labels have the variance 1, or (1 - 1/K) over all of K columns: 1/K in each free one.
+        unit = 1 / signal.shape[1]
+        energy = np.sum(signal**2, axis=1) / columns
+        noise = self.white_noise[features] + unit / self.rows.labels
+        assert self.variances is not None  # noqa: S101  # for the type checker: there is a basis
+        return _mean_shares(self.variances, energy, noise, columns, unit)
+
+    def lam(self, weight: float) -> float:
+        """Return the least ridge that bounds what noise is left in scores, as `Shrinkage.lam`."""
+        columns = 1 if self.released.ndim == 1 else 2
+        noise = columns * float(np.sum(self.kept_shares**2 * self.white_noise))
+        return max(weight * float(np.sqrt(noise / _MARGIN_NOISE)), _LEAST_LAM)
+
+    @cached_property
+    def hides_all_features(self) -> bool:
+        """Whether the released operator is as likely if the features say nothing."""
+        return self.intercept and self._posterior(self._basis.T @ self.released)[1] <= 0
+
+
+def _mean_shares(
+    variances: np.ndarray, energy: np.ndarray, noise: np.ndarray, columns: int, unit: float
+) -> tuple[np.ndarray, float]:
+    """Return the mean of k_j over R^2 and q, and the logarithm of the Bayes factor for signal.
+
+    ``energy`` is the mean square of the signal's ``columns`` free entries along a coordinate.
+    """
+    if not len(variances):
+        return np.zeros(0), 0.0
+    shares, fits = [], []
+    for exponent in _EXPONENTS:
+        spread = (variances / variances.max()) ** exponent
+        signal = unit * _EXPLAINED[:, None] * spread / spread.sum()
+        total = signal + noise
+        shares.append(signal / total)
+        fits.append(-columns / 2 * (np.log(total) + energy / total).sum(axis=1))
+    likely = np.concatenate(fits)
+    nothing = -columns / 2 * float((np.log(noise) + energy / noise).sum())
+    weights = np.exp(likely - likely.max())
+    mean = weights @ np.concatenate(shares) / weights.sum()
+    return np.asarray(mean), float(np.log(weights.mean()) + likely.max()) - nothing

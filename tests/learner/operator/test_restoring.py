@@ -1,0 +1,125 @@
+"""What is left of a noisy operator: shares, evidence for signal, and models of what is left.
+
+Seeds are fixed, so that nothing here fails by chance.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from suffice.learner.operator import restoring
+from suffice.learner.operator.factored import FactoredClassifier
+from suffice.learner.operator.restoring import Restoration, noise_in_basis
+from suffice.models.losses import LOSSES
+from suffice.models.problem import FactoredProblem
+from suffice.models.zonotope import project
+from suffice.owner.operator.mechanism import MeanOperator
+from suffice.release.covariance import Covariance
+
+
+def drowned(rng: np.random.Generator, variance: float, classes: int = 2) -> tuple:
+    """Return a problem whose operator is noisy, the noise, and the exact operator."""
+    rows = rng.normal(size=(300, 7)) * 2.0 ** -np.arange(7)
+    rows[:, -1] = 0.5
+    labels = np.sign(rows[:, 0] + 0.3 * rng.normal(size=300) + 0.3)
+    if classes > 2:
+        labels = np.eye(classes)[np.digitize(rows[:, 0], [-0.5, 0.5])]
+    exact = rows.T @ labels / 300
+    noise = Covariance("identity", variance)
+    noisy = exact + np.sqrt(variance) * rng.normal(size=exact.shape)
+    loss = LOSSES["logistic"] if classes == 2 else None
+    return FactoredProblem(rows, noisy, loss, intercept=True), noise, exact
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_shares_are_means_under_the_posterior(rng, columns):
+    variances, noise = np.sort(rng.uniform(0.01, 1, 5))[::-1], rng.uniform(0.05, 0.2, 5)
+    signal = rng.normal(size=(5, columns)) * 0.3
+    unit = 1 / (columns + 1)
+    shares, factor = restoring._mean_shares(
+        variances, np.mean(signal**2, axis=1), noise, columns, unit
+    )
+    chances, means = [], []
+    for q in restoring._EXPONENTS:
+        for explained in restoring._EXPLAINED:
+            prior = variances**q / np.sum(variances**q) * explained * unit
+            total = np.sqrt(prior + noise)[:, None]
+            chances.append(np.exp(stats.norm.logpdf(signal, scale=total).sum()))
+            means.append(prior / (prior + noise))
+    assert shares == pytest.approx(np.average(means, axis=0, weights=chances))
+    nothing = stats.norm.logpdf(signal, scale=np.sqrt(noise)[:, None]).sum()
+    assert factor == pytest.approx(np.log(np.mean(chances)) - nothing)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_what_is_left_is_nearer_to_the_truth_than_a_projection(rng, classes):
+    errors = []
+    for _ in range(20):
+        problem, noise, exact = drowned(rng, 0.2, classes)
+        restoration = Restoration.of(problem, noise)
+        white = restoration.basis.T
+        nearest = project(problem.weighted, problem.operator).operator
+        errors.append([
+            np.sum((left - white @ exact) ** 2)
+            for left in (restoration(problem.operator), white @ nearest, white @ problem.operator)
+        ])  # fmt: skip
+    restored, projected, released = np.mean(errors, axis=0)
+    assert restored < 0.9 * projected < 0.5 * released
+
+
+def test_evidence_is_for_signal_where_there_is_some(rng):
+    with_signal = [Restoration.of(*drowned(rng, 0.02)[:2]).hides_all_features for _ in range(10)]
+    assert not any(with_signal)
+    without = []
+    for _ in range(20):
+        problem, noise, _ = drowned(rng, 0.02)
+        alone = problem.with_operator(np.sqrt(0.02) * rng.normal(size=7))
+        without.append(Restoration.of(alone, noise).hides_all_features)
+    assert np.mean(without) >= 0.7
+
+
+def test_an_intercept_of_little_noise_stays_where_it_is(rng):
+    problem, _, exact = drowned(rng, 4.0)
+    variances = np.full(7, 4.0)
+    variances[-1] = 1e-4
+    operator = problem.operator.copy()
+    operator[-1] = exact[-1]
+    problem = problem.with_operator(operator)
+    restoration = Restoration.of(problem, Covariance("diagonal", 1.0, variances))
+    assert restoration(operator)[-1] == pytest.approx(2 * exact[-1], rel=0.01)  # the weight is 1/2
+    even = Restoration.of(problem, Covariance("identity", 4.0))
+    assert even(operator)[-1] != pytest.approx(2 * exact[-1], rel=0.01)
+
+
+@pytest.mark.parametrize("form", ["identity", "diagonal", "factor"])
+def test_noise_has_the_same_size_in_other_coordinates(rng, form):
+    array = {"identity": None, "diagonal": rng.random(4), "factor": rng.normal(size=(4, 4))}[form]
+    noise, basis = Covariance(form, 0.3, array), rng.normal(size=(4, 3))
+    expected = basis.T @ noise.dense(4) @ basis
+    assert noise_in_basis(noise, basis).dense(3) == pytest.approx(expected)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_few_rows_and_much_noise_lose_little_against_the_larger_class():
+    """Before, the sign of the intercept was wrong in a fifth of such releases: 6 points lost."""
+    local = np.random.default_rng(5)
+    losses = []
+    for _ in range(30):
+        rows = local.normal(size=(300, 4))
+        labels = (local.random(300) < 0.25).astype(int)
+        release = MeanOperator(epsilon=0.1).release(rows, labels, ledger=None)
+        model = FactoredClassifier().fit_release(release, rows)
+        losses.append(max(np.mean(labels == 0) - np.mean(model.predict(rows) == labels), 0.0))
+    assert np.mean(losses) < 0.02
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_penalty_of_ones_own_or_another_one_is_only_projected(rng):
+    rows = rng.normal(size=(200, 3))
+    release = MeanOperator(0.5, 1e-6, "gaussian").release(rows, (rows[:, 0] > 0) * 1, ledger=None)
+    models = [
+        FactoredClassifier(**options).fit_release(release, rows)
+        for options in ({}, {"lam": 0.1}, {"penalty": "l1"}, {"shrink": False}, {"project": False})
+    ]
+    bases = [[r.basis is not None for r in model._evidence.restorations] for model in models]
+    assert bases == [[True], [False], [False], [False], []]
