@@ -25,7 +25,8 @@ from rival_table import Cells
 
 from suffice.study.data_sets import Split, split
 
-_MOST_ROWS, _MOST_TEST_ROWS = 100_000, 100_000
+_MOST_ROWS = {"record": 20_000, "label": 100_000}  # of training rows, private and public
+_MOST_TEST_ROWS = 10_000
 _SMALL = 0.3  # up to this epsilon every draw is made, beyond it a quarter of them
 _RECORD_RIVALS = ("adassp", "objective", "objective, pure", "diffprivlib", "rados")
 _LABEL_RIVALS = ("response", "lp-2st", "alibi", "response, trees")
@@ -68,11 +69,11 @@ def _promise(name: str) -> _Promise:
     return _Promise(dict(METHODS), LabelSplit.of, judge_labels)
 
 
-def first_rows(data: Split) -> Split:
-    """Return a split of at most so many training and test rows; their order is random."""
-    train, test = slice(_MOST_ROWS), slice(_MOST_TEST_ROWS)
+def first_rows(data: Split, most: int) -> Split:
+    """Return a split of at most so many training rows; the order of a split is random."""
+    train, test = slice(most), slice(_MOST_TEST_ROWS)
     return Split(
-        data.rows.slice(0, _MOST_ROWS),
+        data.rows.slice(0, most),
         data.labels[train],
         data.test_rows.slice(0, _MOST_TEST_ROWS),
         data.test_labels[test],
@@ -89,7 +90,7 @@ def run_cell(
     first = store.draws(data_set, seed, epsilon, name)
     if first >= draws:
         return
-    start = time.perf_counter()
+    start = time.process_time()
     key = zlib.crc32(f"{data_set}|{epsilon:g}|{name}".encode())
     rng = np.random.default_rng([seed, key, first])  # simulations only
     store.add(
@@ -97,8 +98,8 @@ def run_cell(
                     **measure(probabilities, data.test_labels))
         for setting, draw, probabilities in function(data, epsilon, draws - first, rng)
     )  # fmt: skip
-    seconds = time.perf_counter() - start
-    print(f"  {data_set}, split {seed}, epsilon {epsilon:g}, {name}: {seconds:.1f} s",
+    seconds = time.process_time() - start
+    print(f"  {data_set}, split {seed}, epsilon {epsilon:g}, {name}: {seconds:.1f} CPU s",
           file=sys.stderr, flush=True)  # fmt: skip
 
 
@@ -175,14 +176,16 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     parser.add_argument("--epsilons", default="0.1,0.3,1,3")
     parser.add_argument("--draws", type=int, default=20, help="per split; beyond .3 a quarter")
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--rows", type=int, help="most training rows, default: 20,000 or 100,000")
     parser.add_argument("--methods", help="separated by ;, default: all")
     parser.add_argument("--store", type=Path, help="JSON lines of what was measured")
     options = parser.parse_args(arguments)
     promise, store = _promise(options.promise), Store(options.store)
     names = options.methods.split(";") if options.methods else list(promise.methods)
+    most = options.rows or _MOST_ROWS[options.promise]
     for data_set in filter(None, options.sets.split(",")):
         for seed in range(options.splits):
-            data = promise.prepare(first_rows(split(data_set, seed, options.data)))
+            data = promise.prepare(first_rows(split(data_set, seed, options.data), most))
             for epsilon in map(float, options.epsilons.split(",")):
                 draws = options.draws if epsilon <= _SMALL else max(1, options.draws // 4)
                 for name in names:

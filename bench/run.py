@@ -43,7 +43,7 @@ BENCHMARKS = {
     "radoboost": Bench("radoboost"),
     "rados": Bench("rados"),
     "moments": Bench("moments", ("--parts", "cost")),
-    "moments_accuracy": Bench("moments", ("--parts", "accuracy,intervals"), data=True),
+    "moments_accuracy": Bench("moments", ("--parts", "accuracy,intervals,quality"), data=True),
     "proportions": Bench("proportions", ("--draws", "400")),
     "local_training": Bench("parties", ("--parts", "training")),
     "ratio_memory": Bench("class_ratio", ("--parts", "memory")),
