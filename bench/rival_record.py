@@ -21,7 +21,7 @@ from rival_objective import gaussian_terms, least_penalty, minimise, pure_terms
 from scipy.special import expit
 
 sys.path.append(str(Path(__file__).parent / "peers"))
-from environments import asked, is_installed
+from environments import asked
 
 from suffice.learner.moments.estimates import plain_numbers
 from suffice.learner.moments.rule import learn_rule
@@ -252,7 +252,7 @@ METHODS: Mapping[str, Method] = {
     "adassp": _adassp,
     "objective": _objective,
     "objective, pure": _pure_objective,
-    **({"diffprivlib": _diffprivlib} if is_installed("diffprivlib") else {}),
+    "diffprivlib": _diffprivlib,
     "descent": _descent,
     "descent, public rule": _public_descent,
     "descent of ranks": _descent_of_ranks,

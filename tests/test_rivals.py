@@ -107,7 +107,7 @@ def test_the_public_rate_minimises_its_bound_and_stays_stable(rival):
     rate = descent.public_rate(noise, 1000, public)
 
     def bound(time: float) -> float:
-        return 100 / (2 * time) + time / 30 * 4 * (noise.sigma / 1000) ** 2 / 2
+        return descent._LENGTH**2 / (2 * time) + time / 30 * 4 * (noise.sigma / 1000) ** 2 / 2
 
     assert all(bound(30 * rate) <= bound(30 * rate * factor) for factor in (0.5, 0.9, 1.1, 2))
     sure = descent.GradientNoise(100.0, 1e-6, 30, rng)
