@@ -15,8 +15,8 @@ from scipy.special import expit
 
 __all__ = ["GradientNoise", "descend", "public_rate"]
 
-# Guessed length of the coefficients of rows of length 1: of 1, 3, 10 and 30 the best on wine-red, eeg,
-# higgs, banknote, ijcnn1 and transfusion, which are none of the reported tables.
+# A guess of the length of coefficients, as rows have length 1. Of 1, 3, 10 and 30 it did best on
+# wine-red, eeg, higgs, banknote, ijcnn1 and transfusion, which are none of the reported tables.
 _LENGTH = 3.0
 _SMOOTHNESS = 0.25  # of the logistic loss
 
