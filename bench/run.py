@@ -55,7 +55,7 @@ BENCHMARKS = {
     "diffprivlib": Bench("compare_diffprivlib", ("--seeds", "1"), data=True),
     "llp_table": Bench("llp_table", data=True),
     "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
-    "record_rivals": Bench("rivals", ("--promise", "record", "--draws", "4"), data=True),
+    "record_rivals": Bench("rivals", ("--promise", "record"), data=True),
     "label_rivals": Bench(
         "rivals",
         ("--promise", "label", "--draws", "1", "--splits", "2", "--epsilons", "0.1,1"),
