@@ -59,12 +59,12 @@ def test_it_learns_from_a_release_nearly_what_plain_data_teach(classes):
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 3.0])
 def test_the_interval_of_the_accuracy_covers(epsilon):
-    """Of Gaussian rows; the noise and the allowance leave out one in ten at most."""
+    """The noise and the allowance leave out one in ten at most."""
     X, y = data(4_000)
     new, truth = data(10_000, seed=1)
     exact, rng = plain_numbers(X / 5, y, 2), np.random.default_rng(4)
-    hits, widths = [], []
-    for _ in range(40):
+    hits, widths, near = [], [], []
+    for _ in range(100):
         noisy = with_simulated_noise(exact, epsilon, 1e-6, rng)
         rule = learn_rule(noisy)
         expected = expected_accuracy(rule, noisy.proportions_noise)
@@ -72,7 +72,9 @@ def test_the_interval_of_the_accuracy_covers(epsilon):
         assert expected.low <= expected.estimate <= expected.high
         hits.append(expected.low <= accuracy <= expected.high)
         widths.append(expected.high - expected.low)
-    assert np.mean(hits) > 0.85  # at 90 % this happens with probability 0.9
+        near.append(abs(accuracy - expected.estimate) <= ALLOWANCE)
+    assert np.mean(hits) >= 0.93  # the allowance is for other rows: of these 0.98 are covered
+    assert epsilon > 1 or np.mean(near) < 0.85  # the allowance alone would not do
     assert np.mean(widths) < (0.4 if epsilon < 1 else 0.12)  # it is no empty statement
 
 
