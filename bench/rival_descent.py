@@ -13,7 +13,12 @@ import numpy as np
 from rival_gaussian import composed_multiplier
 from scipy.special import expit
 
-__all__ = ["GradientNoise", "descend"]
+__all__ = ["GradientNoise", "descend", "public_rate"]
+
+# A guess of the length of coefficients, as rows have length 1. Of 1, 3, 10 and 30 it did best on
+# wine-red, eeg, higgs, banknote, ijcnn1 and transfusion, which are none of the reported tables.
+_LENGTH = 3.0
+_SMOOTHNESS = 0.25  # of the logistic loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +52,26 @@ def descend(
 
     Rates share the noise of a draw: they are compared with each other on the same luck.
     """
-    edges = rows * signs[:, None]
+    edges = (rows * signs[:, None]).astype(np.float32)  # twice as fast; noise hides the rounding
     count, width = rows.shape
-    theta = np.zeros((width, len(rates) * draws))
-    lengths = np.repeat(np.asarray(rates, dtype=float), draws)
+    theta = np.zeros((width, len(rates) * draws), dtype=np.float32)
+    lengths = np.repeat(np.asarray(rates, dtype=np.float32) / count, draws)
     for _ in range(noise.steps):
-        gradient = -(edges.T @ expit(-(edges @ theta)))
-        noisy = gradient + np.tile(noise.simulate(width, draws), len(rates))
-        theta = theta - lengths * noisy / count
+        pushes = edges.T @ expit(-(edges @ theta))
+        noisy = np.tile(noise.simulate(width, draws).astype(np.float32), len(rates)) - pushes
+        theta -= lengths * noisy
     return theta.T.reshape(len(rates), draws, width)
+
+
+def public_rate(noise: GradientNoise, rows: int, public_rows: np.ndarray) -> float:
+    """Return a rate that needs no private number: there is no hindsight in it.
+
+    After a time t = rate * steps, the excess risk is at most R^2 / (2 t) + t d s^2 / 2 with R the
+    length of the coefficients and s^2 = sigma^2 / (steps rows^2) the noise that one unit of time
+    adds. It is least at t = R / (s sqrt(d)). The rate is at most 2 / smoothness, by public rows.
+    """
+    width = public_rows.shape[1]
+    per_time = noise.sigma / (rows * noise.steps**0.5)
+    largest = float(np.linalg.eigvalsh(public_rows.T @ public_rows / len(public_rows))[-1])
+    rate = _LENGTH / (per_time * width**0.5) / noise.steps
+    return min(rate, 2 / (_SMOOTHNESS * largest))

@@ -1,8 +1,9 @@
 """Methods that protect whole records, on one split: rivals by numpy noise, ours by releases.
 
 All see the same private rows, scaled and clipped by the same public rows. Rivals get rows of length
-1 with a constant; each may have several settings, of which the best is taken in hindsight. Ours are
-the public classes as a user calls them, with one setting.
+1 with a constant; each may have several settings, of which the best is taken in hindsight. Ours
+have one setting. Rados are releases. Moments are computed once per split; a draw adds the noise of
+a release to them (`with_simulated_noise`), which a test compares with that of real releases.
 """
 
 import sys
@@ -14,15 +15,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from rival_adassp import adassp
-from rival_descent import GradientNoise, descend
-from rival_objective import gaussian_objective, least_penalty, pure_objective
+from rival_adassp import LinearStatistics, adassp
+from rival_descent import GradientNoise, descend, public_rate
+from rival_objective import gaussian_terms, least_penalty, minimise, pure_terms
 from scipy.special import expit
 
 sys.path.append(str(Path(__file__).parent / "peers"))
-from environments import asked, is_installed
+from environments import asked
 
-from suffice.learner.moments.classifier import MomentClassifier
+from suffice.learner.moments.estimates import plain_numbers
+from suffice.learner.moments.rule import learn_rule
+from suffice.learner.moments.simulated import with_simulated_noise
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.learner.rows import design_matrix
 from suffice.owner.moments.mechanism import Moments
@@ -39,6 +42,8 @@ __all__ = ["METHODS", "RecordSplit"]
 DELTA = 1e-6
 _CLIP = 0.2  # quantile of public row lengths, that of Moments
 _CONSTANTS = (0.1, 0.3, 1.0)  # weight of the constant beside rows of length 1
+_LIKELY_CONSTANTS = (0.3, 1.0)  # of slower rivals
+_CONSTANT, _PUBLIC_STEPS = 0.3, 30  # where nothing is picked in hindsight
 _STEPS = (10, 30, 100)
 _RATES = (1.0, 3.0, 10.0, 30.0, 100.0)
 _PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # times the least
@@ -107,9 +112,19 @@ class RecordSplit:
         return self.unit_rows(self.pipeline)
 
     @cached_property
+    def public_unit_rows(self) -> np.ndarray:
+        """The public rows, scaled and clipped alone."""
+        return np.asarray(design_matrix(self.public, self.pipeline, new=True) / self.pipeline.bound)
+
+    @cached_property
     def ranks(self) -> Rows:
-        """The same of ranks."""
+        """Private and test rows of ranks."""
         return self.unit_rows(self.mapped("ranks"))
+
+    @cached_property
+    def products(self) -> Rows:
+        """Private and test rows of ranks and their products."""
+        return self.unit_rows(self.mapped(_PRODUCTS))
 
 
 def _with_constant(both: Rows, weight: float) -> Rows:
@@ -122,25 +137,27 @@ def _with_constant(both: Rows, weight: float) -> Rows:
 def _adassp(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator) -> Predictions:
     for weight in _CONSTANTS:
         rows, test = _with_constant(data.rows, weight)
+        exact = LinearStatistics.of(rows, data.signs)
         for draw in range(draws):
-            scores = test @ adassp(rows, data.signs, epsilon, DELTA, rng)
+            scores = test @ adassp(exact, epsilon, DELTA, rng)
             yield f"constant {weight:g}", draw, np.clip((1 + scores) / 2, 1e-3, 1 - 1e-3)
 
 
 def _objective(
     data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator, *, pure: bool = False
 ) -> Predictions:
-    for weight in _CONSTANTS:
+    penalties = np.repeat(_PENALTIES, draws) * least_penalty(epsilon)
+    for weight in (_CONSTANT,) if pure else _LIKELY_CONSTANTS:
         rows, test = _with_constant(data.rows, weight)
-        for factor in _PENALTIES:
-            penalty = factor * least_penalty(epsilon)
-            for draw in range(draws):
-                if pure:
-                    theta = pure_objective(rows, data.signs, epsilon, penalty, rng)
-                else:
-                    promise = (epsilon, DELTA)
-                    theta = gaussian_objective(rows, data.signs, promise, penalty, rng)
-                yield f"constant {weight:g}, penalty {factor:g}", draw, expit(test @ theta)
+        width = rows.shape[1]
+        if pure:
+            linear = pure_terms(epsilon, penalties, width, rng)
+        else:
+            linear = gaussian_terms(epsilon, DELTA, penalties, width, rng)
+        theta = minimise(rows, data.signs, linear, penalties)
+        for index, coefficients in enumerate(theta.T):
+            setting = f"constant {weight:g}, penalty {_PENALTIES[index // draws]:g}"
+            yield setting, index % draws, expit(test @ coefficients)
 
 
 def _pure_objective(
@@ -152,7 +169,7 @@ def _pure_objective(
 def _descent(
     data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator, *, ranks: bool = False
 ) -> Predictions:
-    for weight in _CONSTANTS:
+    for weight in (_CONSTANT,) if ranks else _LIKELY_CONSTANTS:
         rows, test = _with_constant(data.ranks if ranks else data.rows, weight)
         for steps in _STEPS:
             noise = GradientNoise(epsilon, DELTA, steps, rng)
@@ -169,17 +186,29 @@ def _descent_of_ranks(
     return _descent(data, epsilon, draws, rng, ranks=True)
 
 
+def _public_descent(
+    data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
+) -> Predictions:
+    """Take the rate by a public rule: nothing in it is picked in hindsight."""
+    rows, test = _with_constant(data.rows, _CONSTANT)
+    public, _ = _with_constant((data.public_unit_rows, test[:0, :-1]), _CONSTANT)
+    noise = GradientNoise(epsilon, DELTA, _PUBLIC_STEPS, rng)
+    rate = public_rate(noise, len(rows), public)
+    for draw, theta in enumerate(descend(rows, data.signs, noise, rates=(rate,), draws=draws)[0]):
+        yield "", draw, expit(test @ theta)
+
+
 def _diffprivlib(
     data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
 ) -> Predictions:
     """Run in an environment of its own; its noise is its own as well."""
     del rng
     rows, test = data.rows
-    arrays = {"rows": rows, "labels": data.labels, "test_rows": test}
-    answer = asked("diffprivlib", "probabilities", **arrays, epsilon=epsilon, draws=draws)
-    for setting, predictions in answer.items():
-        for draw, probabilities in enumerate(predictions):
-            yield setting, draw, np.array(probabilities)
+    answer = asked("diffprivlib", "coefficients", rows=rows, labels=data.labels,
+                   epsilon=epsilon, draws=draws)  # fmt: skip
+    for setting, models in answer.items():
+        for draw, (*weights, constant) in enumerate(models):
+            yield setting, draw, expit(test @ np.array(weights) + constant)
 
 
 def _rados(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator) -> Predictions:
@@ -193,21 +222,20 @@ def _rados(data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generat
 
 def _moments(
     data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator,
-    feature_map: str | None = None,
+    both: Rows | None = None,
 ) -> Predictions:  # fmt: skip
-    del rng
-    pipeline = data.pipeline if feature_map is None else data.mapped(feature_map)
-    mechanism = Moments(epsilon, DELTA, pipeline=pipeline)
+    rows, test = data.rows if both is None else both
+    exact = plain_numbers(rows, data.labels, 2)
     for draw in range(draws):
-        release = mechanism.release(data.private, data.labels, ledger=None)
-        model = MomentClassifier().fit_release(release)
-        yield "", draw, model.predict_proba(data.test_rows)[:, 1]
+        noisy = with_simulated_noise(exact, epsilon, DELTA, rng)
+        rule = learn_rule(noisy)
+        yield "", draw, expit(test @ rule.weights[:, 0] + rule.at_zero[0])
 
 
 def _moments_of_ranks(
     data: RecordSplit, epsilon: float, draws: int, rng: np.random.Generator
 ) -> Predictions:
-    return _moments(data, epsilon, draws, rng, "ranks")
+    return _moments(data, epsilon, draws, rng, data.ranks)
 
 
 def _moments_of_products(
@@ -215,7 +243,7 @@ def _moments_of_products(
 ) -> Predictions:
     """Take ranks and their products; nothing of tables with too many columns."""
     if most_outputs(_PRODUCTS, data.rows[0].shape[1]) <= _MOST_PRODUCTS:
-        yield from _moments(data, epsilon, draws, rng, _PRODUCTS)
+        yield from _moments(data, epsilon, draws, rng, data.products)
 
 
 Method = Callable[[RecordSplit, float, int, np.random.Generator], Predictions]
@@ -224,8 +252,9 @@ METHODS: Mapping[str, Method] = {
     "adassp": _adassp,
     "objective": _objective,
     "objective, pure": _pure_objective,
-    **({"diffprivlib": _diffprivlib} if is_installed("diffprivlib") else {}),
+    "diffprivlib": _diffprivlib,
     "descent": _descent,
+    "descent, public rule": _public_descent,
     "descent of ranks": _descent_of_ranks,
     "rados": _rados,
     "moments": _moments,

@@ -50,24 +50,26 @@ class Store:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self.measurements: list[Measurement] = []
+        self._draws: dict[tuple[str, int, float, str], int] = {}
         if path is not None and path.exists():
             lines = path.read_text().splitlines()
-            self.measurements = [Measurement(**json.loads(line)) for line in lines]
+            self._keep([Measurement(**json.loads(line)) for line in lines])
 
     def draws(self, data_set: str, split: int, epsilon: float, method: str) -> int:
         """Return how many draws there are; all settings of a draw are added together."""
-        draw_counts = (
-            m.draw + 1
-            for m in self.measurements
-            if (m.data_set, m.split, m.epsilon, m.method) == (data_set, split, epsilon, method)
-        )
-        return max(draw_counts, default=0)
+        return self._draws.get((data_set, split, epsilon, method), 0)
 
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Keep measurements, all of them or none."""
         added = list(measurements)
-        self.measurements += added
+        self._keep(added)
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a") as file:
                 file.write("".join(json.dumps(asdict(m)) + "\n" for m in added))
+
+    def _keep(self, added: list[Measurement]) -> None:
+        self.measurements += added
+        for m in added:
+            key = (m.data_set, m.split, m.epsilon, m.method)
+            self._draws[key] = max(self._draws.get(key, 0), m.draw + 1)

@@ -5,7 +5,7 @@ the cell is taken, with a look at the test labels. Differences are paired: draws
 a split, and the standard error is that of the mean over splits.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -121,6 +121,25 @@ class Cells:
             values = [self.value(cell, method, figure) for method in columns]
             texts = ["" if v is None else f"{v[0]:.3f} ± {v[1]:.3f}" for v in values]
             print(f"| {cell[0]} | {cell[1]:g} | {' | '.join(texts)} |")
+
+    def print_summary(
+        self, titles: Mapping[str, str], epsilons: Sequence[float] = (0.1, 0.3, 1.0)
+    ) -> None:
+        """Print one row per method, by its title, and one column per data set."""
+        names = list(dict.fromkeys(name for name, _ in self.cells))
+        texts = " / ".join(f"{epsilon:g}" for epsilon in epsilons)
+        print(f"\naccuracy at epsilon {texts}\n")
+        print(f"| method | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")
+        errors = []
+        for method, title in titles.items():
+            rows = [[self.value((name, e), method) for e in epsilons] for name in names]
+            if not any(value for row in rows for value in row):
+                continue
+            errors += [value[1] for row in rows for value in row if value]
+            cells = (" / ".join(f"{v[0]:.3f}" if v else "-" for v in row) for row in rows)
+            print(f"| {title} | {' | '.join(cells)} |")
+        if errors:
+            print(f"\nstandard errors: median {np.median(errors):.3f}, at most {max(errors):.3f}")
 
     def print_differences(
         self, own_method: str, rivals: Sequence[str], figure: str = "accuracy"

@@ -43,7 +43,7 @@ BENCHMARKS = {
     "radoboost": Bench("radoboost"),
     "rados": Bench("rados"),
     "moments": Bench("moments", ("--parts", "cost")),
-    "moments_accuracy": Bench("moments", ("--parts", "accuracy,intervals"), data=True),
+    "moments_accuracy": Bench("moments", ("--parts", "accuracy,intervals,quality"), data=True),
     "proportions": Bench("proportions", ("--draws", "400")),
     "local_training": Bench("parties", ("--parts", "training")),
     "ratio_memory": Bench("class_ratio", ("--parts", "memory")),
@@ -61,7 +61,7 @@ BENCHMARKS = {
     "parties": Bench("parties", ("--parts", "har,kdd99", "--trials", "5"), data=True),
     "advise": Bench("advise", (), data=True),
     "many_classes": Bench("many_classes", ("--sets", "letters-8,mnist-8,har-5"), data=True),
-    "record_rivals": Bench("rivals", ("--promise", "record", "--draws", "4"), data=True),
+    "record_rivals": Bench("rivals", ("--promise", "record"), data=True),
     "label_rivals": Bench(
         "rivals",
         ("--promise", "label", "--draws", "1", "--splits", "2", "--epsilons", "0.1,1"),

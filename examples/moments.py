@@ -20,7 +20,8 @@ print(release.guarantee)
 
 # The learner: nothing but the file.
 model = sf.MomentClassifier().fit_release(release)
-print(f"expected accuracy {model.accuracy_:.2f}, on new rows {model.score(X[new], y[new]):.2f}")
+least, most = model.accuracy_interval_
+print(f"expected accuracy {least:.2f} to {most:.2f}: {model.score(X[new], y[new]):.2f} on new rows")
 intervals = model.coefficient_intervals(0.9)
 for name, low, high in zip(intervals.names, intervals.low, intervals.high, strict=True):
     print(f"{name}: {low:.2f} to {high:.2f}")

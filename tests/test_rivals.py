@@ -73,25 +73,46 @@ def test_objective_perturbation_keeps_its_guarantee_in_one_dimension(rival, epsi
         assert np.maximum(p - math.exp(epsilon) * q, 0).sum() * step <= delta
 
 
-def test_objective_perturbation_finds_the_minimiser(rival):
+def test_objective_perturbation_finds_every_minimiser(rival):
     objective, rng = rival("rival_objective"), np.random.default_rng(0)
     rows = rng.normal(size=(200, 3)) / 5
-    signs, linear = np.sign(rows[:, 0]), rng.normal(size=3)
-    theta = objective._minimise(rows, signs, linear, 2.0, np.zeros(3))
+    signs, linear = np.sign(rows[:, 0]), rng.normal(size=(3, 4))
+    penalties = np.array([0.05, 2.0, 2.0, 50.0])
+    theta = objective.minimise(rows, signs, linear, penalties)
     edges = rows * signs[:, None]
-    gradient = 2 * theta + linear - edges.T @ expit(-(edges @ theta))
-    assert np.abs(gradient).max() < 1e-4
+    gradients = penalties * theta + linear - edges.T @ expit(-(edges @ theta))
+    assert np.linalg.norm(gradients, axis=0).max() < 1e-6 * 200
 
 
 def test_pure_objective_perturbation_has_noise_of_mean_length_two_d_over_epsilon(rival):
     objective, rng = rival("rival_objective"), np.random.default_rng(1)
-    penalty, width = 1e6, 4  # so large that theta = -b / penalty
-    draws = [
-        objective.pure_objective(np.zeros((10, width)), np.ones(10), 0.5, penalty, rng)
-        for _ in range(2000)
-    ]
-    lengths = np.linalg.norm(draws, axis=1) * penalty
-    assert lengths.mean() == pytest.approx(2 * width / 0.5, rel=0.05)
+    penalties, width = np.full(2000, 1e6), 4  # so large that determinants cost nothing
+    terms = objective.pure_terms(0.5, penalties, width, rng)
+    assert np.linalg.norm(terms, axis=0).mean() == pytest.approx(2 * width / 0.5, rel=0.05)
+
+
+def test_gaussian_terms_have_the_noise_of_their_penalty(rival):
+    objective, rng = rival("rival_objective"), np.random.default_rng(1)
+    penalties = np.repeat([1.0, 100.0], 4000)
+    terms = objective.gaussian_terms(1.0, 1e-6, penalties, 3, rng)
+    for penalty in (1.0, 100.0):
+        sigma = objective.objective_noise(1.0, 1e-6, penalty)
+        assert terms[:, penalties == penalty].std() == pytest.approx(sigma, rel=0.03)
+
+
+def test_the_public_rate_minimises_its_bound_and_stays_stable(rival):
+    descent, rng = rival("rival_descent"), np.random.default_rng(0)
+    public = rng.normal(size=(500, 4)) / 10
+    noise = descent.GradientNoise(0.1, 1e-6, 30, rng)
+    rate = descent.public_rate(noise, 1000, public)
+
+    def bound(time: float) -> float:
+        return descent._LENGTH**2 / (2 * time) + time / 30 * 4 * (noise.sigma / 1000) ** 2 / 2
+
+    assert all(bound(30 * rate) <= bound(30 * rate * factor) for factor in (0.5, 0.9, 1.1, 2))
+    sure = descent.GradientNoise(100.0, 1e-6, 30, rng)
+    largest = np.linalg.eigvalsh(public.T @ public / 500)[-1]
+    assert descent.public_rate(sure, 10**6, public) == pytest.approx(8 / largest)
 
 
 def test_descent_adds_calibrated_noise_in_every_step(rival):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["asked", "is_installed", "python_of"]
+__all__ = ["asked", "python_of"]
 
 HERE = Path(__file__).parent
 
@@ -27,11 +27,6 @@ def python_of(peer: str, *, with_us: bool = False) -> Path:
         subprocess.run([python, *install, "--requirement", wanted, *own_package], check=True)
         (target / "made").touch()
     return python
-
-
-def is_installed(peer: str) -> bool:
-    """Return whether a peer's environment has been made."""
-    return (HERE / ".envs" / peer / "made").exists()
 
 
 def asked(peer: str, *words: str, with_us: bool = False, **arrays: Any) -> Any:

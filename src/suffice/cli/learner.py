@@ -45,8 +45,8 @@ class _Fit(OutputFile):
     )
     rows: list[str] | None = data_option(
         None,
-        "The public rows of a release; repeat it in the order of the releases. Randomised records"
-        " and subset sums need none.",
+        "The public rows of a release; repeat it in the order of the releases. Randomised"
+        " records, subset sums and moments need none.",
         many=True,
         path=Path,
     )

@@ -121,10 +121,11 @@ def _boost_report(model: Any) -> Report:
 
 def _moment_report(model: Any) -> Report:
     """Report the expected quality, and whether the largest class is known."""
-    lines = [
-        ("accuracy", f"{model.accuracy_:.2f} if scores were Gaussian; often a little too high"),
-        ("risk", f"{model.risk_:.3g} (log loss), on the same condition"),
-    ]
+    lines = []
+    if model.accuracy_ is not None:
+        low, high = model.accuracy_interval_
+        text = f"{low:.2f} to {high:.2f} (90 % interval), estimated without labels"
+        lines.append(("accuracy", text))
     if not model.majority_known_:
         doubt = (
             "the noise hides which class is the largest. The model may do worse than always"
@@ -133,7 +134,7 @@ def _moment_report(model: Any) -> Report:
         lines.insert(0, ("warning", doubt))
     values = {
         "accuracy": model.accuracy_,
-        "risk": model.risk_,
+        "accuracy_interval": model.accuracy_interval_,
         "majority_known": model.majority_known_,
         "lam": model.lam_,
     }

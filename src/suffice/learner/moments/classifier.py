@@ -1,17 +1,17 @@
 """A linear classifier from noisy second moments: no row, no iteration, no tuning."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from suffice.learner.base import FIGURES, LinearModel
-from suffice.learner.moments.directions import contrast_scores, linear_scores
-from suffice.learner.moments.estimates import MomentNumbers, cleaned, numbers_of, plain_numbers
+from suffice.learner.moments.estimates import MomentNumbers, numbers_of, plain_numbers
 from suffice.learner.moments.intervals import CoefficientIntervals, ridge_intervals
-from suffice.learner.moments.quality import class_probabilities, expected_quality
+from suffice.learner.moments.quality import class_probabilities, expected_accuracy
+from suffice.learner.moments.rule import learn_rule
 from suffice.learner.sklearn_names import Interval, fit_context
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
@@ -25,8 +25,8 @@ class MomentClassifier(LinearModel):
     The release says how much noise is in each of its numbers, and the learner uses it: it cleans
     mean, covariance and class proportions, averages the weights of coordinates over how large they
     may be, and measures by thinning how far to trust the scores. Of two classes the result is
-    linear discriminant analysis. Of more it lies halfway between that and least squares of the
-    class indicators.
+    linear discriminant analysis. Of more it lies between that and least squares of the class
+    indicators.
 
     Parameters
     ----------
@@ -43,11 +43,10 @@ class MomentClassifier(LinearModel):
         The score of a row whose features are all zero.
     theta_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``, the intercept's last.
-    risk_ : float
-        The log loss that is expected on fresh rows, estimated without labels.
-    accuracy_ : float
-        The accuracy that is expected on fresh rows, estimated without labels as if scores were
-        Gaussian. Of many classes it was up to 0.08 too high (digits, forest cover).
+    accuracy_, accuracy_interval_ : float, tuple of float
+        The accuracy that is expected on fresh rows, estimated without labels, with an interval at
+        90 % for the noise and for scores that are not Gaussian. None for three classes or more,
+        where no interval that we tried covered. Model files do not store them.
     majority_known_ : bool
         Whether the noise leaves it clear which class is the largest. If not, the classifier may do
         worse than always predicting the largest class.
@@ -113,19 +112,16 @@ class MomentClassifier(LinearModel):
         return self._fit_numbers(numbers_of(merged))
 
     def _fit_numbers(self, numbers: MomentNumbers) -> "MomentClassifier":
-        moments = cleaned(numbers)
-        rng = np.random.default_rng(self.random_state)  # draws of errors: never part of a release
-        scores = contrast_scores(moments, self.draws, rng)
-        matrix, constants = linear_scores(moments, scores)
-        weights = moments.vectors @ scores.weights @ matrix
-        at_zero = constants - moments.mean @ weights
+        rule = learn_rule(numbers, self.draws, self.random_state)
         coefficients = np.vstack(
-            [weights / self.pipeline_.bound, at_zero / self.pipeline_.intercept]
+            [rule.weights / self.pipeline_.bound, rule.at_zero / self.pipeline_.intercept]
         )
         self.theta_ = coefficients[:, 0] if numbers.classes == 2 else coefficients
-        self.risk_, self.accuracy_ = expected_quality(moments, scores, matrix, constants)
+        expected = expected_accuracy(rule, numbers.proportions_noise)
+        self.accuracy_ = expected and expected.estimate
+        self.accuracy_interval_ = expected and (expected.low, expected.high)
         self.majority_known_ = numbers.majority_known
-        self.lam_ = moments.penalty * self.pipeline_.bound**2
+        self.lam_ = rule.moments.penalty * self.pipeline_.bound**2
         self.numbers_ = numbers
         return self
 
@@ -156,10 +152,4 @@ class MomentClassifier(LinearModel):
         return ridge_intervals(numbers, self.pipeline_.outputs[:-1], level)
 
     def _details(self) -> dict[str, Any]:
-        return {"loss": "logistic", **dict.fromkeys(FIGURES), "risk": self.risk_}
-
-    @classmethod
-    def _unfitted(cls, details: Mapping[str, Any]) -> Self:
-        self = super()._unfitted(details)
-        self.risk_ = details["risk"]
-        return self
+        return {"loss": "logistic", **dict.fromkeys(FIGURES)}

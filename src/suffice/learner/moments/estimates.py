@@ -18,6 +18,7 @@ __all__ = ["CleanMoments", "MomentNumbers", "cleaned", "numbers_of", "plain_numb
 
 _FLOOR = 1e-3  # of the mean eigenvalue: smaller ones cannot be told from noise
 _LEAST_FLOOR = 1e-9
+_LEAST_TOTAL = 1e-9
 _FLAT = 100.0  # noise on a proportion that leaves nothing of it
 _SURE = 2.0  # deviations of the noise that tell the larger class from another
 
@@ -136,6 +137,11 @@ class CleanMoments:
     contrast_shares: np.ndarray
     penalty: float
 
+    @property
+    def square_noise(self) -> float:
+        """The standard deviation of the noise on the variance of any direction of length 1."""
+        return self.penalty / math.sqrt(len(self.variances) / 2)
+
 
 def cleaned(numbers: MomentNumbers) -> CleanMoments:
     """Return what is believed of the data, from noisy numbers."""
@@ -190,12 +196,24 @@ def _shrunk_mean(mean: np.ndarray, noise: float) -> np.ndarray:
     return np.asarray(mean) * max(0.0, 1 - (len(mean) - 2) * noise**2 / length)
 
 
+def _total_variance(noisy: float, noise: float) -> float:
+    """Return the expected sum of variances: that of rows of length 1 lies between 0 and 1.
+
+    Without this, noise that makes the sum negative would leave no variance, and scores of which
+    the learner is far too sure.
+    """
+    expected = noisy
+    if noise > 1e-12:
+        expected = float(truncnorm.mean(-noisy / noise, (1 - noisy) / noise, noisy, noise))
+    return float(np.clip(np.nan_to_num(expected, nan=noisy), _LEAST_TOTAL, 1))
+
+
 def _shrunk_values(values: np.ndarray, noise: float, penalty: float) -> np.ndarray:
     """Return eigenvalues without what symmetric Gaussian noise is expected to have added.
 
-    Their sum, of which the noise is small, stays as it is.
+    Their sum is the expected total variance.
     """
-    total = max(float(values.sum()), 1e-12)
+    total = _total_variance(float(values.sum()), math.sqrt(len(values)) * noise)
     mean = total / len(values)
     floor = max(_LEAST_FLOOR * mean, min(_FLOOR * mean, penalty))
     if noise > 0:
