@@ -39,7 +39,7 @@ from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import open_columns, open_table
 from suffice.transport.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
 
-__all__ = ["check_answer", "grant", "propose"]
+__all__ = ["check_answer", "grant", "propose", "review"]
 
 _LEAST_USE = 0.95  # of the requested epsilon: a mechanism may use a little less
 
@@ -174,8 +174,7 @@ def grant(
     BurntRequestError
         If this proposal was charged before and its release was lost.
     """
-    _check_pipeline(proposal, pipeline)
-    declined = _decline(
+    declined = review(
         proposal, X, policy=policy, ledger=ledger, dataset=dataset, label=label, pipeline=pipeline
     )
     if declined is not None:
@@ -207,17 +206,21 @@ def grant(
     return answer, release
 
 
-def _decline(
+def review(
     proposal: Proposal,
     X: Any,
     *,
     policy: Policy,
     ledger: Ledger,
     dataset: str,
-    label: str | None,
-    pipeline: Pipeline | None,
+    label: str | None = None,
+    pipeline: Pipeline | None = None,
 ) -> Countered | Refused | None:
-    """Return why a proposal is not granted, or None if it is; no label is read."""
+    """Return why `grant` would not grant a proposal, or None if it would. No label is read.
+
+    Nothing is charged or written. The parameters are those of `grant`, and so are the errors.
+    """
+    _check_pipeline(proposal, pipeline)
     if reason := _not_public(proposal, pipeline, ledger, label):
         return Refused(proposal.digest, (reason,))
     policy = _with_classes(policy, ledger, dataset, label)
