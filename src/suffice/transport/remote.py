@@ -12,6 +12,7 @@ from suffice.plain_text import quoted
 from suffice.release.artifact import Release
 from suffice.release.codec import MOST_BYTES as MOST_RELEASE_BYTES
 from suffice.release.signing import verify
+from suffice.transport.http.tokens import parse
 from suffice.transport.messages import MOST_BYTES, Answer, Granted, Proposal
 from suffice.transport.protocol import check_answer
 
@@ -67,6 +68,8 @@ class Remote:
             raise ParameterError(
                 "Over http, others on the network would read your token. Use https."
             )
+        if parse(token) is None:
+            raise ParameterError("This is not a token of a suffice service. Ask the owner for one.")
         self.url, self.key = url.rstrip("/"), key
         self._token, self._transport = token, transport
 
