@@ -51,6 +51,12 @@ _SCHEMA = (
         token TEXT NOT NULL REFERENCES tokens (id),
         PRIMARY KEY (dataset, digest, token)
     ) STRICT""",
+    """CREATE TABLE sessions (
+        hash TEXT PRIMARY KEY,
+        token TEXT NOT NULL REFERENCES tokens (id),
+        csrf TEXT NOT NULL,
+        expires TEXT NOT NULL
+    ) STRICT""",
     "CREATE INDEX open_proposals ON proposals (dataset, state)",
 )
 
@@ -170,6 +176,26 @@ class Desk:
         with self._writing() as db:
             db.execute("UPDATE tokens SET used = ? WHERE id = ?", (today.isoformat(), token.id))
 
+    # --- sessions
+
+    def add_session(self, digest: str, token: str, csrf: str, expires: datetime) -> None:
+        """Write a new session down, and forget those that have ended."""
+        with self._writing() as db:
+            db.execute("DELETE FROM sessions WHERE expires < ?", (utc_now().isoformat(),))
+            row = (digest, token, csrf, expires.isoformat())
+            db.execute("INSERT INTO sessions VALUES (?,?,?,?)", row)
+
+    def session(self, digest: str) -> tuple[str, str, str, datetime] | None:
+        """Return hash, token, CSRF token and end of a session, or None."""
+        with self._reading() as db:
+            row = db.execute("SELECT * FROM sessions WHERE hash=?", (digest,)).fetchone()
+        return None if row is None else (row[0], row[1], row[2], datetime.fromisoformat(row[3]))
+
+    def end_session(self, digest: str) -> None:
+        """Forget a session."""
+        with self._writing() as db:
+            db.execute("DELETE FROM sessions WHERE hash=?", (digest,))
+
     # --- proposals
 
     def file(self, dataset: str, digest: str, body: bytes, token: str, most_open: int) -> bool:
@@ -207,6 +233,16 @@ class Desk:
         with self._reading() as db:
             rows = db.execute("SELECT dataset, digest FROM senders WHERE token=?", (token,))
             return set(rows.fetchall())
+
+    def senders(self, dataset: str, digest: str) -> list[str]:
+        """Return the holders of the tokens that sent a proposal."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT holder, id FROM senders JOIN tokens ON token = id WHERE dataset=? AND"
+                " digest=? ORDER BY made, id",
+                (dataset, digest),
+            ).fetchall()
+        return [f"{holder} ({identity})" for holder, identity in rows]
 
     def filed(self, dataset: str, digest: str) -> Filed | None:
         """Return a proposal that arrived, or None."""

@@ -1,31 +1,46 @@
 """The server process: one uvicorn, loopback or TLS, a graceful stop, and logs without values."""
 
+import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import uvicorn
 
+from suffice.plain_text import escaped
 from suffice.transport.http.app import make_app
 from suffice.transport.http.settings import Settings
 
-__all__ = ["run_server"]
+__all__ = ["LogLine", "run_server"]
 
 _GRACE_SECONDS = 30
 _LOG: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "line": {
-            "format": '{"time": "%(asctime)s", "level": "%(levelname)s", "message": "%(message)s"}'
-        }
-    },
+    "formatters": {"line": {"()": "suffice.transport.http.running.LogLine"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "loggers": {
         "uvicorn.error": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
         "suffice.service": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
     },
 }
+
+
+class LogLine(logging.Formatter):
+    """Writes a record as one line of JSON; of an error its type alone, because texts may quote."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds"),
+            "level": record.levelname.lower(),
+            "message": escaped(record.getMessage()),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+        return json.dumps(line)
 
 
 def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[str], None]) -> None:
