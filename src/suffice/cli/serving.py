@@ -44,7 +44,7 @@ def serve(
     from suffice.transport.http.settings import EXAMPLE, Settings
 
     if example:
-        say(EXAMPLE.rstrip())
+        say(*EXAMPLE.splitlines())
         return
     if folder is None:
         raise ParameterError("Name the folder that holds suffice.toml.")

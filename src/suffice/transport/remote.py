@@ -1,5 +1,6 @@
 """The learner's side of a service: send a proposal, wait, and believe nothing unchecked."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from suffice.errors import ForeignAnswerError, ParameterError, ReleaseError, Ser
 from suffice.plain_text import quoted
 from suffice.release.artifact import Release
 from suffice.release.codec import MOST_BYTES as MOST_RELEASE_BYTES
+from suffice.release.files import read_bounded
 from suffice.release.signing import verify
 from suffice.transport.http.tokens import parse
 from suffice.transport.messages import MOST_BYTES, Answer, Granted, Proposal
@@ -19,13 +21,33 @@ from suffice.transport.protocol import check_answer
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Remote"]
+__all__ = ["Remote", "read_token"]
 
 _TRIES = 5
 _SECONDS = 30.0
 _LONGEST_PAUSE = 10.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LONGEST_TOKEN_FILE = 1000
 _TEMPORARY = {429, 502, 503, 504}
+
+
+def read_token(path: Path | None) -> str:
+    """Return the token in a file, or in SUFFICE_TOKEN. On a command line, others could read it.
+
+    Raises
+    ------
+    ParameterError
+        If there is none.
+    """
+    text = os.environ.get("SUFFICE_TOKEN", "") if path is None else None
+    if text is None:
+        text = read_bounded(Path(path or ""), _LONGEST_TOKEN_FILE).decode("ascii", "replace")
+    if not text.strip():
+        raise ParameterError(
+            "A service needs a token. Write it to a file and name that with --token, or set"
+            " SUFFICE_TOKEN."
+        )
+    return text.strip()
 
 
 class Remote:

@@ -88,6 +88,14 @@ def test_what_is_not_served_and_what_is_out_of_scope_look_alike(clinic, client):
     assert len(bodies) == 1
 
 
+def test_an_owner_of_one_data_set_makes_no_tokens(clinic, client):
+    headers = {"Authorization": f"Bearer {clinic.new_token('owner', ('smoker',))}"}
+    assert client.get("/v1/tokens", headers=headers).status_code == 403
+    body = b'{"role": "owner"}'
+    assert client.post("/v1/tokens", content=body, headers=headers).status_code == 403
+    assert client.delete("/v1/tokens/nobody", headers=headers).status_code == 403
+
+
 def malformed_bodies(count: int):
     """Yield bodies that are no proposal: noise, cut and altered proposals, deep and wide JSON."""
     rng = np.random.default_rng(5)

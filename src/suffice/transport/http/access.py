@@ -27,6 +27,11 @@ class Caller:
 
     token: Token
 
+    def check_whole_house(self) -> None:
+        """Raise unless the token covers every data set: tokens are for all of them."""
+        if self.token.scope:
+            raise Problem(HTTPStatus.FORBIDDEN, "Your token does not cover every data set.")
+
     @property
     def sees_all(self) -> bool:
         """Whether the caller sees what others proposed."""

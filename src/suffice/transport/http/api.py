@@ -199,13 +199,13 @@ def _token_routes(service: Service) -> APIRouter:
     @router.get("/tokens")
     def tokens(caller: Annotated[Caller, Depends(owner)]) -> list[dict[str, Any]]:
         """List all tokens, without their secrets."""
-        del caller
+        caller.check_whole_house()
         return [token.to_json() for token in service.desk.tokens()]
 
     @router.post("/tokens", status_code=201, openapi_extra=_JSON_BODY)
     async def new(request: Request, caller: Annotated[Caller, Depends(owner)]) -> JSONResponse:
         """Make a token: {"role": "learner", "scope": [...], "holder": TEXT, "days": 90}."""
-        del caller
+        caller.check_whole_house()
         token, text = _minted(strict_json.parse(await read_body(request, _MOST_SMALL_BYTES)))
         await run_in_threadpool(service.desk.add_token, token)
         return JSONResponse({**token.to_json(), "token": text}, HTTPStatus.CREATED)
@@ -213,7 +213,7 @@ def _token_routes(service: Service) -> APIRouter:
     @router.delete("/tokens/{identity}", status_code=204, response_class=Response)
     def revoke(identity: Name, caller: Annotated[Caller, Depends(owner)]) -> Response:
         """Revoke a token. It is useless from now on."""
-        del caller
+        caller.check_whole_house()
         service.desk.revoke_token(identity)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 

@@ -226,18 +226,21 @@ class _Pages:
         @router.get("/tokens")
         def tokens(session: reader) -> Response:
             _check_owner(session)
+            Caller(session.token).check_whole_house()
             return self._token_page(session)
 
         @router.post("/tokens")
         async def new(request: Request, session: reader) -> Response:
             fields = await self._sessions.form(request, session)
             _check_owner(session)
+            Caller(session.token).check_whole_house()
             return await run_in_threadpool(self._make_token, session, fields)
 
         @router.post("/tokens/{identity}/revoke")
         async def revoke(request: Request, identity: Name, session: reader) -> Response:
             await self._sessions.form(request, session)
             _check_owner(session)
+            Caller(session.token).check_whole_house()
             await run_in_threadpool(desk.revoke_token, identity)
             return self._to("/tokens")
 
