@@ -22,6 +22,7 @@ from suffice.errors import (
 )
 from suffice.owner.classes import same_classes
 from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.chain import Kind
 from suffice.owner.ledger.policy import Decision, Policy, Terms, Verdict, Wanted, decide, too_wide
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.scaling import scaling_trouble
@@ -179,6 +180,7 @@ def grant(
         proposal, X, policy=policy, ledger=ledger, dataset=dataset, label=label, pipeline=pipeline
     )
     if declined is not None:
+        _record(proposal, ledger, dataset, declined)
         return declined, None
     try:
         release = _operator(proposal, pipeline).release_whatever_labels(
@@ -193,8 +195,9 @@ def grant(
             progress=progress,
         )
     except BudgetError:  # composition, or another request was faster; nothing was charged
-        reason = "the release would exceed the budget of the data set"
-        return Refused(proposal.digest, (reason,)), None
+        refused = Refused(proposal.digest, ("the release would exceed the budget of the data set",))
+        _record(proposal, ledger, dataset, refused)
+        return refused, None
     except BurntRequestError:
         raise BurntRequestError(
             "This proposal was charged, but its release was lost. The charge stays. Ask the learner"
@@ -204,7 +207,28 @@ def grant(
         release = sign(release, key)
     answer = Granted(proposal.digest, digest_of(encode(release)))
     _check_subject(proposal, release)
+    _record(proposal, ledger, dataset, answer)
     return answer, release
+
+
+def _record(proposal: Proposal, ledger: Ledger, dataset: str, answer: Answer) -> None:
+    """Write an answer into the ledger's audit log: who asked for what, and why; all of it public.
+
+    The same answer to the same proposal is written once.
+    """
+    terms = proposal.terms
+    facts: dict[str, Any] = {
+        "proposal": proposal.digest,
+        "epsilon": terms.epsilon,
+        "delta": terms.delta,
+        "mechanism": terms.mechanism,
+        "purpose": proposal.purpose,
+        "answer": answer.name,
+    }
+    if isinstance(answer, Granted):
+        ledger.record_answer(dataset, Kind.GRANT, {**facts, "release": answer.release})
+    elif isinstance(answer, Countered | Refused):
+        ledger.record_answer(dataset, Kind.REFUSAL, {**facts, "reasons": [*answer.reasons]})
 
 
 def _decline(

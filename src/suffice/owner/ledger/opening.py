@@ -4,23 +4,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from suffice.errors import ParameterError
+from suffice.options import ledger_file
 from suffice.owner.ledger.sqlite import SqliteStore
 from suffice.owner.ledger.store import Store
 
-__all__ = ["ledger_file", "store_at"]
-
-_DATABASES = ("postgresql://", "postgres://")
-
-
-def ledger_file(place: str | Path) -> Path | None:
-    """Return the file of a ledger, None if it is in a database.
-
-    Examples
-    --------
-    >>> ledger_file("postgresql://db.example/clinic") is None
-    True
-    """
-    return None if str(place).startswith(_DATABASES) else Path(place)
+__all__ = ["store_at"]
 
 
 def store_at(place: str | Path) -> Store:
