@@ -75,7 +75,8 @@ EXAMPLES: Mapping[str, Example] = {
     ),
     "ledger verify": _example(
         "check that nothing is missing since the officer got the checkpoint",
-        "suffice ledger verify clinic.ledger --checkpoint today.checkpoint --key clinic.pub",
+        "suffice ledger verify clinic.ledger --checkpoint today.checkpoint \\\n"
+        "    --key clinic.pub",
     ),
     "ledger recover": _example(
         "use a ledger again that was restored from a copy",

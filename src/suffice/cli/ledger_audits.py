@@ -9,24 +9,13 @@ import typer
 from suffice.cli import options
 from suffice.cli.checks import check_outputs
 from suffice.cli.help import HelpfulCommand
+from suffice.cli.ledger_views import KINDS
 from suffice.cli.output import say, show_json, show_table
 from suffice.errors import ParameterError
 from suffice.options import ledger_file
 
 __all__ = ["register"]
 
-# What the log calls an entry is not for people.
-_KINDS = {
-    "debit": "charge",
-    "finish": "release stored",
-    "burnt": "output lost",
-    "grant": "proposal granted",
-    "refusal": "refused",
-    "budget": "budget set",
-    "classes": "classes declared",
-    "opened": "ledger made",
-    "migrated": "ledger converted",
-}
 _CheckpointFile = Annotated[
     Path, typer.Option("--checkpoint", help="A checkpoint of this ledger, as somebody kept it.")
 ]
@@ -69,7 +58,7 @@ def _log(path: options.LedgerPath, json: options.Json = False) -> None:
         (
             str(entry.number),
             entry.time,
-            _KINDS.get(entry.kind, entry.kind),
+            KINDS.get(entry.kind, entry.kind),
             str(entry.facts.get("dataset", "")),
             str(entry.facts.get("request", entry.facts.get("proposal", ""))),
             entry.digest[:16],

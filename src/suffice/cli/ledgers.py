@@ -63,7 +63,7 @@ def init(
         typer.Option(help="Label column that has these classes. Default: any column."),
     ] = None,
 ) -> None:
-    """Set the privacy budget of a data set. It cannot be changed later."""
+    """Set the privacy budget of a data set. It is final."""
     from suffice.owner.ledger import Ledger
     from suffice.privacy.guarantee import Budget
 

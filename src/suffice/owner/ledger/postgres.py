@@ -28,7 +28,7 @@ from suffice.owner.ledger.tables import Tables
 from suffice.privacy.randomness import private_words
 from suffice.tables.places import shown_address
 
-__all__ = ["PostgresStore"]
+__all__ = ["PostgresStore", "SessionClaim"]
 
 _DEFAULT_NAME = "suffice"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}", re.ASCII)
