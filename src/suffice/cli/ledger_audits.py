@@ -105,7 +105,7 @@ def _verify(
     key: _Key = None,
     json: options.Json = False,
 ) -> None:
-    """Check that a ledger is what its log says, and that it was not put back from a copy.
+    """Check that a ledger was not altered, or put back from a copy.
 
     Without a checkpoint only accidents and careless changes are noticed: whoever can write the
     ledger can also write its log again. A checkpoint in other hands shows that too.
