@@ -171,6 +171,12 @@ def clusters_outside_their_engines(path: str, tree: ast.Module) -> list[str]:
     return [name for theirs in others for name in imports_any(tree, theirs)]
 
 
+def psycopg_outside_its_store(path: str, tree: ast.Module) -> list[str]:
+    """Ledgers in files work without it."""
+    inside = path in {"owner/ledger/postgres.py", "owner/ledger/postgres_sessions.py"}
+    return [] if inside else imports_any(tree, ("psycopg", "psycopg_pool"))
+
+
 def private_names_of_scikit_learn(path: str, tree: ast.Module) -> list[str]:
     if path == "learner/sklearn_names.py":
         return []
@@ -245,6 +251,10 @@ RULES = {
         ("engines/spark.py", "import dask.config"),
         ("engines/dask.py", "from pyspark.sql import SparkSession"),
         ("owner/x.py", "import dask"),
+    ],
+    psycopg_outside_its_store: [
+        ("owner/ledger/ledger.py", "def f():\n    import psycopg"),
+        ("transport/x.py", "from psycopg.rows import dict_row"),
     ],
     private_names_of_scikit_learn: [
         ("learner/x.py", "from sklearn.base import BaseEstimator, _fit_context"),

@@ -24,6 +24,7 @@
     │   ├── RequestConflictError                     one request name, two different requests
     │   ├── BurntRequestError                        charged, but its output was lost
     │   ├── PendingRequestError                      charged; its output is being computed
+    │   ├── LostEntriesError                         put back from a copy (owner/ledger/)
     │   └── DataChangedError                         other data under the same name
     ├── StorageError                  exit 6   507   the disk refused; no partial file
     ├── OptimisationError             exit 7   500   a solver stopped too early

@@ -65,6 +65,24 @@ EXAMPLES: Mapping[str, Example] = {
         "find the largest epsilon that the budget still allows",
         "suffice ledger what-if clinic.ledger --dataset diagnosis",
     ),
+    "ledger log": _example(
+        "list everything that was asked of a ledger",
+        "suffice ledger log clinic.ledger",
+    ),
+    "ledger checkpoint": _example(
+        "sign the end of the log, for the data protection officer",
+        "suffice ledger checkpoint clinic.ledger --sign clinic.key -o today.checkpoint",
+    ),
+    "ledger verify": _example(
+        "check that nothing is missing since the officer got the checkpoint",
+        "suffice ledger verify clinic.ledger --checkpoint today.checkpoint \\\n"
+        "    --key clinic.pub",
+    ),
+    "ledger recover": _example(
+        "use a ledger again that was restored from a copy",
+        "suffice ledger recover clinic.ledger --checkpoint today.checkpoint \\\n"
+        "    --released diagnosis=diagnosis.suffice --complete",
+    ),
     "fit": _example(
         "train a classifier from a release and its public rows",
         "suffice fit diagnosis.suffice --rows public.csv -o model.suffice",

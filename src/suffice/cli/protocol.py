@@ -21,6 +21,7 @@ from suffice.options import (
     Option,
     budget_option,
     data_option,
+    ledger_file,
     names,
     output_option,
     preprocessing_option,
@@ -152,8 +153,10 @@ class _Grant(OutputFile):
         parse=Path,
         path=Path,
     )
-    ledger: Path = budget_option(
-        REQUIRED, "Charge the release to this ledger file.", parse=Path, path=Path
+    ledger: str = budget_option(
+        REQUIRED,
+        "Charge the release to this ledger: a file, or postgresql://HOST/DATABASE.",
+        path=ledger_file,
     )
     dataset: str = budget_option(REQUIRED, "Name of the data set in the ledger.")
     pipeline_from: Path | None = preprocessing_option(
@@ -182,7 +185,8 @@ class _Grant(OutputFile):
     def check_default_answer(self) -> None:
         """Raise if the answer, whose name was not typed, cannot be written."""
         if self.answer is None:
-            reads = (self.proposal, self.table, self.policy, self.ledger, self.pipeline_from)
+            ledger = ledger_file(self.ledger)
+            reads = (self.proposal, self.table, self.policy, ledger, self.pipeline_from)
             outputs = (self.output, self.answer_path)
             check_outputs(*outputs, reads=(*reads, self.sign), force=self.force)
 

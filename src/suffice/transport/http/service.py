@@ -13,7 +13,8 @@ from suffice.transport.http.desk import DESK_NAME, Desk, Filed, State
 from suffice.transport.http.jobs import Workroom
 from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.settings import Settings
-from suffice.transport.messages import Refused
+from suffice.transport.messages import Proposal, Refused
+from suffice.transport.protocol import log_answer
 
 __all__ = ["Digest", "Name", "Service"]
 
@@ -71,8 +72,11 @@ class Service:
             case {"grant": True, **rest} if not rest:
                 moved = waits and self.desk.move(proposal, State.APPROVED)
             case {"grant": False, "reason": str(reason), **rest} if not rest:
-                answer = Refused(proposal.digest, (reason,)).encode()
-                moved = waits and self.desk.answer(proposal, answer, None)
+                answer = Refused(proposal.digest, (reason,))
+                moved = waits and self.desk.answer(proposal, answer.encode(), None)
+                if moved:
+                    request = Proposal.load(proposal.body)
+                    log_answer(request, self.ledger, proposal.dataset, answer)
             case _:
                 raise ParameterError(
                     'A decision must be {"grant": true}, or {"grant": false, "reason": TEXT}.'
