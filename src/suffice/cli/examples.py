@@ -95,6 +95,19 @@ EXAMPLES: Mapping[str, Example] = {
         "measure the accuracy on rows whose labels you may see",
         "suffice score model.suffice test.csv --label diagnosis",
     ),
+    "serve": _example(
+        "prepare a folder for a service, and get the first token",
+        "suffice serve clinic --init",
+    ),
+    "token new": _example(
+        "let a learner send proposals for 30 days",
+        "suffice token new clinic --role learner --holder Ada --days 30",
+    ),
+    "token list": _example("see who has a token", "suffice token list clinic"),
+    "token revoke": _example(
+        "revoke all tokens of a holder",
+        "suffice token revoke clinic --holder Ada",
+    ),
     "propose": _example(
         "ask the owner of these rows for a release at epsilon 0.5",
         "suffice propose public.csv --epsilon 0.5 --classes 0,1 -o proposal.json",

@@ -30,7 +30,8 @@ def register(app: typer.Typer) -> None:
 def serve(
     folder: Annotated[Path | None, typer.Argument(help="Folder that holds suffice.toml.")] = None,
     init: Annotated[
-        bool, typer.Option("--init", help="Make the first owner's token, print it once, and end.")
+        bool,
+        typer.Option("--init", help="Make settings and the first owner's token, and end."),
     ] = False,
     port: Annotated[int | None, typer.Option(help="Port, instead of that in suffice.toml.")] = None,
     example: Annotated[
@@ -48,13 +49,25 @@ def serve(
         return
     if folder is None:
         raise ParameterError("Name the folder that holds suffice.toml.")
-    settings = Settings.load(folder)
     if init:
+        _write_example(folder)
         _make_first_token(folder)
         return
+    settings = Settings.load(folder)
     from suffice.transport.http.running import run_server
 
     run_server(settings, port=port, tell=say)
+
+
+def _write_example(folder: Path) -> None:
+    """Write the example of the settings, unless there are settings already."""
+    from suffice.release.files import write_whole
+    from suffice.transport.http.settings import EXAMPLE, FILE_NAME
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / FILE_NAME).exists():
+        write_whole(folder / FILE_NAME, EXAMPLE.encode(), overwrite=False)
+        say(f"{folder / FILE_NAME}: these are example settings. Make them yours.")
 
 
 def _make_first_token(folder: Path) -> None:
@@ -112,11 +125,21 @@ def list_tokens(
 @token_app.command("revoke", cls=HelpfulCommand)
 def revoke(
     folder: _Folder,
-    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of the token.")],
+    identity: Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of the token.")] = None,
+    holder: Annotated[
+        str | None, typer.Option(help="Revoke every token of this holder instead.")
+    ] = None,
 ) -> None:
     """Revoke a token. It is useless from now on."""
-    _desk(folder).revoke_token(identity)
-    say(f"Token {identity} is revoked.")
+    if (identity is None) == (holder is None):
+        raise ParameterError("Name the id of one token, or --holder for all tokens of a holder.")
+    desk = _desk(folder)
+    tokens = [t.id for t in desk.tokens() if t.holder == holder] if holder else [str(identity)]
+    if not tokens:
+        raise ParameterError("No token has this holder. `suffice token list` shows them.")
+    for token in tokens:
+        desk.revoke_token(token)
+        say(f"Token {token} is revoked.")
 
 
 def _desk(folder: Path) -> "Desk":

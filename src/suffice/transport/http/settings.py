@@ -10,7 +10,7 @@ from suffice.errors import ParameterError, StorageError
 from suffice.owner.ledger.policy import Policy
 from suffice.release.files import read_bounded
 
-__all__ = ["EXAMPLE", "FILE_NAME", "ServedData", "Settings"]
+__all__ = ["EXAMPLE", "FILE_NAME", "Limits", "ServedData", "Server", "Settings"]
 
 FILE_NAME = "suffice.toml"
 _MOST_BYTES = 2**20
