@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _log(path: options.LedgerPath, json: options.Json = False) -> None:
-    """List the audit log: everything that was ever asked of this ledger.
+    """List the audit log: charges, releases, grants and refusals.
 
     Each entry contains a hash of the one before it. The log holds names, budgets and charges, and
     nothing that depends on a record.
