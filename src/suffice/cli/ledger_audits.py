@@ -76,7 +76,7 @@ def _checkpoint(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Sign the present end of the audit log, for somebody else to keep.
+    """Sign the end of the audit log, for somebody else to keep.
 
     Give the file to your data protection officer. Whoever has it can notice later that the ledger
     was rewritten, or put back from a copy.
