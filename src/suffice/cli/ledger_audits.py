@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _log(path: options.LedgerPath, json: options.Json = False) -> None:
-    """List the audit log: everything that was ever asked of this ledger.
+    """List the audit log: charges, releases, grants and refusals.
 
     Each entry contains a hash of the one before it. The log holds names, budgets and charges, and
     nothing that depends on a record.
@@ -76,7 +76,7 @@ def _checkpoint(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Sign the present end of the audit log, for somebody else to keep.
+    """Sign the end of the audit log, for somebody else to keep.
 
     Give the file to your data protection officer. Whoever has it can notice later that the ledger
     was rewritten, or put back from a copy.

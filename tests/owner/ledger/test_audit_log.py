@@ -130,6 +130,20 @@ def test_an_altered_ledger_is_noticed(address, statement):
         Ledger(address).verify()
 
 
+def test_a_changed_entry_changes_every_digest_after_it():
+    """Whoever changes an entry, and its digest with it, has to change the head as well."""
+    entries: list[LogEntry] = []
+    for kind in (Kind.OPENED, Kind.BUDGET, Kind.DEBIT, Kind.FINISH):
+        last = (entries[-1].number, entries[-1].digest) if entries else None
+        entries.append(next_entry(last, kind, "{}"))
+    assert list(checked_chain(entries)) == entries
+    forged = next_entry((2, entries[1].digest), Kind.BURNT, "{}")
+    with pytest.raises(LedgerError, match="Entry 4"):
+        list(checked_chain([*entries[:2], forged, entries[3]]))
+    with pytest.raises(LedgerError, match="Entry 1"):
+        list(checked_chain(entries[1:]))
+
+
 def test_altered_bytes_of_a_release_are_noticed(address):
     with Ledger(address)._store.writing() as records:
         records.db.execute("UPDATE debits SET bytes = ? WHERE request = 'stored'", (b"other",))
