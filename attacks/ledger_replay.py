@@ -1,7 +1,7 @@
 """Replaying a ledger: the same request, other names for it, an old copy of the file.
 
 The attacker wants the noise averaged away. The first two must fail; the third succeeds, and is
-why a ledger must never be restored from a copy.
+why a ledger must never be restored from a copy. A checkpoint in other hands notices each time.
 """
 
 import shutil
@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 from run import Rate
 
-from suffice.errors import BudgetError
+from suffice.errors import BudgetError, LedgerError
 from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.checkpoint import Checkpoint
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.privacy.guarantee import Budget
 from suffice.release.codec import encode
+from suffice.release.signing import generate_keys
 
 _AFFORDABLE = 2
 _ROWS = np.random.default_rng(0).normal(size=(50, 3))
@@ -47,8 +49,22 @@ def rates(trials: int) -> Iterator[Rate]:
         fresh = Path(folder) / "b.ledger"
         Ledger(fresh, {"d": Budget(float(_AFFORDABLE))})
         copy = shutil.copy(fresh, Path(folder) / "copy")
-        draws = set()
+        draws, unnoticed = set(), 0
+        key, _ = generate_keys(Path(folder) / "officer")
         for _ in range(trials):
             shutil.copy(copy, fresh)
             draws.add(_ask(fresh))
+            checkpoint = Ledger(fresh).checkpoint(key)
+            shutil.copy(copy, fresh)
+            _ask(fresh)
+            unnoticed += _continues(fresh, checkpoint)
         yield Rate("an old copy restored: a new draw", len(draws), trials, "1: a known hole")
+        yield Rate("the same, and the checkpoint does not notice", unnoticed, trials, "0")
+
+
+def _continues(path: Path, checkpoint: Checkpoint) -> bool:
+    try:
+        Ledger(path).verify(checkpoint)
+    except LedgerError:
+        return False
+    return True

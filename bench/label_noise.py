@@ -41,7 +41,7 @@ def accuracies(digits: Digits, flip: float, seed: int) -> dict[str, float]:
         "naive": choose_lam(as_clean, max_iter=STEPS),
         "naive, evidence": most_evident_lam(as_clean, STEPS),
     }
-    models = {"ours": ours.coef_}
+    models = {"ours": ours.theta_}
     for name, lam in lams.items():
         models[name] = maximise(as_clean, lam, tol=1e-5, max_iter=STEPS)[0]
     rows = design_matrix(digits.table(corruption.test_rows), declared_pipeline(columns))

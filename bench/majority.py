@@ -80,7 +80,7 @@ class Table:
         """Return the accuracy above that of the larger class, in points."""
         release = self.release(self.labels, epsilon, before=before)
         learner = self.learner(release, before=before)
-        right = ((self.matrix @ learner.coef_ > 0) == self.labels).mean()
+        right = ((self.matrix @ learner.theta_ > 0) == self.labels).mean()
         return 100 * float(right - max(self.labels.mean(), 1 - self.labels.mean()))
 
     def covers(self, epsilon: float, rng: np.random.Generator, *, before: bool) -> bool:
@@ -90,7 +90,7 @@ class Table:
         kept = learner._fitted_evidence  # noqa: SLF001  # its risk as it was computed before
         plain = Evidence(kept.problems, kept.models, kept.lam, kept.noise)
         low, high = interval(*plain.risk, 0.95) if before else learner.risk_interval_
-        scores = self.matrix @ learner.coef_
+        scores = self.matrix @ learner.theta_
         risk = np.logaddexp(0, scores) - self.chance * scores
         return bool(low <= risk.mean() <= high)
 
@@ -147,7 +147,7 @@ def large(asked: argparse.Namespace) -> list[dict]:
             rights = []
             for before in (True, False):
                 models = [table.learner(release, before=before) for release in releases]
-                guesses = [new_rows @ model.coef_ > 0 for model in models]
+                guesses = [new_rows @ model.theta_ > 0 for model in models]
                 rights.append(100 * float(np.mean(np.array(guesses) == data.test_labels)))
             print(f"{name} {epsilon:g}: before {rights[0]:.2f}, now {rights[1]:.2f}", flush=True)
             claims.append(

@@ -1,5 +1,6 @@
 """Fixtures of all tests: a repeatable private stream, a small table, a release."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,15 @@ def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     write_tables(clinic_network(smaller=3), folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """Start a PostgreSQL server, one for all tests of this process, on a socket of its own."""
+    from database_servers import postgresql_server
+
+    with postgresql_server() as url:
+        yield url
 
 
 @pytest.fixture

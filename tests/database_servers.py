@@ -2,10 +2,11 @@
 
 import os
 import shutil
+import signal
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -26,6 +27,9 @@ def postgresql_server() -> Iterator[str]:
     try:
         yield server.get_uri()
     finally:
+        with suppress(ProcessLookupError):
+            os.kill(server.get_pid(), signal.SIGQUIT)  # at once, without writing anything down
+            server.get_postmaster_info().process.wait()
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -164,7 +164,9 @@ ALLOWED = (
     Allowed("src/suffice/*", r"^states?$", "the name of a parameter and of a JSON field"),
     Allowed("src/suffice/cli/*", r"^frequencies$", "the name of a command"),
     Allowed("src/suffice/cli/examples.py", r"--methods operator", "a value of --methods"),
-    Allowed("src/suffice/cli/ledger_views.py", r"^(STATES|burnt|debits)$", "names in stored files"),
+    Allowed(
+        "src/suffice/cli/ledger_views.py", r"^(STATES|burnt|debits?)$", "names in stored files"
+    ),
     Allowed("src/suffice/cli/ratio.py", r"^condition$", "the name of a JSON field"),
     Allowed("src/suffice/cli/ratio.py", r"--method mmd", "the kernel of the method mmd"),
     Allowed("suffice ratio", r"--method mmd", "the kernel of the method mmd"),

@@ -138,10 +138,12 @@ def release_made_outside_owner(path: str, tree: ast.Module) -> list[str]:
 
 def stray_randomness(path: str, tree: ast.Module) -> list[str]:
     private = ("privacy/randomness.py", "participant.py")
+    # Names that nobody can guess, and never noise.
+    tokens = ("transport/http/tokens.py", "transport/http/sessions.py")
     public = ("tables/maps.py", "models/zonotope.py")  # a seed that stands in file or code
     # After a release, and never into one; the audit's broken copies are not releases.
     simulation = folder(path) in ("study", "learner", "audit")
-    if path in private + public or simulation:
+    if path in private + public + tokens or simulation:
         return []
     drawn = [name for name in names_used(tree) if name.endswith(".rvs")]
     return imports_any(tree, RANDOM) + within(names_used(tree), RANDOM) + drawn
@@ -169,6 +171,23 @@ def clusters_outside_their_engines(path: str, tree: ast.Module) -> list[str]:
     """Each is reached in one place, so that everything else works without it."""
     others = [theirs for home, theirs in CLUSTERS.items() if path != home]
     return [name for theirs in others for name in imports_any(tree, theirs)]
+
+
+def psycopg_outside_its_store(path: str, tree: ast.Module) -> list[str]:
+    """Ledgers in files work without it."""
+    inside = path in {"owner/ledger/postgres.py", "owner/ledger/postgres_sessions.py"}
+    return [] if inside else imports_any(tree, ("psycopg", "psycopg_pool"))
+
+
+def service_outside_its_folder(path: str, tree: ast.Module) -> list[str]:
+    """Everything else works without the extra [service]; only the command line starts it."""
+    if path.startswith("transport/http/"):
+        return []
+    frameworks = imports_any(tree, ("fastapi", "starlette", "uvicorn", "jinja2"))
+    client = [] if path == "transport/remote.py" else imports_any(tree, ("httpx",))
+    inside = imports_any(tree, ("suffice.transport.http",))
+    free = folder(path) == "cli" or path == "transport/remote.py"
+    return frameworks + client + ([] if free else inside)
 
 
 def private_names_of_scikit_learn(path: str, tree: ast.Module) -> list[str]:
@@ -245,6 +264,15 @@ RULES = {
         ("engines/spark.py", "import dask.config"),
         ("engines/dask.py", "from pyspark.sql import SparkSession"),
         ("owner/x.py", "import dask"),
+    ],
+    psycopg_outside_its_store: [
+        ("owner/ledger/ledger.py", "def f():\n    import psycopg"),
+        ("transport/x.py", "from psycopg.rows import dict_row"),
+    ],
+    service_outside_its_folder: [
+        ("cli/x.py", "def f():\n    import uvicorn"),
+        ("owner/x.py", "from suffice.transport.http.desk import Desk"),
+        ("learner/x.py", "import httpx"),
     ],
     private_names_of_scikit_learn: [
         ("learner/x.py", "from sklearn.base import BaseEstimator, _fit_context"),

@@ -32,6 +32,7 @@ from suffice._version import __version__
 _HOMES = {
     # owner
     "AuxiliaryRows": "suffice.owner.parties.auxiliary",
+    "Checkpoint": "suffice.owner.ledger.checkpoint",
     "Ledger": "suffice.owner.ledger",
     "MeanOperator": "suffice.owner.operator.mechanism",
     "LabelProportions": "suffice.owner.proportions.mechanism",

@@ -24,10 +24,12 @@
     │   ├── RequestConflictError                     one request name, two different requests
     │   ├── BurntRequestError                        charged, but its output was lost
     │   ├── PendingRequestError                      charged; its output is being computed
+    │   ├── LostEntriesError                         put back from a copy (owner/ledger/)
     │   └── DataChangedError                         other data under the same name
     ├── StorageError                  exit 6   507   the disk refused; no partial file
     ├── OptimisationError             exit 7   500   a solver stopped too early
-    └── EngineError                   exit 10  503   a cluster or its workers failed; try again
+    ├── EngineError                   exit 10  503   a cluster or its workers failed; try again
+    └── ServiceError                  exit 11  502   a service was not reached, or refused
 
 ``exit_code`` is for shells, ``http_status`` for services; 8 and 9 are no errors but how ``suffice
 grant`` ends when its answer is a counter or a refusal. A message says what to change.
@@ -52,6 +54,7 @@ __all__ = [
     "PrivacyError",
     "ReleaseError",
     "RequestConflictError",
+    "ServiceError",
     "SignatureError",
     "StorageError",
     "SufficeError",
@@ -176,3 +179,10 @@ class EngineError(SufficeError):
 
     exit_code = 10
     http_status = 503
+
+
+class ServiceError(SufficeError):
+    """A service was not reached, refused the request, or has no answer yet."""
+
+    exit_code = 11
+    http_status = 502

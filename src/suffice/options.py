@@ -26,6 +26,7 @@ __all__ = [
     "check_choices",
     "computing_option",
     "data_option",
+    "ledger_file",
     "lists_by_column",
     "names",
     "numbers",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_LEDGER_DATABASES = ("postgresql://", "postgres://")
 
 
 class Group(StrEnum):
@@ -227,6 +229,17 @@ class ByColumn:
 
     def __bool__(self) -> bool:
         return bool(self.named) or self.others is not None
+
+
+def ledger_file(place: str | Path) -> Path | None:
+    """Return the file of a ledger; None if it is in a database.
+
+    Examples
+    --------
+    >>> ledger_file("postgresql://db.example/clinic") is None
+    True
+    """
+    return None if str(place).startswith(_LEDGER_DATABASES) else Path(place)
 
 
 def names(texts: str | Sequence[str] | None) -> list[str] | None:

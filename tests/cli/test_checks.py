@@ -28,8 +28,9 @@ from suffice.release.signing import generate_keys
 
 WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
 READ = {
-    "answers", "data", "files", "key", "ledger", "like", "model", "path", "pipeline_from", "policy",
-    "proposal", "releases", "rows", "sign", "stem", "survey", "table", "truth_file",
+    "answers", "checkpoint", "data", "files", "key", "ledger", "like", "model", "path",
+    "pipeline_from", "policy", "proposal", "releases", "rows", "sign", "stem", "survey", "table",
+    "truth_file",
 }  # fmt: skip
 GROWS = "memory"  # it is there when a second survey is answered
 FOLDERS = {("demo", "files"), ("reproduce", "data")}  # the one is written, of the other see below

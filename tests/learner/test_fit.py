@@ -117,7 +117,7 @@ def test_a_model_file_of_any_learner_loads_as_that_learner(name, options, learne
         assert np.allclose(again.predict_proba(rows), model.predict_proba(rows), rtol=1e-12)
     else:
         for refused in (model, again):
-            with pytest.raises(ParameterError, match="tell too little|has no probabilities"):
+            with pytest.raises(ParameterError, match=r"tell too little|has no probabilities"):
                 refused.predict_proba(rows)
     assert release_of(again) == load(tmp_path / "m.suffice")  # written again as it was read
 

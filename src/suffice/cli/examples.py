@@ -70,6 +70,24 @@ EXAMPLES: Mapping[str, Example] = {
         "find the largest epsilon that the budget still allows",
         "suffice ledger what-if clinic.ledger --dataset diagnosis",
     ),
+    "ledger log": _example(
+        "list everything that was asked of a ledger",
+        "suffice ledger log clinic.ledger",
+    ),
+    "ledger checkpoint": _example(
+        "sign the end of the log, for the data protection officer",
+        "suffice ledger checkpoint clinic.ledger --sign clinic.key -o today.checkpoint",
+    ),
+    "ledger verify": _example(
+        "check that nothing is missing since the officer got the checkpoint",
+        "suffice ledger verify clinic.ledger --checkpoint today.checkpoint \\\n"
+        "    --key clinic.pub",
+    ),
+    "ledger recover": _example(
+        "use a ledger again that was restored from a copy",
+        "suffice ledger recover clinic.ledger --checkpoint today.checkpoint \\\n"
+        "    --released diagnosis=diagnosis.suffice --complete",
+    ),
     "fit": _example(
         "train a classifier from a release and its public rows",
         "suffice fit diagnosis.suffice --rows public.csv -o model.suffice",
@@ -81,6 +99,19 @@ EXAMPLES: Mapping[str, Example] = {
     "score": _example(
         "measure the accuracy on rows whose labels you may see",
         "suffice score model.suffice test.csv --label diagnosis",
+    ),
+    "serve": _example(
+        "prepare a folder for a service, and get the first token",
+        "suffice serve clinic --init",
+    ),
+    "token new": _example(
+        "let a learner send proposals for 30 days",
+        "suffice token new clinic --role learner --holder Ada --days 30",
+    ),
+    "token list": _example("see who has a token", "suffice token list clinic"),
+    "token revoke": _example(
+        "revoke all tokens of a holder",
+        "suffice token revoke clinic --holder Ada",
     ),
     "propose": _example(
         "ask the owner of these rows for a release at epsilon 0.5",

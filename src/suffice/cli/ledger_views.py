@@ -8,6 +8,7 @@ from suffice.cli.output import show_table
 from suffice.privacy.words import round_up
 
 __all__ = [
+    "KINDS",
     "STATES",
     "balance_json",
     "balance_table",
@@ -18,6 +19,18 @@ __all__ = [
 
 # What the store calls a charge without output is not for people.
 STATES: Mapping[str, str] = {"burnt": "charged, output lost"}
+# Nor is what the audit log calls an entry.
+KINDS: Mapping[str, str] = {
+    "debit": "charge",
+    "finish": "release stored",
+    "burnt": "output lost",
+    "grant": "proposal granted",
+    "refusal": "refused",
+    "budget": "budget set",
+    "classes": "classes declared",
+    "opened": "ledger made",
+    "migrated": "ledger converted",
+}
 
 
 def balance_json(balances: Sequence[Any]) -> list[dict[str, Any]]:

@@ -1,11 +1,10 @@
-"""Commands of a ledger: init, show, history, what-if."""
+"""Commands of a ledger: init, show, history, what-if; those of auditors are in ledger_audits."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from suffice.cli import options
+from suffice.cli import ledger_audits, options
 from suffice.cli.checks import refuse_unused
 from suffice.cli.help import HelpfulCommand, group_with
 from suffice.cli.ledger_views import (
@@ -21,7 +20,10 @@ from suffice.privacy.words import round_up
 
 __all__ = ["register"]
 
-_ORDER = {"Commands": ("init", "show", "history", "what-if")}
+_ORDER = {
+    "Commands": ("init", "show", "history", "what-if"),
+    "Audit": ("log", "checkpoint", "verify", "recover"),
+}
 ledger_app = typer.Typer(
     cls=group_with({}, _ORDER), help="Set privacy budgets, and see what was charged to them."
 )
@@ -29,12 +31,19 @@ ledger_app = typer.Typer(
 
 def register(app: typer.Typer) -> None:
     """Add ``ledger``."""
+    ledger_audits.register(ledger_app)
     app.add_typer(ledger_app, name="ledger", no_args_is_help=True)
 
 
 @ledger_app.command("init", cls=HelpfulCommand)
 def init(
-    path: Annotated[Path, typer.Argument(help="The ledger's file; made if it is missing.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            help="The ledger's file, or postgresql://HOST/DATABASE; made if it is missing.",
+            metavar="PATH",
+        ),
+    ],
     dataset: Annotated[str, typer.Option(help="Name of the data set, for example diagnosis.")],
     epsilon: Annotated[
         float, typer.Option(help="Largest epsilon of all releases together, for example 2.")
@@ -54,7 +63,7 @@ def init(
         typer.Option(help="Label column that has these classes. Default: any column."),
     ] = None,
 ) -> None:
-    """Set the privacy budget of a data set. It cannot be changed later."""
+    """Set the privacy budget of a data set. It is final."""
     from suffice.owner.ledger import Ledger
     from suffice.privacy.guarantee import Budget
 
@@ -62,10 +71,10 @@ def init(
         refuse_unused("without --classes", {"--label": label})
     budget = Budget(epsilon, delta)
     declared = None if classes is None else {dataset: {label or "": values(classes)}}
-    Ledger(path, {dataset: {unit: budget}}, declared)
+    ledger = Ledger(path, {dataset: {unit: budget}}, declared)
     if about := budget.explained(unit):
         say(about)
-    say(f"{path}: the budget of data set {dataset!r} is {budget} per {unit}.")
+    say(f"{ledger.path}: the budget of data set {dataset!r} is {budget} per {unit}.")
     if classes is not None:
         column = "every label column" if label is None else f"label column {label!r}"
         say(f"Its classes, for {column}: {', '.join(map(str, values(classes)))}.")
@@ -76,11 +85,11 @@ def show(path: options.LedgerPath, json: options.Json = False) -> None:
     """Show every budget, what is spent of it, and what is left."""
     from suffice.owner.ledger import Ledger
 
-    balances = Ledger(path).balances()
+    ledger = Ledger(path)
     if json:
-        show_json(balance_json(balances))
+        show_json(balance_json(ledger.balances()))
     else:
-        balance_table(str(path), balances)
+        balance_table(str(ledger.path), ledger.balances())
 
 
 @ledger_app.command("history", cls=HelpfulCommand)
@@ -97,7 +106,7 @@ def history(path: options.LedgerPath, json: options.Json = False) -> None:
     if json:
         show_json(history_json(entries))
         return
-    history_table(str(path), entries)
+    history_table(str(ledger.path), entries)
     say(*composition_lines(ledger.balances()))
 
 

@@ -19,6 +19,7 @@ from suffice.cli import (
     parties,
     protocol,
     ratio,
+    serving,
     simulate,
     study,
     survey,
@@ -30,7 +31,7 @@ from suffice.cli.running import reported
 __all__ = ["MAKERS", "SECTIONS", "app", "run"]
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Owner": ("advise", "plan", "release", "ledger", "grant", "keygen"),
+    "Owner": ("advise", "plan", "release", "ledger", "grant", "keygen", "serve", "token"),
     "Learner": ("propose", "fit", "predict", "score", "ratio", "frequencies"),
     "Participant and survey": ("survey",),
     "Party and aggregator": ("contribute", "aggregate", "simulate"),
@@ -75,7 +76,7 @@ def main(
     print_notes()
 
 
-for _module in (owner, ledgers, inspecting, auditing, study, simulate, survey):
+for _module in (owner, ledgers, inspecting, auditing, study, simulate, survey, serving):
     _module.register(app)
 
 

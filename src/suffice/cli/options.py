@@ -21,7 +21,9 @@ __all__ = [
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
-LedgerPath = Annotated[Path, typer.Argument(help="The ledger's file.")]
+LedgerPath = Annotated[
+    str, typer.Argument(help="The ledger's file, or postgresql://HOST/DATABASE.", metavar="PATH")
+]
 SigningKey = Annotated[
     Path | None, typer.Option("--sign", help="Sign the file with this private key.")
 ]

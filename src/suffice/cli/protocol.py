@@ -3,23 +3,25 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
 from suffice.cli.building import Inputs, make_command, selected_fields
-from suffice.cli.checks import check_outputs
+from suffice.cli.checks import check_outputs, refuse_unused
 from suffice.cli.messages import show_message
 from suffice.cli.options import OutputFile
 from suffice.cli.output import progress, say
 from suffice.cli.reading import TABLE_HELP, Reading
 from suffice.cli.releasing import save_charged
+from suffice.errors import ParameterError
 from suffice.options import (
     REQUIRED,
     Option,
     budget_option,
     data_option,
+    ledger_file,
     names,
     output_option,
     preprocessing_option,
@@ -42,6 +44,41 @@ class _Proposed(OutputFile):
         many=True,
     )
     purpose: str = output_option("", "Purpose of the request, in words, for the owner.")
+    to: str | None = data_option(
+        None,
+        "Address of the owner's service. The file to write is then the release.",
+    )
+    dataset: str | None = data_option(None, "With --to: name of the owner's data set.")
+    token: Path | None = data_option(
+        None,
+        "With --to: file that holds your token. Default: the environment's SUFFICE_TOKEN.",
+        parse=Path,
+        path=Path,
+    )
+    key: Path | None = data_option(
+        None, "With --to: the owner's public key, which checks the release.", parse=Path, path=Path
+    )
+
+    @property
+    def proposal_path(self) -> Path:
+        """The proposal to write."""
+        return self.output if self.to is None else self.output.with_suffix(".proposal.json")
+
+    @property
+    def answer_path(self) -> Path:
+        """The answer to write, if it comes from a service."""
+        return self.output.with_suffix(".answer.json")
+
+    def check_service(self) -> None:
+        """Raise unless the options of a service go together, and its files can be written."""
+        if self.to is None:
+            service = {"--dataset": self.dataset, "--token": self.token, "--key": self.key}
+            refuse_unused("without --to", service)
+            return
+        if self.dataset is None:
+            raise ParameterError("--to needs --dataset, the name of the owner's data set.")
+        outputs = (self.output, self.proposal_path, self.answer_path)
+        check_outputs(*outputs, reads=(self.rows, self.token, self.key), force=self.force)
 
 
 def _propose_command() -> TyperCommand:
@@ -58,6 +95,7 @@ def _propose_command() -> TyperCommand:
         from suffice.transport import protocol
 
         options = inputs.make("proposal", _Proposed)
+        options.check_service()
         with progress("reading"):
             proposal = protocol.propose(
                 inputs.make("reading", Reading).table(options.rows),
@@ -65,7 +103,9 @@ def _propose_command() -> TyperCommand:
                 purpose=options.purpose,
                 **inputs.values["operator"],
             )
-        proposal.save(options.output, overwrite=options.force)
+        proposal.save(options.proposal_path, overwrite=options.force)
+        if options.to is not None:
+            _send(options, proposal)
         show_message(proposal, {"written": [str(options.output)]}, json=options.json)
 
     parts = {
@@ -75,9 +115,27 @@ def _propose_command() -> TyperCommand:
     }
     summary = (
         "Ask an owner for a release of the labels of public rows.\n\nThe proposal names the rows,"
-        " the columns and the epsilon. The owner answers it with `suffice grant`."
+        " the columns and the epsilon. The owner answers it with `suffice grant`. With --to, it is"
+        " sent to the owner's service, and the exit codes are those of `suffice grant`."
     )
     return make_command("propose", parts, run, help=summary)
+
+
+def _send(options: _Proposed, proposal: Any) -> NoReturn:
+    """Send a proposal to a service, write what comes back, and end as ``suffice grant`` does."""
+    from suffice.transport.remote import Remote, read_token
+
+    remote = Remote(str(options.to), read_token(options.token), options.key)
+    reply, release = remote.propose(
+        proposal, str(options.dataset), tell=lambda line: say(f"suffice: {line}", error=True)
+    )
+    files = [options.proposal_path, options.answer_path]
+    if release is not None:
+        save_charged(release, options.output, force=options.force)
+        files.insert(0, options.output)
+    reply.save(options.answer_path, overwrite=options.force)
+    show_message(reply, {"written": list(map(str, files))}, json=options.json)
+    raise typer.Exit(reply.exit_code)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +153,10 @@ class _Grant(OutputFile):
         parse=Path,
         path=Path,
     )
-    ledger: Path = budget_option(
-        REQUIRED, "Charge the release to this ledger file.", parse=Path, path=Path
+    ledger: str = budget_option(
+        REQUIRED,
+        "Charge the release to this ledger: a file, or postgresql://HOST/DATABASE.",
+        path=ledger_file,
     )
     dataset: str = budget_option(REQUIRED, "Name of the data set in the ledger.")
     pipeline_from: Path | None = preprocessing_option(
@@ -125,7 +185,8 @@ class _Grant(OutputFile):
     def check_default_answer(self) -> None:
         """Raise if the answer, whose name was not typed, cannot be written."""
         if self.answer is None:
-            reads = (self.proposal, self.table, self.policy, self.ledger, self.pipeline_from)
+            ledger = ledger_file(self.ledger)
+            reads = (self.proposal, self.table, self.policy, ledger, self.pipeline_from)
             outputs = (self.output, self.answer_path)
             check_outputs(*outputs, reads=(*reads, self.sign), force=self.force)
 

@@ -4,11 +4,10 @@ import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
-from suffice.options import budget_option, privacy_option
+from suffice.options import budget_option, ledger_file, privacy_option
 from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.owner.scaling import as_scaled, stated_trouble
 from suffice.privacy.guarantee import Assumption, Guarantee, Protection, Scope
@@ -48,7 +47,10 @@ class Payment:
     """
 
     ledger: Ledger | None = budget_option(
-        None, "Charge this release to this ledger file.", parse=Ledger, path=Path
+        None,
+        "Charge this release to this ledger: a file, or postgresql://HOST/DATABASE.",
+        parse=Ledger,
+        path=ledger_file,
     )
     dataset: str | None = budget_option(
         None, "Name of the data set in the ledger, for example diagnosis."

@@ -17,7 +17,9 @@ __all__ = [
     "generate_keys",
     "key_fingerprint",
     "sign",
+    "signing_key",
     "verify",
+    "verifying_key",
 ]
 
 _MOST_KEY_BYTES = 1 << 16
@@ -60,17 +62,32 @@ def sign(release: Release, private_key: str | Path) -> Release:
     SignatureError
         If the file holds no Ed25519 private key.
     """
+    key = signing_key(private_key)
+    public = key.public_key().public_bytes_raw()
+    return replace(release, signature=Signature(public, key.sign(manifest_bytes(release))))
+
+
+def signing_key(path: str | Path) -> Ed25519PrivateKey:
+    """Return the private key in a file, or raise a SignatureError."""
     try:
-        data = read_bounded(Path(private_key), _MOST_KEY_BYTES)
+        data = read_bounded(Path(path), _MOST_KEY_BYTES)
         key = ser.load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise SignatureError(
-            f"{private_key} holds no Ed25519 private key. Make one with suffice keygen."
-        )
-    public = key.public_key().public_bytes_raw()
-    return replace(release, signature=Signature(public, key.sign(manifest_bytes(release))))
+        raise SignatureError(f"{path} holds no Ed25519 private key. Make one with suffice keygen.")
+    return key
+
+
+def verifying_key(path: str | Path) -> Ed25519PublicKey:
+    """Return the public key in a file, or raise a SignatureError."""
+    try:
+        key = ser.load_pem_public_key(read_bounded(Path(path), _MOST_KEY_BYTES))
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise SignatureError(f"{path} holds no Ed25519 public key. Make one with suffice keygen.")
+    return key
 
 
 def check_signature(signature: Signature, manifest: bytes) -> None:
@@ -96,14 +113,7 @@ def verify(release: Release, public_key: str | Path) -> None:
     SignatureError
         If the release is not signed, or with another key.
     """
-    try:
-        key = ser.load_pem_public_key(read_bounded(Path(public_key), _MOST_KEY_BYTES))
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
-        raise SignatureError(
-            f"{public_key} holds no Ed25519 public key. Make one with suffice keygen."
-        )
+    key = verifying_key(public_key)
     if release.signature is None:
         raise SignatureError("The release is not signed.")
     if release.signature.key != key.public_bytes_raw():

@@ -84,10 +84,20 @@ def _visible_files(paths: Iterable[str]) -> list[PurePosixPath]:
 
 
 def shown_address(address: str) -> str:
-    """Return an address without user, password and parameters."""
+    """Return an address without user, password and parameters.
+
+    Examples
+    --------
+    >>> shown_address("postgresql://me:secret@db.example/clinic?sslmode=require")
+    'postgresql://db.example/clinic'
+    >>> shown_address("postgresql://me:se#cret@db.example/clinic")
+    'postgresql://...'
+    """
     scheme, _, rest = address.partition(_SCHEME)
     try:
         parts = urlsplit("//" + rest)
     except ValueError:
+        return f"{scheme}{_SCHEME}..."
+    if ":" in parts.netloc and "@" in rest[len(parts.netloc) :]:  # a password with / ? or # in it
         return f"{scheme}{_SCHEME}..."
     return f"{scheme}{_SCHEME}{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -22,6 +22,7 @@ from suffice.errors import (
 )
 from suffice.owner.classes import same_classes
 from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.chain import Kind
 from suffice.owner.ledger.policy import Decision, Policy, Terms, Verdict, Wanted, decide, too_wide
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.scaling import scaling_trouble
@@ -39,7 +40,7 @@ from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import open_columns, open_table
 from suffice.transport.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
 
-__all__ = ["check_answer", "grant", "propose"]
+__all__ = ["check_answer", "grant", "log_answer", "propose", "review"]
 
 _LEAST_USE = 0.95  # of the requested epsilon: a mechanism may use a little less
 
@@ -174,11 +175,11 @@ def grant(
     BurntRequestError
         If this proposal was charged before and its release was lost.
     """
-    _check_pipeline(proposal, pipeline)
-    declined = _decline(
+    declined = review(
         proposal, X, policy=policy, ledger=ledger, dataset=dataset, label=label, pipeline=pipeline
     )
     if declined is not None:
+        log_answer(proposal, ledger, dataset, declined)
         return declined, None
     try:
         release = _operator(proposal, pipeline).release_whatever_labels(
@@ -193,8 +194,9 @@ def grant(
             progress=progress,
         )
     except BudgetError:  # composition, or another request was faster; nothing was charged
-        reason = "the release would exceed the budget of the data set"
-        return Refused(proposal.digest, (reason,)), None
+        refused = Refused(proposal.digest, ("the release would exceed the budget of the data set",))
+        log_answer(proposal, ledger, dataset, refused)
+        return refused, None
     except BurntRequestError:
         raise BurntRequestError(
             "This proposal was charged, but its release was lost. The charge stays. Ask the learner"
@@ -204,20 +206,45 @@ def grant(
         release = sign(release, key)
     answer = Granted(proposal.digest, digest_of(encode(release)))
     _check_subject(proposal, release)
+    log_answer(proposal, ledger, dataset, answer)
     return answer, release
 
 
-def _decline(
+def log_answer(proposal: Proposal, ledger: Ledger, dataset: str, answer: Answer) -> None:
+    """Write an answer into the ledger's audit log: who asked for what, and why; all of it public.
+
+    The same answer to the same proposal is written once. `grant` does this by itself.
+    """
+    terms = proposal.terms
+    facts: dict[str, Any] = {
+        "proposal": proposal.digest,
+        "epsilon": terms.epsilon,
+        "delta": terms.delta,
+        "mechanism": terms.mechanism,
+        "purpose": proposal.purpose,
+        "answer": answer.name,
+    }
+    if isinstance(answer, Granted):
+        ledger.record_answer(dataset, Kind.GRANT, {**facts, "release": answer.release})
+    elif isinstance(answer, Countered | Refused):
+        ledger.record_answer(dataset, Kind.REFUSAL, {**facts, "reasons": [*answer.reasons]})
+
+
+def review(
     proposal: Proposal,
     X: Any,
     *,
     policy: Policy,
     ledger: Ledger,
     dataset: str,
-    label: str | None,
-    pipeline: Pipeline | None,
+    label: str | None = None,
+    pipeline: Pipeline | None = None,
 ) -> Countered | Refused | None:
-    """Return why a proposal is not granted, or None if it is; no label is read."""
+    """Return why `grant` would not grant a proposal, or None if it would. No label is read.
+
+    Nothing is charged or written. The parameters are those of `grant`, and so are the errors.
+    """
+    _check_pipeline(proposal, pipeline)
     if reason := _not_public(proposal, pipeline, ledger, label):
         return Refused(proposal.digest, (reason,))
     policy = _with_classes(policy, ledger, dataset, label)

@@ -8,10 +8,10 @@ import os
 import random
 import signal
 import threading
-from pathlib import Path
 
 import pytest
 
+from spenders import PRELOADED
 from suffice.errors import BurntRequestError, PrivacyError
 from suffice.owner.ledger import DatasetCharge, Ledger, Request
 from suffice.privacy.events import Laplace
@@ -35,9 +35,9 @@ def debits(ledger: Ledger) -> dict[str, int]:
     return {balance.dataset: balance.debits for balance in ledger.balances()}
 
 
-def two(path: Path) -> Ledger:
+def two(path: str) -> Ledger:
     crowds = {f"crowd {i}": {Unit.PARTY: Budget(1.0)} for i in range(2)}
-    return Ledger(path / "l", {**crowds, "rows": {Unit.RECORD: Budget(0.75)}})
+    return Ledger(path, {**crowds, "rows": {Unit.RECORD: Budget(0.75)}})
 
 
 def ask(ledger: Ledger, crowd: int, name: str, rows: tuple = (ROWS,), data: str = "") -> object:
@@ -62,18 +62,20 @@ def run(target, *arguments) -> None:
     assert process.exitcode == -signal.SIGKILL
 
 
-def test_a_process_shot_between_the_two_charges_leaves_neither(tmp_path):
-    ledger = two(tmp_path)
-    run(shot_in_the_middle, str(ledger.path))
+def test_a_process_shot_between_the_two_charges_leaves_neither(place):
+    path = place("l")
+    ledger = two(path)
+    run(shot_in_the_middle, path)
     assert debits(ledger) == {"crowd 0": 0, "crowd 1": 0, "rows": 0}
     assert ledger.history() == []
     assert ask(ledger, 0, "a", data="other parties") is None  # nor is the name bound to its data
     assert debits(ledger) == {"crowd 0": 1, "crowd 1": 0, "rows": 1}
 
 
-def test_a_process_shot_after_the_debit_has_charged_both(tmp_path):
-    ledger = two(tmp_path)
-    run(shot_once_paid, str(ledger.path))
+def test_a_process_shot_after_the_debit_has_charged_both(place):
+    path = place("l")
+    ledger = two(path)
+    run(shot_once_paid, path)
     assert debits(ledger) == {"crowd 0": 1, "crowd 1": 0, "rows": 1}
     assert [entry.state for entry in ledger.history()] == ["burnt"]
     with pytest.raises(BurntRequestError):
@@ -95,12 +97,13 @@ def spend(path: str, number: int, start) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_crowds_that_pay_at_once_never_overspend_their_rows(tmp_path):
-    ledger = two(tmp_path)
+def test_crowds_that_pay_at_once_never_overspend_their_rows(place):
+    path = place("l")
+    ledger = two(path)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["suffice.owner.ledger", "suffice.privacy.accounting"])
+    context.set_forkserver_preload(PRELOADED)
     start = context.Event()
-    spenders = [context.Process(target=spend, args=(str(ledger.path), i, start)) for i in range(15)]
+    spenders = [context.Process(target=spend, args=(path, i, start)) for i in range(15)]
     for process in spenders:
         process.start()
     start.set()

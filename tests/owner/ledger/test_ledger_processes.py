@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from spenders import PRELOADED
 from suffice.errors import BurntRequestError, PendingRequestError, PrivacyError
 from suffice.owner.ledger import Ledger, Request
 from suffice.privacy.events import Laplace
@@ -49,20 +50,19 @@ def spend(path: str, name: str, out: str, doom: str, start) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def storm(folder: Path, spenders: int, names: int, budget: float) -> dict[str, int]:
+def storm(path: str, folder: Path, spenders: int, names: int, budget: float) -> dict[str, int]:
     """Let ``spenders`` loose on ``names`` requests, kill 30 % of them, and check the ledger."""
-    path = folder / "ledger"
     ledger = Ledger(path, {"d": Budget(budget)})
     rng = random.Random(4)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["suffice.owner.ledger", "suffice.privacy.accounting"])
+    context.set_forkserver_preload(PRELOADED)
     start = context.Event()
     processes = []
     for i in range(spenders):
         doom = {0: "any moment", 1: "once paid", 2: "once paid"}.get(i % 10, "")
         name = f"r{rng.randrange(names)}"
         process = context.Process(
-            target=spend, args=(str(path), name, str(folder / f"{i}.{name}"), doom, start)
+            target=spend, args=(path, name, str(folder / f"{i}.{name}"), doom, start)
         )
         process.start()
         processes.append((process, doom))
@@ -96,15 +96,15 @@ def check(ledger: Ledger, folder: Path, budget: float) -> dict[str, int]:
     return {"debits": len(history), "burnt": burnt}
 
 
-def test_a_dozen_spenders_with_kills(tmp_path):
-    outcome = storm(tmp_path, spenders=20, names=14, budget=1.0)
+def test_a_dozen_spenders_with_kills(place, tmp_path):
+    outcome = storm(place("l"), tmp_path, spenders=20, names=14, budget=1.0)
     assert outcome["killed"] == 6
     assert outcome["debits"] == 10  # eleven are asked for by those that live long enough; ten fit
 
 
 @pytest.mark.audit
-def test_two_hundred_spenders_with_a_third_killed(tmp_path):
-    outcome = storm(tmp_path, spenders=200, names=150, budget=6.0)
+def test_two_hundred_spenders_with_a_third_killed(place, tmp_path):
+    outcome = storm(place("l"), tmp_path, spenders=200, names=150, budget=6.0)
     print(f"200 spenders: {outcome}")  # noqa: T201
     assert outcome["killed"] == 60
     assert outcome["burnt"] > 0
@@ -116,11 +116,11 @@ def burn(path: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_process_killed_between_debit_and_output_leaves_a_burnt_debit(tmp_path):
-    path = tmp_path / "ledger"
+def test_a_process_killed_between_debit_and_output_leaves_a_burnt_debit(place):
+    path = place("ledger")
     ledger = Ledger(path, {"d": Budget(1.0)})
     context = multiprocessing.get_context("forkserver")
-    process = context.Process(target=burn, args=(str(path),))
+    process = context.Process(target=burn, args=(path,))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
@@ -130,9 +130,9 @@ def test_a_process_killed_between_debit_and_output_leaves_a_burnt_debit(tmp_path
         ledger.debit("d", [GUARANTEE], Request("a", "hash a", "data", {}))
 
 
-def test_a_slow_draw_is_not_taken_for_a_lost_one(tmp_path, monkeypatch):
+def test_a_slow_draw_is_not_taken_for_a_lost_one(place, monkeypatch):
     monkeypatch.setattr("suffice.owner.ledger.ledger._PENDING_SECONDS", 0.1)
-    ledger, request = Ledger(tmp_path / "ledger", {"d": Budget(1.0)}), Request("a", "h", "data", {})
+    ledger, request = Ledger(place("ledger"), {"d": Budget(1.0)}), Request("a", "h", "data", {})
     assert ledger.debit("d", [GUARANTEE], request) is None
     with pytest.raises(PendingRequestError, match="Try again later, under the same name"):
         ledger.debit("d", [GUARANTEE], request)

@@ -1,18 +1,19 @@
 """A release is stopped before and after every statement by which its ledger writes, one by one.
 
 `proofs/ledger.md` goes through the places where a program can stop. Here they are enumerated: each
-statement of SQLite but those that read raises once, before it is executed or after, COMMIT among
-them, so that it is also open whether it took place. What must hold: noise that was drawn is
-charged, one charge has one draw, and who asks again gets the stored bytes or none.
+statement but those that read raises once, in SQLite and in PostgreSQL, before it is executed or
+after, COMMIT among them, so that it is also open whether it took place. What must hold: noise that
+was drawn is charged, one charge has one draw, and who asks again gets the stored bytes or none.
 """
 
 import itertools
-import shutil
 import sqlite3
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import psycopg
 import pytest
 
 from suffice.errors import BurntRequestError
@@ -40,14 +41,14 @@ class Stop:
     statements: int = 0
     reached: str = ""
 
-    def execute(self, connection, statement, *values):
+    def execute(self, execute, statement, *values):
         word = statement.split()[0]
         self.statements += word not in READING
         if self.statements != self.at or word in READING:
-            return sqlite3.Connection.execute(connection, statement, *values)
+            return execute(statement, *values)
         self.reached = word
         if self.after:
-            sqlite3.Connection.execute(connection, statement, *values)
+            execute(statement, *values)
         raise Stopped
 
 
@@ -73,14 +74,18 @@ def release(ledger: Ledger) -> bytes:
 def stopped_release(path, stop: Stop, monkeypatch) -> bytes | None:
     """Return what a release that is stopped hands out: nothing, unless it was not reached."""
     ledger = Ledger(path)
-    connect = sqlite3.connect
+    connect, postgres_execute = sqlite3.connect, psycopg.Connection.execute
 
     class Stopping(sqlite3.Connection):
         def execute(self, *arguments):
-            return stop.execute(self, *arguments)
+            return stop.execute(super().execute, *arguments)
+
+    def stopping(self, *arguments):
+        return stop.execute(partial(postgres_execute, self), *arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=Stopping, **k))
+        patched.setattr(psycopg.Connection, "execute", stopping)
         try:
             return release(ledger)
         except Stopped:
@@ -106,16 +111,16 @@ def end_of(ledger: Ledger, draws: list[int]) -> str:
     return end
 
 
-def test_every_place_where_a_release_can_stop(tmp_path, draws, monkeypatch):
-    blank = tmp_path / "blank"
-    Ledger(blank, {"d": Budget(1.0)})
+def test_every_place_where_a_release_can_stop(place, draws, monkeypatch):
+    def blank(name: str) -> str:
+        Ledger(place(name), {"d": Budget(1.0)})
+        return place(name)
+
     ends, reached = Counter(), set()
     first = Stop(0, after=False)  # never: it counts the statements
-    shutil.copy(blank, tmp_path / "whole")
-    assert stopped_release(tmp_path / "whole", first, monkeypatch) is not None
+    assert stopped_release(blank("whole"), first, monkeypatch) is not None
     for at, after in itertools.product(range(1, first.statements + 1), (False, True)):
-        path, stop = tmp_path / f"{at}{after}", Stop(at, after)
-        shutil.copy(blank, path)
+        path, stop = blank(f"at{at}{after}".lower()), Stop(at, after)
         draws.clear()
         handed = stopped_release(path, stop, monkeypatch)
         assert handed is None

@@ -9,14 +9,22 @@ import sqlite3
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow.csv
 import pytest
 
-from suffice.errors import BudgetError, DataChangedError, LedgerError, RequestConflictError
+from spenders import PRELOADED
+from suffice.errors import (
+    BudgetError,
+    BurntRequestError,
+    DataChangedError,
+    LedgerError,
+    RequestConflictError,
+)
 from suffice.owner.fingerprint import LabelFingerprint
-from suffice.owner.ledger import Ledger, rules
+from suffice.owner.ledger import Ledger, Request, rules
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.publish import Payment, PrivateIdentity, publish
 from suffice.privacy.events import Laplace
@@ -59,7 +67,7 @@ def test_a_ledger_of_version_1_is_migrated_in_place_and_says_what_it_said(old):
     assert contents(old) == (HELD["balances"], HELD["history"])
     after = stored(old, "SELECT number, request_hash, spent, parameters, time, bytes FROM debits")
     assert after == before
-    assert stored(old, "PRAGMA user_version") == [(2,)]
+    assert stored(old, "PRAGMA user_version") == [(3,)]
     assert stored(old, "PRAGMA journal_mode") == [("delete",)]
     assert {state for (state,) in stored(old, "SELECT state FROM debits")} == {"finished", "burnt"}
     assert sorted(stored(old, "SELECT dataset, version, algorithm FROM fingerprints")) == [
@@ -142,27 +150,38 @@ def test_what_version_1_stored_is_among_what_is_computed(then, now):
     assert rules.recorded(fingerprints).keys() == {"labels-1", "labels-2"}
 
 
+class Doomed(sqlite3.Connection):
+    """A connection that kills its process after some statements that write."""
+
+    most: ClassVar[int] = 10**6
+    statements: ClassVar[int] = 0
+
+    def execute(self, sql, *parameters):
+        Doomed.statements += not sql.startswith("SELECT")
+        if Doomed.statements > Doomed.most:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().execute(sql, *parameters)
+
+
 def die_in_migration(path: str, after: int) -> None:
     """Open a ledger of version 1, and be shot before statement number ``after``."""
-
-    class Doomed(sqlite3.Connection):
-        statements = 0
-
-        def execute(self, sql, *parameters):
-            Doomed.statements += 1
-            if Doomed.statements > after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return super().execute(sql, *parameters)
-
     sqlite3.connect = partial(sqlite3.connect, factory=Doomed)
+    Doomed.most = after
     Ledger(path)
 
 
-def test_a_kill_in_the_middle_of_a_migration_leaves_version_1_or_2_and_nothing_between(tmp_path):
+def test_a_kill_in_the_middle_of_a_migration_leaves_version_1_or_3_and_nothing_between(
+    tmp_path, monkeypatch
+):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["suffice.owner.ledger", "suffice.privacy.accounting"])
+    context.set_forkserver_preload(PRELOADED)
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Doomed))
+        patched.setattr(Doomed, "statements", 0)
+        Ledger(shutil.copy(OLD / "clinic.ledger", tmp_path / "whole"))
+        statements = Doomed.statements
     ends, charged = [], stored(OLD / "clinic.ledger", "SELECT number, spent, bytes FROM debits")
-    for after in range(40):
+    for after in [*range(3, statements - 3, 5), *range(statements - 3, statements + 1)]:
         path = Path(shutil.copy(OLD / "clinic.ledger", tmp_path / f"l{after}"))
         process = context.Process(target=die_in_migration, args=(str(path), after))
         process.start()
@@ -172,21 +191,82 @@ def test_a_kill_in_the_middle_of_a_migration_leaves_version_1_or_2_and_nothing_b
         history = [[e.number, e.dataset, e.request, e.state] for e in Ledger(path).history()]
         assert history == HELD["history"]
         assert stored(path, "SELECT number, spent, bytes FROM debits") == charged
-        if process.exitcode == 0:
-            break
+        assert (process.exitcode == 0) == (after == statements)
     assert ends == sorted(ends)
     assert len(ends) > 12
-    assert {*ends} == {1, 2}
+    assert {*ends} == {1, 3}
 
 
 def test_old_code_cannot_go_on_with_a_migrated_ledger(old):
     """A process of version 1 that was drawing when the file was migrated cannot finish there."""
     Ledger(old)
-    with closing(sqlite3.connect(old)) as db:
+    with closing(sqlite3.connect(old, isolation_level=None)) as db:
         with pytest.raises(sqlite3.IntegrityError):
             db.execute("UPDATE debits SET bytes = x'00' WHERE request = 'burnt' AND bytes IS NULL")
         with pytest.raises(sqlite3.OperationalError):
             db.execute("SELECT name, fingerprint FROM datasets")
+
+
+# ------------------------------------------------------------------ version 2
+
+
+SECOND = Path(__file__).parents[2] / "fixtures" / "ledger2"
+
+
+@pytest.fixture
+def second(tmp_path) -> Path:
+    return Path(shutil.copy(SECOND / "clinic.ledger", tmp_path / "l"))
+
+
+def test_a_ledger_of_version_2_is_migrated_in_place_and_says_what_it_said(second):
+    columns = "number, dataset, request, request_hash, version, spent, parameters, time, token"
+    query = f"SELECT {columns}, state, bytes FROM debits"
+    others = [f"SELECT * FROM {name}" for name in ("secret", "budgets", "classes", "fingerprints")]
+    before = [stored(second, text) for text in (query, *others)]
+    held = json.loads((SECOND / "ledger.json").read_text())
+    for line in held["balances"]:
+        line[4] = round(line[4], 9)
+    assert contents(second) == (held["balances"], held["history"])
+    assert [stored(second, text) for text in (query, *others)] == before
+    assert stored(second, "PRAGMA user_version") == [(3,)]
+    Ledger(second).verify()
+    kinds = [entry.kind for entry in Ledger(second).log()]
+    assert kinds[0] == "migrated"
+    assert [kinds.count(kind) for kind in ("budget", "classes", "debit", "finish", "burnt")] == [
+        4, 1, 5, 3, 1,
+    ]  # fmt: skip
+    with pytest.raises(BurntRequestError):  # the process that made it has ended
+        Ledger(second).debit("d", [PROMISE], Request("open", "hash open", "other data", {}))
+    assert [entry.kind for entry in Ledger(second).log()][-1] == "burnt"
+    Ledger(second).verify()
+
+
+def test_a_finished_request_of_version_2_returns_its_bytes(second):
+    ((data,),) = stored(second, "SELECT bytes FROM debits WHERE request = 'first'")
+    again = MeanOperator(0.25, mechanism="laplace").release(
+        SECOND / "clinic.csv", label="sick", ledger=Ledger(second), dataset="d", request="first"
+    )
+    assert again == decode(data)
+
+
+def test_code_of_version_2_cannot_write_a_charge_without_an_entry_in_the_log(second):
+    """What a process of version 2 would still execute if the file was migrated under its feet."""
+    Ledger(second)
+    insert = "INSERT INTO debits (dataset, request, request_hash, version, spent, parameters, time, token, state) VALUES ('d', 'n', 'h', 1, '[]', '{}', 0.0, 't', 'debited')"  # noqa: E501
+    finish = "UPDATE debits SET state = 'finished', bytes = x'00' WHERE request = 'open'"
+    burn = "UPDATE debits SET state = 'burnt' WHERE request = 'open'"
+    with closing(sqlite3.connect(second, isolation_level=None)) as db:
+        for statement in (insert, finish, burn):
+            with pytest.raises(sqlite3.IntegrityError):
+                db.execute(statement)
+
+
+def test_a_process_that_opened_the_ledger_before_a_newer_schema_is_stopped(second):
+    ledger = Ledger(second)
+    with closing(sqlite3.connect(second)) as db:
+        db.execute("PRAGMA user_version = 4")
+    with pytest.raises(LedgerError, match="version 4"):
+        ledger.debit("d", [PROMISE], Request("more", "hash", "other data", {}))
 
 
 # ------------------------------------------------------------------ changed data
@@ -203,8 +283,8 @@ def release(ledger: Ledger, data=(X, Y), *, epsilon=0.5, dataset="d", classes=(0
     return operator.release(*data, ledger=ledger, dataset=dataset, **options)
 
 
-def test_an_appended_row_needs_a_word_and_uses_the_same_budget(tmp_path):
-    ledger = Ledger(tmp_path / "l", {"d": Budget(1.2), "e": Budget(1.0)})
+def test_an_appended_row_needs_a_word_and_uses_the_same_budget(place):
+    ledger = Ledger(place("l"), {"d": Budget(1.2), "e": Budget(1.0)})
     first = release(ledger, request="first")
     with pytest.raises(DataChangedError, match="--data-changed"):
         release(ledger, GROWN)
@@ -223,16 +303,16 @@ def test_an_appended_row_needs_a_word_and_uses_the_same_budget(tmp_path):
             release(ledger, version, dataset="e", data_changed=True)
 
 
-def test_the_guarantee_of_changed_data_says_what_a_person_with_several_rows_has(tmp_path):
-    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0)})
+def test_the_guarantee_of_changed_data_says_what_a_person_with_several_rows_has(place):
+    ledger = Ledger(place("l"), {"d": Budget(2.0)})
     first = release(ledger)
     assert "k rows" not in str([a.statement for a in first.guarantee.assumptions])
     changed = release(ledger, GROWN, data_changed=True)
     assert "k times the epsilon" in str([a.statement for a in changed.guarantee.assumptions])
 
 
-def test_reordered_labels_under_one_name_are_a_version_too(tmp_path):
-    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0)})
+def test_reordered_labels_under_one_name_are_a_version_too(place):
+    ledger = Ledger(place("l"), {"d": Budget(2.0)})
     release(ledger)
     back = (X[::-1], Y[::-1])
     with pytest.raises(DataChangedError):
@@ -245,8 +325,8 @@ def test_reordered_labels_under_one_name_are_a_version_too(tmp_path):
 
 
 @pytest.mark.parametrize("classes", [(False, True), ("0", "1"), ("false", "TRUE"), (1, 0)])
-def test_the_spelling_of_classes_is_no_other_data_and_no_second_budget(tmp_path, classes):
-    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0), "e": Budget(1.0)})
+def test_the_spelling_of_classes_is_no_other_data_and_no_second_budget(place, classes):
+    ledger = Ledger(place("l"), {"d": Budget(2.0), "e": Budget(1.0)})
     release(ledger)
     labels = np.array(classes)[Y if classes != (1, 0) else 1 - Y]
     release(ledger, (X, labels), classes=classes, epsilon=0.4)
@@ -255,8 +335,8 @@ def test_the_spelling_of_classes_is_no_other_data_and_no_second_budget(tmp_path,
         release(ledger, (X, labels), classes=classes, dataset="e")
 
 
-def test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read(tmp_path):
-    path = tmp_path / "l"
+def test_declared_classes_are_final_and_other_ones_are_refused_before_rows_are_read(place):
+    path = place("l")
     ledger = Ledger(path, {"d": Budget(2.0)}, {"d": {"sick": ("no", "yes")}})
     assert ledger.classes("d", "sick") == ("no", "yes")
     assert ledger.classes("d", "other") is None

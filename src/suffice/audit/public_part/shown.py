@@ -50,7 +50,10 @@ def _flat(where: str, value: Any) -> Shown:
 
 
 def ledger_part(ledger: Ledger) -> Shown:
-    """Return what a ledger shows: every charge but its time, and the balances."""
+    """Return what a ledger shows: every charge but its time, the balances, and the audit log.
+
+    Digests of releases, which noise is in, are left out, and so is the ledger's random name.
+    """
     visible: Shown = {}
     for entry in ledger.history():
         for name, value in asdict(entry).items():
@@ -58,6 +61,9 @@ def ledger_part(ledger: Ledger) -> Shown:
                 visible[f"history {entry.number}: {name}"] = repr(value).encode()
     for balance in ledger.balances():
         visible[f"balance of {balance.dataset} per {balance.unit}"] = repr(balance).encode()
+    for line in ledger.log():
+        facts = {k: v for k, v in line.facts.items() if k not in {"release", "ledger"}}
+        visible[f"log {line.number}: {line.kind}"] = repr(facts).encode()
     return visible
 
 

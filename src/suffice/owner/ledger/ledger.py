@@ -14,6 +14,7 @@ A charge counts for every unit that its unit contains (record: also attribute an
 all), and is refused where a wider unit has a budget, because it says nothing there.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +30,12 @@ from suffice.errors import (
     RequestConflictError,
 )
 from suffice.owner.ledger import rules
+from suffice.owner.ledger.audited import AuditedLedger
+from suffice.owner.ledger.chain import Kind
 from suffice.owner.ledger.charging import DatasetCharge
+from suffice.owner.ledger.opening import store_at
 from suffice.owner.ledger.room import event_for_delta, largest_epsilon
-from suffice.owner.ledger.rows import Balance, Charge, Entry, Request
-from suffice.owner.ledger.sqlite import SqliteStore
+from suffice.owner.ledger.rows import Balance, Charge, Entry, Request, charges_to_text
 from suffice.owner.ledger.statements import balances_in, entry_of, sentence_of_what_fits
 from suffice.owner.ledger.store import Claim, Records, Store
 from suffice.owner.notebook_views import html_table, text_table
@@ -59,19 +62,22 @@ class _Debit:
     tell: Callable[[str], None] | None
 
 
-class Ledger:
+class Ledger(AuditedLedger):
     """Refuses releases that exceed the privacy budgets of an owner's data sets.
 
-    A ledger is one file. It records each charge before noise is drawn, and returns the stored
-    bytes for a request that was charged before.
+    A ledger is one file, or one schema of a PostgreSQL database. It records each charge before
+    noise is drawn, and returns the stored bytes for a request that was charged before. Its audit
+    log shows whether it was altered, and with a checkpoint whether it was put back from a copy.
 
     Parameters
     ----------
     path : str or Path
-        The ledger's file. It is made if it is missing and ``budgets`` are given.
+        The ledger's file, or the address of a database: ``postgresql://host/database`` as libpq
+        takes it (libpq also reads PGPASSWORD and ~/.pgpass). A name after # tells several ledgers
+        of one database apart. The ledger is made if it is missing and ``budgets`` are given.
     budgets : mapping, optional
         Data set name to `Budget`, or to a mapping from unit to `Budget`. A budget without a unit
-        is per label. Budgets are final: those of an existing file must be the same.
+        is per label. Budgets are final: those of an existing ledger must be the same.
     classes : mapping, optional
         Data set name to its list of classes, or to a mapping from label column to such a list.
         Classes are final as well.
@@ -79,9 +85,9 @@ class Ledger:
     Raises
     ------
     LedgerError
-        If the file is missing and no budgets are given, or if it holds other budgets or classes.
+        If the ledger is missing and no budgets are given, or if it holds other budgets or classes.
     StorageError
-        If the file cannot be read or written.
+        If it cannot be read or written.
 
     Examples
     --------
@@ -103,10 +109,10 @@ class Ledger:
         budgets: Mapping[str, Budget | Mapping[Unit | str, Budget]] | None = None,
         classes: Declared | None = None,
     ) -> None:
-        self.path = Path(path)
-        self._store: Store = SqliteStore(self.path)
+        self._store: Store = store_at(path)
+        self.path: Path | str = self._store.path
         self._claims: dict[tuple[str, str], Claim] = {}
-        if not budgets and not self.path.exists():
+        if not budgets and not self._store.exists():
             raise LedgerError(
                 f"The ledger {self.path} does not exist. Make it with `suffice ledger init`."
             )
@@ -271,10 +277,11 @@ class Ledger:
         debit = _Debit(request, charges, data_changed, tell)
         claim = self._store.claim()
         try:
-            with self._store.writing() as records:
+            with self._store.writing(claim) as records:
                 earlier = records.charge(dataset, request.name)
                 versions = self._versions(records, debit)
                 if earlier is None:
+                    self._check_not_frozen(records)
                     self._check_affordable(records, debit)
                 numbers = self._record_fingerprints(records, debit, versions, earlier)
                 if earlier is None:
@@ -283,6 +290,7 @@ class Ledger:
                     )
         except BudgetError as refusal:
             claim.release()
+            self._record_refusal(debit, str(refusal))
             raise BudgetError(f"{refusal} {self._what_fits(debit)}".rstrip()) from None
         except BaseException:
             claim.release()
@@ -304,6 +312,26 @@ class Ledger:
         for name, stated, _ in debit.charges:
             budgets, spent = records.budgets(name), records.spent(name)
             rules.check_affordable(name, stated, budgets, spent)
+
+    def _check_not_frozen(self, records: Records) -> None:
+        if reason := records.frozen():
+            raise LedgerError(
+                f"The ledger {self.path} is frozen: {reason}. Nothing can be charged until it is"
+                " compared with a checkpoint. Use `suffice ledger recover`."
+            )
+
+    def _record_refusal(self, debit: _Debit, reason: str) -> None:
+        """Write down a refusal for the budget, once; it follows from public charges alone."""
+        (dataset, guarantees, _), *others = debit.charges
+        also = [DatasetCharge(name, stated, "") for name, stated, _ in others]
+        facts = {
+            "dataset": dataset,
+            "request": debit.request.name,
+            "spent": json.loads(charges_to_text(guarantees, also)),
+            "reason": reason,
+        }
+        with self._store.writing() as records:
+            records.append(Kind.REFUSAL, facts, once=True)
 
     def _what_fits(self, debit: _Debit) -> str:
         """Return a sentence about the largest epsilon that fits; reads public charges alone."""

@@ -82,6 +82,10 @@ class Charge:
         Names the one process that may finish it, as long as nobody has declared it burnt.
     state : str
         debited, finished or burnt.
+    opened : int
+        Number of the entry of the audit log that records the charge.
+    closed : int or None
+        Number of the entry that records how it ended; None while it is debited.
     data : bytes, optional
         The stored release.
     """
@@ -96,6 +100,8 @@ class Charge:
     time: float
     token: str
     state: str
+    opened: int
+    closed: int | None
     data: bytes | None = field(repr=False, default=None)
 
     @property

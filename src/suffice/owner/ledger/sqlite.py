@@ -7,8 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from suffice.errors import LedgerError, StorageError
+from suffice.owner.ledger.chain import Kind
 from suffice.owner.ledger.locks import FileClaim, is_held, sweep_claims, whole_file
-from suffice.owner.ledger.schema import SCHEMA, VERSION, migrate
+from suffice.owner.ledger.migrations import migrate
+from suffice.owner.ledger.schema import SCHEMA, VERSION
+from suffice.owner.ledger.store import Claim
 from suffice.owner.ledger.tables import Tables
 from suffice.privacy.randomness import private_words
 
@@ -23,34 +26,45 @@ class SqliteStore:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def exists(self) -> bool:
+        """Say whether there is a file."""
+        return self.path.exists()
+
     def prepare(self) -> None:
         """Make the tables, or bring those of an older version up to date; raise if unknown."""
         with self._transaction() as db:
-            version = db.execute("PRAGMA user_version").fetchone()[0]
+            version = _version(db)
             if version == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():
                 for statement in SCHEMA:
                     db.execute(statement)
                 db.execute("INSERT INTO secret VALUES (1, ?)", (private_words(4).tobytes(),))
+                Tables(db).open_log("", Kind.OPENED, {"schema": VERSION})
                 db.execute(f"PRAGMA user_version = {VERSION}")
-            elif version == 1:
-                migrate(db)
-            elif version != VERSION:
-                raise LedgerError(
-                    f"{self.path} is a ledger of version {version}, and this library reads version"
-                    f" {VERSION}. Use the suffice version that wrote it, or a newer one."
-                )
+            elif version in {1, 2}:
+                migrate(db, version)
+            else:
+                self._check_version(version)
         sweep_claims(self.path)
+
+    def _check_version(self, version: int) -> None:
+        if version != VERSION:
+            raise LedgerError(
+                f"{self.path} is a ledger of version {version}, and this library reads version"
+                f" {VERSION}. Use the suffice version that wrote it, or a newer one."
+            )
 
     @contextmanager
     def reading(self) -> Iterator[Tables]:
-        """Yield a connection for reading."""
+        """Yield a connection for reading, the only one to the file."""
         with self._connection() as db:
             yield Tables(db)
 
     @contextmanager
-    def writing(self) -> Iterator[Tables]:
+    def writing(self, claim: Claim | None = None) -> Iterator[Tables]:
         """Yield a transaction that excludes all others; durable once the block has ended well."""
+        del claim  # a file of its own, which its holder cannot lose
         with self._transaction() as db:
+            self._check_version(_version(db))  # a newer suffice may have changed it since
             yield Tables(db)
 
     def claim(self) -> FileClaim:
@@ -108,3 +122,7 @@ class SqliteStore:
                 db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])

@@ -1,12 +1,14 @@
-"""What a place to keep ledgers in must offer. SQLite files are the first; see sqlite.py.
+"""What a place to keep ledgers in must offer: SQLite files (sqlite.py) and PostgreSQL do.
 
 The rules are elsewhere (ledger.py, rules.py) and the same for every store.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
+from suffice.owner.ledger.chain import Kind, LogEntry
 from suffice.owner.ledger.charging import DatasetCharge
 from suffice.owner.ledger.rows import Charge, Request, Versions
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
@@ -87,18 +89,52 @@ class Records(Protocol):
     def released(self, dataset: str, data: bytes) -> bool:
         """Say whether these bytes are stored for this data set."""
 
+    def release_digests(self) -> dict[int, str]:
+        """Return the digests of all stored bytes, by the numbers of their charges."""
+
+    def append(self, kind: Kind, facts: Mapping[str, Any], *, once: bool = False) -> int:
+        """Write an entry of the audit log; return its number.
+
+        With ``once`` an entry that says the same is not written again.
+        """
+
+    def log(self) -> list[LogEntry]:
+        """Return every entry of the audit log, oldest first, unchecked."""
+
+    def name(self) -> str:
+        """Return the name of the ledger: 128 random bits, by which checkpoints know it."""
+
+    def frozen(self) -> str:
+        """Return why nothing may be charged until the ledger is recovered; "" if it may."""
+
+    def thaw(self, facts: Mapping[str, Any]) -> None:
+        """Write down how the ledger was recovered; from now on it may be charged again."""
+
 
 class Store(Protocol):
-    """A ledger's place: connections, transactions and claims. All are safe among processes."""
+    """A ledger's place: connections, transactions and claims. All are safe among processes.
+
+    ``path`` is how messages name it.
+    """
+
+    @property
+    def path(self) -> Path | str:
+        """The file, or the address of the database without user and password."""
+
+    def exists(self) -> bool:
+        """Say whether there is something to open."""
 
     def prepare(self) -> None:
         """Make the tables, or bring those of an older version up to date; raise if unknown."""
 
     def reading(self) -> AbstractContextManager[Records]:
-        """Return a connection for reading."""
+        """Return a connection for reading; all that is read in a block is of one moment."""
 
-    def writing(self) -> AbstractContextManager[Records]:
-        """Return a transaction that excludes all others; durable once the block has ended well."""
+    def writing(self, claim: Claim | None = None) -> AbstractContextManager[Records]:
+        """Return a transaction that excludes all others; durable once the block has ended well.
+
+        With ``claim`` nothing is written unless that lock is still held.
+        """
 
     def claim(self) -> Claim:
         """Return a new lock, held by the caller."""

@@ -1,13 +1,14 @@
 """The statements by which a ledger's tables are read and written, over one connection."""
 
 import json
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from suffice.owner.ledger.chain import digest_of_bytes
 from suffice.owner.ledger.charging import DatasetCharge
+from suffice.owner.ledger.log_tables import LogTables
 from suffice.owner.ledger.rows import (
     OTHER,
     Charge,
@@ -21,14 +22,15 @@ from suffice.privacy.guarantee import Budget, Guarantee, Unit
 __all__ = ["Tables"]
 
 _OPEN = "WHERE dataset = ? AND request = ? AND token = ? AND state = 'debited'"
-_CHARGE = "number, dataset, request, request_hash, version, spent, parameters, time, token, state"
+_CHARGE = (
+    "number, dataset, request, request_hash, version, spent, parameters, time, token, state,"
+    " opened, closed"
+)
 
 
 @dataclass(frozen=True)
-class Tables:
+class Tables(LogTables):
     """The contents of a ledger, as one connection sees them; see `store.Records`."""
-
-    db: sqlite3.Connection
 
     def secret(self) -> bytes:
         """Return the ledger's own key."""
@@ -51,6 +53,7 @@ class Tables:
         for unit, budget in budgets.items():
             row = (dataset, str(unit), repr(budget.epsilon), repr(budget.delta))
             self.db.execute("INSERT INTO budgets VALUES (?, ?, ?, ?)", row)
+        self.log_budgets(dataset, budgets)
 
     def classes(self, dataset: str) -> dict[str, tuple[Any, ...]]:
         """Return the declared classes by label column; "" stands for every column."""
@@ -62,6 +65,7 @@ class Tables:
         """Write down the classes of a label column."""
         row = (dataset, label, json.dumps(list(classes)))
         self.db.execute("INSERT INTO classes VALUES (?, ?, ?)", row)
+        self.log_classes(dataset, label, classes)
 
     def versions(self) -> dict[str, Versions]:
         """Return the fingerprints of every data set, version by version."""
@@ -106,16 +110,20 @@ class Tables:
         also: Sequence[DatasetCharge] = (),
     ) -> None:
         """Write down what a request costs, before anything is drawn for it."""
+        spent, parameters = charges_to_text(guarantees, also), json.dumps(dict(request.parameters))
+        (last,) = self.db.execute("SELECT MAX(number) FROM debits").fetchone()
         row = {
+            "number": (last or 0) + 1,
             "dataset": dataset,
             "request": request.name,
             "request_hash": request.hash,
             "version": version,
-            "spent": charges_to_text(guarantees, also),
-            "parameters": json.dumps(dict(request.parameters)),
+            "spent": spent,
+            "parameters": parameters,
             "time": time.time(),
             "token": token,
             "state": "debited",
+            "opened": self.log_debit(dataset, request.name, spent, parameters),
         }
         names = ", ".join(row)
         places = ", ".join("?" for _ in row)
@@ -124,13 +132,33 @@ class Tables:
 
     def finish(self, dataset: str, request: str, token: str, data: bytes) -> bool:
         """Store the bytes of a charge that is still this token's to finish; say whether it was."""
-        statement = f"UPDATE debits SET state = 'finished', bytes = ? {_OPEN}"  # noqa: S608  # our own words
-        return self.db.execute(statement, (data, dataset, request, token)).rowcount == 1
+        charge = (dataset, request, token)
+        if not self._is_open(*charge):
+            return False
+        closed = self.log_finish(dataset, request, data)
+        statement = f"UPDATE debits SET state = 'finished', bytes = ?, closed = ? {_OPEN}"  # noqa: S608  # our own words
+        return self.db.execute(statement, (data, closed, *charge)).rowcount == 1
 
     def burn(self, dataset: str, request: str, token: str) -> bool:
         """Declare that a charge will never have bytes, unless it has; say whether it was open."""
-        statement = f"UPDATE debits SET state = 'burnt' {_OPEN}"  # noqa: S608  # our own words
-        return self.db.execute(statement, (dataset, request, token)).rowcount == 1
+        charge = (dataset, request, token)
+        if not self._is_open(*charge):
+            return False
+        closed = self.log_burnt(dataset, request)
+        statement = f"UPDATE debits SET state = 'burnt', closed = ? {_OPEN}"  # noqa: S608  # our own words
+        return self.db.execute(statement, (closed, *charge)).rowcount == 1
+
+    def _is_open(self, dataset: str, request: str, token: str) -> bool:
+        query = f"SELECT 1 FROM debits {_OPEN}"  # noqa: S608  # our own words
+        return self.db.execute(query, (dataset, request, token)).fetchone() is not None
+
+    def release_digests(self) -> dict[int, str]:
+        """Return the digests of all stored bytes, by the numbers of their charges."""
+        query = "SELECT number FROM debits WHERE state = 'finished' ORDER BY number"
+        numbers = [row[0] for row in self.db.execute(query).fetchall()]
+        query = "SELECT bytes FROM debits WHERE number = ?"  # one by one: they may be large
+        stored = ((number, self.db.execute(query, (number,)).fetchone()[0]) for number in numbers)
+        return {number: digest_of_bytes(data) for number, data in stored}
 
     def released(self, dataset: str, data: bytes) -> bool:
         """Say whether these bytes are stored for this data set."""
@@ -139,7 +167,8 @@ class Tables:
 
 
 def _charge(row: Sequence[Any]) -> Charge:
-    number, dataset, request, bound, version, spent, parameters, when, token, state, *data = row
+    number, dataset, request, bound, version, spent, parameters, when, token, state, *rest = row
+    opened, closed, *data = rest
     return Charge(
         number=number,
         dataset=dataset,
@@ -151,5 +180,7 @@ def _charge(row: Sequence[Any]) -> Charge:
         time=when,
         token=token,
         state=state,
+        opened=opened,
+        closed=closed,
         data=data[0] if data else None,
     )

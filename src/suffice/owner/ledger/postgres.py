@@ -1,0 +1,274 @@
+"""Ledgers in PostgreSQL, which several servers can share: one schema of a database is one ledger.
+
+A transaction that writes begins with an advisory lock of its ledger, so that writers follow each
+other; it means here what BEGIN IMMEDIATE means to SQLite. Whoever charges holds an advisory lock
+of its session, from before the charge until its bytes are stored: the server lets go of it when the
+session ends, however that ends, on whatever host. psycopg is imported here
+and in `postgres_sessions`, and nowhere else.
+"""
+
+import hashlib
+import os
+import re
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from suffice.errors import LedgerError, ParameterError, StorageError
+from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.log_tables import Cursor
+from suffice.owner.ledger.postgres_sessions import Sessions
+from suffice.owner.ledger.schema import SCHEMA, VERSION
+from suffice.owner.ledger.store import Claim
+from suffice.owner.ledger.tables import Tables
+from suffice.privacy.randomness import private_words
+from suffice.tables.places import shown_address
+
+__all__ = ["PostgresStore", "SessionClaim"]
+
+_DEFAULT_NAME = "suffice"
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}", re.ASCII)
+_WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"  # a statement sees what is committed
+_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # all of it is of one moment
+_ALONE = "SELECT pg_advisory_xact_lock(%s)"
+_HOLDER = """SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND (classid::bigint << 32 | objid::bigint) = %s
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+_PLACE = """SELECT CASE WHEN has_function_privilege('pg_control_system()', 'execute')
+               THEN (SELECT system_identifier::text FROM pg_control_system()) ELSE '' END
+    || ' ' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
+    || ' ' || (SELECT oid::text FROM pg_database WHERE datname = current_database())
+    || ' ' || to_regclass('ledger')::oid::text"""
+_RESTORED = "its database was restored, copied or promoted, and may lack the last charges"
+
+
+class _Statements:
+    """A connection that takes statements with question marks; see `log_tables.Connection`."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
+        cursor: Cursor = self.connection.execute(statement.replace("?", "%s"), values or None)
+        return cursor
+
+
+class SessionClaim:
+    """The lock of somebody who is at work on a request: an advisory lock of a session."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.token = private_words(2).tobytes().hex()
+        self.key = _claim_key(self.token)
+        self.session, self.process = sessions.hold(self.key)
+        self._sessions: Sessions | None = sessions
+
+    def release(self) -> None:
+        """Let go; whoever asks from now on finds that nobody is at work."""
+        sessions, self._sessions = self._sessions, None
+        if sessions is not None:
+            sessions.let_go(self.key, self.session)
+
+
+class PostgresStore:
+    """One ledger in one schema of a PostgreSQL database; see `store.Store`."""
+
+    def __init__(self, url: str) -> None:
+        self._address, self._schema = _split(url)
+        self.path = shown_address(self._address)
+        if self._schema != _DEFAULT_NAME:
+            self.path += f"#{self._schema}"
+        digest = hashlib.sha256(f"suffice ledger {self._schema}".encode()).digest()
+        self._key = int.from_bytes(digest[:8], signed=True)
+        self._opening = threading.Lock()
+        self._opened: Sessions | None = None
+        self._process = 0
+
+    @property
+    def _sessions(self) -> Sessions:
+        """The connections of this process: a child of `fork` opens its own."""
+        with self._opening:
+            if self._opened is None or self._process != os.getpid():
+                self._opened = Sessions(self._address, self._schema, self.path)
+                self._process = os.getpid()
+                weakref.finalize(self, self._opened.close)
+            return self._opened
+
+    def exists(self) -> bool:
+        """Say whether there is a ledger of this name."""
+        with self._transaction(_READING) as db:
+            return _exists(db)
+
+    def prepare(self) -> None:
+        """Make the tables, or check those that are there; freeze a ledger that was restored."""
+        with self._translated():
+            self._check_server()
+        with self._transaction(_WRITING) as db:
+            db.execute(_ALONE, (self._key,))
+            tables = Tables(_Statements(db))
+            if not _exists(db):
+                self._make_tables(db)
+                db.execute("INSERT INTO version VALUES (%s)", (VERSION,))
+                db.execute("INSERT INTO secret VALUES (1, %s)", (private_words(4).tobytes(),))
+                tables.open_log(_place(db), Kind.OPENED, {"schema": VERSION})
+                return
+            self._check_version(db)
+            place = _place(db)
+            if tables.place() != place:
+                tables.freeze(_RESTORED, place)
+
+    def _make_tables(self, db: Any) -> None:
+        query = "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s)"
+        if db.execute(query, (self._schema,)).fetchone():
+            raise LedgerError(
+                f"Schema {self._schema!r} of {self.path} holds other tables. Name another schema:"
+                " add #NAME to the address."
+            )
+        db.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+        db.execute("CREATE TABLE version (number INTEGER NOT NULL)")
+        for statement in SCHEMA:
+            db.execute(_translated_types(statement))
+
+    @contextmanager
+    def reading(self) -> Iterator[Tables]:
+        """Yield a connection for reading; all that is read in a block is of one moment."""
+        with self._transaction(_READING) as db:
+            self._check_version(db)
+            yield Tables(_Statements(db))
+
+    @contextmanager
+    def writing(self, claim: Claim | None = None) -> Iterator[Tables]:
+        """Yield a transaction that excludes all others; durable once the block has ended well."""
+        with self._transaction(_WRITING) as db:
+            db.execute(_ALONE, (self._key,))
+            self._check_version(db)
+            if isinstance(claim, SessionClaim):
+                self._check_held(db, claim)
+            yield Tables(_Statements(db))
+
+    def claim(self) -> SessionClaim:
+        """Return a new lock, held by the caller."""
+        with self._translated():
+            return SessionClaim(self._sessions)
+
+    def held(self, token: str) -> bool:
+        """Say whether the lock of this name is held by anybody."""
+        with self._transaction(_READING) as db:
+            return db.execute(_HOLDER, (_claim_key(token),)).fetchone() is not None
+
+    def _check_held(self, db: Any, claim: SessionClaim) -> None:
+        """Raise unless the session that took a claim still has it, and is one session."""
+        holder = db.execute(_HOLDER, (claim.key,)).fetchone()
+        if holder is None:
+            raise StorageError(f"The connection to the ledger {self.path} was lost. Try again.")
+        (process,) = db.execute("SELECT pg_backend_pid()").fetchone()
+        same = db is not claim.session.connection or process == claim.process
+        if holder[0] != claim.process or not same:
+            raise self._pooled()
+
+    def _check_version(self, db: Any) -> None:
+        (version,) = db.execute("SELECT number FROM version").fetchone()
+        if version != VERSION:
+            raise LedgerError(
+                f"{self.path} is a ledger of version {version}, and this library reads version"
+                f" {VERSION}. Use the suffice version that wrote it, or a newer one."
+            )
+
+    def _check_server(self) -> None:
+        """Raise if commits do not survive a power cut, or a pooler shares out sessions."""
+        with self._sessions.begun(_READING) as db:
+            query = "SELECT current_setting('fsync'), pg_backend_pid()"
+            fsync, process = db.execute(query).fetchone()
+            if fsync != "on":
+                raise LedgerError(
+                    f"The server of {self.path} runs with fsync = {fsync}: a power cut would undo"
+                    " charges. Set fsync = on."
+                )
+            direct = db.info.backend_pid == process
+        if not direct:  # the connection is to somebody in between
+            self._check_unpooled()
+
+    def _check_unpooled(self) -> None:
+        """Raise if two connections share a session, or one connection changes it.
+
+        A pooler in transaction mode (PgBouncer) gives a connection any free session for each
+        transaction: a lock of a session would be held for somebody else. The second connection
+        keeps a session busy, so that the first one cannot get the same session by chance.
+        """
+        first, second = self._sessions.connect(), self._sessions.connect()
+        query = "SELECT pg_backend_pid()"
+        try:
+            for _ in range(3):
+                (before,) = first.execute(query).fetchone()
+                second.execute("BEGIN")
+                (other,) = second.execute(query).fetchone()
+                (after,) = first.execute(query).fetchone()
+                second.execute("COMMIT")
+                if before != after or before == other:
+                    raise self._pooled()
+        finally:
+            first.close()
+            second.close()
+
+    def _pooled(self) -> LedgerError:
+        return LedgerError(
+            f"A pooler in transaction mode (such as PgBouncer) stands before {self.path}. Locks of"
+            " a session do not work there. Connect to PostgreSQL itself, or use session mode."
+        )
+
+    @contextmanager
+    def _transaction(self, statement: str) -> Iterator[Any]:
+        with self._translated(), self._sessions.begun(statement) as db:
+            yield db
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn psycopg's errors into ours; their texts may hold parts of the address."""
+        try:
+            yield
+        except psycopg.errors.LockNotAvailable:
+            raise StorageError(
+                f"The ledger {self.path} cannot be used: another process holds it. Try again later."
+            ) from None
+        except psycopg.Error as error:
+            raise StorageError(
+                f"The ledger {self.path} cannot be used ({type(error).__name__}). Check the"
+                " address, the server and your permissions."
+            ) from None
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Return the address of a database, and the schema that holds the ledger (after a #)."""
+    address, mark, name = url.rpartition("#")
+    if not mark or "@" in name:  # it belongs to a password
+        return url, _DEFAULT_NAME
+    if not _NAME.fullmatch(name) or name.startswith("pg_"):
+        raise ParameterError(
+            "The name of a ledger in a database (after #) has small letters, digits and _ only."
+        )
+    return address, name
+
+
+def _translated_types(statement: str) -> str:
+    """Return a statement of the schema as PostgreSQL writes it."""
+    words = {") STRICT": ")", " BLOB": " BYTEA", " REAL ": " DOUBLE PRECISION "}
+    for sqlite, postgres in words.items():
+        statement = statement.replace(sqlite, postgres)
+    return statement
+
+
+def _exists(db: Any) -> bool:
+    return db.execute("SELECT to_regclass('version')").fetchone()[0] is not None
+
+
+def _place(db: Any) -> str:
+    """Return which database this is: it changes with a restore, a copy and a promoted standby."""
+    return str(db.execute(_PLACE).fetchone()[0])
+
+
+def _claim_key(token: str) -> int:
+    """Return the lock of a claim: 64 bits of its token."""
+    return int.from_bytes(bytes.fromhex(token)[:8], signed=True) if token else 0

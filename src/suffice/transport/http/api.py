@@ -1,0 +1,235 @@
+"""The routes under /v1: what each returns, and for whom.
+
+What a learner sees never depends on a private value. Answers are made in `jobs`; a handler reads
+the desk and the ledger, and never a table.
+"""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.concurrency import run_in_threadpool
+
+from suffice import strict_json
+from suffice.errors import ParameterError
+from suffice.transport.http.access import Caller
+from suffice.transport.http.desk import Filed
+from suffice.transport.http.limits import read_body
+from suffice.transport.http.problems import Problem, not_found, problem_responses
+from suffice.transport.http.service import Digest, Name, Service
+from suffice.transport.http.settings import ServedData
+from suffice.transport.http.tokens import Role, Token, mint
+from suffice.transport.messages import MOST_BYTES, Answer, Proposal
+
+__all__ = ["api_router"]
+
+_MOST_SMALL_BYTES = 10_000
+_RETRY = {"Retry-After": "1"}
+_REFUSALS = problem_responses(
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+_JSON_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+}
+
+
+def api_router(service: Service) -> APIRouter:
+    """Return every route under /v1."""
+    router = APIRouter()
+    for routes in (_data_routes, _proposal_routes, _decision_routes, _token_routes):
+        router.include_router(routes(service))
+    return router
+
+
+def _data_routes(service: Service) -> APIRouter:
+    router = APIRouter(responses=_REFUSALS)
+    anyone = service.door.opens_for(*Role)
+
+    @router.get("/datasets")
+    def datasets(caller: Annotated[Caller, Depends(anyone)]) -> list[dict[str, Any]]:
+        """List the data sets that your token covers."""
+        visible = {n: d for n, d in service.settings.datasets.items() if caller.token.covers(n)}
+        return [_data_json(service, name, served) for name, served in visible.items()]
+
+    @router.get("/datasets/{dataset}/balance")
+    def balance(dataset: Name, caller: Annotated[Caller, Depends(anyone)]) -> list[dict[str, Any]]:
+        """Show what is left of each budget of a data set."""
+        service.door.served(caller, dataset)
+        return [
+            {
+                "unit": str(b.unit),
+                "epsilon": b.budget.epsilon,
+                "delta": b.budget.delta,
+                "spent": b.spent,
+                "left": b.left,
+                "charges": b.debits,
+            }
+            for b in service.balance(dataset)
+        ]
+
+    return router
+
+
+def _data_json(service: Service, name: str, served: ServedData) -> dict[str, Any]:
+    """Return what a learner needs to know before it proposes."""
+    classes = served.policy.classes or service.ledger.classes(name, served.label)
+    return {
+        "name": name,
+        "organisation": service.settings.organisation,
+        "label": served.label,
+        "classes": list(classes or ()),
+        "grants": served.grants,
+        "policy": {**served.policy.to_json(), "classes": None},
+        "largest_epsilon": service.ledger.largest_epsilon(name, unit="label"),
+    }
+
+
+def _proposal_routes(service: Service) -> APIRouter:
+    router = APIRouter(responses=_REFUSALS)
+    anyone = service.door.opens_for(*Role)
+    askers = service.door.opens_for(Role.LEARNER, Role.OWNER)
+
+    @router.post("/datasets/{dataset}/proposals", status_code=202, openapi_extra=_JSON_BODY)
+    async def propose(
+        dataset: Name, request: Request, caller: Annotated[Caller, Depends(askers)]
+    ) -> Response:
+        """File a proposal, the file that `suffice propose` writes. The same one is filed once."""
+        service.door.served(caller, dataset)
+        proposal = Proposal.load(await read_body(request, MOST_BYTES))
+        return await run_in_threadpool(_file, service, caller, dataset, proposal)
+
+    @router.get("/datasets/{dataset}/proposals")
+    def proposals(
+        dataset: Name, caller: Annotated[Caller, Depends(anyone)]
+    ) -> list[dict[str, Any]]:
+        """List the proposals that you may see, oldest first."""
+        service.door.served(caller, dataset)
+        visible = service.door.may_see(caller, service.desk.proposals(dataset))
+        return [_filed_json(proposal) for proposal in visible]
+
+    @router.get("/datasets/{dataset}/proposals/{digest}", responses={202: {}})
+    def answer(
+        dataset: Name, digest: Digest, caller: Annotated[Caller, Depends(anyone)]
+    ) -> Response:
+        """Return the answer to a proposal, or 202 while there is none."""
+        return _answer_response(service.filed(caller, dataset, digest))
+
+    @router.get(
+        "/datasets/{dataset}/proposals/{digest}/release",
+        responses={200: {"content": {"application/octet-stream": {}}}},
+        response_class=Response,
+    )
+    def release(
+        dataset: Name, digest: Digest, caller: Annotated[Caller, Depends(anyone)]
+    ) -> Response:
+        """Return the bytes of the release that a proposal was granted."""
+        proposal = service.filed(caller, dataset, digest)
+        if proposal.release is None:
+            raise not_found()
+        return Response(proposal.release, media_type="application/octet-stream")
+
+    return router
+
+
+def _file(service: Service, caller: Caller, dataset: str, proposal: Proposal) -> Response:
+    """File a proposal and wake its worker; a second copy of it is the first one."""
+    most_open = service.settings.limits.waiting_proposals
+    sender = caller.token.id
+    if not service.desk.file(dataset, proposal.digest, proposal.encode(), sender, most_open):
+        raise Problem(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "Too many proposals wait for an answer. Try again later.",
+            {"Retry-After": "10"},
+        )
+    service.workroom.ring(dataset)
+    return _answer_response(service.filed(caller, dataset, proposal.digest))
+
+
+def _decision_routes(service: Service) -> APIRouter:
+    router = APIRouter(responses=_REFUSALS)
+    owner = service.door.opens_for(Role.OWNER)
+
+    @router.post("/datasets/{dataset}/proposals/{digest}/decision", openapi_extra=_JSON_BODY)
+    async def decision(
+        dataset: Name, digest: Digest, request: Request, caller: Annotated[Caller, Depends(owner)]
+    ) -> Response:
+        """Grant a waiting proposal ({"grant": true}), or refuse it with a "reason"."""
+        choice = strict_json.parse(await read_body(request, _MOST_SMALL_BYTES))
+        proposal = service.filed(caller, dataset, digest)
+        await run_in_threadpool(service.decide, proposal, choice)
+        return _answer_response(service.filed(caller, dataset, digest))
+
+    return router
+
+
+def _answer_response(proposal: Filed) -> Response:
+    if proposal.answer is not None:
+        return Response(proposal.answer, media_type="application/json")
+    return JSONResponse(_filed_json(proposal), HTTPStatus.ACCEPTED, _RETRY)
+
+
+def _filed_json(proposal: Filed) -> dict[str, Any]:
+    """Return what became of a proposal, in plain values."""
+    answer = None if proposal.answer is None else Answer.load(proposal.answer)
+    return {
+        "dataset": proposal.dataset,
+        "proposal": proposal.digest,
+        "received": proposal.received.isoformat(),
+        "state": str(proposal.state) if answer is None else answer.name,
+        "purpose": Proposal.load(proposal.body).purpose,
+    }
+
+
+def _token_routes(service: Service) -> APIRouter:
+    router = APIRouter(responses=_REFUSALS)
+    owner = service.door.opens_for(Role.OWNER)
+
+    @router.get("/tokens")
+    def tokens(caller: Annotated[Caller, Depends(owner)]) -> list[dict[str, Any]]:
+        """List all tokens, without their secrets."""
+        caller.check_whole_house()
+        return [token.to_json() for token in service.desk.tokens()]
+
+    @router.post("/tokens", status_code=201, openapi_extra=_JSON_BODY)
+    async def new(request: Request, caller: Annotated[Caller, Depends(owner)]) -> JSONResponse:
+        """Make a token: {"role": "learner", "scope": [...], "holder": TEXT, "days": 90}."""
+        caller.check_whole_house()
+        token, text = _minted(strict_json.parse(await read_body(request, _MOST_SMALL_BYTES)))
+        await run_in_threadpool(service.desk.add_token, token)
+        return JSONResponse({**token.to_json(), "token": text}, HTTPStatus.CREATED)
+
+    @router.delete("/tokens/{identity}", status_code=204, response_class=Response)
+    def revoke(identity: Name, caller: Annotated[Caller, Depends(owner)]) -> Response:
+        """Revoke a token. It is useless from now on."""
+        caller.check_whole_house()
+        service.desk.revoke_token(identity)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    return router
+
+
+def _minted(wish: object) -> tuple[Token, str]:
+    """Return the token that an owner asks for; a field that nobody reads is an error."""
+    defaults: dict[str, Any] = {"role": None, "scope": [], "holder": "", "days": 90}
+    if isinstance(wish, dict) and wish.keys() <= defaults.keys():
+        values = {**defaults, **wish}
+        scope, days = values["scope"], values["days"]
+        named = isinstance(scope, list) and all(isinstance(name, str) for name in scope)
+        role = isinstance(values["role"], str) and values["role"] in {*Role}
+        if role and named and isinstance(values["holder"], str) and type(days) is int:
+            return mint(values["role"], scope=tuple(scope), holder=values["holder"], days=days)
+    raise ParameterError(
+        f"A token needs a role ({', '.join(Role)}), and may have scope, holder and days."
+    )

@@ -1,0 +1,218 @@
+"""Who opens private tables: one worker process for each data set, and one proposal at a time.
+
+A handler of a request never opens a table. Proposals of a data set are worked on in the order in
+which they arrived, so that the order of answers tells nothing about labels. A worker that dies is
+replaced, and its proposal is looked at again: the ledger hands out the same bytes for the same
+proposal, and never charges twice.
+"""
+
+import logging
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from suffice.errors import (
+    BurntRequestError,
+    ForeignRowsError,
+    LedgerError,
+    ParameterError,
+    PendingRequestError,
+    ReleaseError,
+    StorageError,
+    SufficeError,
+    TableError,
+)
+from suffice.transport.http.desk import Desk, Filed, State
+from suffice.transport.http.settings import Settings
+from suffice.transport.messages import Answer, Proposal, Refused
+
+__all__ = ["Outcome", "Workroom", "settle"]
+
+LOGGER = logging.getLogger("suffice.service")
+_REST_SECONDS = 2.0  # between two looks at the desk: another server may have filed something
+_MOST_DEATHS = 3  # of workers over one proposal
+_FOREIGN = "the rows of the proposal are not those of the data set"
+_LOST = (
+    "this proposal was charged, but its output was lost; send a new proposal (another purpose is"
+    " enough), which is charged too"
+)
+_CANNOT = "the service cannot answer this proposal; ask the owner"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a proposal in a worker.
+
+    Attributes
+    ----------
+    answer, release : bytes, optional
+        The answer, and the release if it grants one. Without an answer the owner has to decide.
+    """
+
+    answer: bytes | None = None
+    release: bytes | None = None
+
+
+def settle(settings: Settings, dataset: str, body: bytes, *, approved: bool) -> Outcome:
+    """Protects each label: answers one proposal, as `suffice.transport.protocol.grant` does.
+
+    The answer never depends on a label. An error that a proposal causes becomes a refusal with a
+    fixed sentence, because a message could tell the learner more than an answer may.
+
+    Parameters
+    ----------
+    settings
+        What the service serves.
+    dataset, body
+        The data set, and the bytes of the proposal.
+    approved
+        Whether the owner has decided for it, or the data set grants automatically.
+
+    Raises
+    ------
+    PendingRequestError
+        If another server is at work on the same proposal.
+    LedgerError, StorageError
+        If the ledger cannot be used now.
+    """
+    proposal = Proposal.load(body)
+    try:
+        answer, release = _decide(settings, dataset, proposal, approved=approved)
+    except ForeignRowsError:
+        return Outcome(Refused(proposal.digest, (_FOREIGN,)).encode())
+    except BurntRequestError:
+        return Outcome(Refused(proposal.digest, (_LOST,)).encode())
+    except (ParameterError, TableError, ReleaseError):
+        return Outcome(Refused(proposal.digest, (_CANNOT,)).encode())
+    return Outcome(None if answer is None else answer.encode(), release)
+
+
+def _decide(
+    settings: Settings, dataset: str, proposal: Proposal, *, approved: bool
+) -> tuple[Answer | None, bytes | None]:
+    """Return the answer and the bytes of the release; no answer means that the owner decides."""
+    from suffice.owner.ledger import Ledger
+    from suffice.release.codec import encode
+    from suffice.tables.files import TableFile
+    from suffice.transport import protocol
+
+    served = settings.datasets[dataset]
+    table, ledger = TableFile(served.table), Ledger(settings.ledger)
+    if not approved and served.grants == "by-hand":
+        declined = protocol.review(
+            proposal,
+            table,
+            policy=served.policy,
+            ledger=ledger,
+            dataset=dataset,
+            label=served.label,
+        )
+        return declined, None
+    answer, release = protocol.grant(
+        proposal,
+        table,
+        policy=served.policy,
+        ledger=ledger,
+        dataset=dataset,
+        label=served.label,
+        key=settings.key,
+    )
+    return answer, None if release is None else encode(release)
+
+
+class Workroom:
+    """Works on the proposals of every data set until it is closed.
+
+    Parameters
+    ----------
+    settings
+        What the service serves.
+    desk
+        Where proposals are filed.
+    """
+
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        self._settings, self._desk = settings, desk
+        self._closing = threading.Event()
+        self._bells = {name: threading.Event() for name in settings.datasets}
+        self._threads = [
+            threading.Thread(target=self._work, args=(name,), name=f"work on {name}", daemon=True)
+            for name in settings.datasets
+        ]
+
+    def open(self) -> None:
+        """Begin, also with what an earlier server left behind."""
+        for thread in self._threads:
+            thread.start()
+
+    def ring(self, dataset: str) -> None:
+        """Say that there is something to do."""
+        self._bells[dataset].set()
+
+    def close(self) -> None:
+        """Finish the proposals in hand, then stop."""
+        self._closing.set()
+        for bell in self._bells.values():
+            bell.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, dataset: str) -> None:
+        bell, worker = self._bells[dataset], _Worker(self._settings)
+        try:
+            while not self._closing.is_set():
+                bell.clear()
+                if not self._work_once(dataset, worker):
+                    bell.wait(_REST_SECONDS)
+        finally:
+            worker.close()
+
+    def _work_once(self, dataset: str, worker: "_Worker") -> bool:
+        """Look at the oldest open proposal; say whether there was one that could be settled."""
+        try:
+            proposal = self._desk.next_to_work_on(dataset)
+            if proposal is None:
+                return False
+            outcome = worker.settle(proposal)
+            if outcome.answer is None:
+                self._desk.move(proposal, State.WAITING)
+            else:
+                self._desk.answer(proposal, outcome.answer, outcome.release)
+        except PendingRequestError:
+            return False
+        except (LedgerError, StorageError) as error:
+            LOGGER.error("The service cannot work on %r now: %s", dataset, error)  # noqa: TRY400
+            return False
+        except SufficeError as error:
+            LOGGER.error("A proposal of %r failed: %s", dataset, type(error).__name__)  # noqa: TRY400
+            return False
+        return True
+
+
+class _Worker:
+    """One process that settles proposals, replaced when it dies."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pool = self._new_pool()
+
+    @staticmethod
+    def _new_pool() -> ProcessPoolExecutor:
+        # Spawned, not forked: a fork would copy the locks and threads of a server.
+        return ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"))
+
+    def settle(self, proposal: Filed) -> Outcome:
+        approved = proposal.state is State.APPROVED
+        for _ in range(_MOST_DEATHS):
+            task = (self._settings, proposal.dataset, proposal.body)
+            try:
+                return self._pool.submit(settle, *task, approved=approved).result()
+            except BrokenProcessPool:
+                LOGGER.error("A worker of data set %r died.", proposal.dataset)  # noqa: TRY400
+                self._pool = self._new_pool()
+        return Outcome(Refused(proposal.digest, (_CANNOT,)).encode())
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)

@@ -1,0 +1,86 @@
+"""What the routes and pages of the service share: its records, and decisions about proposals."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Path
+
+from suffice.errors import ParameterError
+from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.rows import Balance
+from suffice.transport.http.access import Caller, Door
+from suffice.transport.http.desk import DESK_NAME, Desk, Filed, State
+from suffice.transport.http.jobs import Workroom
+from suffice.transport.http.problems import Problem, not_found
+from suffice.transport.http.settings import Settings
+from suffice.transport.messages import Proposal, Refused
+from suffice.transport.protocol import log_answer
+
+__all__ = ["Digest", "Name", "Service"]
+
+Name = Annotated[str, Path(max_length=200)]
+Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
+
+
+class Service:
+    """What the routes share: settings, desk, ledger, door and workroom.
+
+    Parameters
+    ----------
+    settings
+        What is served.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.desk = Desk(settings.folder / DESK_NAME)
+        self.ledger = Ledger(settings.ledger)
+        self.door = Door(settings, self.desk)
+        self.workroom = Workroom(settings, self.desk)
+
+    def balance(self, dataset: str) -> list[Balance]:
+        """Return the budgets of a data set, with what is left of each."""
+        return [b for b in self.ledger.balances() if b.dataset == dataset]
+
+    def filed(self, caller: Caller, dataset: str, digest: str) -> Filed:
+        """Return a proposal that the caller may see, or raise as if there were none."""
+        self.door.served(caller, dataset)
+        proposal = self.desk.filed(dataset, digest)
+        if proposal is None or not self.door.may_see(caller, [proposal]):
+            raise not_found()
+        return proposal
+
+    def decide(self, proposal: Filed, choice: object) -> None:
+        """Move a waiting proposal on, as its owner decided; what was decided stays decided.
+
+        Parameters
+        ----------
+        proposal
+            A proposal that waits.
+        choice
+            ``{"grant": True}``, or ``{"grant": False, "reason": TEXT}``.
+
+        Raises
+        ------
+        ParameterError
+            If it is no choice.
+        Problem
+            409 if the proposal does not wait for a decision.
+        """
+        waits = proposal.state is State.WAITING
+        match choice:
+            case {"grant": True, **rest} if not rest:
+                moved = waits and self.desk.move(proposal, State.APPROVED)
+            case {"grant": False, "reason": str(reason), **rest} if not rest:
+                answer = Refused(proposal.digest, (reason,))
+                moved = waits and self.desk.answer(proposal, answer.encode(), None)
+                if moved:
+                    request = Proposal.load(proposal.body)
+                    log_answer(request, self.ledger, proposal.dataset, answer)
+            case _:
+                raise ParameterError(
+                    'A decision must be {"grant": true}, or {"grant": false, "reason": TEXT}.'
+                )
+        if not moved:
+            raise Problem(HTTPStatus.CONFLICT, "This proposal does not wait for a decision.")
+        self.workroom.ring(proposal.dataset)

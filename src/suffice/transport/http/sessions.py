@@ -1,0 +1,151 @@
+"""Who is reading a page: a session that a token began, and the check that a form is its own.
+
+A session's cookie is HttpOnly and SameSite=Strict, and lasts for a working day. The desk stores its
+hash. Every form holds the session's CSRF token, and a browser that says that a form came from
+another site is not believed. Nothing is compared with the Host header, which proxies rewrite.
+"""
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+from fastapi import Request, Response
+
+from suffice.transport.http.desk import Desk
+from suffice.transport.http.limits import RequestRate, read_body
+from suffice.transport.http.problems import Problem
+from suffice.transport.http.settings import Settings
+from suffice.transport.http.tokens import Role, Token, parse, secret_hash, utc_now
+
+__all__ = ["Session", "Sessions", "SignInNeeded"]
+
+_COOKIE = "suffice_session"
+_HOURS = 8
+_BYTES = 32
+_MOST_FORM_BYTES = 10_000
+_PAGES_FOR = (Role.OWNER, Role.OFFICER)
+
+
+class SignInNeeded(Exception):  # noqa: N818  # no error: the reader is sent to the sign-in page
+    """A page was asked for without a session."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A reader who signed in.
+
+    Attributes
+    ----------
+    hash : str
+        The hash of the cookie.
+    token : Token
+        The token that began it. A session ends with its token.
+    csrf : str
+        What every form of the session must send back.
+    expires : datetime
+        When it ends, UTC.
+    """
+
+    hash: str
+    token: Token
+    csrf: str
+    expires: datetime
+
+
+class Sessions:
+    """Begins, finds and ends sessions.
+
+    Parameters
+    ----------
+    settings
+        Whether cookies must stay on TLS, and under which path.
+    desk
+        Where sessions are kept, for all servers.
+    """
+
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        self._desk, self._server = desk, settings.server
+        self._rate = RequestRate(settings.limits.requests_per_minute)
+
+    def begin(self, request: Request, text: str, response: Response) -> bool:
+        """Begin a session, as a cookie of the response, if the token is good; say whether it is."""
+        self._rate.check(request.client.host if request.client else "")
+        parts = parse(text.strip())
+        token = None if parts is None else self._desk.token(parts[0])
+        if parts is None or token is None or not token.opens_with(parts[1]):
+            return False
+        if not token.is_good(utc_now()) or token.role not in _PAGES_FOR:
+            return False
+        secret = secrets.token_urlsafe(_BYTES)
+        expires = utc_now() + timedelta(hours=_HOURS)
+        csrf = secrets.token_urlsafe(_BYTES)
+        self._desk.add_session(secret_hash(secret), token.id, csrf, expires)
+        self._desk.note_use(token)
+        response.set_cookie(
+            _COOKIE,
+            secret,
+            max_age=_HOURS * 3600,
+            path=self._server.prefix or "/",
+            secure=self._server.behind_proxy or self._server.certificate is not None,
+            httponly=True,
+            samesite="strict",
+        )
+        return True
+
+    def find(self, request: Request) -> Session:
+        """Return the session of a request.
+
+        Raises
+        ------
+        SignInNeeded
+            If it has none, or the session or its token has ended.
+        """
+        row = self._desk.session(secret_hash(request.cookies.get(_COOKIE, "")))
+        if row is None:
+            raise SignInNeeded
+        digest, identity, csrf, expires = row
+        token, now = self._desk.token(identity), utc_now()
+        if token is None or not token.is_good(now) or now >= expires:
+            raise SignInNeeded
+        self._rate.check(f"token {token.id}")
+        return Session(digest, token, csrf, expires)
+
+    def end(self, session: Session, response: Response) -> None:
+        """End a session."""
+        self._desk.end_session(session.hash)
+        response.delete_cookie(_COOKIE, path=self._server.prefix or "/")
+
+    async def form(self, request: Request, session: Session) -> dict[str, str]:
+        """Return the fields of a form that this session was shown.
+
+        Raises
+        ------
+        Problem
+            403 if the form is not the session's own.
+        """
+        fields = await read_form(request)
+        if not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
+            raise Problem(
+                HTTPStatus.FORBIDDEN, "This form is not from your session. Load the page again."
+            )
+        return fields
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form from this site.
+
+    Raises
+    ------
+    Problem
+        403 if the browser says that another site sent it.
+    """
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Problem(HTTPStatus.FORBIDDEN, "This form was sent from another site.")
+    body = await read_body(request, _MOST_FORM_BYTES)
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+    except ValueError:
+        raise Problem(HTTPStatus.BAD_REQUEST, "This is not a form.") from None

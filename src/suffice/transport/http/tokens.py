@@ -1,0 +1,157 @@
+"""Who may do what: bearer tokens with a role, a scope and an end, stored as hashes alone.
+
+A token reads ``suffice_ID_SECRET``. The id names it in lists and logs. The secret has 256 bits, and
+the service stores its SHA-256: whoever reads the records cannot act as the holder.
+"""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from suffice.errors import ParameterError
+
+__all__ = ["Role", "Token", "mint", "parse", "secret_hash", "utc_now"]
+
+_SECRET_BYTES = 32
+_ID_BYTES = 6
+_LONGEST = 200  # letters of a token that is looked at at all
+_LONGEST_DAYS = 3660
+
+
+class Role(StrEnum):
+    """What the holder of a token may do."""
+
+    OWNER = "owner"
+    OFFICER = "officer"
+    LEARNER = "learner"
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as the service stores it.
+
+    Attributes
+    ----------
+    id : str
+        Its name.
+    hash : str
+        The SHA-256 of its secret.
+    role : Role
+        What its holder may do.
+    scope : tuple of str
+        The data sets that it is good for; empty for all.
+    holder : str
+        For whom it was made, in the owner's words.
+    made, expires : datetime
+        From when and until when it is good, UTC.
+    revoked, used : datetime, optional
+        When it was revoked, and when it was used last, to the day.
+    """
+
+    id: str
+    hash: str
+    role: Role
+    scope: tuple[str, ...]
+    holder: str
+    made: datetime
+    expires: datetime
+    revoked: datetime | None = None
+    used: datetime | None = None
+
+    def is_good(self, now: datetime) -> bool:
+        """Say whether the token may be used now."""
+        return self.revoked is None and self.made <= now < self.expires
+
+    @property
+    def state(self) -> str:
+        """Whether the token is good, expired or revoked, in one word."""
+        if self.revoked is not None:
+            return "revoked"
+        return "good" if self.is_good(utc_now()) else "expired"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all but the hash as plain JSON values."""
+        return {
+            "id": self.id,
+            "role": str(self.role),
+            "scope": list(self.scope),
+            "holder": self.holder,
+            "made": self.made.isoformat(),
+            "expires": self.expires.isoformat(),
+            "revoked": None if self.revoked is None else self.revoked.isoformat(),
+            "used": None if self.used is None else self.used.date().isoformat(),
+        }
+
+    def covers(self, dataset: str) -> bool:
+        """Say whether the token is good for a data set."""
+        return not self.scope or dataset in self.scope
+
+    def opens_with(self, secret: str) -> bool:
+        """Say whether this is the token's secret, in a time that does not depend on the answer."""
+        return hmac.compare_digest(self.hash, secret_hash(secret))
+
+
+def utc_now() -> datetime:
+    """Return the time, UTC, in whole seconds."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def secret_hash(secret: str) -> str:
+    """Return the SHA-256 of a secret in hexadecimal digits."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def mint(
+    role: Role | str, *, scope: tuple[str, ...] = (), holder: str = "", days: int = 90
+) -> tuple[Token, str]:
+    """Return a new token, and the text that its holder gets: it cannot be shown again.
+
+    Parameters
+    ----------
+    role : Role or str
+        What the holder may do.
+    scope : tuple of str
+        The data sets that it is good for; empty for all.
+    holder : str
+        For whom it is.
+    days : int
+        How long it is good.
+
+    Raises
+    ------
+    ParameterError
+        If the days or the holder's name are out of range.
+
+    Examples
+    --------
+    >>> token, text = mint("learner", scope=("diagnosis",), holder="Ada", days=30)
+    >>> token.role.value, token.covers("diagnosis"), token.covers("smoker")
+    ('learner', True, False)
+    >>> identity, secret = parse(text)
+    >>> identity == token.id, token.opens_with(secret), token.opens_with("another")
+    (True, True, False)
+    """
+    if not 1 <= days <= _LONGEST_DAYS:
+        raise ParameterError(f"A token must be good for 1 to {_LONGEST_DAYS} days.")
+    if len(holder) > _LONGEST or not holder.isprintable():
+        raise ParameterError(
+            f"The holder of a token must be one printable line of at most {_LONGEST} letters."
+        )
+    identity, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
+    now = utc_now()
+    expires = now + timedelta(days=days)
+    token = Token(identity, secret_hash(secret), Role(role), scope, holder, now, expires)
+    return token, f"suffice_{identity}_{secret}"
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """Return id and secret of a token's text, or None if it is none."""
+    if len(text) > _LONGEST or not text.isascii():
+        return None
+    word, _, rest = text.partition("_")
+    identity, _, secret = rest.partition("_")
+    return (identity, secret) if word == "suffice" and identity and secret else None

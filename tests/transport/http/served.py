@@ -1,0 +1,118 @@
+"""A clinic with a service: tables, ledger, key and settings, and a real server process for them."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from suffice.owner.ledger import Ledger
+from suffice.privacy.guarantee import Budget
+from suffice.release.signing import generate_keys
+from suffice.transport.http.desk import DESK_NAME, Desk
+from suffice.transport.http.tokens import Role, mint
+from suffice.transport.messages import Proposal
+from suffice.transport.protocol import propose
+
+FEATURES = ("age", "size", "stage")
+ROWS = 80
+SETTINGS = """
+organisation = "Clinic"
+ledger = "clinic.ledger"
+key = "clinic.key"
+[server]
+port = 0
+[limits]
+requests_per_minute = 100000
+waiting_proposals = {most}
+[datasets.diagnosis]
+table = "table.csv"
+label = "diagnosis"
+grants = "automatic"
+[datasets.diagnosis.policy]
+largest_epsilon = 0.5
+features = ["age", "size", "stage"]
+[datasets.smoker]
+table = "table.csv"
+label = "smoker"
+[datasets.smoker.policy]
+largest_epsilon = 0.5
+features = ["age", "size", "stage"]
+"""
+
+
+@dataclass(frozen=True)
+class Clinic:
+    """The folder of a service, and the text of one token for each role."""
+
+    folder: Path
+    tokens: Mapping[str, str]
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.folder / "clinic.ledger")
+
+    @property
+    def desk(self) -> Desk:
+        return Desk(self.folder / DESK_NAME)
+
+    def proposal(self, purpose: str = "study", epsilon: float = 0.1) -> Proposal:
+        return propose(self.folder / "rows.csv", epsilon=epsilon, purpose=purpose)
+
+    def new_token(self, role: str, scope: tuple[str, ...] = ()) -> str:
+        token, text = mint(role, scope=scope, holder=f"the {role}")
+        self.desk.add_token(token)
+        return text
+
+    def charges(self, dataset: str) -> int:
+        return sum(entry.dataset == dataset for entry in self.ledger.history())
+
+
+def make_clinic(folder: Path, labels: np.ndarray | None = None, most: int = 1000) -> Clinic:
+    """Make tables, ledger, key, settings and tokens; ``labels`` replace both label columns."""
+    folder.mkdir()
+    rng = np.random.default_rng(3)
+    columns = {
+        "age": rng.integers(20, 90, ROWS),
+        "size": rng.normal(size=ROWS).round(4),
+        "stage": rng.integers(1, 5, ROWS),
+    }
+    drawn = rng.integers(0, 2, ROWS) if labels is None else labels
+    pa_csv.write_csv(pa.table(columns), folder / "rows.csv")
+    table = pa.table({**columns, "diagnosis": drawn, "smoker": drawn[::-1]})
+    pa_csv.write_csv(table, folder / "table.csv")
+    budget = {"label": Budget(1.0)}
+    classes = {"diagnosis": {"diagnosis": (0, 1)}, "smoker": {"smoker": (0, 1)}}
+    Ledger(folder / "clinic.ledger", {"diagnosis": budget, "smoker": budget}, classes)
+    generate_keys(folder / "clinic")
+    (folder / "suffice.toml").write_text(SETTINGS.format(most=most))
+    clinic = Clinic(folder, {})
+    return Clinic(folder, {role: clinic.new_token(role) for role in Role})
+
+
+@contextmanager
+def running(clinic: Clinic) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Yield address and process of a server on a free port of loopback; it ends with the block."""
+    command = [sys.executable, "-m", "suffice", "serve", str(clinic.folder), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        with process.stdout as printed:
+            line = printed.readline()
+        match = re.search(r"http://[\d.]+:\d+", line)
+        assert match is not None, line
+        yield match.group(), process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
