@@ -59,13 +59,17 @@ def fit_best_penalty(
     size = float(np.trace(moments.second)) / len(moments.second) or 1.0
     tried = size * _LAMS if lams is None else np.asarray(lams)
     by_penalty = risks_by_penalty(moments, tried)
-    charged = by_penalty.rescaled() if rescaled else by_penalty.risks + by_penalty.charges
+    charged = (
+        by_penalty.rescaled(by_penalty.charges)
+        if rescaled
+        else by_penalty.risks + by_penalty.charges
+    )
     best = int(np.argmin(charged))
     (values, vectors), models = _solutions(moments.second, moments.operator, tried[best : best + 1])
     theta = models[:, 0]
     optimism = float(_optimism(moments, values, vectors, tried[best : best + 1])[0])
     is_known = moments.square_error(theta) <= _MOST_RISK_ERROR
-    measured = charged if rescaled else by_penalty.measured
+    measured = by_penalty.rescaled() if rescaled else by_penalty.measured
     return Fitted(
         theta,
         float(tried[best]),
@@ -126,9 +130,9 @@ class RisksByPenalty:
         """The measured square risk."""
         return np.asarray(1 - 2 * self.products + self.measured_squares)
 
-    def rescaled(self) -> np.ndarray:
-        """Return the charged risk of the best multiple of each model: 1 - product^2/square."""
-        products = np.maximum(self.products - self.charges, 0.0)
+    def rescaled(self, charges: np.ndarray | float = 0.0) -> np.ndarray:
+        """Return the risk of the best multiple of each model: 1 - (product - charge)^2/square."""
+        products = np.maximum(self.products - charges, 0.0)
         return np.asarray(1 - products**2 / np.maximum(self.squares, 1e-300))
 
 

@@ -72,8 +72,8 @@ class RadoRidge(TwoClasses):
     calibrated_ : bool
         Whether scores are log odds, and `predict_proba` works.
     risk_ : float or None
-        The square risk on fresh labels, estimated without any label. None where the noise on rados
-        hides how much scores vary.
+        The square risk on fresh labels, estimated without any label; with rows, that of the best
+        multiple of theta. None where the noise on rados hides how much scores vary.
     intercept_only_ : bool
         Whether the model predicts a constant because no other model is better.
     lam_ : float
