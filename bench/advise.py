@@ -2,7 +2,7 @@
 
     python bench/advise.py --data ../shared/data [--store bench/results/advise.jsonl]
 
-12 tables x labels, records, attributes x epsilon 0.1 and 1, delta = 1e-6. At most 15,000 rows of a
+15 tables x labels, records, attributes x epsilon 0.1 and 1, delta = 1e-6. At most 15,000 rows of a
 table, so that one core needs some ten minutes. The rule of advise reads public rows alone; its
 constants were chosen on CHOSEN_ON, and HELD_OUT were measured afterwards. A run with the same
 --store goes on where another ended.
@@ -23,8 +23,12 @@ from rival_store import Measurement, Store, measure
 from suffice.owner.advice.candidates import Candidate
 from suffice.study.data_sets import split
 
-CHOSEN_ON = ("magic", "spambase", "adult", "uci-har", "wine-white", "banknote")
-HELD_OUT = ("abalone", "covertype", "ijcnn1", "breast", "higgs", "eeg")
+# The last three of these were held out at first: the rule that the others had suggested was within
+# one point in 9 of their 18 cells. Then its constants were chosen again.
+CHOSEN_ON = (
+    "magic", "spambase", "adult", "uci-har", "wine-white", "banknote", "abalone", "breast", "eeg",
+)  # fmt: skip
+HELD_OUT = ("covertype", "ijcnn1", "higgs", "transfusion", "wine-red", "ionosphere")
 EPSILONS = (0.1, 1.0)
 _SPLITS = 2  # of small tables; of large ones one
 _ONE_POINT = 0.01

@@ -151,10 +151,10 @@ def test_effective_labels_are_those_of_the_unbiased_estimate():
     assert effective_labels(1, epsilon, 5) == pytest.approx(((odds - 1) / (odds + 4)) ** 2)
 
 
-def test_trees_are_advised_from_3000_effective_labels_on():
+def test_trees_are_advised_from_2000_effective_labels_on():
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(14_200, 2))
-    few = sf.advise(rows[:13_900], epsilon=1.0, private="labels")
+    rows = rng.normal(size=(9_500, 2))
+    few = sf.advise(rows[:9_200], epsilon=1.0, private="labels")
     many = sf.advise(rows, epsilon=1.0, private="labels")
     assert few.best.candidate.estimator is None
     assert many.best.candidate.estimator == "hist-gradient-boosting"
@@ -163,11 +163,16 @@ def test_trees_are_advised_from_3000_effective_labels_on():
     assert unequal.best.candidate.estimator is None
 
 
-def test_products_are_advised_where_the_noise_leaves_them():
-    rows = np.random.default_rng(0).normal(size=(12_000, 6))
-    maps = {e: sf.advise(rows, e, 1e-6, private="labels").best.candidate.map for e in (0.01, 1.0)}
-    assert maps[1.0] == "ranks+polynomial:2"
-    assert maps[0.01] != "ranks+polynomial:2"
+def test_products_are_advised_where_tails_are_heavy_and_the_noise_leaves_them():
+    rng = np.random.default_rng(0)
+    heavy, light = rng.laplace(size=(6000, 6)), rng.normal(size=(6000, 6))
+
+    def advised(rows: np.ndarray, epsilon: float) -> str | None:
+        return sf.advise(rows, epsilon, 1e-6, private="labels").best.candidate.map
+
+    assert advised(heavy, 1.0) == "ranks+polynomial:2"
+    assert advised(heavy, 0.01) != "ranks+polynomial:2"
+    assert advised(light, 1.0) == "ranks"
 
 
 def test_more_noise_leaves_less():

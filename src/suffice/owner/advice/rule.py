@@ -20,17 +20,18 @@ __all__ = ["ENOUGH_LABELS", "merit", "ranked", "ranks_help"]
 
 # From so many effective labels on, trees on randomised labels beat a linear model of the mean
 # operator on most tables that we tried; below, they learn the randomisation.
-ENOUGH_LABELS = 3_000
-# Ranks help where tails are heavy. Where they are light, ranks hide the gaps between clusters. The
-# mean operator of few columns clips few rows, so that ranks help it all the same.
+ENOUGH_LABELS = 2_000
+# Ranks and their products help where tails are heavy. Where they are light, ranks hide the gaps
+# between clusters. The mean operator of few columns clips few rows, so that ranks, though not their
+# products, help it all the same.
 _HEAVY = 1.5  # excess kurtosis of half of the columns
 _FEW = 50  # coordinates without a map
-_LIGHT_WORTH = 0.9  # of a map of ranks where tails are light
 _RANKS, _PRODUCTS = "ranks", "ranks+polynomial:2"
+_LIGHT: Mapping[str, float] = {_RANKS: 0.9, _PRODUCTS: 0.82}  # of the worth where tails are light
 _WORTH: Mapping[type[Mechanism[Any]], Mapping[str | None, float]] = {
-    MeanOperator: {None: 1.0, _RANKS: 1.03, _PRODUCTS: 1.14},
-    Moments: {None: 1.0, _RANKS: 1.03, _PRODUCTS: 1.06},
-    Rados: {None: 0.93},
+    MeanOperator: {None: 1.0, _RANKS: 1.03, _PRODUCTS: 1.23},
+    Moments: {None: 1.0, _RANKS: 1.03, _PRODUCTS: 1.12},
+    Rados: {None: 0.98},
     RandomizedResponse: {None: 0.8},
 }
 
@@ -45,13 +46,14 @@ def merit(assessment: Assessment) -> float:
         return 0.0
     worth = _WORTH[type(candidate.mechanism)][candidate.map]
     if candidate.map is not None and not ranks_help(assessment):
-        worth *= _LIGHT_WORTH
+        worth *= _LIGHT[candidate.map]
     return assessment.kept * worth
 
 
 def ranks_help(assessment: Assessment) -> bool:
     """Say whether public columns are of a sort that ranks helped on other tables."""
-    of_operator = isinstance(assessment.candidate.mechanism, MeanOperator)
+    candidate = assessment.candidate
+    of_operator = isinstance(candidate.mechanism, MeanOperator) and candidate.map != _PRODUCTS
     return (of_operator and assessment.width <= _FEW) or assessment.tails >= _HEAVY
 
 
