@@ -3,9 +3,9 @@
     python bench/advise.py --data ../shared/data [--store bench/results/advise.jsonl]
 
 15 tables x labels, records, attributes x epsilon 0.1 and 1, delta = 1e-6. At most 15,000 rows of a
-table, so that one core needs some ten minutes. The rule of advise reads public rows alone; its
-constants were chosen on CHOSEN_ON, and HELD_OUT were measured afterwards. A run with the same
---store goes on where another ended.
+table, so that one core needs about a quarter of an hour. The rule of advise reads public rows
+alone; its constants were chosen on CHOSEN_ON, and HELD_OUT were measured afterwards. A run with the
+same --store goes on where another ended.
 """
 
 import argparse
