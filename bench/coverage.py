@@ -591,7 +591,7 @@ def write_page(path: Path, results: dict[str, Measured]) -> None:
     """Write all lines between the marks of a page."""
     text = path.read_text()
     start, end = (text.index(mark) for mark in MARKS)
-    rows = [HEADERS, ("---",) * len(HEADERS), *(m.cells for m in results.values())]
+    rows = [HEADERS, ("---",) * len(HEADERS), *(results[key].cells for key in sorted(results))]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     path.write_text(text[: start + len(MARKS[0])] + "\n\n" + table + "\n\n" + text[end:])
 
