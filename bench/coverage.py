@@ -90,7 +90,10 @@ class Measured:
         """The line as text."""
         covered = "none given" if not self.count else f"{self.covered:.3f}"
         width = "-" if not self.count else f"{self.width:.3g}"
-        verdict = "too seldom" if self.count and self.short else "yes" if self.count else "-"
+        verdict = "too seldom" if self.short else "yes"
+        if not self.short and self.covered < self.level - 0.03:
+            verdict = "too few draws to tell"
+        verdict = verdict if self.count else "-"
         return (
             f"`{self.interval}`", self.table, self.setting, f"{self.level:g}", covered, width,
             f"{self.draws}", verdict,
