@@ -90,7 +90,10 @@ class Measured:
         """The line as text."""
         covered = "none given" if not self.count else f"{self.covered:.3f}"
         width = "-" if not self.count else f"{self.width:.3g}"
-        verdict = "too seldom" if self.count and self.short else "yes" if self.count else "-"
+        verdict = "too seldom" if self.short else "yes"
+        if not self.short and self.covered < self.level - 0.03:
+            verdict = "too few draws to tell"
+        verdict = verdict if self.count else "-"
         return (
             f"`{self.interval}`", self.table, self.setting, f"{self.level:g}", covered, width,
             f"{self.draws}", verdict,
@@ -591,7 +594,7 @@ def write_page(path: Path, results: dict[str, Measured]) -> None:
     """Write all lines between the marks of a page."""
     text = path.read_text()
     start, end = (text.index(mark) for mark in MARKS)
-    rows = [HEADERS, ("---",) * len(HEADERS), *(m.cells for m in results.values())]
+    rows = [HEADERS, ("---",) * len(HEADERS), *(results[key].cells for key in sorted(results))]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     path.write_text(text[: start + len(MARKS[0])] + "\n\n" + table + "\n\n" + text[end:])
 
