@@ -317,6 +317,8 @@ def moments(folder: Path | None) -> Iterator[Line]:
             setting = f"epsilon {epsilon:g}"
             method = "MomentClassifier.coefficient_intervals"
             yield Line(method, name, setting, 0.9, 25, draw)
+            draw = partial(_moment_accuracy, maker, epsilon)
+            yield Line("MomentClassifier.accuracy_interval_", name, setting, 0.9, 25, draw)
 
 
 def _moments(maker: Maker, epsilon: float, seed: int) -> Outcome:
@@ -336,6 +338,14 @@ def _moments(maker: Maker, epsilon: float, seed: int) -> Outcome:
     return within(noisy.low, truth[: len(noisy.low)], noisy.high)
 
 
+def _moment_accuracy(maker: Maker, epsilon: float, seed: int) -> Outcome:
+    table = maker(seed)
+    owner = sf.Moments(epsilon, _DELTA, standardize=table.public)
+    model = sf.MomentClassifier().fit_release(owner.release(table.rows, table.labels, ledger=None))
+    low, high = model.accuracy_interval_
+    return within([low], table.accuracy(model.predict(table.population)), [high])
+
+
 # --- class ratios
 
 
@@ -346,7 +356,7 @@ def ratios(folder: Path | None) -> Iterator[Line]:
             known = "known proportions" if epsilon is None else f"epsilon {epsilon:g}"
             draw = partial(_synthetic_ratio, classes, epsilon)
             name = f"synthetic, {classes} classes, {classes + 1} bags of 300"
-            yield Line("ClassRatio.interval", name, known, 0.95, 12, draw)
+            yield Line("RatioEstimate.low", name, known, 0.95, 12, draw)
     if folder is None:
         return
     for name in ("magic", "ijcnn1"):
@@ -354,10 +364,10 @@ def ratios(folder: Path | None) -> Iterator[Line]:
             known = "known proportions" if epsilon is None else f"epsilon {epsilon:g}"
             draw = partial(_natural_ratio, folder, name, epsilon)
             table = f"{name}, label-shifted, 4 bags of 400"
-            yield Line("ClassRatio.interval", table, known, 0.95, 8, draw)
+            yield Line("RatioEstimate.low", table, known, 0.95, 8, draw)
     draw = partial(_natural_bags, folder, "magic", 8)
     table = "magic, natural bags: 6 of 400 by the angle"
-    yield Line("ClassRatio.interval", table, "known proportions", 0.95, 8, draw)
+    yield Line("RatioEstimate.low", table, "known proportions", 0.95, 8, draw)
 
 
 def _synthetic_ratio(classes: int, epsilon: float | None, seed: int) -> Outcome:
@@ -434,10 +444,13 @@ def _ratio_outcome(
             model = sf.ClassRatio().fit_release(release, rows, bags=index)
         except sf.errors.ParameterError:  # the noise hides how bags differ: no interval
             return Outcome(np.zeros(len(tests)), np.full(len(tests), _NAN))
-    ends = np.asarray(model.interval(tests, draws=100), dtype=float)
+    estimates = model.estimate(tests, draws=100)
+    if any(estimate.low is None for estimate in estimates):  # bags that contradict label shift
+        return Outcome(np.zeros(len(tests)), np.full(len(tests), _NAN))
+    low, high = (np.array([getattr(e, end) for e in estimates]) for end in ("low", "high"))
     # Of two classes one proportion follows from the other.
     columns = slice(1, 2) if classes == 2 else slice(None)
-    return within(ends[:, 0, columns], truth[:, columns], ends[:, 1, columns])
+    return within(low[:, columns], truth[:, columns], high[:, columns])
 
 
 # --- forecasts

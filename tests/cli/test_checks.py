@@ -28,7 +28,7 @@ from suffice.release.signing import generate_keys
 
 WRITTEN = ("output", "write_rows", "answer", "memory", "plot")
 READ = {
-    "answers", "checkpoint", "data", "files", "key", "ledger", "like", "model", "path",
+    "answers", "checkpoint", "data", "files", "folder", "key", "ledger", "like", "model", "path",
     "pipeline_from", "policy", "proposal", "releases", "rows", "sign", "stem", "survey", "table",
     "truth_file",
 }  # fmt: skip

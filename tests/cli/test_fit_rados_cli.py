@@ -43,7 +43,7 @@ def program(tmp_path, monkeypatch, suffice):
 def test_rados_need_no_rows(program, words, keys, lines):
     for files in (("0.suffice",), ("0.suffice", "1.suffice")):
         result = json.loads(program("fit", *files, *words, "-o", "m.suffice", "--force", "--json"))
-        assert set(result) == {"written", "classes"} | keys
+        assert set(result) == {"written", "classes", "probabilities"} | keys
         assert result["classes"] == [0, 1]
         score = program("score", "m.suffice", "test.parquet", "--label", "sick", "--json")
         assert json.loads(score)["accuracy"] > 0.82

@@ -102,7 +102,6 @@ def test_what_a_command_does_not_use_is_refused_and_not_ignored():
     for words in (
         ["r.suffice", "--rows", "patients.csv"],
         ["r.suffice", "--penalty", "l1"],
-        ["s.suffice", "--rows", "patients.csv"],
         ["s.suffice", "--loss", "logistic", "--lam", "1"],
     ):
         message = refused("fit", *words, "-o", "m.suffice")

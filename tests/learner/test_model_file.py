@@ -29,8 +29,8 @@ def test_a_loaded_model_predicts_as_the_fitted_one(name, tmp_path):
     assert loaded.model.gives_probabilities == model.gives_probabilities
     if model.gives_probabilities:
         assert np.allclose(loaded.predict_proba(NEW), model.predict_proba(NEW), rtol=1e-12)
-    else:  # the old randomised records are too few
-        with pytest.raises(ParameterError, match="tell too little"):
+    else:  # the old randomised records are too few, and the old rados too noisy
+        with pytest.raises(ParameterError, match=r"tell too little|has no probabilities"):
             loaded.predict_proba(NEW)
     truth = NEW["sick"].to_numpy()
     assert loaded.score(NEW, truth) == model.score(NEW, truth)

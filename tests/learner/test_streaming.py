@@ -153,7 +153,7 @@ def test_an_engine_that_is_elsewhere_gets_every_table(folder):
 
 
 def test_the_number_of_passes_stays_small(folder, streams):
-    """One to check the rows, one for each step of the solver, one for the risk, and no more.
+    """One to check the rows, one for each step of the solver, two to polish, one for the risk.
 
     The sample is of 300 rows here; where it has more, the solver needs fewer steps.
     """
@@ -163,7 +163,7 @@ def test_the_number_of_passes_stays_small(folder, streams):
     model = fit(release, folder / "2.parquet", progress=rows_read.append)
     model.to_release()
     assert sum(rows_read) % ROWS == 0
-    assert sum(rows_read) // ROWS <= 12
+    assert sum(rows_read) // ROWS <= 13
     before = sum(rows_read)
     assert model.risk_interval_[0] < model.risk_ < model.risk_interval_[1]
     assert sum(rows_read) == before

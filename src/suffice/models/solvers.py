@@ -102,8 +102,7 @@ def minimise(
                 break
             metric = function.roots(at)
     if polished and risk.residual(at) > tol * _POLISHED:
-        metric = metric or function.roots(at)
-        at = _polish(risk, np.zeros_like(at), at, metric, tol * _POLISHED)
+        at = _polish(risk, np.zeros_like(at), at, function.roots(at), tol * _POLISHED)
     return _certified(at, risk.residual(at), used, tol)
 
 
