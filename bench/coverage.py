@@ -258,7 +258,10 @@ def _coefficients(maker: Maker, epsilon: float, seed: int, *, default: bool = Fa
         model = sf.FactoredClassifier(lam=lam, project=False, shrink=False)
         if default and given == epsilon:
             model = sf.FactoredClassifier()
-        ends.append(model.fit_release(release, table.rows).coef_interval_)
+        model.fit_release(release, table.rows)
+        if not hasattr(model, "coef_interval_"):  # the noise hides too much
+            return Outcome(np.zeros(1), np.full(1, _NAN))
+        ends.append(model.coef_interval_)
         lam = model.lam_
     return within(ends[0][0], ends[1].mean(axis=0), ends[0][1])
 

@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
@@ -47,7 +48,7 @@ _FEWEST_ROWS = 50  # of a table of which some are held out
 _LARGEST_LINK_ERROR = 0.05  # of probabilities that are still stated
 _SMALLEST = 1e-12  # of a probability that an estimator states
 _UNCLIPPED = 2.0**299
-_NORMAL_95 = 1.959963984540054
+_TAIL = 0.025  # beyond each end of an interval at 95 %
 
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 
@@ -244,7 +245,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             ]
             best = int(np.argmin(losses))
             self.link_, self.settings_ = links[best], dict(settings[best])
-            self._estimate_accuracy(tries[best], codes, channel)
+            self._estimate_accuracy(tries[best], codes, channel, len(settings))
             if not exact:
                 chosen = tries[best]
                 self.link_error_ = probability_error(
@@ -268,14 +269,21 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         return list(splits)[: max(1, enough)]
 
     def _estimate_accuracy(
-        self, held_out: _HeldOut, codes: np.ndarray, channel: np.ndarray
+        self, held_out: _HeldOut, codes: np.ndarray, channel: np.ndarray, settings: int
     ) -> None:
-        """Estimate P(predicted = true): (P^-1)[predicted, z] has that mean, label by label."""
+        """Estimate P(predicted = true): (P^-1)[predicted, z] has that mean, label by label.
+
+        The same labels chose among ``settings``, and the K + 1 numbers of the link. The estimate is
+        too high for that, so that the lower end is one for all of these choices together
+        (Bonferroni; bench/coverage.py).
+        """
         predicted = self.link_.apply(held_out.log_probabilities).argmax(axis=1)
         hits = np.linalg.inv(channel)[predicted, codes[held_out.rows]]
         self.accuracy_ = float(np.clip(hits.mean(), 0, 1))
-        error = _NORMAL_95 * float(hits.std(ddof=1)) / len(hits) ** 0.5
-        low, high = hits.mean() - error, hits.mean() + error
+        error = float(hits.std(ddof=1)) / len(hits) ** 0.5
+        choices = settings * (len(channel) + 1)
+        low = hits.mean() + error * ndtri(_TAIL / choices)
+        high = hits.mean() - error * ndtri(_TAIL)
         self.accuracy_interval_ = (float(max(0.0, low)), float(min(1.0, high)))
 
     def to_release(self) -> Release:
