@@ -234,3 +234,32 @@ def test_intervals_grow_with_what_label_shift_does_not_explain(rng):
     middle = model.quantify(table)
     assert np.allclose(wider[1] - middle, 2 * (high - middle))
     assert np.allclose(middle - wider[0], 2 * (middle - low))
+
+
+def bags_of(*shares: tuple[float, ...]) -> KnownBags:
+    proportions = np.array(shares)
+    count = len(proportions)
+    classes = tuple(range(proportions.shape[1]))
+    return exact_bags(tuple(range(count)), np.full(count, 300), proportions, classes)
+
+
+def test_bags_that_hardly_differ_are_doubted():
+    alike = bags_of((0.4, 0.6), (0.44, 0.56), (0.38, 0.62))
+    assert alike.least_spread == pytest.approx(np.std([0.6, 0.56, 0.62]))
+    assert "may be too narrow" in (alike.doubt or "")
+    assert bags_of((0.4, 0.6), (0.7, 0.3), (0.2, 0.8)).doubt is None
+    # Three classes that differ in one direction only, and the same with bags of the other kind.
+    line = [(0.5, 0.1, 0.4), (0.3, 0.3, 0.4), (0.1, 0.5, 0.4), (0.2, 0.4, 0.4)]
+    assert bags_of(*line).doubt is not None
+    assert bags_of(*line, (0.8, 0.1, 0.1), (0.1, 0.1, 0.8)).doubt is None
+
+
+def test_the_doubt_stands_before_the_intervals(rng):
+    shares = np.array([0.46, 0.5, 0.54])
+    index = np.repeat([0, 1, 2], 1000)
+    labels = np.concatenate([np.arange(1000) < 1000 * share for share in shares]).astype(int)
+    rows = rng.normal(size=(3000, 2)) + 3.0 * labels[:, None]
+    proportions = np.column_stack([1 - shares, shares])
+    model = ClassRatio(method="moments").fit_proportions(rows, index, proportions, classes=[0, 1])
+    assert not model.label_shift_.rejected
+    assert "may be too narrow" in model.estimate(rows[:50], draws=5).words[0]

@@ -15,6 +15,8 @@ from suffice.tables.labels import check_classes
 
 __all__ = ["FEWEST_ROWS", "KnownBags", "exact_bags", "mixed_class_names", "released_bags"]
 
+_LEAST_SPREAD = 0.05  # of proportions over bags; below, intervals are not to be trusted
+_LEAST_SPREAD_OF_FEW = 0.1
 FEWEST_ROWS = 10  # of a bag: fewer cannot be split for cross-validation
 
 
@@ -49,6 +51,29 @@ class KnownBags:
     variances: np.ndarray | None
     unprojected: np.ndarray | None = None
     disjoint: bool = True
+
+    @property
+    def least_spread(self) -> float:
+        """The standard deviation of proportions over bags, along the direction of least."""
+        centred = self.proportions - self.proportions.mean(axis=0)
+        sizes = np.linalg.svd(centred, compute_uv=False)
+        # Along (1, -1)/sqrt 2, two proportions are sqrt 2 times as far apart as each of them.
+        return float(sizes[len(self.classes) - 2] / np.sqrt(2 * len(self.names)))
+
+    @property
+    def doubt(self) -> str | None:
+        """What must be read before an interval from bags that hardly differ, or None.
+
+        With K + 1 bags of 300 rows, three classes and a spread below 0.1, intervals at 95 % covered
+        74 % of the proportions. With at least 2 K bags they covered 94 % (bench/coverage.py).
+        """
+        few = len(self.classes) > 2 and len(self.names) < 2 * len(self.classes)
+        if self.least_spread >= (_LEAST_SPREAD_OF_FEW if few else _LEAST_SPREAD):
+            return None
+        return (
+            "The class proportions of the bags hardly differ in one direction, so the intervals may"
+            " be too narrow. Use more bags, with other proportions."
+        )
 
     @property
     def unbiased_proportions(self) -> np.ndarray:

@@ -314,6 +314,7 @@ class ClassRatio(Learner):
         mapped = self._coordinates(rows)[:, :-1]
         sampled = replace(bag_info, sizes=np.bincount(codes).astype(np.float64))
         self.label_shift_ = assess_label_shift(sampled, mapped, codes)
+        self._doubt = bag_info.doubt
         self._stable: StableClassifier | None = None
         if self.label_shift_.rejected and len(bag_info.classes) == 2:
             self._stable = fit_stable_classifier(sampled, mapped, codes, rng)
@@ -470,7 +471,7 @@ class ClassRatio(Learner):
         ratios = [method.ratios(summary) for summary in summaries]
         classes = self.classes_.tolist()
         return [
-            RatioEstimate.with_interval(classes, ratio, ends, level, test)
+            RatioEstimate.with_interval(classes, ratio, ends, level, test, doubt=self._doubt)
             for ratio, ends in zip(ratios, intervals, strict=True)
         ]
 

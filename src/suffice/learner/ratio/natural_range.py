@@ -129,10 +129,21 @@ class RatioEstimate:
 
     @classmethod
     def with_interval(
-        cls, classes: Any, ratios: np.ndarray, ends: np.ndarray, level: float, test: LabelShiftTest
+        cls,
+        classes: Any,
+        ratios: np.ndarray,
+        ends: np.ndarray,
+        level: float,
+        test: LabelShiftTest,
+        *,
+        doubt: str | None = None,
     ) -> "RatioEstimate":
-        """Return proportions with intervals (2, K): nothing contradicts label shift."""
-        words = () if test.tested else (_untested(test),)
+        """Return proportions with intervals (2, K): nothing contradicts label shift.
+
+        ``doubt`` is what must be read before intervals of bags that hardly differ.
+        """
+        words = () if doubt is None else (doubt,)
+        words = words if test.tested else (*words, _untested(test))
         low, high = ends
         estimates = {"label_shift": ratios}
         return cls(tuple(classes), ratios, low, high, level, test, estimates, None, words)
