@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for epsilon in map(float, options.epsilons.split(",")):
             parts = [
                 figures(
-                    RecordSplit.of(first_rows(split(name, seed, options.data))),
+                    RecordSplit.of(first_rows(split(name, seed, options.data), 20_000)),
                     epsilon,
                     options.draws,
                     ranks=options.ranks,

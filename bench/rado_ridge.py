@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("data set | epsilon |", " | ".join(_COLUMNS), "| constant's log loss")
     for name in options.sets.split(","):
         parts = [
-            RecordSplit.of(first_rows(split(name, seed, options.data)))
+            RecordSplit.of(first_rows(split(name, seed, options.data), 20_000))
             for seed in range(options.splits)
         ]
         share = float(np.mean([part.test_labels.mean() for part in parts]))
