@@ -15,14 +15,12 @@ from multiprocessing import get_context
 
 from suffice.errors import (
     BurntRequestError,
+    DataChangedError,
     ForeignRowsError,
     LedgerError,
-    ParameterError,
     PendingRequestError,
-    ReleaseError,
+    RequestConflictError,
     StorageError,
-    SufficeError,
-    TableError,
 )
 from suffice.transport.http.desk import Desk, Filed, State
 from suffice.transport.http.settings import Settings
@@ -38,6 +36,8 @@ _LOST = (
     "this proposal was charged, but its output was lost; send a new proposal (another purpose is"
     " enough), which is charged too"
 )
+_LATER = (LedgerError, StorageError)  # the ledger may serve the same proposal at another time
+_NEVER = (RequestConflictError, DataChangedError)  # among these: it will not
 _CANNOT = "the service cannot answer this proposal; ask the owner"
 
 
@@ -84,7 +84,11 @@ def settle(settings: Settings, dataset: str, body: bytes, *, approved: bool) -> 
         return Outcome(Refused(proposal.digest, (_FOREIGN,)).encode())
     except BurntRequestError:
         return Outcome(Refused(proposal.digest, (_LOST,)).encode())
-    except (ParameterError, TableError, ReleaseError):
+    except _LATER as error:
+        if not isinstance(error, _NEVER):
+            raise
+        return Outcome(Refused(proposal.digest, (_CANNOT,)).encode())
+    except Exception:  # noqa: BLE001  # an answer always comes, and says nothing of the reason
         return Outcome(Refused(proposal.digest, (_CANNOT,)).encode())
     return Outcome(None if answer is None else answer.encode(), release)
 
@@ -182,11 +186,8 @@ class Workroom:
                 self._desk.answer(proposal, outcome.answer, outcome.release)
         except PendingRequestError:
             return False
-        except (LedgerError, StorageError) as error:
+        except _LATER as error:
             LOGGER.error("The service cannot work on %r now: %s", dataset, error)  # noqa: TRY400
-            return False
-        except SufficeError as error:
-            LOGGER.error("A proposal of %r failed: %s", dataset, type(error).__name__)  # noqa: TRY400
             return False
         return True
 

@@ -1,0 +1,50 @@
+"""What becomes of a proposal that fails: an answer that gives no reason, or another try."""
+
+import pytest
+from served import make_clinic
+
+from suffice.errors import (
+    DataChangedError,
+    LedgerError,
+    PendingRequestError,
+    RequestConflictError,
+    StorageError,
+    UnitError,
+)
+from suffice.transport.http import jobs
+from suffice.transport.http.settings import Settings
+from suffice.transport.messages import Answer, Refused
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    return make_clinic(tmp_path_factory.mktemp("jobs") / "clinic")
+
+
+def settled(clinic, monkeypatch, error: Exception) -> jobs.Outcome:
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(jobs, "_decide", fail)
+    body = clinic.proposal().encode()
+    return jobs.settle(Settings.load(clinic.folder), "diagnosis", body, approved=True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("label 7"), MemoryError(), UnitError("x"), RequestConflictError("x"),
+     DataChangedError("label 7")],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+def test_a_failure_is_an_answer_without_a_reason(clinic, monkeypatch, error):
+    outcome = settled(clinic, monkeypatch, error)
+    answer = Answer.load(outcome.answer)
+    assert isinstance(answer, Refused)
+    assert answer.reasons == ("the service cannot answer this proposal; ask the owner",)
+    assert outcome.release is None
+
+
+@pytest.mark.parametrize("error", [PendingRequestError, LedgerError, StorageError])
+def test_a_ledger_that_cannot_be_used_now_is_asked_again(clinic, monkeypatch, error):
+    with pytest.raises(error):
+        settled(clinic, monkeypatch, error("busy"))
