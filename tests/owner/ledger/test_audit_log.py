@@ -198,9 +198,10 @@ def test_an_altered_checkpoint_is_refused(address, keys, tmp_path):
     text = Ledger(address).checkpoint(keys[0]).to_text()
     lines = text.splitlines(keepends=True)
     for number in range(1, 7):
-        words = lines[number].rstrip()
-        last = "1" if words[-1] == "2" else "2"
-        words = f"{words[:-2]}{last}Z" if words.endswith("Z") else words[:-1] + last
+        stem, zone = lines[number].rstrip(), ""
+        if stem.endswith("Z"):  # a time: change its seconds, not its zone
+            stem, zone = stem[:-1], "Z"
+        words = stem[:-1] + ("1" if stem[-1] == "2" else "2") + zone
         changed = "".join([*lines[:number], words + "\n", *lines[number + 1 :]])
         with pytest.raises(SignatureError):
             Checkpoint.from_text(changed)
