@@ -16,6 +16,7 @@ from suffice.errors import ParameterError
 from suffice.transport.http.access import Caller
 from suffice.transport.http.desk import Filed
 from suffice.transport.http.limits import read_body
+from suffice.transport.http.oversight import oversight_router
 from suffice.transport.http.problems import Problem, not_found, problem_responses
 from suffice.transport.http.service import Digest, Name, Service
 from suffice.transport.http.settings import ServedData
@@ -50,6 +51,7 @@ def api_router(service: Service) -> APIRouter:
     router = APIRouter()
     for routes in (_data_routes, _proposal_routes, _decision_routes, _token_routes):
         router.include_router(routes(service))
+    router.include_router(oversight_router(service), responses=_REFUSALS)
     return router
 
 
@@ -92,7 +94,7 @@ def _data_json(service: Service, name: str, served: ServedData) -> dict[str, Any
         "classes": list(classes or ()),
         "grants": served.grants,
         "policy": {**served.policy.to_json(), "classes": None},
-        "largest_epsilon": service.ledger.largest_epsilon(name, unit="label"),
+        "largest_epsilon": service.largest_epsilon(name),
     }
 
 

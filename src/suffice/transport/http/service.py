@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Path
 
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, UnitError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.rows import Balance
 from suffice.transport.http.access import Caller, Door
@@ -41,6 +41,16 @@ class Service:
     def balance(self, dataset: str) -> list[Balance]:
         """Return the budgets of a data set, with what is left of each."""
         return [b for b in self.ledger.balances() if b.dataset == dataset]
+
+    def largest_epsilon(self, dataset: str) -> float:
+        """Return the largest epsilon of a further release of labels; 0 if nothing can be granted.
+
+        Nothing can be granted where another unit than the label has a budget.
+        """
+        try:
+            return self.ledger.largest_epsilon(dataset, unit="label")
+        except UnitError:
+            return 0.0
 
     def filed(self, caller: Caller, dataset: str, digest: str) -> Filed:
         """Return a proposal that the caller may see, or raise as if there were none."""
