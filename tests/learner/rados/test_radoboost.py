@@ -259,7 +259,7 @@ def test_mapped_columns_have_no_importances():
     X, y = labelled_examples()
     model = RadoBoost(rounds=10).fit(X, y)
     assert hasattr(model, "feature_importances_")
-    mapped = MeanOperator(epsilon=1.0, map="pca:3").release(X, y, ledger=None)
+    mapped = MeanOperator(epsilon=1.0, map="pca:3").release(X, y > 0, ledger=None)
     model.pipeline_ = mapped.pipeline  # of a file that a stranger wrote
     assert not hasattr(model, "feature_importances_")
 
