@@ -11,6 +11,7 @@ import uvicorn
 
 from suffice.plain_text import escaped
 from suffice.transport.http.app import make_app
+from suffice.transport.http.connections import Connection
 from suffice.transport.http.settings import Settings
 
 __all__ = ["LogLine", "run_server"]
@@ -58,13 +59,17 @@ def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[s
         Gets the address once the service is up.
     """
     where = settings.server if port is None else replace(settings.server, port=port)
+    Connection.make_room()
     config = uvicorn.Config(
         make_app(settings),
         host=where.host,
         port=where.port,
         ssl_certfile=where.certificate,
         ssl_keyfile=where.certificate_key,
+        http=Connection,
+        ws="none",
         proxy_headers=where.behind_proxy,
+        forwarded_allow_ips=where.proxies,
         access_log=False,
         server_header=False,
         date_header=True,
