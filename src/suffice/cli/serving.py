@@ -56,7 +56,7 @@ def serve(
     settings = Settings.load(folder)
     from suffice.transport.http.running import run_server
 
-    run_server(settings, port=port, tell=say)
+    run_server(settings, port=port, tell=lambda url: say(f"Serving on {url} (stop with Ctrl-C)"))
 
 
 def _write_example(folder: Path) -> None:
