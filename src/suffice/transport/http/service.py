@@ -16,9 +16,10 @@ from suffice.transport.http.settings import Settings
 from suffice.transport.messages import Proposal, Refused
 from suffice.transport.protocol import log_answer
 
-__all__ = ["Digest", "Name", "Service"]
+__all__ = ["Digest", "Identity", "Name", "Service"]
 
 Name = Annotated[str, Path(max_length=200)]
+Identity = Annotated[str, Path(pattern="^[0-9a-z]{1,40}$")]
 Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
 
 

@@ -124,7 +124,7 @@ def mint(
     Raises
     ------
     ParameterError
-        If the days or the holder's name are out of range.
+        If the days, the holder's name or those of the data sets are out of range.
 
     Examples
     --------
@@ -141,6 +141,8 @@ def mint(
         raise ParameterError(
             f"The holder of a token must be one printable line of at most {_LONGEST} letters."
         )
+    if not all(0 < len(name) <= _LONGEST and name.isprintable() for name in scope):
+        raise ParameterError("The scope of a token must be names of data sets.")
     identity, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
     now = utc_now()
     expires = now + timedelta(days=days)
@@ -150,8 +152,8 @@ def mint(
 
 def parse(text: str) -> tuple[str, str] | None:
     """Return id and secret of a token's text, or None if it is none."""
-    if len(text) > _LONGEST or not text.isascii():
+    if len(text) > _LONGEST or not text.isascii() or not text.isprintable():
         return None
     word, _, rest = text.partition("_")
     identity, _, secret = rest.partition("_")
-    return (identity, secret) if word == "suffice" and identity and secret else None
+    return (identity, secret) if word == "suffice" and identity.isalnum() and secret else None
