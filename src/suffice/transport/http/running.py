@@ -14,6 +14,7 @@ import uvicorn
 from suffice.errors import ParameterError, ServiceError
 from suffice.plain_text import escaped
 from suffice.transport.http.app import make_app
+from suffice.transport.http.connections import Connection
 from suffice.transport.http.settings import Settings
 
 __all__ = ["LogLine", "exits_on_signals", "run_server"]
@@ -68,13 +69,17 @@ def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[s
         If the service cannot listen there.
     """
     where = settings.server if port is None else replace(settings.server, port=port)
+    Connection.make_room()
     config = uvicorn.Config(
         make_app(settings),
         host=where.host,
         port=where.port,
         ssl_certfile=where.certificate,
         ssl_keyfile=where.certificate_key,
+        http=Connection,
+        ws="none",
         proxy_headers=where.behind_proxy,
+        forwarded_allow_ips=where.proxies,
         access_log=False,
         server_header=False,
         date_header=True,

@@ -21,7 +21,7 @@ from suffice.transport.http.access import Caller
 from suffice.transport.http.desk import Filed
 from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.service import Digest, Name, Service
-from suffice.transport.http.sessions import Session, Sessions, SignInNeeded, read_form
+from suffice.transport.http.sessions import Session, Sessions, SignInNeeded
 from suffice.transport.http.settings import ServedData
 from suffice.transport.http.tokens import Role, mint, utc_now
 from suffice.transport.messages import Answer, Proposal
@@ -127,7 +127,7 @@ class _Pages:
 
         @router.post("/login")
         async def sign_in(request: Request) -> Response:
-            fields = await read_form(request)
+            fields = await self._sessions.read_form(request)
             response = self._to("/")
             begin = self._sessions.begin
             if await run_in_threadpool(begin, request, fields.get("token", ""), response):
