@@ -30,6 +30,8 @@ KINDS: Mapping[str, str] = {
     "classes": "classes declared",
     "opened": "ledger made",
     "migrated": "ledger converted",
+    "minted": "token made",
+    "revoked": "token revoked",
 }
 
 

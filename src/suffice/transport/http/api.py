@@ -13,13 +13,13 @@ from starlette.concurrency import run_in_threadpool
 
 from suffice import strict_json
 from suffice.errors import ParameterError
+from suffice.owner.ledger.tokens import Role, Token, mint
 from suffice.transport.http.access import Caller
 from suffice.transport.http.desk import Filed
 from suffice.transport.http.limits import read_body
 from suffice.transport.http.problems import Problem, not_found, problem_responses
 from suffice.transport.http.service import Digest, Name, Service
 from suffice.transport.http.settings import ServedData
-from suffice.transport.http.tokens import Role, Token, mint
 from suffice.transport.messages import MOST_BYTES, Answer, Proposal
 
 __all__ = ["api_router"]

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from suffice.errors import ParameterError, UsageError
 from suffice.owner.ledger.rows import Balance
+from suffice.owner.ledger.tokens import Role, mint, utc_now
 from suffice.plain_text import escaped
 from suffice.privacy.words import lists, sentences
 from suffice.release.codec import decode
@@ -23,7 +24,6 @@ from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.service import Digest, Name, Service
 from suffice.transport.http.sessions import Session, Sessions, SignInNeeded, read_form
 from suffice.transport.http.settings import ServedData
-from suffice.transport.http.tokens import Role, mint, utc_now
 from suffice.transport.messages import Answer, Proposal
 
 __all__ = ["install_pages"]
