@@ -16,6 +16,7 @@ from suffice.errors import SignatureError
 from suffice.owner.ledger import Ledger, Request
 from suffice.owner.ledger.chain import Kind, LogEntry
 from suffice.owner.ledger.checkpoint import Checkpoint, signed_checkpoint
+from suffice.owner.ledger.tokens import Role, mint
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Guarantee
 from suffice.release.signing import generate_keys
@@ -25,7 +26,6 @@ from suffice.transport.http.app import make_app
 from suffice.transport.http.log_views import entry_words, visible_entries
 from suffice.transport.http.service import Service
 from suffice.transport.http.settings import Settings
-from suffice.transport.http.tokens import Role, mint
 from suffice.transport.remote import Remote
 
 

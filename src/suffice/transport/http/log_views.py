@@ -14,10 +14,10 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.chain import Kind, LogEntry
 from suffice.owner.ledger.checkpoint import Checkpoint
 from suffice.owner.ledger.rows import OTHER, stated_epsilon
+from suffice.owner.ledger.tokens import Token
 from suffice.owner.ledger.verification import LostEntriesError, check_continues
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
-from suffice.transport.http.tokens import Token
 
 __all__ = [
     "CheckedLog",

@@ -8,6 +8,7 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from suffice.errors import ParameterError, UsageError
+from suffice.owner.ledger.tokens import Role, mint
 from suffice.transport.http.access import Caller
 from suffice.transport.http.accounts import Accounts
 from suffice.transport.http.oversight_pages import OversightPages
@@ -15,7 +16,6 @@ from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.rendering import STATIC, Renderer, rounded_down, static_file
 from suffice.transport.http.service import Digest, Identity, Name, Service
 from suffice.transport.http.sessions import Session, Sessions, SignInNeeded
-from suffice.transport.http.tokens import Role, mint
 
 __all__ = ["install_pages"]
 
