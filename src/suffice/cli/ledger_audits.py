@@ -15,6 +15,7 @@ from suffice.options import ledger_file
 
 __all__ = ["register"]
 
+_SUBJECTS = ("request", "proposal", "token")
 _CheckpointFile = Annotated[
     Path, typer.Option("--checkpoint", help="A checkpoint of this ledger, as somebody kept it.")
 ]
@@ -60,12 +61,12 @@ def _log(path: options.LedgerPath, json: options.Json = False) -> None:
             entry.time,
             KINDS.get(entry.kind, entry.kind),
             str(entry.facts.get("dataset", "")),
-            str(entry.facts.get("request", entry.facts.get("proposal", ""))),
+            next((str(entry.facts[n]) for n in _SUBJECTS if n in entry.facts), ""),
             entry.digest[:16],
         )
         for entry in entries
     ]
-    columns = ["#", "time (UTC)", "entry", "data set", "request or proposal", "hash begins"]
+    columns = ["#", "time (UTC)", "entry", "data set", "request, proposal or token", "hash begins"]
     show_table(str(ledger.path), columns, rows)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 from suffice import strict_json
 from suffice.errors import ForeignAnswerError, ParameterError, ReleaseError, ServiceError
 from suffice.owner.ledger.checkpoint import Checkpoint
+from suffice.owner.ledger.tokens import parse
 from suffice.plain_text import quoted
 from suffice.release.artifact import Release
 from suffice.release.codec import MOST_BYTES as MOST_RELEASE_BYTES
@@ -17,7 +18,6 @@ from suffice.release.files import read_bounded
 from suffice.release.signing import check_signer, verify, verifying_key
 from suffice.transport.export import MOST_BYTES as MOST_EXPORT_BYTES
 from suffice.transport.export import Export
-from suffice.transport.http.tokens import parse
 from suffice.transport.messages import MOST_BYTES, Answer, Granted, Proposal
 from suffice.transport.protocol import check_answer
 

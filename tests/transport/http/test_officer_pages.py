@@ -62,7 +62,7 @@ def test_an_officer_reads_verifies_and_exports(clinic, url, browser, tmp_path):
     officer.get_by_role("link", name="Log", exact=True).click()
     officer.wait_for_url(f"{url}/log")
     assert officer.get_by_text("The log is whole:").count() == 1
-    assert officer.get_by_text("Every budget, every charge and every stored release").count() == 1
+    assert officer.get_by_text("Every budget, charge, token and stored release").count() == 1
     take_picture(officer, "log")
     checkpoint = downloaded(officer, "Download a checkpoint")
     (tmp_path / "a.checkpoint").write_bytes(checkpoint)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from served import make_clinic, running
 
+from suffice.owner.ledger.tokens import Role, mint
 from suffice.transport.http.app import make_app
 from suffice.transport.http.settings import Settings
-from suffice.transport.http.tokens import Role, mint
 
 DIGEST = "sha256:" + "0" * 64
 OWNER, OFFICER, LEARNER = Role.OWNER, Role.OFFICER, Role.LEARNER

@@ -22,6 +22,8 @@ KINDS: Mapping[str, str] = {
     "migrated": "ledger converted",
     "frozen": "ledger frozen",
     "recovered": "ledger recovered",
+    "minted": "token made",
+    "revoked": "token revoked",
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from suffice.owner.ledger.chain import utc_now
 from suffice.owner.ledger.checkpoint import Checkpoint, signed_checkpoint
 from suffice.owner.ledger.rows import Balance, Entry, stated_epsilon
+from suffice.owner.ledger.tokens import Token
 from suffice.owner.ledger.words import STATES
 from suffice.privacy.guarantee import Guarantee
 from suffice.privacy.words import lists, sentences
@@ -27,7 +28,6 @@ from suffice.transport.http.log_views import CheckedLog, read_log, visible_entri
 from suffice.transport.http.problems import Problem
 from suffice.transport.http.service import Service
 from suffice.transport.http.settings import ServedData
-from suffice.transport.http.tokens import Token
 from suffice.transport.messages import Answer, Countered, Granted, Proposal
 
 __all__ = ["Accounts", "ChargeView", "DatasetView", "ProposalView"]

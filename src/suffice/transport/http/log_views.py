@@ -14,11 +14,11 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.chain import Kind, LogEntry
 from suffice.owner.ledger.checkpoint import Checkpoint
 from suffice.owner.ledger.rows import OTHER, stated_epsilon
+from suffice.owner.ledger.tokens import Token
 from suffice.owner.ledger.verification import LostEntriesError, check_continues
 from suffice.owner.ledger.words import KINDS
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
-from suffice.transport.http.tokens import Token
 
 __all__ = [
     "CheckedLog",
@@ -73,7 +73,7 @@ class CheckedLog:
             return []
         return [
             f"The log is whole: {len(self.entries):,} entries, each of which continues the last.",
-            "Every budget, every charge and every stored release agrees with the log.",
+            "Every budget, charge, token and stored release agrees with the log.",
         ]
 
 
@@ -270,6 +270,11 @@ _WRITERS: Mapping[Kind, Callable[[Mapping[str, Any]], str]] = {
     Kind.BURNT: lambda facts: f"Request {name(facts['request'])}: charged, output lost.",
     Kind.GRANT: _grant_words,
     Kind.REFUSAL: _refusal_words,
+    Kind.MINTED: lambda facts: (
+        f"Token {name(facts['token'])} for {quoted(facts['holder'])}: {name(facts['role'])} of"
+        f" {listed(facts['scope']) or 'all data sets'}, until {facts['expires'][:10]}."
+    ),
+    Kind.REVOKED: lambda facts: f"Token {name(facts['token'])}.",
     Kind.FROZEN: lambda facts: f"{quoted(facts['reason'])}. Nothing can be charged.",
     Kind.RECOVERED: lambda facts: (
         f"Compared with a checkpoint of {facts['entries']:,} entries:"

@@ -10,12 +10,12 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from suffice.owner.ledger.checkpoint import Checkpoint
+from suffice.owner.ledger.tokens import Role, Token
 from suffice.transport.http.access import Caller
 from suffice.transport.http.accounts import Accounts
 from suffice.transport.http.limits import read_body
 from suffice.transport.http.log_views import compare, concerns, entry_json, visible_entries
 from suffice.transport.http.service import Name, Service
-from suffice.transport.http.tokens import Role, Token
 
 __all__ = ["MOST_CHECKPOINT_BYTES", "checkpoint_of", "oversight_router"]
 

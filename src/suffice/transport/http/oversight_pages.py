@@ -8,12 +8,12 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from suffice.errors import ReleaseError
+from suffice.owner.ledger.tokens import utc_now
 from suffice.transport.http.accounts import Accounts
 from suffice.transport.http.log_views import Comparison, compare, entry_words, visible_entries
 from suffice.transport.http.oversight import checkpoint_of
 from suffice.transport.http.rendering import Renderer
 from suffice.transport.http.sessions import Session, Sessions
-from suffice.transport.http.tokens import utc_now
 
 __all__ = ["OversightPages"]
 

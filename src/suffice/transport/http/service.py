@@ -9,16 +9,17 @@ from suffice.errors import ParameterError, UnitError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.rows import Balance
 from suffice.transport.http.access import Caller, Door
-from suffice.transport.http.desk import DESK_NAME, Desk, Filed, State
+from suffice.transport.http.desk import Desk, Filed, State
 from suffice.transport.http.jobs import Workroom
 from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.settings import Settings
 from suffice.transport.messages import Proposal, Refused
-from suffice.transport.protocol import log_answer
+from suffice.transport.protocol import entry_about
 
-__all__ = ["Digest", "Name", "Service"]
+__all__ = ["Digest", "Identity", "Name", "Service"]
 
 Name = Annotated[str, Path(max_length=200)]
+Identity = Annotated[str, Path(pattern="^[0-9a-z]{1,40}$")]
 Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
 
 
@@ -33,8 +34,8 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.desk = Desk(settings.folder / DESK_NAME)
         self.ledger = Ledger(settings.ledger)
+        self.desk = Desk(self.ledger)
         self.door = Door(settings, self.desk)
         self.workroom = Workroom(settings, self.desk)
 
@@ -83,10 +84,8 @@ class Service:
                 moved = waits and self.desk.move(proposal, State.APPROVED)
             case {"grant": False, "reason": str(reason), **rest} if not rest:
                 answer = Refused(proposal.digest, (reason,))
-                moved = waits and self.desk.answer(proposal, answer.encode(), None)
-                if moved:
-                    request = Proposal.load(proposal.body)
-                    log_answer(request, self.ledger, proposal.dataset, answer)
+                entry = entry_about(Proposal.load(proposal.body), answer)
+                moved = waits and self.desk.answer(proposal, answer.encode(), None, entry)
             case _:
                 raise ParameterError(
                     'A decision must be {"grant": true}, or {"grant": false, "reason": TEXT}.'

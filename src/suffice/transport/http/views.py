@@ -8,14 +8,14 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from suffice.errors import ParameterError, UsageError
+from suffice.owner.ledger.tokens import Role, mint
 from suffice.transport.http.access import Caller
 from suffice.transport.http.accounts import Accounts
 from suffice.transport.http.oversight_pages import OversightPages
 from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.rendering import STATIC, Renderer, rounded_down, static_file
-from suffice.transport.http.service import Digest, Name, Service
+from suffice.transport.http.service import Digest, Identity, Name, Service
 from suffice.transport.http.sessions import Session, Sessions, SignInNeeded
-from suffice.transport.http.tokens import Role, mint
 
 __all__ = ["install_pages"]
 
@@ -167,7 +167,7 @@ class _Pages:
             return await run_in_threadpool(self._make_token, session, fields)
 
         @router.post("/tokens/{identity}/revoke")
-        async def revoke(request: Request, identity: Name, session: reader) -> Response:
+        async def revoke(request: Request, identity: Identity, session: reader) -> Response:
             await self._sessions.form(request, session)
             _check_owner(session)
             Caller(session.token).check_whole_house()
@@ -179,6 +179,8 @@ class _Pages:
         try:
             if role not in {*Role} or not days.isdecimal():
                 raise ParameterError("A token needs a role and a number of days.")
+            if scope and scope not in self._service.settings.datasets:
+                raise ParameterError("This data set is not served. Choose another one.")
             token, text = mint(
                 role,
                 scope=(scope,) if scope else (),
