@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from suffice._version import __version__
 from suffice.transport.http.api import api_router
+from suffice.transport.http.documents import HealthDocument
 from suffice.transport.http.guard import Guard
 from suffice.transport.http.problems import install_problems
 from suffice.transport.http.service import Service
@@ -45,7 +46,7 @@ def make_app(settings: Settings) -> FastAPI:
     install_problems(app)
     app.add_middleware(Guard, tls=settings.server.has_tls)
 
-    @app.get(f"{settings.server.prefix}/health")
+    @app.get(f"{settings.server.prefix}/health", response_model=HealthDocument)
     def health() -> dict[str, str]:
         """Say that the service is up, and which version it is."""
         return {"status": "ok", "version": __version__}

@@ -26,6 +26,7 @@ __all__ = [
 
 MEDIA_TYPE = "application/problem+json"
 _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+_HEADERS: dict[int, str] = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
 _SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -130,4 +131,10 @@ def install_problems(app: FastAPI) -> None:
 def problem_responses(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
     """Return what the OpenAPI document says about these failures."""
     content = {MEDIA_TYPE: {"schema": _SCHEMA}}
-    return {int(s): {"description": s.phrase, "content": content} for s in statuses}
+    described: dict[int | str, dict[str, Any]] = {
+        int(s): {"description": s.phrase, "content": content} for s in statuses
+    }
+    for status, name in _HEADERS.items():
+        if status in described:
+            described[status]["headers"] = {name: {"schema": {"type": "string"}, "required": True}}
+    return described
