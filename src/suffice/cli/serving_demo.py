@@ -17,7 +17,7 @@ from pathlib import Path
 from suffice.cli.output import say
 from suffice.cli.running import reported
 from suffice.errors import ParameterError, ServiceError
-from suffice.transport.http.tokens import Role
+from suffice.owner.ledger.tokens import Role
 
 __all__ = ["run_demo_service"]
 
@@ -134,13 +134,13 @@ def _make_clinic(folder: Path) -> Mapping[Role, str]:
     from pyarrow import csv
 
     from suffice.owner.ledger import Ledger
+    from suffice.owner.ledger.tokens import mint
     from suffice.privacy.guarantee import Budget
     from suffice.release.files import write_whole
     from suffice.release.signing import generate_keys
     from suffice.study.demo.patients import PATIENT_COLUMNS, invented_patients
     from suffice.transport.http.service import Service
     from suffice.transport.http.settings import FILE_NAME, Settings
-    from suffice.transport.http.tokens import mint
 
     learner = folder / _LEARNER
     learner.mkdir()

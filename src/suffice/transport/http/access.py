@@ -6,11 +6,11 @@ from http import HTTPStatus
 
 from fastapi import Request
 
+from suffice.owner.ledger.tokens import Role, Token, parse, utc_now
 from suffice.transport.http.desk import Desk, Filed
 from suffice.transport.http.limits import RequestRate, address_of
 from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.settings import ServedData, Settings
-from suffice.transport.http.tokens import Role, Token, parse, utc_now
 
 __all__ = ["Caller", "Door"]
 

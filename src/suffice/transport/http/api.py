@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from suffice import strict_json
 from suffice.errors import ParameterError
+from suffice.owner.ledger.tokens import Role, Token, mint
 from suffice.transport.http.access import Caller
 from suffice.transport.http.desk import Filed
 from suffice.transport.http.documents import (
@@ -32,10 +33,10 @@ from suffice.transport.http.documents import (
     TokenDocument,
 )
 from suffice.transport.http.limits import read_json
+from suffice.transport.http.oversight import oversight_router
 from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.service import Digest, Identity, Name, Service
 from suffice.transport.http.settings import ServedData
-from suffice.transport.http.tokens import Role, Token, mint
 from suffice.transport.messages import MOST_BYTES, Proposal
 
 __all__ = ["api_router"]
@@ -53,6 +54,7 @@ def api_router(service: Service) -> APIRouter:
     router = APIRouter()
     for routes in (_data_routes, _proposal_routes, _decision_routes, _token_routes):
         router.include_router(routes(service))
+    router.include_router(oversight_router(service), responses=FAILURES, dependencies=[_BEARER])
     return router
 
 
@@ -95,7 +97,7 @@ def _data_json(service: Service, name: str, served: ServedData) -> dict[str, Any
         "classes": list(classes or ()),
         "grants": served.grants,
         "policy": {**served.policy.to_json(), "classes": None},
-        "largest_epsilon": service.ledger.largest_epsilon(name, unit="label"),
+        "largest_epsilon": service.largest_epsilon(name),
     }
 
 

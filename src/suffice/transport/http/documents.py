@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from suffice.owner.ledger.tokens import Role
 from suffice.transport.http.problems import problem_responses
-from suffice.transport.http.tokens import Role
 
 __all__ = [
     "CHOICE_BODY",

@@ -1,9 +1,10 @@
 """Who opens private tables: one worker process for each data set, and one proposal at a time.
 
 A handler of a request never opens a table. Proposals of a data set are worked on in the order in
-which they arrived, so that the order of answers tells nothing about labels. A worker that dies is
-replaced, and its proposal is looked at again: the ledger hands out the same bytes for the same
-proposal, and never charges twice.
+which they arrived, so that the order of answers tells nothing about labels: of several servers one
+at a time works on a data set (`Desk.turn`). A worker that dies is replaced, and its proposal is
+looked at again; another server does the same for a server that dies. The ledger hands out the same
+bytes for the same proposal, and never charges twice.
 """
 
 import logging
@@ -116,6 +117,8 @@ def _decide(
             dataset=dataset,
             label=served.label,
         )
+        if declined is not None:
+            protocol.log_answer(proposal, ledger, dataset, declined)
         return declined, None
     answer, release = protocol.grant(
         proposal,
@@ -197,18 +200,24 @@ class Workroom:
     def _work_once(self, dataset: str, worker: "_Worker") -> bool:
         """Look at the oldest open proposal; say whether there was one that could be settled."""
         try:
-            proposal = self._desk.next_to_work_on(dataset)
-            if proposal is None:
+            if self._desk.next_to_work_on(dataset) is None:
                 return False
-            outcome = worker.settle(proposal)
-            if outcome.answer is None:
-                self._desk.move(proposal, State.WAITING)
-            else:
-                self._desk.answer(proposal, outcome.answer, outcome.release)
+            with self._desk.turn(dataset) as free:
+                proposal = self._desk.next_to_work_on(dataset) if free else None
+                if proposal is None:
+                    return False
+                outcome = worker.settle(proposal)
+                if outcome.answer is None:
+                    self._desk.move(proposal, State.WAITING)
+                else:
+                    self._desk.answer(proposal, outcome.answer, outcome.release)
         except PendingRequestError:
             return False
         except _LATER as error:
             LOGGER.error("The service cannot work on %r now: %s", dataset, error)  # noqa: TRY400
+            return False
+        except Exception:  # whatever it is, the proposals of a data set are looked at again
+            LOGGER.exception("The service cannot work on %r now.", dataset)
             return False
         return True
 

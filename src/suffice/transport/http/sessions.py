@@ -14,11 +14,11 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request, Response
 
+from suffice.owner.ledger.tokens import Role, Token, parse, secret_hash, utc_now
 from suffice.transport.http.desk import Desk
 from suffice.transport.http.limits import RequestRate, address_of, read_body
 from suffice.transport.http.problems import Problem
 from suffice.transport.http.settings import Settings
-from suffice.transport.http.tokens import Role, Token, parse, secret_hash, utc_now
 
 __all__ = ["Session", "Sessions", "SignInNeeded"]
 
