@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 
 from suffice.errors import ParameterError, UnitError
 from suffice.owner.ledger import Ledger
@@ -16,11 +16,12 @@ from suffice.transport.http.settings import Settings
 from suffice.transport.messages import Proposal, Refused
 from suffice.transport.protocol import entry_about
 
-__all__ = ["Digest", "Identity", "Name", "Service"]
+__all__ = ["After", "Digest", "Identity", "Name", "Service"]
 
 Name = Annotated[str, Path(max_length=200)]
 Identity = Annotated[str, Path(pattern="^[0-9a-z]{1,40}$")]
 Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
+After = Annotated[str | None, Query(pattern="^sha256:[0-9a-f]{64}$")]
 
 
 class Service:
@@ -57,7 +58,7 @@ class Service:
         """Return a proposal that the caller may see, or raise as if there were none."""
         self.door.served(caller, dataset)
         proposal = self.desk.filed(dataset, digest)
-        if proposal is None or not self.door.may_see(caller, [proposal]):
+        if proposal is None or not self.door.may_see(caller, proposal):
             raise not_found()
         return proposal
 
