@@ -332,13 +332,14 @@ def _moments(maker: Maker, epsilon: float, seed: int) -> Outcome:
         for given in (epsilon, 1e5)
     ]
     noisy = sf.MomentClassifier().fit_release(releases[0]).coefficient_intervals()
-    exact, bound = releases[1].arrays, releases[1].pipeline.bound  # intervals: rows of length 1
+    exact, bound = releases[1].arrays, releases[1].pipeline.bound  # all in rows of length 1
     mean, share = exact["mean"] / bound, float(exact["proportions"][1])
     second = exact["second_moments"] / bound**2
     matrix = second - np.outer(mean, mean) + noisy.penalty * np.eye(len(mean))
     operator = np.ravel(exact["operator"]) / bound
     truth = np.linalg.solve(matrix, operator - (2 * share - 1) * mean)
-    return within(noisy.low, truth[: len(noisy.low)], noisy.high)
+    units = bound * releases[1].pipeline.scale
+    return within(noisy.low * units, truth, noisy.high * units)
 
 
 def _moment_accuracy(maker: Maker, epsilon: float, seed: int) -> Outcome:

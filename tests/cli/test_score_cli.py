@@ -67,3 +67,25 @@ def test_kept_columns_and_one_probability_for_each_class_are_written(suffice, de
     assert written.column_names == columns
     total = sum(written[name].to_numpy() for name in columns[-2:])
     assert total == pytest.approx(1)
+
+
+@pytest.mark.parametrize("taken", ["prediction", "probability of 1"])
+def test_a_kept_column_is_not_replaced_by_a_written_one(suffice, desk, taken):
+    table = clinic_table(20)
+    pq.write_table(table.append_column(taken, table["sick"]), "new.parquet")
+    del desk
+    words = ("predict", "logistic.suffice", "new.parquet", "--keep", taken, "-o", "p.parquet")
+    assert f"called {taken}. Rename" in suffice(*words, code=2)
+
+
+def test_labels_of_one_class_leave_no_area_and_no_signed_zero(suffice, desk):
+    del desk
+    table = clinic_table(400)
+    pq.write_table(table.filter(table["sick"].to_numpy() == 1), "one.parquet")
+    words = ("score", "logistic.suffice", "one.parquet", "--label", "sick")
+    printed = suffice(*words, "--plot", "one.svg")
+    assert "absent: all rows are of one class" in printed
+    assert "-0.0" not in printed
+    figures = json.loads(suffice(*words, "--json"))
+    assert "auc" not in figures
+    assert str(figures["constant_log_loss"]) == "0.0"

@@ -9,7 +9,6 @@ import typer
 from suffice.cli import options
 from suffice.cli.checks import check_outputs
 from suffice.cli.help import HelpfulCommand
-from suffice.cli.ledger_views import KINDS
 from suffice.cli.output import say, show_json, show_table
 from suffice.errors import ParameterError
 from suffice.options import ledger_file
@@ -38,6 +37,7 @@ def _log(path: options.LedgerPath, json: options.Json = False) -> None:
     nothing that depends on a record.
     """
     from suffice.owner.ledger import Ledger
+    from suffice.owner.ledger.words import KINDS
 
     ledger = Ledger(path)
     entries = ledger.log()

@@ -19,6 +19,7 @@ from suffice.tables.missing_rule import MissingRule
 
 __all__ = ["COMMANDS"]
 
+_PREDICTION, _PROBABILITY = "prediction", "probability of {}"  # the columns that are written
 _WIDEST = 12  # classes of a confusion table that fits on a screen
 
 
@@ -80,16 +81,17 @@ def _predict_command() -> TyperCommand:
         model = inputs.make("model", _ModelAndTable)
         classifier = model.classifier()
         table = inputs.make("reading", Reading).table(model.table)
+        _check_kept(options.keep or [], classifier)
         columns = _selected_columns(table, options.keep or [])
         with _missing_advice(), progress("predicting") as count_rows:
             rows = count_rows_of(table, count_rows)
-            columns["prediction"] = pa.array(classifier.predict(rows))
+            columns[_PREDICTION] = pa.array(classifier.predict(rows))
             if classifier.gives_probabilities:
                 probability = classifier.predict_proba(rows)
                 for position, class_name in enumerate(classifier.classes_):
-                    columns[f"probability of {class_name}"] = pa.array(probability[:, position])
+                    columns[_PROBABILITY.format(class_name)] = pa.array(probability[:, position])
         write_table(pa.table(columns), options.output, for_sheets=True, overwrite=options.force)
-        say(f"{options.output}: {len(columns['prediction']):,} predictions.")
+        say(f"{options.output}: {len(columns[_PREDICTION]):,} predictions.")
 
     parts = {"model": _ModelAndTable, "reading": Reading, "predictions": _Predictions}
     summary = "Predict the class of new rows, with probabilities."
@@ -103,6 +105,17 @@ def _missing_advice() -> Iterator[None]:
         yield
     except MissingValuesError as error:
         raise MissingValuesError(f"{error} Choose one: --missing mean, or zero.") from None
+
+
+def _check_kept(wanted: list[str], classifier: Any) -> None:
+    """Raise if a kept column has the name of one that is written."""
+    written = {_PREDICTION, *map(_PROBABILITY.format, classifier.classes_)}
+    for column in wanted:
+        if column in written:
+            raise TableError(
+                f"suffice writes a column of its own that is called {name(column)}. Rename yours,"
+                " or leave it out of --keep."
+            )
 
 
 def _selected_columns(rows: Any, wanted: list[str]) -> dict[str, Any]:

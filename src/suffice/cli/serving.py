@@ -35,6 +35,10 @@ def serve(
             "--init", help="Make settings, key, ledger and the first owner's token, and end."
         ),
     ] = False,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Serve an invented clinic, to look around. Needs no folder."),
+    ] = False,
     port: Annotated[int | None, typer.Option(help="Port, instead of that in suffice.toml.")] = None,
     example: Annotated[
         bool, typer.Option("--example", help="Print an example of suffice.toml, and end.")
@@ -49,6 +53,13 @@ def serve(
     if example:
         say(*EXAMPLE.splitlines())
         return
+    if demo:
+        from suffice.cli.serving_demo import run_demo_service
+
+        if init:
+            raise ParameterError("--demo cannot be used with --init. Remove one of them.")
+        run_demo_service(folder, port)
+        return
     if folder is None:
         raise ParameterError("Name the folder that holds suffice.toml.")
     if init:
@@ -58,7 +69,7 @@ def serve(
     settings = Settings.load(folder)
     from suffice.transport.http.running import run_server
 
-    run_server(settings, port=port, tell=say)
+    run_server(settings, port=port, tell=lambda url: say(f"Serving on {url} (stop with Ctrl-C)"))
 
 
 def _prepare(folder: Path) -> None:

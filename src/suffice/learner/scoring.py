@@ -155,7 +155,7 @@ class Predictions:
     def constant_log_loss(self) -> float:
         """The log loss of stating the proportions of the true classes for every row."""
         some = self.shares[self.shares > 0]
-        return float(-(some * np.log(some)).sum())
+        return float((some * -np.log(some)).sum() + 0.0)  # of one class 0, not -0
 
     @property
     def brier(self) -> float | None:

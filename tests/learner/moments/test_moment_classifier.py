@@ -189,7 +189,7 @@ def test_intervals_cover_what_exact_moments_would_give(classes):
     for epsilon in (0.3, 1.0):
         for _ in range(150):
             noisy = with_simulated_noise(exact, epsilon, 1e-6, rng)
-            found = ridge_intervals(noisy, tuple("abcdef"), 0.9)
+            found = ridge_intervals(noisy, tuple("abcdef"), 0.9, np.eye(6))
             mean = exact.mean
             matrix = exact.second - np.outer(mean, mean) + found.penalty * np.eye(6)
             shift = exact.proportions[exact.contrasts] - 1 / classes
@@ -197,6 +197,47 @@ def test_intervals_cover_what_exact_moments_would_give(classes):
             target = 2 * theta[:, 0] if classes == 2 else theta
             hits.append(((found.low <= target) & (target <= found.high)).mean())
     assert 0.87 < np.mean(hits) < 0.93
+
+
+def test_intervals_are_in_the_units_of_the_columns():
+    """The same release with a column in thousandths: its coefficient is a thousandth, no more.
+
+    Noise cannot be drawn twice, so the pipeline of one release is changed.
+    """
+    X, y = data(500)
+    release = released(X, y)
+    units = np.array([1.0, 1000.0, 1.0, 1.0, 0.01])
+    pipeline = release.pipeline
+    rescaled = replace(pipeline, mean=pipeline.mean * units, scale=pipeline.scale * units)
+    other = replace(release, pipeline=rescaled, signature=None)
+    model, changed = (MomentClassifier().fit_release(r) for r in (release, other))
+    own, theirs = model.coefficient_intervals(), changed.coefficient_intervals()
+    for end in ("estimate", "low", "high"):
+        np.testing.assert_allclose(getattr(theirs, end), getattr(own, end) / units, rtol=1e-9)
+    np.testing.assert_allclose(changed.coef_, model.coef_ / units, rtol=1e-9)
+    assert own.names == tuple(model.get_feature_names_out())
+    assert (own.low < own.estimate).all()
+    assert (own.estimate < own.high).all()
+
+
+def test_intervals_of_mapped_rows_are_those_of_the_columns(rng):
+    """A map to all components of a table turns its axes: the regression stays the same.
+
+    The penalty is the same in all directions only if no scale differs, so rows are white.
+    """
+    numbers = plain_numbers(rng.uniform(-0.5, 0.5, (400, 3)), rng.integers(0, 2, 400), 2)
+    noisy = with_simulated_noise(numbers, 5.0, 1e-6, rng)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turned = replace(
+        noisy,
+        second=turn.T @ noisy.second @ turn,
+        mean=turn.T @ noisy.mean,
+        operator=turn.T @ noisy.operator,
+    )
+    own = ridge_intervals(noisy, tuple("abc"), 0.9, np.eye(3))
+    back = ridge_intervals(turned, tuple("abc"), 0.9, turn)
+    for end in ("estimate", "low", "high"):
+        np.testing.assert_allclose(getattr(back, end), getattr(own, end), rtol=1e-9, atol=1e-12)
 
 
 def test_intervals_need_a_release_and_a_level():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.features import FeatureUnits
 from suffice.learner.moments.estimates import MomentNumbers, numbers_of, plain_numbers
 from suffice.learner.moments.intervals import CoefficientIntervals, ridge_intervals
 from suffice.learner.moments.quality import class_probabilities, expected_accuracy
@@ -140,8 +141,9 @@ class MomentClassifier(LinearModel):
         Returns
         -------
         CoefficientIntervals
-            Coefficients for coordinates of rows of length 1, at a public penalty. They are not
-            those of this classifier, which shrinks more. Sampling is not covered.
+            One coefficient per feature, in the units of its column as ``coef_``, at a public
+            penalty. They predict y = -1 or +1 (of three classes or more 0 or 1), so they are not
+            those of this classifier, which predicts log odds. Sampling is not covered.
 
         Raises
         ------
@@ -149,7 +151,10 @@ class MomentClassifier(LinearModel):
             If the level is none, or the model was fitted to plain data.
         """
         numbers = self._from_fit("numbers_", "numbers of the release")
-        return ridge_intervals(numbers, self.pipeline_.outputs[:-1], level)
+        features = FeatureUnits(self.pipeline_)
+        return ridge_intervals(
+            numbers, features.names, level, features.matrix.T / self.pipeline_.bound
+        )
 
     def _details(self) -> dict[str, Any]:
         return {"loss": "logistic", **dict.fromkeys(FIGURES)}

@@ -26,11 +26,12 @@ class CoefficientIntervals:
     Attributes
     ----------
     names : tuple of str
-        The coordinates.
-    estimate, low, high : ndarray of shape (d,) or (d, K)
-        The coefficients and the ends of their intervals; of two classes those of y = -1 or +1.
+        The features.
+    estimate, low, high : ndarray of shape (p,) or (p, K)
+        The coefficients and the ends of their intervals, per unit of each feature; of two classes
+        those of y = -1 or +1.
     penalty : float
-        The penalty of the regression, which follows from public numbers.
+        The penalty of the regression in rows of length 1, which follows from public numbers.
     level : float
         The confidence level of each interval.
     """
@@ -44,9 +45,12 @@ class CoefficientIntervals:
 
 
 def ridge_intervals(
-    numbers: MomentNumbers, names: tuple[str, ...], level: float
+    numbers: MomentNumbers, names: tuple[str, ...], level: float, units: np.ndarray
 ) -> CoefficientIntervals:
-    """Return coefficients of ridge regression, in rows of length 1, and their intervals."""
+    """Return coefficients of ridge regression and their intervals.
+
+    ``units`` (p, d) turns weights of coordinates of rows of length 1 into those of features.
+    """
     if not 0 < level < 1:
         raise ParameterError(f"level must lie between 0 and 1; got {level!r}.")
     if not numbers.second_noise > 0:
@@ -55,7 +59,7 @@ def ridge_intervals(
     penalty = _PENALTY * math.sqrt(2 * width) * numbers.second_noise
     mean = numbers.mean
     inverse = np.linalg.inv(numbers.second - np.outer(mean, mean) + penalty * np.eye(width))
-    columns, deviations = [], []
+    columns, deviations, spread = [], [], units @ inverse
     for k, c in zip(numbers.contrasts, numbers.operator.T, strict=True):
         shift = float(numbers.proportions[k]) - 1 / numbers.classes
         theta = inverse @ (c - shift * mean)
@@ -68,8 +72,8 @@ def ridge_intervals(
             / 2
             * (float(theta @ theta) * np.eye(width) + np.outer(theta, theta))
         )
-        columns.append(theta)
-        deviations.append(np.sqrt(np.diag(inverse @ noise @ inverse)))
+        columns.append(units @ theta)
+        deviations.append(np.sqrt(((spread @ noise) * spread).sum(axis=1)))
     # Of two classes e = (y + 1) / 2: the coefficients of y are twice those of e.
     factor = 2.0 if numbers.classes == 2 else 1.0
     estimate, deviation = (factor * np.column_stack(part) for part in (columns, deviations))

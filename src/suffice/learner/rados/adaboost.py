@@ -48,8 +48,8 @@ class AdaBoostLinear(BoostedModel):
         The number of rounds that were run.
     path_ : Path
         Every round.
-    feature_importances_ : ndarray of shape (d,)
-        The share of each coordinate in the scores.
+    feature_importances_ : ndarray of shape (p,)
+        The share of each column in the scores, without the intercept. They sum to one.
     scale_ : float
         A score times ``scale_`` is about its log-odds; always 2.
     lam_ : float

@@ -143,12 +143,19 @@ class BoostedModel(TwoClasses):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """The share of each coordinate in sum_k |theta_k| rms(x_k); 0 for the intercept."""
+        """The share of each column in sum_k |theta_k| rms(x_k), without the intercept, (p,).
+
+        A column of categories has the sum over its categories.
+        """
         sizes = np.abs(self.theta_) * self._from_fit("_spreads", "importances")
-        if self.pipeline_.intercept > 0:
-            sizes[-1] = 0.0
-        total = sizes.sum()
-        return sizes / total if total > 0 else sizes
+        if self.pipeline_.map is not None:
+            raise AttributeError(
+                "The release maps its columns: no feature of the model belongs to one column. Read"
+                " theta_."
+            )
+        columns = [j for j, c in enumerate(self.pipeline_.columns) for _ in c.outputs]
+        sums = np.bincount(columns, sizes[: len(columns)], minlength=self.n_features_in_)
+        return np.asarray(sums / (sums.sum() or 1.0))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the scores of rows after every round, also after the kept one.

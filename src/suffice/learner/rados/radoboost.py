@@ -74,8 +74,8 @@ class RadoBoost(BoostedModel):
         The number of rounds that were run.
     path_ : Path
         Every round, with the bound of Lemma 4.
-    feature_importances_ : ndarray of shape (d,)
-        The share of each coordinate in the scores.
+    feature_importances_ : ndarray of shape (p,)
+        The share of each column in the scores, without the intercept. They sum to one.
     scale_ : float
         A score times ``scale_`` is about its log-odds, by the mean and the variance of scores that
         the rados or the rows show.

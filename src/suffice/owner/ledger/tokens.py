@@ -127,7 +127,7 @@ def mint(
     Raises
     ------
     ParameterError
-        If there is no such role, or the days or the holder's name are out of range.
+        If there is no such role, or the days, the holder or a data set's name are out of range.
 
     Examples
     --------
@@ -146,6 +146,8 @@ def mint(
         raise ParameterError(
             f"The holder of a token must be one printable line of at most {_LONGEST} letters."
         )
+    if not all(0 < len(name) <= _LONGEST and name.isprintable() for name in scope):
+        raise ParameterError("The scope of a token must be names of data sets.")
     identity = private_words(1).tobytes().hex()[:_ID_DIGITS]
     secret = private_words(_SECRET_WORDS).tobytes().hex()
     now = utc_now()

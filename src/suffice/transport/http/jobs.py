@@ -8,11 +8,13 @@ bytes for the same proposal, and never charges twice.
 """
 
 import logging
+import os
+import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 from suffice.errors import (
     BurntRequestError,
@@ -40,6 +42,7 @@ _LOST = (
 _LATER = (LedgerError, StorageError)  # the ledger may serve the same proposal at another time
 _NEVER = (RequestConflictError, DataChangedError)  # among these: it will not
 _CANNOT = "the service cannot answer this proposal; ask the owner"
+_AT_WORK = threading.Lock()  # of a worker process
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,24 @@ def _decide(
     return answer, None if release is None else encode(release)
 
 
+def _settle_in_worker(settings: Settings, dataset: str, body: bytes, *, approved: bool) -> Outcome:
+    with _AT_WORK:
+        return settle(settings, dataset, body, approved=approved)
+
+
+def _end_with_the_server() -> None:
+    """End this worker when its server is gone, but not before the proposal in hand is settled."""
+    server = parent_process()
+
+    def watch() -> None:
+        if server is not None:
+            server.join()
+            _AT_WORK.acquire()
+            os._exit(0)
+
+    threading.Thread(target=watch, name="watch the server", daemon=True).start()
+
+
 class Workroom:
     """Works on the proposals of every data set until it is closed.
 
@@ -211,14 +232,18 @@ class _Worker:
     @staticmethod
     def _new_pool() -> ProcessPoolExecutor:
         # Spawned, not forked: a fork would copy the locks and threads of a server.
-        return ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"))
+        pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_end_with_the_server)
+        # Workers inherit this. Ctrl-C and service managers signal every process of a server, and a
+        # worker that ended between charge and output would lose the output.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        return pool
 
     def settle(self, proposal: Filed) -> Outcome:
         approved = proposal.state is State.APPROVED
         for _ in range(_MOST_DEATHS):
             task = (self._settings, proposal.dataset, proposal.body)
             try:
-                return self._pool.submit(settle, *task, approved=approved).result()
+                return self._pool.submit(_settle_in_worker, *task, approved=approved).result()
             except BrokenProcessPool:
                 LOGGER.error("A worker of data set %r died.", proposal.dataset)  # noqa: TRY400
                 self._pool = self._new_pool()

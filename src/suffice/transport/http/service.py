@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Path
 
-from suffice.errors import ParameterError, StorageError
+from suffice.errors import ParameterError, StorageError, UnitError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.rows import Balance
 from suffice.transport.http.access import Caller, Door
@@ -16,9 +16,10 @@ from suffice.transport.http.settings import Settings
 from suffice.transport.messages import Proposal, Refused
 from suffice.transport.protocol import entry_about
 
-__all__ = ["Digest", "Name", "Service"]
+__all__ = ["Digest", "Identity", "Name", "Service"]
 
 Name = Annotated[str, Path(max_length=200)]
+Identity = Annotated[str, Path(pattern="^[0-9a-z]{1,40}$")]
 Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
 
 
@@ -58,6 +59,16 @@ class Service:
     def balance(self, dataset: str) -> list[Balance]:
         """Return the budgets of a data set, with what is left of each."""
         return [b for b in self.ledger.balances() if b.dataset == dataset]
+
+    def largest_epsilon(self, dataset: str) -> float:
+        """Return the largest epsilon of a further release of labels; 0 if nothing can be granted.
+
+        Nothing can be granted where another unit than the label has a budget.
+        """
+        try:
+            return self.ledger.largest_epsilon(dataset, unit="label")
+        except UnitError:
+            return 0.0
 
     def filed(self, caller: Caller, dataset: str, digest: str) -> Filed:
         """Return a proposal that the caller may see, or raise as if there were none."""
