@@ -1,11 +1,14 @@
 """The records of a service in both stores: state changes happen once, and turns are taken alone."""
 
+import inspect
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -123,6 +126,14 @@ def test_the_turn_of_a_server_that_was_killed_is_free(place, desk):
                 return
         time.sleep(0.02)
     raise AssertionError
+
+
+def test_the_desk_writes_its_own_tables_alone():
+    """Charges, budgets and the log are the ledger's; the proof of the ledger relies on it."""
+    source = Path(inspect.getsourcefile(Desk)).read_text()
+    tables = re.findall(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)", source)
+    assert {*tables} == {"sessions", "proposals", "senders", "turns"}
+    assert not re.search(r"\b(DROP|ALTER|CREATE|PRAGMA|TRUNCATE|REPLACE)\b", source)
 
 
 def test_an_unknown_token_is_an_error_and_a_strange_one_is_unknown(desk, sender):

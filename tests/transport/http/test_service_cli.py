@@ -98,6 +98,18 @@ def test_init_makes_everything_but_budgets(tmp_path):
     assert (unsigned.returncode, "suffice keygen" in unsigned.stderr) == (6, True)
 
 
+def test_init_makes_a_ledger_in_a_database(tmp_path, postgres_url):
+    (tmp_path / "suffice.toml").write_text(
+        EXAMPLE.replace('ledger = "clinic.ledger"', f'ledger = "{postgres_url}#initial"')
+    )
+    first = suffice("serve", str(tmp_path), "--init")
+    assert first.returncode == 0, first.stderr
+    identity = first.stdout.split()[-1].split("_")[1]
+    with Ledger(f"{postgres_url}#initial").store.reading() as records:
+        assert [token.id for token in records.tokens()] == [identity]
+    assert suffice("serve", str(tmp_path), "--init").returncode == 2
+
+
 def test_tokens_are_in_the_ledger_and_its_log(tmp_path):
     clinic = make_clinic(tmp_path / "clinic")
     (tmp_path / "clinic" / "clinic.ledger").rename(tmp_path / "moved")
