@@ -11,10 +11,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
-from suffice.learner.base import Learner, checked_weights
+from suffice.learner.base import Learner
 from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
+from suffice.learner.weights import check_takes_weights, checked_weights
 from suffice.models.simplex import nearest_proportions
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
@@ -69,7 +70,7 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         self.labels = labels
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any) -> "VoteClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VoteClassifier":
         """Train on exact labels. This protects nothing about them.
 
         Parameters
@@ -78,6 +79,8 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
             The rows: numbers without missing values.
         y : array of shape (n,)
             One label per row.
+        sample_weight : array of shape (n,), optional
+            How much each row counts. The estimator must take weights.
 
         Returns
         -------
@@ -89,10 +92,8 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         ParameterError
             If a parameter is not valid.
         """
-        X, codes = self._checked_labels(X, y)
-        labels = self.classes_[codes]
-        self.estimator_ = self._chosen(len(labels), labels).fit(self._map_exact_rows(X), labels)
-        return self
+        X, codes, weights = self._weighted_labels(X, y, sample_weight)
+        return self._train(self._map_exact_rows(X, weights), self.classes_[codes], weights)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit_release(
@@ -140,12 +141,21 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
             weights = shares[row, code] * (1.0 if weights is None else weights[row])
         else:
             labels = self.classes_[votes.argmax(axis=1)]
-        self.estimator_ = self._chosen(len(votes), labels)
-        sample_weights = {} if weights is None else {"sample_weight": weights}
-        self.estimator_.fit(rows, labels, **sample_weights)
+        return self._train(rows, labels, weights)
+
+    def _train(
+        self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
+    ) -> "VoteClassifier":
+        """Fit the estimator to rows that have one label each."""
+        self.estimator_ = self._chosen(len(rows) if weights is None else weights.sum(), labels)
+        if weights is None:
+            self.estimator_.fit(rows, labels)
+            return self
+        check_takes_weights(self.estimator_)
+        self.estimator_.fit(rows, labels, sample_weight=weights)
         return self
 
-    def _chosen(self, rows: int, labels: np.ndarray) -> Any:
+    def _chosen(self, rows: float, labels: np.ndarray) -> Any:
         if (labels == labels[0]).all():
             return DummyClassifier(strategy="most_frequent")
         if self.estimator is not None:

@@ -14,6 +14,7 @@ from suffice.learner.moments.intervals import CoefficientIntervals, ridge_interv
 from suffice.learner.moments.quality import class_probabilities, expected_accuracy
 from suffice.learner.moments.rule import learn_rule
 from suffice.learner.sklearn_names import Interval, fit_context
+from suffice.learner.weights import MOMENTS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 
@@ -80,13 +81,29 @@ class MomentClassifier(LinearModel):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> "MomentClassifier":
-        """Learn from plain rows and labels; nothing is protected."""
-        rows, codes = self._mapped_data(X, y)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MomentClassifier":
+        """Learn from plain rows and labels; nothing is protected.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row.
+        sample_weight : array of shape (n,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        MomentClassifier
+            The fitted classifier.
+        """
+        rows, codes, weights = self._weighted_data(X, y, sample_weight)
         coordinates = rows[:, :-1] / self.pipeline_.bound  # the last is the intercept
-        return self._fit_numbers(plain_numbers(coordinates, codes, len(self.classes_)))
+        return self._fit_numbers(plain_numbers(coordinates, codes, len(self.classes_), weights))
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(MOMENTS_HAVE_NONE)
     def fit_release(self, release: Release | Sequence[Release]) -> "MomentClassifier":
         """Learn from a release of moments, or from those of several owners; no row is needed.
 

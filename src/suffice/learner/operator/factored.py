@@ -13,7 +13,12 @@ from suffice.engines.opening import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES
-from suffice.learner.operator.combining import Supervised, combine_releases
+from suffice.learner.operator.combining import (
+    Supervised,
+    combine_releases,
+    weigh_release,
+    weighted_supervision,
+)
 from suffice.learner.operator.doubts import is_majority_known, warn_of_doubts
 from suffice.learner.operator.evidence import Evidence
 from suffice.learner.operator.figures import FiguredModel
@@ -36,6 +41,7 @@ from suffice.models.threads import one_blas_thread
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
+from suffice.release.merge import merge
 
 __all__ = ["FactoredClassifier"]
 
@@ -161,7 +167,7 @@ class FactoredClassifier(FiguredModel):
         self.max_iter = max_iter
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> "FactoredClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FactoredClassifier":
         """Learn from exact labels. This protects nothing about them.
 
         Parameters
@@ -170,6 +176,8 @@ class FactoredClassifier(FiguredModel):
             The rows: numbers without missing values.
         y : array of shape (n,)
             One label per row.
+        sample_weight : array of shape (n,), optional
+            How often each row counts.
 
         Returns
         -------
@@ -190,9 +198,9 @@ class FactoredClassifier(FiguredModel):
         >>> suffice.FactoredClassifier(lam=0.1).fit(X, [0, 0, 1, 1]).predict([[3.0]])
         array([1])
         """
-        rows, codes = self._mapped_data(X, y)
+        rows, codes, weights = self._weighted_data(X, y, sample_weight)
         source = PlainLabels(codes, range(len(self.classes_)))
-        return self._fit_operator(Supervised(rows, estimate_mean_operator(rows, source)))
+        return self._fit_operator(weighted_supervision(rows, source, weights, repeated=True))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_weak(self, X: Any, source: Supervision) -> "FactoredClassifier":
@@ -251,6 +259,9 @@ class FactoredClassifier(FiguredModel):
             list of classes.
         X : array, table or path
             The public rows that the releases belong to: owner after owner, unchanged.
+        sample_weight : array of shape (n,), optional
+            How much each public row counts. For releases of kind label-responses or votes, whose
+            rows are in memory.
         engine : str or object, default="threads"
             Where rows are read: "threads", "dask" or "spark", or an open client or session.
         workers : int, optional
@@ -280,14 +291,14 @@ class FactoredClassifier(FiguredModel):
             If the noise leaves no model that is better than a guess for certain.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
-        if computing.pop("sample_weight", None) is not None:
-            raise ParameterError(
-                "The release counts every row alike, so rows cannot have weights. Of randomised"
-                " labels or votes, use NoisyLabelClassifier or VoteClassifier."
-            )
+        weights = computing.pop("sample_weight", None)
         where = Computing(**computing)
         with where.running() as running:
-            supervision = combine_releases(releases, X, running)
+            if weights is None:
+                supervision = combine_releases(releases, X, running)
+            else:
+                releases = (merge(releases),)
+                supervision = weigh_release(releases[0], X, weights, running)
             self._learn_from(releases)
             self._fit_operator(supervision)
             if self.intercept_only_ or self._evidence.restorations:

@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 
 from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import EXAMPLES_HAVE_NONE, refuse_weights
 
 __all__ = ["AdaBoostLinear"]
 
@@ -96,6 +97,7 @@ class AdaBoostLinear(BoostedModel):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(EXAMPLES_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "AdaBoostLinear":
         """Learn from exact examples. This protects nothing about them.
 

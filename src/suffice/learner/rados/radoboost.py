@@ -22,6 +22,7 @@ from suffice.learner.rados.risks import logistic_rado_risk, sampling_term
 from suffice.learner.rados.simulated import simulated_rados
 from suffice.learner.rows import design_matrix
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import RADOS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -130,6 +131,7 @@ class RadoBoost(BoostedModel):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "RadoBoost":
         """Learn from simulated rados of exact examples. This protects nothing.
 
@@ -160,6 +162,7 @@ class RadoBoost(BoostedModel):
         return self._fit_rados(rados, moments, edges, None)
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None, y: Any = None
     ) -> "RadoBoost":

@@ -22,6 +22,7 @@ from suffice.learner.rados.moments import RadoMoments, moments_of
 from suffice.learner.rados.penalties import Fitted, exceeds_noise, fit_best_penalty
 from suffice.learner.rows import design_matrix
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import RADOS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -106,6 +107,7 @@ class RadoRidge(TwoClasses):
         self.lam = lam
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "RadoRidge":
         """Learn from exact examples, as from all their rados. This protects nothing.
 
@@ -134,6 +136,7 @@ class RadoRidge(TwoClasses):
         return self._fit_moments(moments, edges * np.sign(edges[:, -1:]))
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit_release(self, release: Release | Sequence[Release], X: Any = None) -> "RadoRidge":
         """Learn from a release of rados, or those of several owners. No rows are needed.
 

@@ -21,6 +21,7 @@ from suffice.learner.spread.joint import joint_states
 from suffice.learner.spread.likelihood import CleanFeatures, Knowledge, SpreadLikelihood
 from suffice.learner.spread.posterior import Corrupted, Prior, check_prior, clean_features
 from suffice.learner.spread.selection import calibration_slope, choose_lam, maximise
+from suffice.learner.weights import RECORDS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.release.spread import SpreadColumn
@@ -134,6 +135,7 @@ class SpreadClassifier(LinearModel):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RECORDS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "SpreadClassifier":
         """Learn from exact records: logistic regression. This protects nothing about them.
 
@@ -161,6 +163,7 @@ class SpreadClassifier(LinearModel):
         return self._fit_rows(rows, codes, channel)
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RECORDS_HAVE_NONE)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None, *, progress: Progress = None
     ) -> "SpreadClassifier":
