@@ -19,6 +19,7 @@ from suffice.engines.engine import fold
 from suffice.engines.fitting import fit_pipeline
 from suffice.engines.summary import PublicSummary
 from suffice.errors import CorruptFileError, ParameterError, TableError
+from suffice.learner.class_weights import check_storable, weighted_codes
 from suffice.learner.features import FeatureModel
 from suffice.learner.rows import design_matrix, mapped_batches
 from suffice.learner.sklearn_names import OwnErrors
@@ -110,6 +111,7 @@ class Learner(OwnErrors):
     """
 
     stored_as: ClassVar[str | None] = None
+    _class_shares: np.ndarray | None  # of exact labels
 
     def _checked_labels(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Return exact rows and the codes of their labels, once both are checked."""
@@ -127,6 +129,8 @@ class Learner(OwnErrors):
             X = X[used] if isinstance(X, np.ndarray) else SelectedRows(open_table(X), used)
             y, weights = y[used], weights[used]
         self.classes_, codes = np.unique(y, return_inverse=True)
+        counts = np.bincount(codes, weights)
+        self._class_shares = counts / counts.sum()
         return X, codes, weights
 
     def _checked_rows(self, X: Any, *labels: Any, reset: bool = True) -> Any:
@@ -162,6 +166,7 @@ class Learner(OwnErrors):
     def _learn_from(self, releases: tuple[Release, ...]) -> None:
         """Take over what releases say about rows and classes."""
         self.releases_ = releases
+        self._class_shares = None
         self.classes_ = np.array(releases[0].classes)
         self.pipeline_ = agreed_pipeline(releases)
         names = [column.name for column in self.pipeline_.columns]
@@ -176,6 +181,7 @@ class Learner(OwnErrors):
                 "This model was learnt from exact data and has no guarantee, so it cannot become a"
                 " release. Learn it from a release (fit_release)."
             )
+        check_storable(self)
         return self.releases_[0].unsigned()
 
     @classmethod
@@ -288,7 +294,7 @@ class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]
         return np.concatenate(scores)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row.
+        """Return the most probable class of each row; by ``class_weight`` the least costly.
 
         Parameters
         ----------
@@ -307,6 +313,9 @@ class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]
         NotFittedError
             If the learner is not fitted.
         """
+        weighted = weighted_codes(self, X)
+        if weighted is not None:
+            return self.classes_[weighted]
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]

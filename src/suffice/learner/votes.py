@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
 from suffice.learner.base import Learner
+from suffice.learner.class_weights import CLASS_WEIGHT, weighted_codes
 from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
@@ -37,6 +38,10 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         "largest": each row gets the class of its largest vote (with Gaussian noise the baseline of
         Papernot et al. 2018, PATE). "shares": each row enters once per class, weighted by the
         proportions nearest to its votes; the estimator must take ``sample_weight``.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -63,11 +68,15 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"]), None],
         "labels": [StrOptions({"largest", "shares"})],
+        "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(self, estimator: Any = None, labels: str = "largest") -> None:
+    def __init__(
+        self, estimator: Any = None, labels: str = "largest", class_weight: Any = None
+    ) -> None:
         self.estimator = estimator
         self.labels = labels
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VoteClassifier":
@@ -205,6 +214,9 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         TableError
             If the table has no rows or lacks a column.
         """
+        weighted = weighted_codes(self, X)
+        if weighted is not None:
+            return np.asarray(self.classes_[weighted])
         rows = self._mapped(X)
         return np.asarray(self.estimator_.predict(rows))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.features import FeatureUnits
 from suffice.learner.moments.estimates import MomentNumbers, numbers_of, plain_numbers
 from suffice.learner.moments.intervals import CoefficientIntervals, ridge_intervals
@@ -36,6 +37,10 @@ class MomentClassifier(LinearModel):
         Number of thinning draws, for example 8. More make the probabilities a little steadier.
     random_state : int, default=0
         Seed of these draws: the same release and seed give the same model.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -74,11 +79,13 @@ class MomentClassifier(LinearModel):
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "draws": [Interval(Integral, 1, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(self, draws: int = 8, random_state: int = 0) -> None:
+    def __init__(self, draws: int = 8, random_state: int = 0, class_weight: Any = None) -> None:
         self.draws = draws
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MomentClassifier":

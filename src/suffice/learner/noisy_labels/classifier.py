@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.learner.base import FIGURES, Learner
+from suffice.learner.class_weights import CLASS_WEIGHT, weighted_codes
 from suffice.learner.features import (
     TOO_LITTLE,
     WITHOUT_PROBABILITIES,
@@ -110,6 +111,10 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         One fold of rows after the other is held out, until 20,000 rows have been.
     random_state : int, default=0
         Seed of the folds.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -148,6 +153,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         "settings": [list, tuple, None],
         "folds": [Interval(Integral, 2, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(
@@ -156,11 +162,13 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         settings: Settings | None = None,
         folds: int = 5,
         random_state: int = 0,
+        class_weight: Any = None,
     ) -> None:
         self.estimator = estimator
         self.settings = settings
         self.folds = folds
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -452,8 +460,9 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         return TOO_LITTLE if refused else super()._probability_refusal()
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row."""
-        best = self._linked(X).argmax(axis=1)
+        """Return the most probable class of each row; by ``class_weight`` the least costly."""
+        weighted = weighted_codes(self, X)
+        best = self._linked(X).argmax(axis=1) if weighted is None else weighted
         return np.asarray(self.classes_[best])
 
 

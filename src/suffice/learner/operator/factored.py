@@ -13,6 +13,7 @@ from suffice.engines.opening import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.operator.combining import (
     Supervised,
     combine_releases,
@@ -83,6 +84,10 @@ class FactoredClassifier(FiguredModel):
         times as much is an error.
     max_iter : int, default=1000
         The largest number of iterations of the solver.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -146,6 +151,7 @@ class FactoredClassifier(FiguredModel):
         "shrink": ["boolean", StrOptions({"auto"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(  # noqa: PLR0917  # scikit-learn's convention
@@ -157,6 +163,7 @@ class FactoredClassifier(FiguredModel):
         shrink: bool | str = "auto",  # noqa: FBT001
         tol: float = 1e-6,
         max_iter: int = 1000,
+        class_weight: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -165,6 +172,7 @@ class FactoredClassifier(FiguredModel):
         self.shrink = shrink
         self.tol = tol
         self.max_iter = max_iter
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FactoredClassifier":
@@ -240,7 +248,7 @@ class FactoredClassifier(FiguredModel):
         """
         rows = self._map_exact_rows(self._checked_rows(X))
         supervision = Supervised(rows, estimate_mean_operator(rows, source))
-        self.classes_ = np.array(supervision.estimate.classes)
+        self.classes_, self._class_shares = np.array(supervision.estimate.classes), None
         return self._fit_operator(supervision)
 
     @fit_context(prefer_skip_nested_validation=True)

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.rados.calibration import (
     LabelMeans,
@@ -58,6 +59,10 @@ class RadoBoost(BoostedModel):
         In `fit` only: how many rados it computes; None for min(1000, m/2).
     random_state : int, RandomState or None, default=0
         In `fit` only: the seed of the signs.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -112,6 +117,7 @@ class RadoBoost(BoostedModel):
         "min_edge": [Interval(Real, 0, 1, closed="left")],
         "count": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(  # noqa: PLR0917  # scikit-learn's convention
@@ -122,6 +128,7 @@ class RadoBoost(BoostedModel):
         min_edge: float = 0.0,
         count: int | None = None,
         random_state: Any = 0,
+        class_weight: Any = None,
     ) -> None:
         self.rounds = rounds
         self.oracle = oracle
@@ -129,6 +136,7 @@ class RadoBoost(BoostedModel):
         self.min_edge = min_edge
         self.count = count
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
     @refuse_weights(RADOS_HAVE_NONE)

@@ -9,6 +9,7 @@ import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.base import FIGURES, TwoClasses
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.rados.calibration import (
     SCORES_ONLY,
     LabelMeans,
@@ -58,6 +59,10 @@ class RadoRidge(TwoClasses):
         Weight of the penalty. "auto" takes the weight of least risk on fresh labels, estimated
         without any label: S comes from rados that were held out, and Stein's lemma corrects for
         the noise in mu (`suffice.learner.operator.tuning`).
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -101,10 +106,12 @@ class RadoRidge(TwoClasses):
     stored_as = "RadoRidge"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(self, lam: float | str = "auto") -> None:
+    def __init__(self, lam: float | str = "auto", class_weight: Any = None) -> None:
         self.lam = lam
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
     @refuse_weights(RADOS_HAVE_NONE)
