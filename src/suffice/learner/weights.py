@@ -28,6 +28,7 @@ __all__ = [
     "check_takes_weights",
     "checked_weights",
     "refuse_weights",
+    "repeated_count",
     "weighted_summary",
 ]
 
@@ -74,6 +75,16 @@ def checked_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
             "sample_weight must hold finite numbers, none below zero and not all zero."
         )
     return weights
+
+
+def repeated_count(weights: np.ndarray) -> float:
+    """Return how many labels weights of rows stand for: their sum, if they are repetitions.
+
+    Weights below 1 cannot be. Some tools scale them to a sum of 1: then it is the number of labels
+    of equal weight that vary as much, (sum w)^2 / sum w^2, which no repetitions exceed.
+    """
+    total = float(weights.sum())
+    return max(total, total**2 / float(weights @ weights))
 
 
 def check_takes_weights(estimator: Any) -> None:

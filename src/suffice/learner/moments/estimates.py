@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import truncnorm
 
+from suffice.learner.weights import repeated_count
 from suffice.release.artifact import Release
 
 __all__ = ["CleanMoments", "MomentNumbers", "cleaned", "numbers_of", "plain_numbers"]
@@ -41,7 +42,7 @@ class MomentNumbers:
     second_noise, mean_noise, operator_noise, proportions_noise : float
         The standard deviations of the noise on a square, and on the numbers of each other block.
     rows : float
-        The number of records, or the sum of their weights.
+        The number of records, or what their weights stand for.
     """
 
     second: np.ndarray
@@ -108,7 +109,7 @@ def plain_numbers(
     operator = weighted.T @ (contrasts - 1 / classes)
     return MomentNumbers(
         weighted.T @ rows, weighted.sum(axis=0), operator, each @ members / count,
-        0.0, 0.0, 0.0, 0.0, count,
+        0.0, 0.0, 0.0, 0.0, repeated_count(each),
     )  # fmt: skip
 
 

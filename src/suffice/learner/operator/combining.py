@@ -12,7 +12,7 @@ from suffice.errors import ParameterError
 from suffice.learner.streaming import join_blocks, public_rows
 from suffice.learner.weak import Released, Supervision, estimate_mean_operator
 from suffice.learner.weak.moments import OperatorEstimate
-from suffice.learner.weights import checked_weights
+from suffice.learner.weights import checked_weights, repeated_count
 from suffice.models.rows import MatrixRows, WeightedRows, as_weighted
 from suffice.release.artifact import Release
 
@@ -92,16 +92,15 @@ def weighted_supervision(
 ) -> Supervised:
     """Return mu = sum_i s_i y_i x_i of labels that are known one by one, s_i the shares of weights.
 
-    That is the operator of the rows m s_i x_i, and so is the covariance of its error. Whether a
-    weight of 2 stands for two rows with one label each, or one that is ``repeated``, decides how
-    much labels vary.
+    That is the operator of the rows m s_i x_i, and so is the covariance of its error. Rows that are
+    ``repeated`` have a label each time; else a row has one label, whatever its weight, and labels
+    vary more.
     """
     if weights is None:
         return Supervised(rows, estimate_mean_operator(rows, source))
-    total = float(weights.sum())
-    shares = weights / total
+    shares = weights / weights.sum()
     scaled = (len(rows) * shares)[:, None] * rows
-    count = total if repeated else None
+    count = repeated_count(weights) if repeated else None
     weighted = MatrixRows(rows, shares / shares.sum(), count=count)
     return Supervised(weighted, estimate_mean_operator(scaled, source))
 
