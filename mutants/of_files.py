@@ -124,8 +124,8 @@ MUTANTS = (
     Mutant(
         "signature-of-any-key",
         "release/signing.py",
-        "if release.signature.key != key.public_bytes_raw():",
-        "if len(release.signature.key) != len(key.public_bytes_raw()):",
+        "if signature.key != key.public_bytes_raw():",
+        "if len(signature.key) != len(key.public_bytes_raw()):",
         ("release/test_signing.py::test_another_key_or_no_signature_is_refused",),
         "A stranger's signature passes for the owner's.",
     ),

@@ -16,7 +16,10 @@ Learners: `load` reads a release, and `verify` checks who signed it. `FactoredCl
 from mean operators and from weak supervision (`suffice.learner.weak`), `NoisyLabelClassifier` from
 randomised labels, `SpreadClassifier` from randomised records, `MomentClassifier` from moments,
 `RadoRidge` and `RadoBoost` from subset sums, `ClassRatio` from proportions, and `VoteClassifier`
-from votes. `propose` asks an owner, and `check_answer` checks the answer.
+from votes. `propose` asks an owner, and `check_answer` checks the answer. `Remote` does both over
+the network.
+
+Officers: `Remote` also reads the log of a service, a `Checkpoint` and an `Export` of all of it.
 
 Everybody: `TableFile` describes a file, `Query` a table in a database, `Guarantee` what is
 protected. `errors` holds all errors.
@@ -81,7 +84,9 @@ _HOMES = {
     "logistic_rado_risk": "suffice.learner.rados.risks",
     # both sides of a grant
     "Answer": "suffice.transport.messages",
+    "Export": "suffice.transport.export",
     "Proposal": "suffice.transport.messages",
+    "Remote": "suffice.transport.remote",
     "check_answer": "suffice.transport.protocol",
     "grant": "suffice.transport.protocol",
     "propose": "suffice.transport.protocol",

@@ -13,6 +13,13 @@ from suffice.cli.checks import refuse_unused
 from suffice.cli.help import HelpfulCommand
 from suffice.cli.options import JsonOutput, Overwriting
 from suffice.cli.output import on_terminal, say, show_json, show_table, steps
+from suffice.cli.signed_files import (
+    CHECKPOINT_HEAD,
+    EXPORT_HEAD,
+    file_head,
+    verify_checkpoint,
+    verify_export,
+)
 from suffice.errors import ParameterError
 from suffice.notes import collected_notes
 from suffice.options import computing_option, data_option, output_option, privacy_option
@@ -29,7 +36,9 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(help="A release or model file.")],
+    path: Annotated[
+        Path, typer.Argument(help="A release or model, an export of a service, or a checkpoint.")
+    ],
     key: Annotated[
         Path | None,
         typer.Option(help="Public key of the expected signer, for example clinic.pub."),
@@ -38,8 +47,30 @@ def verify(
         Path | None, typer.Option(help="The proposal that the release answers.")
     ] = None,
     answer: Annotated[Path | None, typer.Option(help="The owner's answer to the proposal.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="An older checkpoint that the log of an export continues.")
+    ] = None,
 ) -> None:
     """Check who signed a file, and that it is what was granted."""
+    head = file_head(path)
+    answers = {"--proposal": proposal, "--answer": answer}
+    if head.startswith(EXPORT_HEAD):
+        refuse_unused("with an export", answers)
+        verify_export(path, key, checkpoint)
+        return
+    refuse_unused("with this file, which is no export", {"--checkpoint": checkpoint})
+    if head.startswith(CHECKPOINT_HEAD):
+        refuse_unused("with a checkpoint", answers)
+        if key is None:
+            raise ParameterError("Name the public key of the expected signer with --key.")
+        verify_checkpoint(path, key)
+        return
+    _verify_release(path, key, proposal, answer)
+
+
+def _verify_release(
+    path: Path, key: Path | None, proposal: Path | None, answer: Path | None
+) -> None:
     from suffice.release.codec import load
     from suffice.release.signing import verify as verify_release
 

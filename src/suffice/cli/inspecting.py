@@ -13,6 +13,13 @@ from suffice.cli.help import HelpfulCommand
 from suffice.cli.ledger_views import balance_json, balance_table
 from suffice.cli.messages import describe_message
 from suffice.cli.output import say, show_json, show_pairs, show_table
+from suffice.cli.signed_files import (
+    CHECKPOINT_HEAD,
+    EXPORT_HEAD,
+    checkpoint_lines,
+    export_lines,
+    file_head,
+)
 from suffice.errors import CorruptFileError, SufficeError, UnsupportedFileError
 from suffice.plain_text import listed, name, phrase, quoted
 
@@ -26,7 +33,6 @@ _COEFFICIENTS = 50  # shown of many
 _NO_CLIP = 1e30  # a bound that no row of numbers reaches
 _MOST_JSON_BYTES = 2**20
 _MOST_KEY_BYTES = 2**16
-_HEAD_BYTES = 64
 
 
 def register(app: typer.Typer) -> None:
@@ -38,8 +44,8 @@ def inspect(
     path: Annotated[
         Path,
         typer.Argument(
-            help="A release, model, survey, answer, proposal, policy, contribution (*.part), ledger"
-            " or key."
+            help="A release, model, survey, answer, proposal, policy, contribution (*.part),"
+            " ledger, checkpoint, export of a service, or key."
         ),
     ],
     explain: Annotated[
@@ -129,25 +135,20 @@ def _describe(path: Path) -> _File:
     from suffice.release.container import PART_MAGIC
     from suffice.release.files import read_bounded
 
-    head = _head(path)
-    if head.startswith(b"SQLite format 3\0"):
-        return _ledger(path)
-    if head.startswith(PART_MAGIC):
-        return _contribution(path)
-    if head.startswith(b"-----BEGIN "):
-        return _key(read_bounded(path, _MOST_KEY_BYTES))
+    head = file_head(path)
+    readers: dict[bytes, Callable[[], _File]] = {
+        b"SQLite format 3\0": lambda: _ledger(path),
+        PART_MAGIC: lambda: _contribution(path),
+        b"-----BEGIN ": lambda: _key(read_bounded(path, _MOST_KEY_BYTES)),
+        CHECKPOINT_HEAD: lambda: _checkpoint(path),
+        EXPORT_HEAD: lambda: _export(path),
+    }
+    for start, reader in readers.items():
+        if head.startswith(start):
+            return reader()
     if head.lstrip()[:1] in {b"{", b"["}:
         return _json_file(path, read_bounded(path, _MOST_JSON_BYTES))
     return _release(path)
-
-
-def _head(path: Path) -> bytes:
-    """Return the first bytes of a file; what cannot be read is for the reader of it to report."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_HEAD_BYTES) if path.is_file() else b""
-    except OSError:
-        return b""
 
 
 def _pairs(lines: Callable[[], Sequence[Pair]], content: Callable[[], Any]) -> _File:
@@ -286,6 +287,28 @@ def _key(data: bytes) -> _File:
                                           "fingerprint": fingerprint})  # fmt: skip
 
 
+def _checkpoint(path: Path) -> _File:
+    from suffice.owner.ledger.checkpoint import Checkpoint
+
+    checkpoint = Checkpoint.load(path)
+    fields = ("ledger", "entries", "head", "time")
+    content = {field: getattr(checkpoint, field) for field in fields}
+    return _pairs(
+        lambda: checkpoint_lines(checkpoint),
+        lambda: {"checkpoint": {**content, "key": checkpoint.key_id}},
+    )
+
+
+def _export(source: Path | bytes) -> _File:
+    from suffice.transport.export import Export
+
+    export = Export.load(source)
+    signer = export.signature.key.hex()
+    return _pairs(
+        lambda: list(export_lines(export)), lambda: {**export.content, "signed_by": signer}
+    )
+
+
 def _json_file(path: Path, data: bytes) -> _File:
     """Return the description of a message, a survey, an answer, a policy or a memory."""
     from suffice.strict_json import parse
@@ -355,26 +378,16 @@ def _answer(data: bytes, content: Mapping[str, Any]) -> _File:
 _JSON_READERS: Mapping[str, Callable[[bytes, Mapping[str, Any]], _File]] = {
     "survey": _survey,
     "answer": _answer,
+    "export": lambda data, _: _export(data),
 }
 
 
 def _policy(path: Path, content: Mapping[str, Any]) -> _File:
     from suffice.owner.ledger.policy import Policy
+    from suffice.owner.ledger.words import policy_lines
 
-    policy = Policy.load(path)
-    features = "all but the label" if policy.features is None else listed(policy.features)
-    classes = "those of the ledger" if policy.classes is None else listed(policy.classes)
-    lines = [
-        ("holds", "an owner's policy: what `suffice grant` may grant"),
-        ("one request", f"epsilon {policy.largest_epsilon:g}, delta {policy.largest_delta:g}"),
-        ("mechanisms", listed(policy.mechanisms)),
-        ("kinds", listed(policy.kinds)),
-        ("columns", features),
-        ("classes", classes),
-        ("rows", f"{policy.least_rows:,} or more"),
-        ("feature maps", "allowed" if policy.maps else "not allowed"),
-        ("coordinates", f"at most {policy.most_coordinates:,}"),
-    ]
+    title = ("holds", "an owner's policy: what `suffice grant` may grant")
+    lines = [title, *policy_lines(Policy.load(path))]
     return _pairs(lambda: lines, lambda: {"policy": dict(content)})
 
 

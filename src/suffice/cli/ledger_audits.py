@@ -9,13 +9,13 @@ import typer
 from suffice.cli import options
 from suffice.cli.checks import check_outputs
 from suffice.cli.help import HelpfulCommand
-from suffice.cli.ledger_views import KINDS
 from suffice.cli.output import say, show_json, show_table
 from suffice.errors import ParameterError
 from suffice.options import ledger_file
 
 __all__ = ["register"]
 
+_SUBJECTS = ("request", "proposal", "token")
 _CheckpointFile = Annotated[
     Path, typer.Option("--checkpoint", help="A checkpoint of this ledger, as somebody kept it.")
 ]
@@ -37,6 +37,7 @@ def _log(path: options.LedgerPath, json: options.Json = False) -> None:
     nothing that depends on a record.
     """
     from suffice.owner.ledger import Ledger
+    from suffice.owner.ledger.words import KINDS
 
     ledger = Ledger(path)
     entries = ledger.log()
@@ -60,12 +61,12 @@ def _log(path: options.LedgerPath, json: options.Json = False) -> None:
             entry.time,
             KINDS.get(entry.kind, entry.kind),
             str(entry.facts.get("dataset", "")),
-            str(entry.facts.get("request", entry.facts.get("proposal", ""))),
+            next((str(entry.facts[n]) for n in _SUBJECTS if n in entry.facts), ""),
             entry.digest[:16],
         )
         for entry in entries
     ]
-    columns = ["#", "time (UTC)", "entry", "data set", "request or proposal", "hash begins"]
+    columns = ["#", "time (UTC)", "entry", "data set", "request, proposal or token", "hash begins"]
     show_table(str(ledger.path), columns, rows)
 
 

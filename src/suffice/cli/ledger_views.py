@@ -1,6 +1,6 @@
 """How budgets and charges of a ledger are printed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,29 +8,12 @@ from suffice.cli.output import show_table
 from suffice.privacy.words import round_up
 
 __all__ = [
-    "KINDS",
-    "STATES",
     "balance_json",
     "balance_table",
     "composition_lines",
     "history_json",
     "history_table",
 ]
-
-# What the store calls a charge without output is not for people.
-STATES: Mapping[str, str] = {"burnt": "charged, output lost"}
-# Nor is what the audit log calls an entry.
-KINDS: Mapping[str, str] = {
-    "debit": "charge",
-    "finish": "release stored",
-    "burnt": "output lost",
-    "grant": "proposal granted",
-    "refusal": "refused",
-    "budget": "budget set",
-    "classes": "classes declared",
-    "opened": "ledger made",
-    "migrated": "ledger converted",
-}
 
 
 def balance_json(balances: Sequence[Any]) -> list[dict[str, Any]]:
@@ -87,6 +70,8 @@ def history_json(entries: Sequence[Any]) -> list[dict[str, Any]]:
 
 def history_table(title: str, entries: Sequence[Any]) -> None:
     """Print every charge."""
+    from suffice.owner.ledger.words import STATES
+
     rows = [
         (
             str(entry.number),

@@ -31,7 +31,13 @@ def serve(
     folder: Annotated[Path | None, typer.Argument(help="Folder that holds suffice.toml.")] = None,
     init: Annotated[
         bool,
-        typer.Option("--init", help="Make settings and the first owner's token, and end."),
+        typer.Option(
+            "--init", help="Make settings, key, ledger and the first owner's token, and end."
+        ),
+    ] = False,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Serve an invented clinic, to look around. Needs no folder."),
     ] = False,
     port: Annotated[int | None, typer.Option(help="Port, instead of that in suffice.toml.")] = None,
     example: Annotated[
@@ -47,32 +53,52 @@ def serve(
     if example:
         say(*EXAMPLE.splitlines())
         return
+    if demo:
+        from suffice.cli.serving_demo import run_demo_service
+
+        if init:
+            raise ParameterError("--demo cannot be used with --init. Remove one of them.")
+        run_demo_service(folder, port)
+        return
     if folder is None:
         raise ParameterError("Name the folder that holds suffice.toml.")
     if init:
-        _write_example(folder)
+        _prepare(folder)
         _make_first_token(folder)
         return
     settings = Settings.load(folder)
     from suffice.transport.http.running import run_server
 
-    run_server(settings, port=port, tell=say)
+    run_server(settings, port=port, tell=lambda url: say(f"Serving on {url} (stop with Ctrl-C)"))
 
 
-def _write_example(folder: Path) -> None:
-    """Write the example of the settings, unless there are settings already."""
+def _prepare(folder: Path) -> None:
+    """Make what is missing: example settings, the key that they name, and a ledger without data.
+
+    Budgets are final, so nobody but the owner sets them.
+    """
+    from suffice.owner.ledger.opening import store_at
     from suffice.release.files import write_whole
-    from suffice.transport.http.settings import EXAMPLE, FILE_NAME
+    from suffice.release.signing import generate_keys
+    from suffice.transport.http.settings import EXAMPLE, FILE_NAME, Settings
 
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / FILE_NAME).exists():
         write_whole(folder / FILE_NAME, EXAMPLE.encode(), overwrite=False)
         say(f"{folder / FILE_NAME}: these are example settings. Make them yours.")
+    settings = Settings.load(folder)
+    if settings.key.suffix == ".key" and not settings.key.exists():
+        _, public = generate_keys(settings.key.with_suffix(""))
+        say(f"{public}: learners check releases with this public key.")
+    store = store_at(settings.ledger)
+    if not store.exists():
+        store.prepare()
+        say(f"{store.path}: this ledger has no budgets yet. Add them with `suffice ledger init`.")
 
 
 def _make_first_token(folder: Path) -> None:
     """Make the first owner's token, unless an owner has one already."""
-    from suffice.transport.http.tokens import Role, mint, utc_now
+    from suffice.owner.ledger.tokens import Role, mint, utc_now
 
     desk = _desk(folder)
     now = utc_now()
@@ -95,10 +121,8 @@ def new(
     days: Annotated[int, typer.Option(help="How many days it is good.")] = 90,
 ) -> None:
     """Make a token, and print it once."""
-    from suffice.transport.http.tokens import Role, mint
+    from suffice.owner.ledger.tokens import mint
 
-    if role not in {*Role}:
-        raise ParameterError(f"--role must be one of {', '.join(Role)}.")
     token, text = mint(role, scope=tuple(dataset or ()), holder=holder, days=days)
     _desk(folder).add_token(token)
     say(f"Token {token.id} is good until {token.expires:%Y-%m-%d}. It cannot be shown again:")
@@ -143,7 +167,8 @@ def revoke(
 
 
 def _desk(folder: Path) -> "Desk":
-    from suffice.transport.http.desk import DESK_NAME, Desk
+    from suffice.owner.ledger import Ledger
+    from suffice.transport.http.desk import Desk
     from suffice.transport.http.settings import Settings
 
-    return Desk(Settings.load(folder).folder / DESK_NAME)
+    return Desk(Ledger(Settings.load(folder).ledger))

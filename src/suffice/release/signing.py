@@ -1,5 +1,6 @@
 """Who released it: Ed25519 signatures over the manifest, which holds the payload's hash."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from suffice.release.files import read_bounded, write_whole
 
 __all__ = [
     "check_signature",
+    "check_signer",
     "fingerprint",
     "generate_keys",
     "key_fingerprint",
     "sign",
+    "sign_message",
     "signing_key",
     "verify",
     "verifying_key",
@@ -62,9 +65,28 @@ def sign(release: Release, private_key: str | Path) -> Release:
     SignatureError
         If the file holds no Ed25519 private key.
     """
+    manifest = manifest_bytes(release)
+    return replace(release, signature=sign_message(private_key, lambda _: manifest))
+
+
+def sign_message(private_key: str | Path, message: Callable[[bytes], bytes]) -> Signature:
+    """Return the signature of a message with the private key in a file.
+
+    Parameters
+    ----------
+    private_key
+        The file of the private key.
+    message
+        Returns the signed bytes; it gets the public key, which they may contain.
+
+    Raises
+    ------
+    SignatureError
+        If the file holds no Ed25519 private key.
+    """
     key = signing_key(private_key)
     public = key.public_key().public_bytes_raw()
-    return replace(release, signature=Signature(public, key.sign(manifest_bytes(release))))
+    return Signature(public, key.sign(message(public)))
 
 
 def signing_key(path: str | Path) -> Ed25519PrivateKey:
@@ -116,9 +138,14 @@ def verify(release: Release, public_key: str | Path) -> None:
     key = verifying_key(public_key)
     if release.signature is None:
         raise SignatureError("The release is not signed.")
-    if release.signature.key != key.public_bytes_raw():
-        raise SignatureError("The release is signed, but with another key.")
+    check_signer(release.signature, key, "release")
     check_signature(release.signature, manifest_bytes(release))
+
+
+def check_signer(signature: Signature, key: Ed25519PublicKey, noun: str) -> None:
+    """Raise unless a signature is one of this key; ``noun`` names what is signed."""
+    if signature.key != key.public_bytes_raw():
+        raise SignatureError(f"The {noun} is signed, but with another key.")
 
 
 def fingerprint(signature: Signature) -> str:

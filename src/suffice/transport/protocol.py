@@ -40,7 +40,7 @@ from suffice.tables.rowhash import hash_rows
 from suffice.tables.sources import open_columns, open_table
 from suffice.transport.messages import Answer, Countered, Granted, Proposal, Refused, digest_of
 
-__all__ = ["check_answer", "grant", "log_answer", "propose", "review"]
+__all__ = ["check_answer", "entry_about", "grant", "log_answer", "propose", "review"]
 
 _LEAST_USE = 0.95  # of the requested epsilon: a mechanism may use a little less
 
@@ -210,11 +210,20 @@ def grant(
     return answer, release
 
 
-def log_answer(proposal: Proposal, ledger: Ledger, dataset: str, answer: Answer) -> None:
+def log_answer(
+    proposal: Proposal, ledger: Ledger, dataset: str, answer: Granted | Countered | Refused
+) -> None:
     """Write an answer into the ledger's audit log: who asked for what, and why; all of it public.
 
     The same answer to the same proposal is written once. `grant` does this by itself.
     """
+    ledger.record_answer(dataset, *entry_about(proposal, answer))
+
+
+def entry_about(
+    proposal: Proposal, answer: Granted | Countered | Refused
+) -> tuple[Kind, dict[str, Any]]:
+    """Return kind and facts of the entry of an audit log about an answer; all of it is public."""
     terms = proposal.terms
     facts: dict[str, Any] = {
         "proposal": proposal.digest,
@@ -225,9 +234,8 @@ def log_answer(proposal: Proposal, ledger: Ledger, dataset: str, answer: Answer)
         "answer": answer.name,
     }
     if isinstance(answer, Granted):
-        ledger.record_answer(dataset, Kind.GRANT, {**facts, "release": answer.release})
-    elif isinstance(answer, Countered | Refused):
-        ledger.record_answer(dataset, Kind.REFUSAL, {**facts, "reasons": [*answer.reasons]})
+        return Kind.GRANT, {**facts, "release": answer.release}
+    return Kind.REFUSAL, {**facts, "reasons": [*answer.reasons]}
 
 
 def review(

@@ -1,4 +1,4 @@
-"""The learner's side of a service: send a proposal, wait, and believe nothing unchecked."""
+"""The other side of a service, for learners and officers: believe nothing unchecked."""
 
 import os
 import time
@@ -9,12 +9,15 @@ from urllib.parse import quote, urlsplit
 
 from suffice import strict_json
 from suffice.errors import ForeignAnswerError, ParameterError, ReleaseError, ServiceError
+from suffice.owner.ledger.checkpoint import Checkpoint
+from suffice.owner.ledger.tokens import parse
 from suffice.plain_text import quoted
 from suffice.release.artifact import Release
 from suffice.release.codec import MOST_BYTES as MOST_RELEASE_BYTES
 from suffice.release.files import read_bounded
-from suffice.release.signing import verify
-from suffice.transport.http.tokens import parse
+from suffice.release.signing import check_signer, verify, verifying_key
+from suffice.transport.export import MOST_BYTES as MOST_EXPORT_BYTES
+from suffice.transport.export import Export
 from suffice.transport.messages import MOST_BYTES, Answer, Granted, Proposal
 from suffice.transport.protocol import check_answer
 
@@ -51,10 +54,11 @@ def read_token(path: Path | None) -> str:
 
 
 class Remote:
-    """Sends proposals to an owner's service, and checks what comes back before it is believed.
+    """Talks to an owner's service, and checks what comes back before it is believed.
 
-    A request that fails on the way is sent again. That is safe: the same proposal gets the same
-    answer, and is charged once.
+    Learners send proposals. Officers and owners read the log, keep checkpoints and export all that
+    the service has to account for. A request that fails on the way is sent again. That is safe:
+    the same proposal gets the same answer, and is charged once. It needs ``suffice[service]``.
 
     Parameters
     ----------
@@ -63,7 +67,8 @@ class Remote:
     token : str
         The token that the owner gave you.
     key : str or Path, optional
-        The owner's public key. With it, a release that is not signed with it is an error.
+        The owner's public key. With it, a release, checkpoint or export that is not signed with it
+        is an error.
     transport : optional
         An httpx transport, for tests and proxies.
 
@@ -74,7 +79,7 @@ class Remote:
 
     Examples
     --------
-    >>> from suffice.transport.remote import Remote
+    >>> from suffice import Remote
     >>> remote = Remote("http://127.0.0.1:8765", "suffice_id_secret")
     >>> remote
     Remote('http://127.0.0.1:8765')
@@ -161,16 +166,85 @@ class Remote:
             verify(release, self.key)
         return answer, release
 
+    def log(self, dataset: str) -> list[dict[str, Any]]:
+        """Return the entries of the audit log about a data set, oldest first (for officers).
+
+        Parameters
+        ----------
+        dataset : str
+            The owner's data set.
+        """
+        place = f"/v1/datasets/{quote(dataset, safe='')}/log"
+        listed = strict_json.parse(self._get(place, MOST_EXPORT_BYTES).content)
+        if not isinstance(listed, list):
+            raise ServiceError("The service answered something else than a log.")
+        return listed
+
+    def checkpoint(self) -> Checkpoint:
+        """Return a signed checkpoint of the ledger, to keep in other hands (for officers).
+
+        Raises
+        ------
+        SignatureError
+            If it is not signed with ``key``.
+        """
+        text = self._get("/v1/log/checkpoint").content.decode("ascii", "replace")
+        checkpoint = Checkpoint.from_text(text)
+        if self.key is not None:
+            check_signer(checkpoint.signature, verifying_key(self.key), "checkpoint")
+        return checkpoint
+
+    def compare(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """Return whether the ledger still contains an older checkpoint (for officers).
+
+        The service itself answers. To check it without believing the service, use `export` and
+        `Export.check_continues`.
+
+        Parameters
+        ----------
+        checkpoint : Checkpoint
+            The older checkpoint.
+
+        Returns
+        -------
+        dict
+            ``agrees``, ``verdict``, ``words`` and more, as ``/openapi.json`` says.
+        """
+        response = self._send(
+            "POST", "/v1/log/verify", checkpoint.to_text().encode(), kind="text/plain"
+        )
+        outcome = strict_json.parse(response.content)
+        if not isinstance(outcome, dict) or type(outcome.get("agrees")) is not bool:
+            raise ServiceError("The service answered something else than a comparison.")
+        return outcome
+
+    def export(self) -> Export:
+        """Return everything that the token shows, as a signed document (for officers).
+
+        Raises
+        ------
+        ReleaseError
+            If it is no export, was altered, or its log is not one unbroken chain.
+        SignatureError
+            If it is not signed with ``key``.
+        """
+        return Export.load(self._get("/v1/export", MOST_EXPORT_BYTES).content, self.key)
+
     def _get(self, path: str, most: int = MOST_BYTES) -> "httpx.Response":
         return self._send("GET", path, None, most)
 
     def _send(
-        self, method: str, path: str, body: bytes | None, most: int = MOST_BYTES
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        most: int = MOST_BYTES,
+        kind: str = "application/json",
     ) -> "httpx.Response":
         """Return the response to a request, sent again while the failure may be temporary."""
         import httpx
 
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
         with httpx.Client(
             headers=headers, timeout=_SECONDS, transport=self._transport, follow_redirects=False
         ) as client:

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from suffice.owner.ledger import Ledger
+from suffice.owner.ledger.tokens import Role, mint
 from suffice.privacy.guarantee import Budget
 from suffice.release.signing import generate_keys
-from suffice.transport.http.desk import DESK_NAME, Desk
-from suffice.transport.http.tokens import Role, mint
+from suffice.transport.http.desk import Desk
 from suffice.transport.messages import Proposal
 from suffice.transport.protocol import propose
 
@@ -61,7 +61,7 @@ class Clinic:
 
     @property
     def desk(self) -> Desk:
-        return Desk(self.folder / DESK_NAME)
+        return Desk(self.ledger)
 
     def proposal(self, purpose: str = "study", epsilon: float = 0.1) -> Proposal:
         return propose(self.folder / "rows.csv", epsilon=epsilon, purpose=purpose)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from served import make_clinic, running
 
+from suffice.owner.ledger.tokens import Role, mint
 from suffice.transport.http.app import make_app
 from suffice.transport.http.settings import Settings
-from suffice.transport.http.tokens import Role, mint
 
 DIGEST = "sha256:" + "0" * 64
 OWNER, OFFICER, LEARNER = Role.OWNER, Role.OFFICER, Role.LEARNER
@@ -22,6 +22,10 @@ ALLOWED = {
     ("GET", "/v1/datasets/{dataset}/proposals/{digest}"): {OWNER, OFFICER, LEARNER},
     ("GET", "/v1/datasets/{dataset}/proposals/{digest}/release"): {OWNER, OFFICER, LEARNER},
     ("POST", "/v1/datasets/{dataset}/proposals/{digest}/decision"): {OWNER},
+    ("GET", "/v1/datasets/{dataset}/log"): {OWNER, OFFICER},
+    ("GET", "/v1/log/checkpoint"): {OWNER, OFFICER},
+    ("POST", "/v1/log/verify"): {OWNER, OFFICER},
+    ("GET", "/v1/export"): {OWNER, OFFICER},
     ("GET", "/v1/tokens"): {OWNER},
     ("POST", "/v1/tokens"): {OWNER},
     ("DELETE", "/v1/tokens/{identity}"): {OWNER},
@@ -109,9 +113,9 @@ def malformed_bodies(count: int):
 
 def check_malformed(clinic, client, count: int) -> None:
     headers = {"Authorization": f"Bearer {clinic.tokens['owner']}"}
-    places = ("/v1/datasets/diagnosis/proposals", "/v1/tokens")
+    places = ("/v1/datasets/diagnosis/proposals", "/v1/tokens", "/v1/log/verify")
     for k, body in enumerate(malformed_bodies(count)):
-        response = client.post(places[k % 2], content=body, headers=headers)
+        response = client.post(places[k % 3], content=body, headers=headers)
         assert 400 <= response.status_code < 500, body[:100]
         assert len(response.content) < 1000
 

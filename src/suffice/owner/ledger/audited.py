@@ -20,6 +20,11 @@ class AuditedLedger:
     _store: Store
 
     @property
+    def store(self) -> Store:
+        """Where the ledger is, for a service that keeps its own records beside it."""
+        return self._store
+
+    @property
     def frozen(self) -> str:
         """Why nothing can be charged until the ledger is recovered; empty if it can."""
         with self._store.reading() as records:

@@ -38,6 +38,8 @@ class Kind(StrEnum):
     REFUSAL = "refusal"
     FROZEN = "frozen"
     RECOVERED = "recovered"
+    MINTED = "minted"
+    REVOKED = "revoked"
 
 
 @dataclass(frozen=True)

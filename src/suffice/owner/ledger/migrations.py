@@ -4,7 +4,7 @@ import json
 import sqlite3
 
 from suffice.owner.ledger.chain import Kind
-from suffice.owner.ledger.schema import AUDIT, CLASSES, DEBITS, FINGERPRINTS, VERSION
+from suffice.owner.ledger.schema import AUDIT, CLASSES, DEBITS, FINGERPRINTS, SERVICE, VERSION
 from suffice.owner.ledger.tables import Tables
 
 __all__ = ["migrate"]
@@ -43,11 +43,11 @@ def _add_fingerprints(db: sqlite3.Connection) -> None:
 
 
 def _add_log(db: sqlite3.Connection, version: int) -> None:
-    """Add what version 3 has: the audit log, with an entry for everything that was there before.
+    """Add what version 3 has: the records of a service, and the audit log of all that was there.
 
     These entries have the time of the migration. A request that is still open stays open.
     """
-    for statement in AUDIT:
+    for statement in (*AUDIT, *SERVICE):
         db.execute(statement)
     tables = Tables(db)
     tables.open_log("", Kind.MIGRATED, {"schema": version})

@@ -2,10 +2,10 @@
 
 A change of this file is a change of VERSION, and a migration from the version before
 (migrations.py). A charge names the entries of the audit log that record it: code of an older
-version, which writes no such entry, cannot write a charge.
+version, which writes no such entry, cannot write a charge. The same holds for tokens.
 """
 
-__all__ = ["AUDIT", "CLASSES", "DEBITS", "FINGERPRINTS", "SCHEMA", "VERSION"]
+__all__ = ["AUDIT", "CLASSES", "DEBITS", "FINGERPRINTS", "SCHEMA", "SERVICE", "VERSION"]
 
 VERSION = 3
 
@@ -57,8 +57,52 @@ AUDIT = (
     ) STRICT""",
 )
 
+SERVICE = (
+    """CREATE TABLE tokens (
+        id TEXT PRIMARY KEY,
+        hash TEXT NOT NULL,
+        role TEXT NOT NULL,
+        scope TEXT NOT NULL,
+        holder TEXT NOT NULL,
+        made TEXT NOT NULL,
+        expires TEXT NOT NULL,
+        revoked TEXT,
+        used TEXT,
+        minted INTEGER NOT NULL UNIQUE REFERENCES log (number),
+        ended INTEGER UNIQUE REFERENCES log (number),
+        CHECK ((revoked IS NULL) = (ended IS NULL))
+    ) STRICT""",
+    """CREATE TABLE sessions (
+        hash TEXT PRIMARY KEY,
+        token TEXT NOT NULL REFERENCES tokens (id),
+        csrf TEXT NOT NULL,
+        expires TEXT NOT NULL
+    ) STRICT""",
+    """CREATE TABLE proposals (
+        number INTEGER PRIMARY KEY,
+        dataset TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        body BLOB NOT NULL,
+        received TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('received', 'waiting', 'approved', 'answered')),
+        answer BLOB,
+        release BLOB,
+        UNIQUE (dataset, digest),
+        CHECK ((state = 'answered') = (answer IS NOT NULL))
+    ) STRICT""",
+    "CREATE INDEX open_proposals ON proposals (dataset, state)",
+    """CREATE TABLE senders (
+        dataset TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        token TEXT NOT NULL REFERENCES tokens (id),
+        PRIMARY KEY (dataset, digest, token)
+    ) STRICT""",
+    "CREATE TABLE turns (dataset TEXT PRIMARY KEY, holder TEXT NOT NULL) STRICT",
+)
+
 SCHEMA = (
     *AUDIT,
+    *SERVICE,
     "CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), key BLOB NOT NULL) STRICT",
     "CREATE TABLE datasets (name TEXT PRIMARY KEY) STRICT",
     """CREATE TABLE budgets (

@@ -5,12 +5,15 @@ The rules are elsewhere (ledger.py, rules.py) and the same for every store.
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from suffice.owner.ledger.chain import Kind, LogEntry
 from suffice.owner.ledger.charging import DatasetCharge
+from suffice.owner.ledger.log_tables import Connection
 from suffice.owner.ledger.rows import Charge, Request, Versions
+from suffice.owner.ledger.tokens import Token
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = ["Claim", "Records", "Store"]
@@ -31,6 +34,10 @@ class Claim(Protocol):
 
 class Records(Protocol):
     """The contents of a ledger, as seen by one connection."""
+
+    @property
+    def db(self) -> Connection:
+        """The connection itself, for the records that a service keeps in the same database."""
 
     def secret(self) -> bytes:
         """Return the ledger's own key."""
@@ -100,6 +107,21 @@ class Records(Protocol):
 
     def log(self) -> list[LogEntry]:
         """Return every entry of the audit log, oldest first, unchecked."""
+
+    def add_token(self, token: Token) -> None:
+        """Write down a new token, and that it was made."""
+
+    def tokens(self) -> list[Token]:
+        """Return every token, oldest first."""
+
+    def token(self, identity: str) -> Token | None:
+        """Return the token of this id, or None."""
+
+    def revoke_token(self, identity: str, time: datetime) -> bool:
+        """End a token, and write that down, unless it was revoked before; say whether it exists."""
+
+    def use_token(self, identity: str, day: datetime) -> None:
+        """Write down the day of a token's last use; the log says nothing about it."""
 
     def name(self) -> str:
         """Return the name of the ledger: 128 random bits, by which checkpoints know it."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from suffice.owner.ledger.chain import digest_of_bytes
 from suffice.owner.ledger.charging import DatasetCharge
-from suffice.owner.ledger.log_tables import LogTables
 from suffice.owner.ledger.rows import (
     OTHER,
     Charge,
@@ -17,6 +16,7 @@ from suffice.owner.ledger.rows import (
     charges_to_text,
     texts_by_dataset,
 )
+from suffice.owner.ledger.token_tables import TokenTables
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
 __all__ = ["Tables"]
@@ -29,7 +29,7 @@ _CHARGE = (
 
 
 @dataclass(frozen=True)
-class Tables(LogTables):
+class Tables(TokenTables):
     """The contents of a ledger, as one connection sees them; see `store.Records`."""
 
     def secret(self) -> bytes:

@@ -10,6 +10,7 @@ from suffice.owner.ledger.chain import Kind, LogEntry, checked_chain, digest_of_
 from suffice.owner.ledger.checkpoint import Checkpoint
 from suffice.owner.ledger.rows import Charge
 from suffice.owner.ledger.store import Records
+from suffice.owner.ledger.token_tables import token_facts
 
 __all__ = ["LostEntriesError", "check_continues", "checked_log"]
 
@@ -25,6 +26,7 @@ class _Replayed:
     budgets: dict[str, Any] = field(default_factory=dict)
     classes: dict[tuple[str, str], Any] = field(default_factory=dict)
     charges: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, entry: LogEntry) -> None:
         facts = entry.facts
@@ -43,6 +45,10 @@ class _Replayed:
                 raise _differs(f"request {facts['request']!r} ended, and was not open")
             state = "finished" if entry.kind == Kind.FINISH else "burnt"
             charge |= {"state": state, "closed": entry.number, "release": facts.get("release")}
+        elif entry.kind == Kind.MINTED:
+            self.tokens[facts["token"]] = {**facts, "revoked": False}
+        elif entry.kind == Kind.REVOKED:
+            self.tokens.setdefault(facts["token"], {})["revoked"] = True
 
 
 def checked_log(records: Records) -> list[LogEntry]:
@@ -58,6 +64,7 @@ def checked_log(records: Records) -> list[LogEntry]:
     if not entries or entries[0].facts.get("ledger") != records.name():
         raise _differs("the log is that of another ledger")
     _compare_budgets(records, replayed)
+    _compare_tokens(records, replayed)
     digests = records.release_digests()
     stored = {
         (charge.dataset, charge.request): _as_logged(charge, digests.get(charge.number))
@@ -84,6 +91,12 @@ def _compare_budgets(records: Records, replayed: _Replayed) -> None:
         raise _differs("a budget")
     if classes != replayed.classes:
         raise _differs("the declared classes")
+
+
+def _compare_tokens(records: Records, replayed: _Replayed) -> None:
+    tokens = {t.id: {**token_facts(t), "revoked": t.revoked is not None} for t in records.tokens()}
+    if tokens != replayed.tokens:
+        raise _differs("a token")
 
 
 def _as_logged(charge: Charge, release: str | None) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from http import HTTPStatus
 
 from fastapi import Request
 
+from suffice.owner.ledger.tokens import Role, Token, parse, utc_now
 from suffice.transport.http.desk import Desk, Filed
-from suffice.transport.http.limits import RequestRate
+from suffice.transport.http.limits import RequestRate, address_of
 from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.settings import ServedData, Settings
-from suffice.transport.http.tokens import Role, Token, parse, utc_now
 
 __all__ = ["Caller", "Door"]
 
@@ -52,6 +52,7 @@ class Door:
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self._settings, self._desk = settings, desk
         self._rate = RequestRate(settings.limits.requests_per_minute)
+        self._strangers = RequestRate(settings.limits.requests_per_minute)
 
     def opens_for(self, *roles: Role) -> Callable[[Request], Caller]:
         """Return a dependency that lets the holders of tokens with one of these roles in."""
@@ -79,14 +80,14 @@ class Door:
         return [p for p in proposals if (p.dataset, p.digest) in own]
 
     def _caller(self, request: Request) -> Caller:
-        address = request.client.host if request.client else ""
-        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        values = request.headers.getlist("authorization")
+        scheme, _, text = (values[0] if len(values) == 1 else "").partition(" ")
         parts = parse(text.strip()) if scheme.lower() == "bearer" else None
         token = None if parts is None else self._desk.token(parts[0])
         if parts is None or token is None or not token.opens_with(parts[1]):
-            self._rate.check(f"address {address}")
+            self._strangers.check(address_of(request))
             raise _unknown()
-        self._rate.check(f"token {token.id}")
+        self._rate.check(token.id)
         if not token.is_good(utc_now()):
             raise _unknown()
         self._desk.note_use(token)

@@ -4,45 +4,49 @@ What a learner sees never depends on a private value. Answers are made in `jobs`
 the desk and the ledger, and never a table.
 """
 
+from collections.abc import Container
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from suffice import strict_json
 from suffice.errors import ParameterError
+from suffice.owner.ledger.tokens import Role, Token, mint
 from suffice.transport.http.access import Caller
 from suffice.transport.http.desk import Filed
-from suffice.transport.http.limits import read_body
-from suffice.transport.http.problems import Problem, not_found, problem_responses
-from suffice.transport.http.service import Digest, Name, Service
+from suffice.transport.http.documents import (
+    CHOICE_BODY,
+    FAILURES,
+    FAILURES_OF_BODIES,
+    PROPOSAL_BODY,
+    TOKEN_BODY,
+    WAITING,
+    AnswerDocument,
+    BalanceDocument,
+    DataDocument,
+    FiledDocument,
+    MintedDocument,
+    TokenDocument,
+)
+from suffice.transport.http.limits import read_json
+from suffice.transport.http.oversight import oversight_router
+from suffice.transport.http.problems import Problem, not_found
+from suffice.transport.http.service import Digest, Identity, Name, Service
 from suffice.transport.http.settings import ServedData
-from suffice.transport.http.tokens import Role, Token, mint
-from suffice.transport.messages import MOST_BYTES, Answer, Proposal
+from suffice.transport.messages import MOST_BYTES, Proposal
 
 __all__ = ["api_router"]
 
 _MOST_SMALL_BYTES = 10_000
+_MOST_OTHER_BYTES = 2**16  # of a proposal, beside the names of its features
 _RETRY = {"Retry-After": "1"}
-_REFUSALS = problem_responses(
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.CONFLICT,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-    HTTPStatus.TOO_MANY_REQUESTS,
-    HTTPStatus.SERVICE_UNAVAILABLE,
-)
-_JSON_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"type": "object"}}},
-    }
-}
+_BYTES = {"type": "string", "format": "binary"}
+# Only for /openapi.json: `Door` reads the token itself, and answers with a problem document.
+_BEARER = Depends(HTTPBearer(auto_error=False, description="A token that the owner made."))
 
 
 def api_router(service: Service) -> APIRouter:
@@ -50,20 +54,21 @@ def api_router(service: Service) -> APIRouter:
     router = APIRouter()
     for routes in (_data_routes, _proposal_routes, _decision_routes, _token_routes):
         router.include_router(routes(service))
+    router.include_router(oversight_router(service), responses=FAILURES, dependencies=[_BEARER])
     return router
 
 
 def _data_routes(service: Service) -> APIRouter:
-    router = APIRouter(responses=_REFUSALS)
+    router = APIRouter(responses=FAILURES, dependencies=[_BEARER])
     anyone = service.door.opens_for(*Role)
 
-    @router.get("/datasets")
+    @router.get("/datasets", response_model=list[DataDocument])
     def datasets(caller: Annotated[Caller, Depends(anyone)]) -> list[dict[str, Any]]:
         """List the data sets that your token covers."""
         visible = {n: d for n, d in service.settings.datasets.items() if caller.token.covers(n)}
         return [_data_json(service, name, served) for name, served in visible.items()]
 
-    @router.get("/datasets/{dataset}/balance")
+    @router.get("/datasets/{dataset}/balance", response_model=list[BalanceDocument])
     def balance(dataset: Name, caller: Annotated[Caller, Depends(anyone)]) -> list[dict[str, Any]]:
         """Show what is left of each budget of a data set."""
         service.door.served(caller, dataset)
@@ -92,25 +97,31 @@ def _data_json(service: Service, name: str, served: ServedData) -> dict[str, Any
         "classes": list(classes or ()),
         "grants": served.grants,
         "policy": {**served.policy.to_json(), "classes": None},
-        "largest_epsilon": service.ledger.largest_epsilon(name, unit="label"),
+        "largest_epsilon": service.largest_epsilon(name),
     }
 
 
 def _proposal_routes(service: Service) -> APIRouter:
-    router = APIRouter(responses=_REFUSALS)
+    router = APIRouter(responses=FAILURES, dependencies=[_BEARER])
     anyone = service.door.opens_for(*Role)
     askers = service.door.opens_for(Role.LEARNER, Role.OWNER)
 
-    @router.post("/datasets/{dataset}/proposals", status_code=202, openapi_extra=_JSON_BODY)
+    @router.post(
+        "/datasets/{dataset}/proposals",
+        status_code=202,
+        response_model=FiledDocument,
+        responses={**WAITING, **FAILURES_OF_BODIES, 200: {"model": AnswerDocument}},
+        openapi_extra=PROPOSAL_BODY,
+    )
     async def propose(
         dataset: Name, request: Request, caller: Annotated[Caller, Depends(askers)]
     ) -> Response:
         """File a proposal, the file that `suffice propose` writes. The same one is filed once."""
-        service.door.served(caller, dataset)
-        proposal = Proposal.load(await read_body(request, MOST_BYTES))
-        return await run_in_threadpool(_file, service, caller, dataset, proposal)
+        served = service.door.served(caller, dataset)
+        body = await read_json(request, _most_bytes(served))
+        return await run_in_threadpool(_file, service, caller, dataset, body)
 
-    @router.get("/datasets/{dataset}/proposals")
+    @router.get("/datasets/{dataset}/proposals", response_model=list[FiledDocument])
     def proposals(
         dataset: Name, caller: Annotated[Caller, Depends(anyone)]
     ) -> list[dict[str, Any]]:
@@ -119,7 +130,9 @@ def _proposal_routes(service: Service) -> APIRouter:
         visible = service.door.may_see(caller, service.desk.proposals(dataset))
         return [_filed_json(proposal) for proposal in visible]
 
-    @router.get("/datasets/{dataset}/proposals/{digest}", responses={202: {}})
+    @router.get(
+        "/datasets/{dataset}/proposals/{digest}", response_model=AnswerDocument, responses=WAITING
+    )
     def answer(
         dataset: Name, digest: Digest, caller: Annotated[Caller, Depends(anyone)]
     ) -> Response:
@@ -128,7 +141,7 @@ def _proposal_routes(service: Service) -> APIRouter:
 
     @router.get(
         "/datasets/{dataset}/proposals/{digest}/release",
-        responses={200: {"content": {"application/octet-stream": {}}}},
+        responses={200: {"content": {"application/octet-stream": {"schema": _BYTES}}}},
         response_class=Response,
     )
     def release(
@@ -143,8 +156,15 @@ def _proposal_routes(service: Service) -> APIRouter:
     return router
 
 
-def _file(service: Service, caller: Caller, dataset: str, proposal: Proposal) -> Response:
+def _most_bytes(served: ServedData) -> int:
+    """Return how large a proposal may be: larger ones name features that are not granted."""
+    names = sum(len(name) for name in served.policy.features or ())
+    return min(MOST_BYTES, _MOST_OTHER_BYTES + 8 * names)
+
+
+def _file(service: Service, caller: Caller, dataset: str, body: bytes) -> Response:
     """File a proposal and wake its worker; a second copy of it is the first one."""
+    proposal = Proposal.load(body)
     most_open = service.settings.limits.waiting_proposals
     sender = caller.token.id
     if not service.desk.file(dataset, proposal.digest, proposal.encode(), sender, most_open):
@@ -158,15 +178,20 @@ def _file(service: Service, caller: Caller, dataset: str, proposal: Proposal) ->
 
 
 def _decision_routes(service: Service) -> APIRouter:
-    router = APIRouter(responses=_REFUSALS)
+    router = APIRouter(responses=FAILURES, dependencies=[_BEARER])
     owner = service.door.opens_for(Role.OWNER)
 
-    @router.post("/datasets/{dataset}/proposals/{digest}/decision", openapi_extra=_JSON_BODY)
+    @router.post(
+        "/datasets/{dataset}/proposals/{digest}/decision",
+        response_model=AnswerDocument,
+        responses={**WAITING, **FAILURES_OF_BODIES},
+        openapi_extra=CHOICE_BODY,
+    )
     async def decision(
         dataset: Name, digest: Digest, request: Request, caller: Annotated[Caller, Depends(owner)]
     ) -> Response:
         """Grant a waiting proposal ({"grant": true}), or refuse it with a "reason"."""
-        choice = strict_json.parse(await read_body(request, _MOST_SMALL_BYTES))
+        choice = strict_json.parse(await read_json(request, _MOST_SMALL_BYTES))
         proposal = service.filed(caller, dataset, digest)
         await run_in_threadpool(service.decide, proposal, choice)
         return _answer_response(service.filed(caller, dataset, digest))
@@ -182,54 +207,66 @@ def _answer_response(proposal: Filed) -> Response:
 
 def _filed_json(proposal: Filed) -> dict[str, Any]:
     """Return what became of a proposal, in plain values."""
-    answer = None if proposal.answer is None else Answer.load(proposal.answer)
+    answer = None if proposal.answer is None else strict_json.parse(proposal.answer)
     return {
         "dataset": proposal.dataset,
         "proposal": proposal.digest,
         "received": proposal.received.isoformat(),
-        "state": str(proposal.state) if answer is None else answer.name,
-        "purpose": Proposal.load(proposal.body).purpose,
+        "state": str(proposal.state) if answer is None else answer["message"],
+        "purpose": strict_json.parse(proposal.body)["purpose"],  # it was checked when it arrived
     }
 
 
 def _token_routes(service: Service) -> APIRouter:
-    router = APIRouter(responses=_REFUSALS)
+    router = APIRouter(responses=FAILURES, dependencies=[_BEARER])
     owner = service.door.opens_for(Role.OWNER)
 
-    @router.get("/tokens")
+    @router.get("/tokens", response_model=list[TokenDocument])
     def tokens(caller: Annotated[Caller, Depends(owner)]) -> list[dict[str, Any]]:
         """List all tokens, without their secrets."""
         caller.check_whole_house()
         return [token.to_json() for token in service.desk.tokens()]
 
-    @router.post("/tokens", status_code=201, openapi_extra=_JSON_BODY)
+    @router.post(
+        "/tokens",
+        status_code=201,
+        response_model=MintedDocument,
+        responses=FAILURES_OF_BODIES,
+        openapi_extra=TOKEN_BODY,
+    )
     async def new(request: Request, caller: Annotated[Caller, Depends(owner)]) -> JSONResponse:
         """Make a token: {"role": "learner", "scope": [...], "holder": TEXT, "days": 90}."""
         caller.check_whole_house()
-        token, text = _minted(strict_json.parse(await read_body(request, _MOST_SMALL_BYTES)))
+        wish = strict_json.parse(await read_json(request, _MOST_SMALL_BYTES))
+        token, text = _minted(wish, service.settings.datasets)
         await run_in_threadpool(service.desk.add_token, token)
         return JSONResponse({**token.to_json(), "token": text}, HTTPStatus.CREATED)
 
     @router.delete("/tokens/{identity}", status_code=204, response_class=Response)
-    def revoke(identity: Name, caller: Annotated[Caller, Depends(owner)]) -> Response:
+    def revoke(identity: Identity, caller: Annotated[Caller, Depends(owner)]) -> Response:
         """Revoke a token. It is useless from now on."""
         caller.check_whole_house()
+        if service.desk.token(identity) is None:
+            raise not_found()
         service.desk.revoke_token(identity)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     return router
 
 
-def _minted(wish: object) -> tuple[Token, str]:
-    """Return the token that an owner asks for; a field that nobody reads is an error."""
+def _minted(wish: object, served: Container[str]) -> tuple[Token, str]:
+    """Return the token that an owner asks for; a field or a data set that is none is an error."""
     defaults: dict[str, Any] = {"role": None, "scope": [], "holder": "", "days": 90}
     if isinstance(wish, dict) and wish.keys() <= defaults.keys():
         values = {**defaults, **wish}
         scope, days = values["scope"], values["days"]
-        named = isinstance(scope, list) and all(isinstance(name, str) for name in scope)
+        named = isinstance(scope, list) and all(
+            isinstance(name, str) and name in served for name in scope
+        )
         role = isinstance(values["role"], str) and values["role"] in {*Role}
         if role and named and isinstance(values["holder"], str) and type(days) is int:
             return mint(values["role"], scope=tuple(scope), holder=values["holder"], days=days)
     raise ParameterError(
-        f"A token needs a role ({', '.join(Role)}), and may have scope, holder and days."
+        f"A token needs a role ({', '.join(Role)}), and may have scope (data sets that are served),"
+        " holder and days."
     )

@@ -1,27 +1,21 @@
 """The application: routes, pages, problems, the headers of every response, and its workers."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from suffice._version import __version__
 from suffice.transport.http.api import api_router
+from suffice.transport.http.documents import HealthDocument
+from suffice.transport.http.guard import Guard
 from suffice.transport.http.problems import install_problems
 from suffice.transport.http.service import Service
 from suffice.transport.http.settings import Settings
 from suffice.transport.http.views import install_pages
 
 __all__ = ["make_app"]
-
-_SECURE = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 def make_app(settings: Settings) -> FastAPI:
@@ -45,13 +39,14 @@ def make_app(settings: Settings) -> FastAPI:
         version=__version__,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # it would send readers to whatever host their request names
         openapi_url=f"{settings.server.prefix}/openapi.json",
         lifespan=lifespan,
     )
     install_problems(app)
-    app.middleware("http")(_secured)
+    app.add_middleware(Guard, tls=settings.server.has_tls)
 
-    @app.get(f"{settings.server.prefix}/health")
+    @app.get(f"{settings.server.prefix}/health", response_model=HealthDocument)
     def health() -> dict[str, str]:
         """Say that the service is up, and which version it is."""
         return {"status": "ok", "version": __version__}
@@ -59,13 +54,3 @@ def make_app(settings: Settings) -> FastAPI:
     app.include_router(api_router(service), prefix=f"{settings.server.prefix}/v1")
     install_pages(app, service)
     return app
-
-
-async def _secured(
-    request: Request, call_next: Callable[[Request], Awaitable[Response]]
-) -> Response:
-    """Add the headers that keep responses out of caches, frames and other sites."""
-    response = await call_next(request)
-    for name, value in _SECURE.items():
-        response.headers.setdefault(name, value)
-    return response

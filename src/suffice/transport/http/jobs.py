@@ -1,17 +1,20 @@
 """Who opens private tables: one worker process for each data set, and one proposal at a time.
 
 A handler of a request never opens a table. Proposals of a data set are worked on in the order in
-which they arrived, so that the order of answers tells nothing about labels. A worker that dies is
-replaced, and its proposal is looked at again: the ledger hands out the same bytes for the same
-proposal, and never charges twice.
+which they arrived, so that the order of answers tells nothing about labels: of several servers one
+at a time works on a data set (`Desk.turn`). A worker that dies is replaced, and its proposal is
+looked at again; another server does the same for a server that dies. The ledger hands out the same
+bytes for the same proposal, and never charges twice.
 """
 
 import logging
+import os
+import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 from suffice.errors import (
     BurntRequestError,
@@ -39,6 +42,7 @@ _LOST = (
 _LATER = (LedgerError, StorageError)  # the ledger may serve the same proposal at another time
 _NEVER = (RequestConflictError, DataChangedError)  # among these: it will not
 _CANNOT = "the service cannot answer this proposal; ask the owner"
+_AT_WORK = threading.Lock()  # of a worker process
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,8 @@ def _decide(
             dataset=dataset,
             label=served.label,
         )
+        if declined is not None:
+            protocol.log_answer(proposal, ledger, dataset, declined)
         return declined, None
     answer, release = protocol.grant(
         proposal,
@@ -124,6 +130,24 @@ def _decide(
         key=settings.key,
     )
     return answer, None if release is None else encode(release)
+
+
+def _settle_in_worker(settings: Settings, dataset: str, body: bytes, *, approved: bool) -> Outcome:
+    with _AT_WORK:
+        return settle(settings, dataset, body, approved=approved)
+
+
+def _end_with_the_server() -> None:
+    """End this worker when its server is gone, but not before the proposal in hand is settled."""
+    server = parent_process()
+
+    def watch() -> None:
+        if server is not None:
+            server.join()
+            _AT_WORK.acquire()
+            os._exit(0)
+
+    threading.Thread(target=watch, name="watch the server", daemon=True).start()
 
 
 class Workroom:
@@ -176,18 +200,24 @@ class Workroom:
     def _work_once(self, dataset: str, worker: "_Worker") -> bool:
         """Look at the oldest open proposal; say whether there was one that could be settled."""
         try:
-            proposal = self._desk.next_to_work_on(dataset)
-            if proposal is None:
+            if self._desk.next_to_work_on(dataset) is None:
                 return False
-            outcome = worker.settle(proposal)
-            if outcome.answer is None:
-                self._desk.move(proposal, State.WAITING)
-            else:
-                self._desk.answer(proposal, outcome.answer, outcome.release)
+            with self._desk.turn(dataset) as free:
+                proposal = self._desk.next_to_work_on(dataset) if free else None
+                if proposal is None:
+                    return False
+                outcome = worker.settle(proposal)
+                if outcome.answer is None:
+                    self._desk.move(proposal, State.WAITING)
+                else:
+                    self._desk.answer(proposal, outcome.answer, outcome.release)
         except PendingRequestError:
             return False
         except _LATER as error:
             LOGGER.error("The service cannot work on %r now: %s", dataset, error)  # noqa: TRY400
+            return False
+        except Exception:  # whatever it is, the proposals of a data set are looked at again
+            LOGGER.exception("The service cannot work on %r now.", dataset)
             return False
         return True
 
@@ -202,14 +232,18 @@ class _Worker:
     @staticmethod
     def _new_pool() -> ProcessPoolExecutor:
         # Spawned, not forked: a fork would copy the locks and threads of a server.
-        return ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"))
+        pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_end_with_the_server)
+        # Workers inherit this. Ctrl-C and service managers signal every process of a server, and a
+        # worker that ended between charge and output would lose the output.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        return pool
 
     def settle(self, proposal: Filed) -> Outcome:
         approved = proposal.state is State.APPROVED
         for _ in range(_MOST_DEATHS):
             task = (self._settings, proposal.dataset, proposal.body)
             try:
-                return self._pool.submit(settle, *task, approved=approved).result()
+                return self._pool.submit(_settle_in_worker, *task, approved=approved).result()
             except BrokenProcessPool:
                 LOGGER.error("A worker of data set %r died.", proposal.dataset)  # noqa: TRY400
                 self._pool = self._new_pool()

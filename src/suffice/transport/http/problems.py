@@ -11,15 +11,26 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from suffice.errors import LedgerError, ReleaseError, StorageError, SufficeError, UsageError
 
-__all__ = ["MEDIA_TYPE", "Problem", "install_problems", "not_found", "problem_responses"]
+__all__ = [
+    "MEDIA_TYPE",
+    "Problem",
+    "install_problems",
+    "not_found",
+    "problem_response",
+    "problem_responses",
+]
 
 MEDIA_TYPE = "application/problem+json"
+_METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+_HEADERS: dict[int, str] = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
 _SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
+    "additionalProperties": False,
     "properties": {
         "type": {"type": "string"},
         "title": {"type": "string"},
@@ -54,7 +65,8 @@ def not_found() -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "There is nothing here that your token shows.")
 
 
-def _response(status: int, detail: str, headers: Any = None) -> JSONResponse:
+def problem_response(status: int, detail: str, headers: Any = None) -> JSONResponse:
+    """Return the response that describes a failure."""
     document = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -66,19 +78,34 @@ def _response(status: int, detail: str, headers: Any = None) -> JSONResponse:
 
 def _of_problem(_: Request, problem: Exception) -> JSONResponse:
     if not isinstance(problem, Problem):
-        return _of_surprise(_, problem)
-    return _response(problem.status, problem.detail, problem.headers)
+        raise problem
+    return problem_response(problem.status, problem.detail, problem.headers)
 
 
-def _of_starlette(_: Request, error: Exception) -> JSONResponse:
+def _of_starlette(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
-        return _of_surprise(_, error)
-    return _response(error.status_code, HTTPStatus(error.status_code).description, error.headers)
+        raise error
+    status = HTTPStatus(error.status_code)
+    headers = error.headers
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {"Allow": ", ".join(_allowed_methods(request))}
+    return problem_response(status, status.description, headers)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return every method of a path; the framework names those of one route alone."""
+    routes = request.app.router.routes
+    scopes = [{**request.scope, "method": method} for method in _METHODS]
+    return [
+        scope["method"]
+        for scope in scopes
+        if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
 
 
 def _of_validation(_: Request, error: Exception) -> JSONResponse:
     del error  # it quotes what was sent
-    return _response(
+    return problem_response(
         HTTPStatus.UNPROCESSABLE_ENTITY, "A part of the request is not what /openapi.json says."
     )
 
@@ -86,16 +113,11 @@ def _of_validation(_: Request, error: Exception) -> JSONResponse:
 def _of_library(_: Request, error: Exception) -> JSONResponse:
     """Return the sentence of an error about what the caller sent; nothing about anything else."""
     if isinstance(error, UsageError | ReleaseError):
-        return _response(error.http_status, str(error))
+        return problem_response(error.http_status, str(error))
     if isinstance(error, LedgerError | StorageError):
         detail = "The service cannot use its records now. Try again later."
-        return _response(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": "10"})
-    return _of_surprise(_, error)
-
-
-def _of_surprise(_: Request, error: Exception) -> JSONResponse:
-    del error  # the server's log names its type; nobody else learns more
-    return _response(HTTPStatus.INTERNAL_SERVER_ERROR, "The service failed. Tell the owner.")
+        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": "10"})
+    raise error  # `guard` answers what nobody expected
 
 
 def install_problems(app: FastAPI) -> None:
@@ -104,10 +126,15 @@ def install_problems(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _of_starlette)
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(SufficeError, _of_library)
-    app.add_exception_handler(Exception, _of_surprise)
 
 
 def problem_responses(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
     """Return what the OpenAPI document says about these failures."""
     content = {MEDIA_TYPE: {"schema": _SCHEMA}}
-    return {int(s): {"description": s.phrase, "content": content} for s in statuses}
+    described: dict[int | str, dict[str, Any]] = {
+        int(s): {"description": s.phrase, "content": content} for s in statuses
+    }
+    for status, name in _HEADERS.items():
+        if status in described:
+            described[status]["headers"] = {name: {"schema": {"type": "string"}, "required": True}}
+    return described

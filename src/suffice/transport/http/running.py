@@ -2,18 +2,22 @@
 
 import json
 import logging
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import uvicorn
 
+from suffice.errors import ParameterError, ServiceError
 from suffice.plain_text import escaped
 from suffice.transport.http.app import make_app
+from suffice.transport.http.connections import Connection
 from suffice.transport.http.settings import Settings
 
-__all__ = ["LogLine", "run_server"]
+__all__ = ["LogLine", "exits_on_signals", "run_server"]
 
 _GRACE_SECONDS = 30
 _LOG: dict[str, Any] = {
@@ -44,7 +48,7 @@ class LogLine(logging.Formatter):
 
 
 def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[str], None]) -> None:
-    """Serve until the process is told to stop; then finish the proposals in hand.
+    """Serve until the process is told to stop; then finish the proposals in hand, and return.
 
     No access log is written: addresses and times of requests are nobody's business.
 
@@ -55,31 +59,73 @@ def run_server(settings: Settings, *, port: int | None = None, tell: Callable[[s
     port
         The port, instead of that in the settings.
     tell
-        Gets the address once the service is up.
+        Gets the address of the pages once the service is up.
+
+    Raises
+    ------
+    ParameterError
+        If the certificate cannot be used.
+    ServiceError
+        If the service cannot listen there.
     """
     where = settings.server if port is None else replace(settings.server, port=port)
+    Connection.make_room()
     config = uvicorn.Config(
         make_app(settings),
         host=where.host,
         port=where.port,
         ssl_certfile=where.certificate,
         ssl_keyfile=where.certificate_key,
+        http=Connection,
+        ws="none",
         proxy_headers=where.behind_proxy,
+        forwarded_allow_ips=where.proxies,
         access_log=False,
         server_header=False,
         date_header=True,
         log_config=_LOG,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    _Announced(config, tell).run()
+    try:
+        config.load()
+    except OSError:  # of the file system, or of TLS
+        raise ParameterError(
+            "The service cannot use its certificate. Check certificate and certificate_key in the"
+            " settings."
+        ) from None
+    server = _Announced(config, where.prefix, tell)
+    with exits_on_signals():
+        try:
+            server.run()
+        except SystemExit as end:  # uvicorn raises it when it cannot begin, and sends signals again
+            if not server.started and end.code:
+                raise ServiceError(
+                    f"The service cannot listen on {where.host}, port {where.port}. The line above"
+                    " says why. Choose another port with --port."
+                ) from None
+
+
+@contextmanager
+def exits_on_signals() -> Iterator[None]:
+    """Make Ctrl-C and SIGTERM raise SystemExit(0), so that whoever stops can tidy up first."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Announced(uvicorn.Server):
     """A server that says where it listens."""
 
-    def __init__(self, config: uvicorn.Config, tell: Callable[[str], None]) -> None:
+    def __init__(self, config: uvicorn.Config, prefix: str, tell: Callable[[str], None]) -> None:
         super().__init__(config)
-        self._tell = tell
+        self._prefix, self._tell = prefix, tell
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
@@ -87,4 +133,5 @@ class _Announced(uvicorn.Server):
             for socket in server.sockets:
                 host, port = socket.getsockname()[:2]
                 scheme = "https" if self.config.is_ssl else "http"
-                self._tell(f"Serving on {scheme}://{host}:{port}. Stop with Ctrl-C.")
+                name = f"[{host}]" if ":" in host else host
+                self._tell(f"{scheme}://{name}:{port}{self._prefix}")

@@ -5,20 +5,21 @@ from typing import Annotated
 
 from fastapi import Path
 
-from suffice.errors import ParameterError
+from suffice.errors import ParameterError, UnitError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.rows import Balance
 from suffice.transport.http.access import Caller, Door
-from suffice.transport.http.desk import DESK_NAME, Desk, Filed, State
+from suffice.transport.http.desk import Desk, Filed, State
 from suffice.transport.http.jobs import Workroom
 from suffice.transport.http.problems import Problem, not_found
 from suffice.transport.http.settings import Settings
 from suffice.transport.messages import Proposal, Refused
-from suffice.transport.protocol import log_answer
+from suffice.transport.protocol import entry_about
 
-__all__ = ["Digest", "Name", "Service"]
+__all__ = ["Digest", "Identity", "Name", "Service"]
 
 Name = Annotated[str, Path(max_length=200)]
+Identity = Annotated[str, Path(pattern="^[0-9a-z]{1,40}$")]
 Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
 
 
@@ -33,14 +34,24 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.desk = Desk(settings.folder / DESK_NAME)
         self.ledger = Ledger(settings.ledger)
+        self.desk = Desk(self.ledger)
         self.door = Door(settings, self.desk)
         self.workroom = Workroom(settings, self.desk)
 
     def balance(self, dataset: str) -> list[Balance]:
         """Return the budgets of a data set, with what is left of each."""
         return [b for b in self.ledger.balances() if b.dataset == dataset]
+
+    def largest_epsilon(self, dataset: str) -> float:
+        """Return the largest epsilon of a further release of labels; 0 if nothing can be granted.
+
+        Nothing can be granted where another unit than the label has a budget.
+        """
+        try:
+            return self.ledger.largest_epsilon(dataset, unit="label")
+        except UnitError:
+            return 0.0
 
     def filed(self, caller: Caller, dataset: str, digest: str) -> Filed:
         """Return a proposal that the caller may see, or raise as if there were none."""
@@ -73,10 +84,8 @@ class Service:
                 moved = waits and self.desk.move(proposal, State.APPROVED)
             case {"grant": False, "reason": str(reason), **rest} if not rest:
                 answer = Refused(proposal.digest, (reason,))
-                moved = waits and self.desk.answer(proposal, answer.encode(), None)
-                if moved:
-                    request = Proposal.load(proposal.body)
-                    log_answer(request, self.ledger, proposal.dataset, answer)
+                entry = entry_about(Proposal.load(proposal.body), answer)
+                moved = waits and self.desk.answer(proposal, answer.encode(), None, entry)
             case _:
                 raise ParameterError(
                     'A decision must be {"grant": true}, or {"grant": false, "reason": TEXT}.'

@@ -2,7 +2,7 @@
 
 A session's cookie is HttpOnly and SameSite=Strict, and lasts for a working day. The desk stores its
 hash. Every form holds the session's CSRF token, and a browser that says that a form came from
-another site is not believed. Nothing is compared with the Host header, which proxies rewrite.
+another site is not believed. Behind a proxy, which may rewrite it, the Host header is not used.
 """
 
 import hmac
@@ -14,11 +14,11 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request, Response
 
+from suffice.owner.ledger.tokens import Role, Token, parse, secret_hash, utc_now
 from suffice.transport.http.desk import Desk
-from suffice.transport.http.limits import RequestRate, read_body
+from suffice.transport.http.limits import RequestRate, address_of, read_body
 from suffice.transport.http.problems import Problem
 from suffice.transport.http.settings import Settings
-from suffice.transport.http.tokens import Role, Token, parse, secret_hash, utc_now
 
 __all__ = ["Session", "Sessions", "SignInNeeded"]
 
@@ -69,10 +69,11 @@ class Sessions:
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self._desk, self._server = desk, settings.server
         self._rate = RequestRate(settings.limits.requests_per_minute)
+        self._strangers = RequestRate(settings.limits.requests_per_minute)
 
     def begin(self, request: Request, text: str, response: Response) -> bool:
         """Begin a session, as a cookie of the response, if the token is good; say whether it is."""
-        self._rate.check(request.client.host if request.client else "")
+        self._strangers.check(address_of(request))
         parts = parse(text.strip())
         token = None if parts is None else self._desk.token(parts[0])
         if parts is None or token is None or not token.opens_with(parts[1]):
@@ -89,7 +90,7 @@ class Sessions:
             secret,
             max_age=_HOURS * 3600,
             path=self._server.prefix or "/",
-            secure=self._server.behind_proxy or self._server.certificate is not None,
+            secure=self._server.has_tls,
             httponly=True,
             samesite="strict",
         )
@@ -105,12 +106,14 @@ class Sessions:
         """
         row = self._desk.session(secret_hash(request.cookies.get(_COOKIE, "")))
         if row is None:
+            self._strangers.check(address_of(request))
             raise SignInNeeded
         digest, identity, csrf, expires = row
         token, now = self._desk.token(identity), utc_now()
         if token is None or not token.is_good(now) or now >= expires:
+            self._strangers.check(address_of(request))
             raise SignInNeeded
-        self._rate.check(f"token {token.id}")
+        self._rate.check(token.id)
         return Session(digest, token, csrf, expires)
 
     def end(self, session: Session, response: Response) -> None:
@@ -126,26 +129,39 @@ class Sessions:
         Problem
             403 if the form is not the session's own.
         """
-        fields = await read_form(request)
+        fields = await self.read_form(request)
         if not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
             raise Problem(
                 HTTPStatus.FORBIDDEN, "This form is not from your session. Load the page again."
             )
         return fields
 
+    async def read_form(self, request: Request) -> dict[str, str]:
+        """Return the fields of a form from this site.
 
-async def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form from this site.
+        Raises
+        ------
+        Problem
+            403 if the browser says that another site sent it.
+        """
+        if not self._is_from_here(request):
+            raise Problem(HTTPStatus.FORBIDDEN, "This form was sent from another site.")
+        body = await read_body(request, _MOST_FORM_BYTES)
+        try:
+            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+        except ValueError:
+            raise Problem(HTTPStatus.BAD_REQUEST, "This is not a form.") from None
 
-    Raises
-    ------
-    Problem
-        403 if the browser says that another site sent it.
-    """
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise Problem(HTTPStatus.FORBIDDEN, "This form was sent from another site.")
-    body = await read_body(request, _MOST_FORM_BYTES)
-    try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
-    except ValueError:
-        raise Problem(HTTPStatus.BAD_REQUEST, "This is not a form.") from None
+    def _is_from_here(self, request: Request) -> bool:
+        """Say whether a form may come from this site, as far as the browser says.
+
+        A browser that does not send Sec-Fetch-Site sends Origin. Behind a proxy that cannot be
+        compared with anything, because a proxy may rewrite the name of the host.
+        """
+        headers = request.headers
+        if sender := headers.get("sec-fetch-site"):
+            return sender in ("same-origin", "none")
+        origin = headers.get("origin")
+        if origin is None or self._server.behind_proxy:
+            return True
+        return origin.partition("://")[2] == headers.get("host")

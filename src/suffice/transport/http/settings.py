@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ port = 8765
 # certificate = "server.crt"
 # certificate_key = "server.key"
 # behind_proxy = true
+# The addresses of the proxy, if it is on another machine.
+# proxies = "10.0.0.2"
 # The part of the address before /v1, if the service does not own the whole address.
 # prefix = "/suffice"
 
@@ -67,6 +70,9 @@ class Server:
         The files of a TLS certificate and of its key.
     behind_proxy
         Whether a proxy in front of the service adds TLS.
+    proxies
+        The addresses or networks of such proxies, with commas between them. Only from them does the
+        service believe whose request it is (X-Forwarded-For).
     prefix
         The part of the address before ``/v1``; empty, or with a slash in front and none behind.
     """
@@ -76,6 +82,7 @@ class Server:
     certificate: Path | None = None
     certificate_key: Path | None = None
     behind_proxy: bool = False
+    proxies: str = "127.0.0.1,::1"
     prefix: str = ""
 
     def __post_init__(self) -> None:
@@ -89,8 +96,20 @@ class Server:
                 f"Without TLS, others on the network would read tokens that go to {self.host}. Name"
                 " certificate and certificate_key, or set behind_proxy = true."
             )
+        for proxy in self.proxies.split(","):
+            try:
+                ip_network(proxy.strip())
+            except ValueError:
+                raise ParameterError(
+                    "The server's proxies must be addresses or networks, with commas between them."
+                ) from None
         if self.prefix and (not self.prefix.startswith("/") or self.prefix.endswith("/")):
             raise ParameterError("The server's prefix must begin with a slash, and not end in one.")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether readers reach the service over TLS, its own or that of a proxy."""
+        return self.behind_proxy or self.certificate is not None
 
 
 @dataclass(frozen=True)

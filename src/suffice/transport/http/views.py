@@ -1,69 +1,25 @@
 """The pages for owners and officers: rendered here, usable without scripts, from no other site."""
 
-import math
-from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context
 from http import HTTPStatus
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from suffice.errors import ParameterError, UsageError
-from suffice.owner.ledger.rows import Balance
-from suffice.plain_text import escaped
-from suffice.privacy.words import lists, sentences
-from suffice.release.codec import decode
+from suffice.owner.ledger.tokens import Role, mint
 from suffice.transport.http.access import Caller
-from suffice.transport.http.desk import Filed
+from suffice.transport.http.accounts import Accounts
+from suffice.transport.http.oversight_pages import OversightPages
 from suffice.transport.http.problems import Problem, not_found
-from suffice.transport.http.service import Digest, Name, Service
-from suffice.transport.http.sessions import Session, Sessions, SignInNeeded, read_form
-from suffice.transport.http.settings import ServedData
-from suffice.transport.http.tokens import Role, mint, utc_now
-from suffice.transport.messages import Answer, Proposal
+from suffice.transport.http.rendering import STATIC, Renderer, rounded_down, static_file
+from suffice.transport.http.service import Digest, Identity, Name, Service
+from suffice.transport.http.sessions import Session, Sessions, SignInNeeded
 
 __all__ = ["install_pages"]
 
-_FOLDER = Path(__file__).parent / "pages"
-_STATIC = {"suffice.css": "text/css", "local-time.js": "text/javascript"}
-_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'"
-)
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A proposal as a page shows it."""
-
-    filed: Filed
-    proposal: Proposal
-    answer: Answer | None
-    senders: list[str]
-    guarantees: list[list[str]]
-
-    @property
-    def state(self) -> str:
-        return self.filed.state if self.answer is None else self.answer.name
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return () if self.answer is None else getattr(self.answer, "reasons", ())
-
-
-@dataclass(frozen=True)
-class _Data:
-    """A data set as a page shows it."""
-
-    name: str
-    served: ServedData
-    balances: list[Balance]
-    largest_epsilon: float
-    proposals: list[_Row]
+_MOST_PROPOSALS = 100  # of one data set on the page of all data sets
 
 
 def install_pages(app: FastAPI, service: Service) -> None:
@@ -83,31 +39,10 @@ def install_pages(app: FastAPI, service: Service) -> None:
 class _Pages:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._prefix = service.settings.server.prefix
         self._sessions = Sessions(service.settings, service.desk)
-        self._templates = Environment(
-            loader=FileSystemLoader(_FOLDER / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {"plain": _plain, "down": _rounded_down, "number": "{:g}".format}
-
-    def _page(
-        self, name: str, session: Session | None, status: int = HTTPStatus.OK, **values: Any
-    ) -> HTMLResponse:
-        common = {
-            "organisation": self._service.settings.organisation,
-            "prefix": self._prefix,
-            "session": session,
-            "problem": values.pop("problem", None),
-        }
-        text = self._templates.get_template(name).render(**common, **values)
-        return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})
-
-    def _to(self, path: str) -> RedirectResponse:
-        return RedirectResponse(f"{self._prefix}{path}", HTTPStatus.SEE_OTHER)
+        self._renderer = Renderer(service.settings)
+        self._accounts = Accounts(service)
+        self._page, self._to = self._renderer.page, self._renderer.to
 
     # --- for everybody
 
@@ -117,9 +52,9 @@ class _Pages:
 
         @router.get("/static/{name}")
         def static(name: str) -> Response:
-            if name not in _STATIC:
+            if name not in STATIC:
                 raise not_found()
-            return Response((_FOLDER / "static" / name).read_bytes(), media_type=_STATIC[name])
+            return Response(static_file(name), media_type=STATIC[name])
 
         @router.get("/login")
         def login() -> Response:
@@ -127,7 +62,7 @@ class _Pages:
 
         @router.post("/login")
         async def sign_in(request: Request) -> Response:
-            fields = await read_form(request)
+            fields = await self._sessions.read_form(request)
             response = self._to("/")
             begin = self._sessions.begin
             if await run_in_threadpool(begin, request, fields.get("token", ""), response):
@@ -146,12 +81,8 @@ class _Pages:
 
         @router.get("/")
         def overview(session: reader) -> Response:
-            return self._page("overview.html", session, datasets=self._datasets(session))
-
-        @router.get("/report")
-        def report(session: reader) -> Response:
-            datasets = self._datasets(session)
-            return self._page("report.html", session, datasets=datasets, now=utc_now())
+            datasets = self._accounts.datasets(session.token)
+            return self._page("overview.html", session, datasets=datasets, most=_MOST_PROPOSALS)
 
         @router.post("/logout")
         async def logout(request: Request, session: reader) -> Response:
@@ -162,6 +93,7 @@ class _Pages:
 
         self._add_proposal_pages(router, reader)
         self._add_token_pages(router, reader)
+        OversightPages(self._accounts, self._renderer, self._sessions).add_to(router, reader)
         return router
 
     def _add_proposal_pages(self, router: APIRouter, reader: Any) -> None:
@@ -206,16 +138,14 @@ class _Pages:
         self, session: Session, dataset: str, digest: str, problem: str | None = None
     ) -> Response:
         filed = self._service.filed(Caller(session.token), dataset, digest)
-        row = self._row(filed)
-        left = [f"{_rounded_down(b.left)} per {b.unit}" for b in self._service.balance(dataset)]
+        row = self._accounts.proposal(filed)
+        left = [f"{rounded_down(b.left)} per {b.unit}" for b in self._service.balance(dataset)]
         return self._page(
             "proposal.html",
             session,
             HTTPStatus.OK if problem is None else HTTPStatus.CONFLICT,
             dataset=dataset,
             row=row,
-            senders=row.senders,
-            guarantees=row.guarantees,
             budget=f"Left of the budget: epsilon {', '.join(left)}.",
             problem=problem,
         )
@@ -237,7 +167,7 @@ class _Pages:
             return await run_in_threadpool(self._make_token, session, fields)
 
         @router.post("/tokens/{identity}/revoke")
-        async def revoke(request: Request, identity: Name, session: reader) -> Response:
+        async def revoke(request: Request, identity: Identity, session: reader) -> Response:
             await self._sessions.form(request, session)
             _check_owner(session)
             Caller(session.token).check_whole_house()
@@ -249,6 +179,8 @@ class _Pages:
         try:
             if role not in {*Role} or not days.isdecimal():
                 raise ParameterError("A token needs a role and a number of days.")
+            if scope and scope not in self._service.settings.datasets:
+                raise ParameterError("This data set is not served. Choose another one.")
             token, text = mint(
                 role,
                 scope=(scope,) if scope else (),
@@ -274,48 +206,7 @@ class _Pages:
             problem=problem,
         )
 
-    # --- what pages show
-
-    def _datasets(self, session: Session) -> list[_Data]:
-        covered = {
-            name: served
-            for name, served in self._service.settings.datasets.items()
-            if session.token.covers(name)
-        }
-        return [
-            _Data(
-                name,
-                served,
-                self._service.balance(name),
-                self._service.ledger.largest_epsilon(name, unit="label"),
-                [self._row(filed) for filed in reversed(self._service.desk.proposals(name))],
-            )
-            for name, served in covered.items()
-        ]
-
-    def _row(self, filed: Filed) -> _Row:
-        guarantees = () if filed.release is None else decode(filed.release).guarantees
-        return _Row(
-            filed,
-            Proposal.load(filed.body),
-            None if filed.answer is None else Answer.load(filed.answer),
-            self._service.desk.senders(filed.dataset, filed.digest),
-            [[*sentences(guarantee), *lists(guarantee)] for guarantee in guarantees],
-        )
-
 
 def _check_owner(session: Session) -> None:
     if session.token.role is not Role.OWNER:
         raise Problem(HTTPStatus.FORBIDDEN, "Only an owner may do this.")
-
-
-def _plain(text: object) -> str:
-    """Return text from strangers so that it can steer no reader; the template escapes its HTML."""
-    return escaped(str(text))
-
-
-def _rounded_down(value: float) -> str:
-    """Return what is left with four digits, never more than there is."""
-    if not math.isfinite(value) or value <= 0:
-        return "0"
-    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):g}"

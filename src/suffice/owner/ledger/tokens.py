@@ -1,29 +1,30 @@
-"""Who may do what: bearer tokens with a role, a scope and an end, stored as hashes alone.
+"""Who may use a ledger over the network: bearer tokens with a role, a scope and an end.
 
 A token reads ``suffice_ID_SECRET``. The id names it in lists and logs. The secret has 256 bits, and
-the service stores its SHA-256: whoever reads the records cannot act as the holder.
+the ledger stores its SHA-256: whoever reads the ledger cannot act as the holder. The audit log says
+which tokens were made and revoked (`token_tables`).
 """
 
 import hashlib
 import hmac
-import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from suffice.errors import ParameterError
+from suffice.privacy.randomness import private_words
 
 __all__ = ["Role", "Token", "mint", "parse", "secret_hash", "utc_now"]
 
-_SECRET_BYTES = 32
-_ID_BYTES = 6
+_SECRET_WORDS = 4  # of 64 bits
+_ID_DIGITS = 12
 _LONGEST = 200  # letters of a token that is looked at at all
 _LONGEST_DAYS = 3660
 
 
 class Role(StrEnum):
-    """What the holder of a token may do."""
+    """What the holder of a token may do: the roles that some route of the service knows."""
 
     OWNER = "owner"
     OFFICER = "officer"
@@ -32,7 +33,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Token:
-    """A token as the service stores it.
+    """A token as the ledger stores it.
 
     Attributes
     ----------
@@ -124,7 +125,7 @@ def mint(
     Raises
     ------
     ParameterError
-        If the days or the holder's name are out of range.
+        If there is no such role, or the days, the holder or a data set's name are out of range.
 
     Examples
     --------
@@ -135,13 +136,18 @@ def mint(
     >>> identity == token.id, token.opens_with(secret), token.opens_with("another")
     (True, True, False)
     """
+    if role not in {*Role}:
+        raise ParameterError(f"A token's role must be one of {', '.join(Role)}.")
     if not 1 <= days <= _LONGEST_DAYS:
         raise ParameterError(f"A token must be good for 1 to {_LONGEST_DAYS} days.")
     if len(holder) > _LONGEST or not holder.isprintable():
         raise ParameterError(
             f"The holder of a token must be one printable line of at most {_LONGEST} letters."
         )
-    identity, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
+    if not all(0 < len(name) <= _LONGEST and name.isprintable() for name in scope):
+        raise ParameterError("The scope of a token must be names of data sets.")
+    identity = private_words(1).tobytes().hex()[:_ID_DIGITS]
+    secret = private_words(_SECRET_WORDS).tobytes().hex()
     now = utc_now()
     expires = now + timedelta(days=days)
     token = Token(identity, secret_hash(secret), Role(role), scope, holder, now, expires)
@@ -150,8 +156,8 @@ def mint(
 
 def parse(text: str) -> tuple[str, str] | None:
     """Return id and secret of a token's text, or None if it is none."""
-    if len(text) > _LONGEST or not text.isascii():
+    if len(text) > _LONGEST or not text.isascii() or not text.isprintable():
         return None
     word, _, rest = text.partition("_")
     identity, _, secret = rest.partition("_")
-    return (identity, secret) if word == "suffice" and identity and secret else None
+    return (identity, secret) if word == "suffice" and identity.isalnum() and secret else None

@@ -1,0 +1,226 @@
+"""axe-core over every page, for owners and officers, light and dark, on a desk and on a phone.
+
+The walk takes the GET routes of the application itself, so a new page is looked at without being
+named here. axe comes from PyPI with its script. It runs beside the page's own scripts through the
+browser's debugger, so the strict Content-Security-Policy of the pages stays as it is.
+"""
+
+import re
+import shutil
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from served import make_clinic, running
+
+from suffice.transport.http.app import make_app
+from suffice.transport.http.settings import Settings
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 375, "height": 760}}
+LOOKS = {
+    ("light", "desk"): (),
+    ("dark", "phone"): (),
+    ("dark", "desk"): ("color-contrast",),  # all that can change
+    ("light", "phone"): ("color-contrast",),
+}  # which rules of axe; none for all
+NARROWEST = {"width": 320, "height": 640}  # WCAG 2.1, 1.4.10: no scrolling in two dimensions
+GRAVE = ("serious", "critical")
+LONGEST_SECONDS = 120  # a guard against hanging, not a measurement
+PURPOSES = {
+    "granted": ("diagnosis", 0.1),
+    "countered": ("diagnosis", 9.0),
+    "waiting": ("smoker", 0.1),
+    "refused": ("smoker", 0.2),
+}
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="There is no Chromium on this machine.")
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    return make_clinic(tmp_path_factory.mktemp("accessibility") / "clinic")
+
+
+@pytest.fixture(scope="module")
+def url(clinic):
+    with running(clinic) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def digests(clinic, url):
+    """Return data set and digest of a proposal in every state."""
+    sent = {
+        purpose: (dataset, clinic.proposal(f"{purpose}, with a long purpose " * 8, epsilon))
+        for purpose, (dataset, epsilon) in PURPOSES.items()
+    }
+    with httpx.Client(base_url=f"{url}/v1/datasets", timeout=60) as client:
+        client.headers["Authorization"] = f"Bearer {clinic.tokens['owner']}"
+
+        def state(dataset: str, digest: str) -> str:
+            listed = client.get(f"/{dataset}/proposals").raise_for_status().json()
+            return next(row["state"] for row in listed if row["proposal"] == digest)
+
+        for dataset, proposal in sent.values():
+            client.post(f"/{dataset}/proposals", content=proposal.encode()).raise_for_status()
+        for purpose, (dataset, proposal) in sent.items():
+            expected = "waiting" if purpose == "refused" else purpose
+            end = time.monotonic() + LONGEST_SECONDS
+            while state(dataset, proposal.digest) != expected:
+                assert time.monotonic() < end, purpose
+                time.sleep(0.1)
+        dataset, proposal = sent["refused"]
+        refusal = {"grant": False, "reason": "ask again next year, " * 10}
+        client.post(
+            f"/{dataset}/proposals/{proposal.digest}/decision", json=refusal
+        ).raise_for_status()
+    return [(dataset, proposal.digest) for dataset, proposal in sent.values()]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed.")
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-background-networking", "--disable-component-update"],
+        )
+        yield launched
+        launched.close()
+
+
+def paths_of(routes, prefix: str = "") -> set[str]:
+    """Return the paths of all GET routes; a router that was included holds its own routes."""
+    paths = set()
+    for route in routes:
+        if isinstance(route, APIRoute) and "GET" in route.methods:
+            paths.add(prefix + route.path)
+        elif (router := getattr(route, "original_router", None)) is not None:
+            paths |= paths_of(router.routes, prefix + route.include_context.prefix)
+    return paths
+
+
+def page_routes(clinic) -> list[str]:
+    """Return the paths of all GET routes that are no part of the API."""
+    app = make_app(Settings.load(clinic.folder))
+    return sorted(paths_of(app.routes) - app.openapi()["paths"].keys())
+
+
+def addresses(path: str, digests) -> set[str]:
+    """Return a route with every data set and proposal filled in; an unknown field is an error."""
+    filled = set()
+    for dataset, digest in digests:
+        values = {"dataset": dataset, "digest": digest, "name": "suffice.css"}
+        filled.add(re.sub(r"\{(\w+)(:\w+)?\}", lambda field, v=values: v[field[1]], path))
+    return filled
+
+
+@contextmanager
+def session(url: str, token: str):
+    with httpx.Client(base_url=url, timeout=60) as client:
+        assert client.post("/login", data={"token": token}).status_code == 303
+        yield client
+
+
+def html_pages(client, paths) -> list[str]:
+    """Return the paths that are a page for this reader, and no style sheet or download."""
+    responses = {path: client.get(path) for path in sorted(paths)}
+    return [
+        path
+        for path, response in responses.items()
+        if response.is_success and response.headers["content-type"].startswith("text/html")
+    ]
+
+
+def grave_findings(page, *rules: str) -> list[str]:
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed."
+    ).Axe()
+    only = {"runOnly": list(rules)} if rules else {}
+    findings = axe.run(page, options={"resultTypes": ["violations"], **only}).response["violations"]
+    return [
+        f"{finding['id']}: {node['target']} {node['failureSummary']}"
+        for finding in findings
+        if finding["impact"] in GRAVE
+        for node in finding["nodes"]
+    ]
+
+
+def scrolls_sideways(page) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+
+
+def check(page, place: str) -> list[str]:
+    """Return everything that is wrong with the page that is open, in every look of it."""
+    wrong = []
+    for (scheme, name), rules in LOOKS.items():
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(SIZES[name])
+        findings = grave_findings(page, *rules)
+        wrong += [f"{place}, {name}, {scheme}: {text}" for text in findings]
+    for size in (SIZES["phone"], NARROWEST):
+        page.set_viewport_size(size)
+        if scrolls_sideways(page):
+            wrong.append(f"{place} scrolls sideways at {size['width']} pixels")
+    return wrong
+
+
+def signed_in(browser, url: str, token: str):
+    page = browser.new_context(base_url=url).new_page()
+    page.set_default_timeout(LONGEST_SECONDS * 1000)
+    page.goto("/login")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{url}/")
+    return page
+
+
+def test_the_walk_reaches_every_route(clinic, url, digests):
+    paths = page_routes(clinic)
+    assert {"/", "/login", "/tokens", "/data/{dataset}/{digest}"} <= set(paths)
+    with session(url, clinic.tokens["owner"]) as client:
+        for path in paths:
+            assert any(client.get(place).is_success for place in addresses(path, digests)), path
+
+
+@pytest.mark.parametrize("role", ["owner", "officer"])
+def test_every_page_is_usable_by_everybody(clinic, url, digests, browser, role):
+    page = signed_in(browser, url, clinic.tokens[role])
+    places = [place for path in page_routes(clinic) for place in addresses(path, digests)]
+    with session(url, clinic.tokens[role]) as client:
+        paths = html_pages(client, places)
+    assert len(paths) >= 7
+    wrong = []
+    for path in paths:
+        page.goto(path)
+        wrong += check(page, path)
+    assert wrong == []
+
+
+def test_pages_that_answer_a_form_are_usable_by_everybody(clinic, url, browser):
+    stranger = browser.new_context(base_url=url).new_page()
+    stranger.goto("/login")
+    stranger.get_by_label("Token").fill("nonsense")
+    stranger.get_by_role("button", name="Sign in").click()
+    stranger.get_by_role("alert").wait_for()
+    wrong = check(stranger, "a refused token")
+    owner = signed_in(browser, url, clinic.tokens["owner"])
+    owner.goto("/tokens")
+    owner.get_by_label("Holder").fill("Ada")
+    owner.get_by_role("button", name="Make the token").click()
+    owner.get_by_role("status").wait_for()
+    wrong += check(owner, "a new token")
+    assert wrong == []
+
+
+def test_axe_notices_what_is_wrong(url, browser):
+    page = browser.new_context(base_url=url).new_page()
+    page.goto("/login")
+    page.evaluate("document.querySelector('label').remove()")
+    assert any(text.startswith("label") for text in grave_findings(page))
+    page.set_viewport_size(NARROWEST)
+    page.evaluate("document.querySelector('main').style.width = '900px'")
+    assert scrolls_sideways(page)

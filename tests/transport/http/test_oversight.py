@@ -1,0 +1,345 @@
+"""What officers are given: log, checkpoints, comparisons and the export, each in its scope."""
+
+import asyncio
+import json
+import re
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+from served import ROWS, make_clinic
+
+from suffice.errors import SignatureError
+from suffice.owner.ledger import Ledger, Request
+from suffice.owner.ledger.chain import Kind, LogEntry
+from suffice.owner.ledger.checkpoint import Checkpoint, signed_checkpoint
+from suffice.owner.ledger.tokens import Role, mint
+from suffice.privacy.events import Pure
+from suffice.privacy.guarantee import Budget, Guarantee
+from suffice.release.signing import generate_keys
+from suffice.transport.export import Export
+from suffice.transport.http import jobs
+from suffice.transport.http.app import make_app
+from suffice.transport.http.log_views import entry_words, visible_entries
+from suffice.transport.http.service import Service
+from suffice.transport.http.settings import Settings
+from suffice.transport.remote import Remote
+
+
+def ask(app, method: str, path: str, token: str, content: bytes = b"") -> httpx.Response:
+    """Return what an application in this process answers."""
+
+    async def answer() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://clinic") as client:
+            headers = {"Authorization": f"Bearer {token}"}
+            return await client.request(method, path, content=content, headers=headers)
+
+    return asyncio.run(answer())
+
+
+class Reader:
+    """Somebody with a token who talks to the application in this process."""
+
+    def __init__(self, clinic, token: str) -> None:
+        self._app, self._token = make_app(Settings.load(clinic.folder)), token
+
+    def get(self, path: str) -> httpx.Response:
+        return ask(self._app, "GET", path, self._token)
+
+    def post(self, path: str, content: str | bytes) -> httpx.Response:
+        body = content.encode() if isinstance(content, str) else content
+        return ask(self._app, "POST", path, self._token, body)
+
+    def export(self) -> Export:
+        response = self.get("/v1/export")
+        assert response.status_code == 200, response.text
+        return Export.load(response.content)
+
+
+def settle_all(clinic, sent: dict[str, list]) -> None:
+    """Let workers answer proposals, or leave them to the owner."""
+    learner = Reader(clinic, clinic.tokens["learner"])
+    workroom = Service(Settings.load(clinic.folder)).workroom
+    for dataset, proposals in sent.items():
+        for proposal in proposals:
+            answer = learner.post(f"/v1/datasets/{dataset}/proposals", proposal.encode())
+            assert answer.status_code == 202, answer.text
+    with pytest.MonkeyPatch.context() as patch:  # a process takes seconds to start
+        patch.setattr(jobs._Worker, "_new_pool", lambda _: ThreadPoolExecutor(1))
+        workroom.open()
+        try:
+            for dataset, proposals in sent.items():
+                for proposal in proposals:
+                    wait_until_settled(clinic, dataset, proposal)
+        finally:
+            workroom.close()
+
+
+def wait_until_settled(clinic, dataset: str, proposal) -> None:
+    for _ in range(2400):
+        if clinic.desk.filed(dataset, proposal.digest).state in ("waiting", "answered"):
+            return
+        time.sleep(0.05)
+    raise AssertionError(dataset)
+
+
+def burn(clinic, dataset: str, proposal) -> None:
+    """Charge a proposal, and lose its output."""
+    ledger, guarantee = clinic.ledger, Guarantee("label", Pure(0.1))
+    request = Request(proposal.request, "hash", "contents", {"kind": "mean-operator"})
+    assert ledger.debit(dataset, [guarantee], request) is None
+    ledger.abandon(dataset, request.name)
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    made = make_clinic(tmp_path_factory.mktemp("oversight") / "clinic")
+    lost = made.proposal("lost study")
+    burn(made, "smoker", lost)
+    sent = {
+        "diagnosis": [made.proposal("compare wards"), made.proposal("too much", 4.0)],
+        "smoker": [made.proposal("ask first"), lost],
+    }
+    settle_all(made, sent)
+    return made
+
+
+@pytest.fixture(scope="module")
+def officer(clinic):
+    return Reader(clinic, clinic.tokens["officer"])
+
+
+def test_the_export_accounts_for_everything(clinic, officer):
+    export = officer.export()
+    assert Export.load(export.encode(), clinic.folder / "clinic.pub") == export
+    datasets = {dataset["name"]: dataset for dataset in export.content["datasets"]}
+    assert list(datasets) == ["diagnosis", "smoker"]
+    granted, countered = datasets["diagnosis"]["proposals"]
+    assert (granted["state"], countered["state"]) == ("granted", "countered")
+    assert granted["purpose"] == "compare wards"
+    assert granted["senders"][0].startswith("the learner (")
+    (guarantee,) = granted["guarantees"]
+    assert guarantee["sentences"][0] == "Protects each label."
+    assert "the class list" in guarantee["public"]
+    assert guarantee["assumes"]
+    assert countered["offer"]["epsilon"] == 0.5
+    assert countered["reasons"]
+    states = {p["purpose"]: p["state"] for p in datasets["smoker"]["proposals"]}
+    assert states["lost study"] == "charged, output lost"
+    charges = {charge["state"] for charge in datasets["smoker"]["charges"]}
+    assert charges >= {"charged, output lost"}
+    assert datasets["diagnosis"]["budgets"][0]["spent"] == pytest.approx(0.1)
+    assert datasets["diagnosis"]["served"]["policy"]["largest_epsilon"] == 0.5
+    assert {token["role"] for token in export.content["tokens"]} == {*Role}
+    assert export.log == clinic.ledger.log()
+
+
+def test_no_secret_is_exported(clinic, officer):
+    text = officer.export().encode().decode()
+    for token in clinic.tokens.values():
+        assert token.split("_", 2)[2] not in text
+    for token in clinic.desk.tokens():
+        assert token.hash not in text
+    assert clinic.ledger.secret().hex() not in text
+
+
+def test_a_scoped_officer_reads_of_its_data_set_alone(clinic):
+    narrow = Reader(clinic, clinic.new_token("officer", ("diagnosis",)))
+    assert narrow.get("/v1/datasets/smoker/log").status_code == 404
+    export = narrow.export()
+    assert not export.is_complete
+    assert "smoker" not in export.encode().decode()
+    assert {entry.digest for entry in export.log} == {""}
+    entries = narrow.get("/v1/datasets/diagnosis/log").json()
+    assert "smoker" not in json.dumps(entries)
+    assert {entry["digest"] for entry in entries} == {None}
+    assert {entry["kind"] for entry in entries} >= {"opened", "debit", "finish", "grant"}
+
+
+def test_the_log_of_a_data_set_has_no_other(officer):
+    entries = officer.get("/v1/datasets/diagnosis/log").json()
+    assert {entry["facts"].get("dataset", "diagnosis") for entry in entries} == {"diagnosis"}
+    assert all(len(entry["digest"]) == 64 for entry in entries)
+    purposes = [entry["facts"].get("purpose") for entry in entries]
+    assert purposes.count("compare wards") == 1
+
+
+def test_a_charge_of_several_data_sets_shows_each_officer_its_own():
+    line = {"unit": "record", "event": {"event": "pure", "bound": 1.0}}
+    spent = [line, {**line, "dataset": "north"}, {**line, "dataset": "south"}]
+    facts = {"dataset": "home", "request": "secret name", "spent": spent, "parameters": "x"}
+    debit = LogEntry(4, "2026-11-17T14:30:00Z", Kind.DEBIT, json.dumps(facts), "ab" * 32)
+    north, _ = mint("officer", scope=("north",))
+    (entry,) = visible_entries([debit], north)
+    assert (entry.facts, entry.digest) == ({"dataset": "north", "spent": spent[1:2]}, "")
+    home, _ = mint("officer", scope=("home",))
+    (entry,) = visible_entries([debit], home)
+    assert entry.facts["request"] == "secret name"
+    assert entry.facts["spent"] == [{**line, "dataset": "home"}]
+    assert "south" not in entry.text
+    east, _ = mint("officer", scope=("east",))
+    assert visible_entries([debit], east) == []
+    everything, _ = mint("officer")
+    assert visible_entries([debit], everything) == [debit]
+
+
+def test_every_kind_of_entry_has_words(clinic):
+    for entry in clinic.ledger.log():
+        words = entry_words(entry)
+        assert words.endswith((".", "..."))
+        assert "event" not in words
+    strange = LogEntry(1, "2026-11-17T14:30:00Z", "grant", '{"odd": "<b>\\u001b"}', "")
+    assert entry_words(strange) == 'odd: "<b>\\x1b"'
+
+
+# --- checkpoints
+
+
+def test_a_checkpoint_is_the_file_that_the_command_writes(clinic, officer):
+    text = officer.get("/v1/log/checkpoint").text
+    checkpoint = Checkpoint.from_text(text)
+    clinic.ledger.verify(checkpoint)
+    path = clinic.folder / "a.checkpoint"
+    path.write_text(text)
+    assert Checkpoint.load(path, clinic.folder / "clinic.pub") == checkpoint
+
+
+def test_a_checkpoint_agrees_also_with_other_line_ends(officer):
+    text = officer.get("/v1/log/checkpoint").text
+    for sent in (text, text.replace("\n", "\r\n"), f"\n {text}\n"):
+        outcome = officer.post("/v1/log/verify", sent).json()
+        assert (outcome["verdict"], outcome["agrees"]) == ("agrees", True)
+    for bad in ("", text[:-3], text.replace("entries", "entry"), "é" * 10):
+        assert officer.post("/v1/log/verify", bad).status_code == 422
+    assert officer.post("/v1/log/verify", text * 20).status_code == 413
+
+
+def test_a_ledger_put_back_from_a_copy_is_noticed(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    officer = Reader(clinic, clinic.tokens["officer"])
+    path = clinic.folder / "clinic.ledger"
+    older = officer.get("/v1/log/checkpoint").text
+    copy = path.read_bytes()
+    clinic.ledger.record_answer("diagnosis", Kind.REFUSAL, {"reason": "first"})
+    newer = officer.get("/v1/log/checkpoint").text
+    path.write_bytes(copy)
+    assert officer.post("/v1/log/verify", older).json()["agrees"]
+    outcome = officer.post("/v1/log/verify", newer).json()
+    assert (outcome["verdict"], outcome["agrees"]) == ("lost", False)
+    assert "put back from a copy" in outcome["words"][0]
+    clinic.ledger.record_answer("diagnosis", Kind.REFUSAL, {"reason": "second"})
+    assert officer.post("/v1/log/verify", newer).json()["verdict"] == "lost"
+    with pytest.raises(Exception, match="is another"):
+        officer.export().check_continues(Checkpoint.from_text(newer))
+
+
+def test_an_altered_ledger_is_noticed_and_signs_nothing(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    officer = Reader(clinic, clinic.tokens["officer"])
+    narrow = Reader(clinic, clinic.new_token("officer", ("diagnosis",)))
+    older = officer.get("/v1/log/checkpoint").text
+    burn(clinic, "smoker", clinic.proposal("lost"))
+    with sqlite3.connect(clinic.folder / "clinic.ledger") as database:
+        database.execute("UPDATE debits SET request = 'another' WHERE dataset = 'smoker'")
+    database.close()
+    outcome = officer.post("/v1/log/verify", older).json()
+    assert (outcome["verdict"], outcome["entries"]) == ("altered", None)
+    assert "of data set 'smoker'" in outcome["words"][0]
+    assert "smoker" not in narrow.post("/v1/log/verify", older).text
+    for place in ("/v1/export", "/v1/log/checkpoint", "/v1/datasets/diagnosis/log"):
+        assert officer.get(place).status_code == 409
+        answer = narrow.get(place)
+        assert (answer.status_code, "smoker" in answer.text) == (409, False)
+
+
+def test_checkpoints_of_others_say_so(clinic, officer, tmp_path):
+    generate_keys(tmp_path / "other")
+    entries = clinic.ledger.log()
+    name = entries[0].facts["ledger"]
+    time_of = "2026-11-17T14:30:00Z"
+    key = tmp_path / "other.key"
+    copied = signed_checkpoint(name, 2, entries[1].digest, time_of, key)
+    outcome = officer.post("/v1/log/verify", copied.to_text()).json()
+    assert outcome["agrees"]
+    assert outcome["words"][0].startswith("This checkpoint is signed with key")
+    assert outcome["checkpoint_key"] != outcome["service_key"]
+    foreign = Ledger(tmp_path / "foreign", {"d": Budget(1.0)}).checkpoint(key)
+    assert officer.post("/v1/log/verify", foreign.to_text()).json()["verdict"] == "another-ledger"
+
+
+def test_a_data_set_with_a_budget_per_record_is_shown(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    Ledger(clinic.folder / "clinic.ledger", {"visits": {"record": Budget(1.0)}})
+    text = (clinic.folder / "suffice.toml").read_text()
+    (clinic.folder / "suffice.toml").write_text(text.replace("datasets.smoker", "datasets.visits"))
+    learner = Reader(clinic, clinic.tokens["learner"])
+    listed = {d["name"]: d["largest_epsilon"] for d in learner.get("/v1/datasets").json()}
+    assert listed == {"diagnosis": 1.0, "visits": 0.0}
+    names = [
+        d["name"] for d in Reader(clinic, clinic.tokens["officer"]).export().content["datasets"]
+    ]
+    assert names == ["diagnosis", "visits", "smoker"]
+
+
+# --- the officer's side
+
+
+class InProcess(httpx.BaseTransport):
+    """Sends what `Remote` sends to the application in this process."""
+
+    def __init__(self, clinic) -> None:
+        self._app = make_app(Settings.load(clinic.folder))
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        token = request.headers["authorization"].split()[1]
+        answer = ask(self._app, request.method, request.url.path, token, request.read())
+        return httpx.Response(answer.status_code, content=answer.content)
+
+
+def test_remote_reads_compares_and_exports(clinic, tmp_path):
+    def remote_with(key):
+        token = clinic.tokens["officer"]
+        return Remote("http://127.0.0.1:1", token, key, transport=InProcess(clinic))
+
+    remote = remote_with(clinic.folder / "clinic.pub")
+    checkpoint = remote.checkpoint()
+    assert remote.compare(checkpoint)["agrees"]
+    export = remote.export()
+    export.check_continues(checkpoint)
+    numbers = [entry["number"] for entry in remote.log("diagnosis")]
+    assert set(numbers) <= {entry.number for entry in export.log}
+    generate_keys(tmp_path / "other")
+    stranger = remote_with(tmp_path / "other.pub")
+    for read in (stranger.checkpoint, stranger.export):
+        with pytest.raises(SignatureError):
+            read()
+
+
+# --- what depends on labels
+
+
+def without_noise(clinic) -> str:
+    """Return an export without what differs between any two runs: names, times and digests."""
+    content = Reader(clinic, clinic.tokens["officer"]).export().content
+    tokens = sorted(token["role"] for token in content["tokens"])  # their order is that of ids
+    text = json.dumps({**content, "tokens": tokens})
+    text = re.sub(r"[0-9a-f]{12,}", "#", text)
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|\+00:00)", "TIME", text)
+
+
+def test_an_export_is_the_same_for_neighbouring_labels(tmp_path):
+    zeros = np.zeros(ROWS, dtype=int)
+    neighbour = zeros.copy()
+    neighbour[7] = 1
+    strange = np.where(np.arange(ROWS) % 2 == 0, "", "not a class at all")
+    exports = set()
+    for name, labels in (("zeros", zeros), ("neighbour", neighbour), ("strange", strange)):
+        clinic = make_clinic(tmp_path / name, labels)
+        proposals = [clinic.proposal("a study"), clinic.proposal("too much", 4.0)]
+        settle_all(clinic, {"diagnosis": proposals, "smoker": proposals[:1]})
+        exports.add(without_noise(clinic))
+    assert len(exports) == 1
