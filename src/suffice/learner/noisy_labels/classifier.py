@@ -13,7 +13,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
-from suffice.learner.base import FIGURES, Learner, checked_weights
+from suffice.learner.base import FIGURES, Learner
+from suffice.learner.class_weights import CLASS_WEIGHT, weighted_codes
 from suffice.learner.features import (
     TOO_LITTLE,
     WITHOUT_PROBABILITIES,
@@ -33,8 +34,9 @@ from suffice.learner.noisy_labels.link import (
     probability_error,
 )
 from suffice.learner.noisy_labels.stored import StoredEstimator, linear_scores, tree_scores
-from suffice.learner.rows import matching_rows
+from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.sklearn_names import HasMethods, Interval, StrOptions, fit_context
+from suffice.learner.weights import check_takes_weights, checked_weights
 from suffice.models.trees import BoostedTrees
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
@@ -109,6 +111,10 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         One fold of rows after the other is held out, until 20,000 rows have been.
     random_state : int, default=0
         Seed of the folds.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -147,6 +153,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         "settings": [list, tuple, None],
         "folds": [Interval(Integral, 2, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(
@@ -155,14 +162,16 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         settings: Settings | None = None,
         folds: int = 5,
         random_state: int = 0,
+        class_weight: Any = None,
     ) -> None:
         self.estimator = estimator
         self.settings = settings
         self.folds = folds
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on exact labels. This protects nothing.
 
         Parameters
@@ -171,16 +180,20 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             Rows.
         y : array-like of shape (n,)
             Their true labels.
+        sample_weight : array of shape (n,), optional
+            How much each row counts for the estimator and its link. The estimator must take
+            weights. ``accuracy_`` counts all rows alike.
 
         Returns
         -------
         NoisyLabelClassifier
             Itself, fitted.
         """
-        X, codes = self._checked_labels(X, y)
-        self._map_exact_rows(X)  # fits the pipeline
+        X, codes, weights = self._weighted_labels(X, y, sample_weight)
+        self._map_exact_rows(X, weights)  # fits the pipeline
         self.pipeline_ = _without_clipping(self.pipeline_)
-        self._train(self._mapped(X), codes, np.eye(len(self.classes_)))
+        rows = design_matrix(self._with_names(X), self.pipeline_)
+        self._train(rows, codes, np.eye(len(self.classes_)), weights)
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -224,6 +237,8 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
     ) -> None:
         """Choose settings, fit the link on held-out rows, and the estimator on all of them."""
         base, settings = self._candidates(len(rows))
+        if weights is not None:
+            check_takes_weights(base)
         data = _RandomisedLabels(rows, codes, len(channel), weights)
         counts = np.ones(len(rows)) if weights is None else weights
         folds = self._held_out_folds(rows)
@@ -445,8 +460,9 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         return TOO_LITTLE if refused else super()._probability_refusal()
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row."""
-        best = self._linked(X).argmax(axis=1)
+        """Return the most probable class of each row; by ``class_weight`` the least costly."""
+        weighted = weighted_codes(self, X)
+        best = self._linked(X).argmax(axis=1) if weighted is None else weighted
         return np.asarray(self.classes_[best])
 
 

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.rados.calibration import (
     LabelMeans,
@@ -22,6 +23,7 @@ from suffice.learner.rados.risks import logistic_rado_risk, sampling_term
 from suffice.learner.rados.simulated import simulated_rados
 from suffice.learner.rows import design_matrix
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import RADOS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -57,6 +59,10 @@ class RadoBoost(BoostedModel):
         In `fit` only: how many rados it computes; None for min(1000, m/2).
     random_state : int, RandomState or None, default=0
         In `fit` only: the seed of the signs.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -111,6 +117,7 @@ class RadoBoost(BoostedModel):
         "min_edge": [Interval(Real, 0, 1, closed="left")],
         "count": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(  # noqa: PLR0917  # scikit-learn's convention
@@ -121,6 +128,7 @@ class RadoBoost(BoostedModel):
         min_edge: float = 0.0,
         count: int | None = None,
         random_state: Any = 0,
+        class_weight: Any = None,
     ) -> None:
         self.rounds = rounds
         self.oracle = oracle
@@ -128,8 +136,10 @@ class RadoBoost(BoostedModel):
         self.min_edge = min_edge
         self.count = count
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "RadoBoost":
         """Learn from simulated rados of exact examples. This protects nothing.
 
@@ -160,6 +170,7 @@ class RadoBoost(BoostedModel):
         return self._fit_rados(rados, moments, edges, None)
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None, y: Any = None
     ) -> "RadoBoost":

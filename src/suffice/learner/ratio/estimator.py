@@ -29,6 +29,7 @@ from suffice.learner.ratio.stable_classifier import (
 )
 from suffice.learner.rows import labelled_rows, mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import BAGS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.tables.bags import Bags, bag_columns, read_bags
@@ -141,6 +142,7 @@ class ClassRatio(Learner):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(BAGS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "ClassRatio":
         """Learn from exact labels: the rows of each class are a bag. This protects nothing.
 
@@ -223,6 +225,7 @@ class ClassRatio(Learner):
         return self._fit_bags(bag_info, mapped_bags(table, self.pipeline_, bag_codes))
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(BAGS_HAVE_NONE)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any, *, bags: Any, progress: Progress = None
     ) -> "ClassRatio":

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.engine import Progress
 from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.features import LARGEST_SCALE_ERROR, TOO_LITTLE, WITHOUT_PROBABILITIES
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
@@ -21,6 +22,7 @@ from suffice.learner.spread.joint import joint_states
 from suffice.learner.spread.likelihood import CleanFeatures, Knowledge, SpreadLikelihood
 from suffice.learner.spread.posterior import Corrupted, Prior, check_prior, clean_features
 from suffice.learner.spread.selection import calibration_slope, choose_lam, maximise
+from suffice.learner.weights import RECORDS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.release.spread import SpreadColumn
@@ -63,6 +65,10 @@ class SpreadClassifier(LinearModel):
         The largest number of iterations.
     random_state : int, RandomState or None, default=0
         The seed of the folds and of the importance solver.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -113,6 +119,7 @@ class SpreadClassifier(LinearModel):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(  # noqa: PLR0917  # scikit-learn's convention
@@ -124,6 +131,7 @@ class SpreadClassifier(LinearModel):
         tol: float = 1e-5,
         max_iter: int = 1000,
         random_state: Any = 0,
+        class_weight: Any = None,
     ) -> None:
         self.prior = prior
         self.solver = solver
@@ -132,8 +140,10 @@ class SpreadClassifier(LinearModel):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RECORDS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "SpreadClassifier":
         """Learn from exact records: logistic regression. This protects nothing about them.
 
@@ -161,6 +171,7 @@ class SpreadClassifier(LinearModel):
         return self._fit_rows(rows, codes, channel)
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RECORDS_HAVE_NONE)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None, *, progress: Progress = None
     ) -> "SpreadClassifier":
