@@ -137,11 +137,11 @@ TWO_CLASSES: dict[str, Learn] = {
         d, e, sf.RadoRidge(), "record", "scored"
     ),
     "rados of records, boosting, scored rows": lambda d, e: of_rados(
-        d, e, sf.RadoBoost(rounds=100), "record", "scored"
+        d, e, sf.RadoBoost(), "record", "scored"
     ),
     "rados of labels, ridge": lambda d, e: of_rados(d, e, sf.RadoRidge(), "label", None),
     "rados of labels, boosting, scored rows": lambda d, e: of_rados(
-        d, e, sf.RadoBoost(rounds=100), "label", "scored"
+        d, e, sf.RadoBoost(), "label", "scored"
     ),
 }
 LEARNERS: dict[str, Learn] = {

@@ -8,6 +8,7 @@ from scipy.special import expit, softmax
 from suffice.learner import moderation
 from suffice.learner.moderation import (
     class_proportions,
+    expected_share,
     moderated_by_labels,
     moderated_by_product,
 )
@@ -30,11 +31,11 @@ def drawn(rng, rows: int, classes: int, slope: float) -> tuple[np.ndarray, np.nd
     return scores, np.minimum((rng.random((rows, 1)) > chances).sum(axis=1), classes - 1)
 
 
-def test_proportions_of_two_classes_are_the_mean_over_all_as_likely_ones():
+def test_proportions_of_two_classes_are_the_mean_over_likely_ones():
     channel = np.array([[0.7, 0.2], [0.3, 0.8]])
     labels = np.array([0, 1, 1, 1, 1])
     grid = np.linspace(0, 1, 200_001)
-    likelihood = (0.7 - 0.5 * grid) * (0.3 + 0.5 * grid) ** 4
+    likelihood = (0.7 - 0.5 * grid) * (0.3 + 0.5 * grid) ** 4 * grid * (1 - grid)
     mean = (likelihood * grid).sum() / likelihood.sum()
     assert class_proportions(labels, channel)[1] == pytest.approx(mean, abs=1e-4)
     times = np.array([2.0, 0.0, 1.0, 3.0, 1.0])
@@ -42,6 +43,17 @@ def test_proportions_of_two_classes_are_the_mean_over_all_as_likely_ones():
     np.testing.assert_allclose(
         class_proportions(labels, channel, times), class_proportions(repeated, channel)
     )
+
+
+def test_a_measured_proportion_is_the_mean_over_likely_ones():
+    grid = np.linspace(0, 1, 200_001)
+    likelihood = np.exp(-(((grid - 1.2) / 0.3) ** 2) / 2) * grid * (1 - grid)
+    mean = (likelihood * grid).sum() / likelihood.sum()
+    assert expected_share(1.2, 0.3) == pytest.approx(mean, abs=1e-4)
+    assert expected_share(0.31, 1e-6) == pytest.approx(0.31)  # nothing but what was measured
+    assert expected_share(0.31, 3e-3) == pytest.approx(0.31, abs=1e-4)
+    assert expected_share(5.0, 0.0) == 1.0
+    assert expected_share(-40.0, 1e4) == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize("stays", [0.34, 0.9])

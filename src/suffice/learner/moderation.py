@@ -10,9 +10,9 @@ on a logarithmic scale, as in `suffice.learner.operator.restoring`, and
     slope = R / (1 - R^2) / s,    s^2 = E_x Var_k(u_k) over the class proportions,
 
 which is linear discriminant analysis for two classes. The shift makes the mean probability of every
-class its proportion. That has a posterior of its own, for proportions of which all are as likely.
-With little information probabilities so come close to the proportions, and with much to those of
-the most likely slope. No limit is needed at which they are refused.
+class its proportion, which has a posterior of its own (`class_proportions`). With little
+information probabilities so come close to the proportions, and with much to those of the most
+likely slope. No limit is needed at which they are refused.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-__all__ = ["Moderated", "class_proportions", "moderated_by_labels", "moderated_by_product"]
+__all__ = [
+    "Moderated",
+    "class_proportions",
+    "expected_share",
+    "moderated_by_labels",
+    "moderated_by_product",
+]
 
 _COARSE, _FINE = 0.1, 0.02  # steps of log10 R^2
 _EXPONENTS = (-2.5, -0.01)
@@ -30,7 +36,7 @@ _LIKELY = 12.0  # log likelihood below the best at which a slope counts for noth
 _UNLIKELY = 1e-9
 _FEW = 8  # coarse steps that are likely: with fewer, finer ones are taken between them
 _BINS = 1000  # of scores of two classes
-_SHARES = 400  # values of a proportion of two classes
+_GRID = (np.arange(1000) + 0.5) / 1000  # proportions of the second of two classes
 _NEWTON_STEPS, _MOST_STEP = 6, 2.0
 _SETTLED = 1e-5
 _LEAST = 1e-300
@@ -63,8 +69,9 @@ def class_proportions(
 ) -> np.ndarray:
     """Return the posterior mean of class proportions, given randomised labels.
 
-    All proportions are as likely a priori. For two classes the mean is exact, by a sum over a grid.
-    For more, prior and likelihood are taken to be Gaussian, with the moments that they have.
+    A priori all proportions are as likely, but for one label of each class that is taken as known:
+    an owner lists no class that cannot occur. For two classes the mean is exact, by a sum over a
+    grid. For more, prior and likelihood are taken to be Gaussian, with the moments that they have.
 
     Parameters
     ----------
@@ -85,26 +92,45 @@ def class_proportions(
     >>> import numpy as np
     >>> channel = np.array([[0.6, 0.4], [0.4, 0.6]])
     >>> class_proportions(np.ones(3, dtype=int), channel).round(2)
-    array([0.4, 0.6])
+    array([0.43, 0.57])
     """
     observed, classes = channel.shape
     counts = np.bincount(labels, weights, minlength=observed)
     if classes == 2:
-        grid = (np.arange(_SHARES) + 0.5) / _SHARES
-        chances = channel @ np.stack([1 - grid, grid])
-        fits = counts @ np.log(np.maximum(chances, _LEAST))
-        likely = np.exp(fits - fits.max())
-        second = float(likely @ grid / likely.sum())
+        chances = np.maximum(channel @ np.stack([1 - _GRID, _GRID]), _LEAST)
+        second = _mean_share(counts @ np.log(chances))
         return np.array([1 - second, second])
     total = counts.sum()
     inverse = np.linalg.pinv(channel)
     smooth = (counts + 1) / (total + observed)
     error = inverse @ (np.diag(smooth) - np.outer(smooth, smooth)) @ inverse.T / total
-    prior = (np.eye(classes) - 1 / classes) / (classes * (classes + 1))
+    prior = (np.eye(classes) - 1 / classes) / (classes * (2 * classes + 1))  # Dirichlet's
     apart = inverse @ (counts / total) - 1 / classes
     mean = 1 / classes + prior @ np.linalg.pinv(prior + error) @ apart
     mean = np.maximum(mean, _LEAST_SHARE / classes)
     return np.asarray(mean / mean.sum())
+
+
+def expected_share(measured: float, error: float) -> float:
+    """Return the posterior mean of a class's proportion that was measured with Gaussian noise.
+
+    The prior is that of `class_proportions`. Noise may have thrown ``measured`` out of [0, 1].
+
+    Examples
+    --------
+    >>> round(expected_share(1.2, 0.3), 2)
+    0.77
+    """
+    if not error > 2 / len(_GRID):  # no prior matters
+        return float(np.clip(measured, 0, 1))
+    return _mean_share(-(((_GRID - measured) / error) ** 2) / 2)
+
+
+def _mean_share(log_likelihoods: np.ndarray) -> float:
+    """Return the mean proportion of the second class over the grid."""
+    fits = log_likelihoods + np.log(_GRID * (1 - _GRID))
+    likely = np.exp(fits - fits.max())
+    return float(likely @ _GRID / likely.sum())
 
 
 def moderated_by_labels(
@@ -156,7 +182,8 @@ def moderated_by_product(
     shares: np.ndarray,
     product: float,
     error: float,
-    weights: np.ndarray | None = None,
+    *,
+    shifted: bool = True,
 ) -> Moderated:
     """Return the link of scores, with the slope integrated out, from E[u_y].
 
@@ -171,25 +198,24 @@ def moderated_by_product(
         has learnt from noise.
     error : float
         Its standard deviation, above 0.
-    weights : ndarray of shape (n,), optional
-        How much each row counts; once unless set.
+    shifted : bool, default=True
+        Whether there is a shift. Without it models have no constant.
 
     Returns
     -------
     Moderated
         Slope, shift and error.
     """
-    counts = np.ones(len(scores)) if weights is None else weights
+    counts = np.ones(len(scores))
     if len(shares) == 2 and len(scores) > _BINS:
-        first = float(counts @ scores[:, 0] / counts.sum())  # scores of a row count by difference
+        product -= float(scores[:, 0].mean())  # scores of a row count by their difference
         scores, _, counts = _binned(scores, np.zeros(len(scores), dtype=int), counts)
-        product -= first
     rows = counts / counts.sum()
 
     def log_likelihood(p: np.ndarray) -> float:
         return -(((product - float(rows @ (p * scores).sum(axis=1))) / error) ** 2) / 2
 
-    return _moderated(scores, counts, shares, log_likelihood)
+    return _moderated(scores, counts, shares, log_likelihood, shifted=shifted)
 
 
 def _moderated(
