@@ -27,12 +27,7 @@ from suffice.learner.noisy_labels.candidates import (
     default_settings,
     estimator_named,
 )
-from suffice.learner.noisy_labels.link import (
-    ChannelLink,
-    fit_link,
-    label_losses,
-    probability_error,
-)
+from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
 from suffice.learner.noisy_labels.stored import StoredEstimator, linear_scores, tree_scores
 from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.sklearn_names import HasMethods, Interval, StrOptions, fit_context
@@ -47,7 +42,6 @@ __all__ = ["NoisyLabelClassifier"]
 
 _ENOUGH_HELD_OUT = 20_000  # rows: more folds would only cost time
 _FEWEST_ROWS = 50  # of a table of which some are held out
-_LARGEST_LINK_ERROR = 0.05  # of probabilities that are still stated
 _SMALLEST = 1e-12  # of a probability that an estimator states
 _UNCLIPPED = 2.0**299
 _TAIL = 0.025  # beyond each end of an interval at 95 %
@@ -125,8 +119,8 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
     link_ : ChannelLink
         Slope and shift. A slope of 0 means that the rows tell nothing of the labels.
     link_error_ : float
-        How far off probabilities may be on average, because held-out labels leave the link open; 0
-        for exact labels. Above 0.05 `predict_proba` refuses.
+        How far off probabilities are on average, because held-out labels leave the link open.
+        Infinite where no rows could be held out: then `predict_proba` refuses.
     accuracy_, accuracy_interval_ : float, tuple of float
         Accuracy on true labels, estimated from held-out randomised ones, with an interval at 95 %
         for the noise and the number of rows. None where no rows could be held out.
@@ -261,11 +255,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             best = int(np.argmin(losses))
             self.link_, self.settings_ = links[best], dict(settings[best])
             self._estimate_accuracy(tries[best], codes, channel, len(settings))
-            if not exact:
-                chosen = tries[best]
-                self.link_error_ = probability_error(
-                    self.link_, chosen.log_probabilities, codes[chosen.rows], channel
-                )
+            self.link_error_ = self.link_.error
         self.estimator_ = data.fitted(base, self.settings_)
 
     def _candidates(self, rows: int) -> tuple[Any, Settings]:
@@ -451,13 +441,12 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         return self._linked(X)
 
     def _linked(self, X: Any) -> np.ndarray:
-        """Return the link's probabilities, which may be far off where labels tell little."""
+        """Return the link's probabilities."""
         rows = self._mapped(X)
         return self.link_.apply(_log_probabilities(self.estimator_, rows, len(self.classes_)))
 
     def _probability_refusal(self) -> str:
-        refused = self.link_error_ > _LARGEST_LINK_ERROR
-        return TOO_LITTLE if refused else super()._probability_refusal()
+        return TOO_LITTLE if self.link_error_ == inf else super()._probability_refusal()
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row; by ``class_weight`` the least costly."""

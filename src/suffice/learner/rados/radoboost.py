@@ -31,6 +31,7 @@ from suffice.release.merge import merge
 __all__ = ["RadoBoost"]
 
 _MOST_BY_NOISE = 0.25  # of <theta, mu>, at worst, if there are to be probabilities
+_LEAST_SLOPE = 1e-9  # of scores that tell nothing
 
 
 class RadoBoost(BoostedModel):
@@ -198,7 +199,8 @@ class RadoBoost(BoostedModel):
             without rows.
         """
         merged = merge(release)
-        rados, moments = rados_of(merged), moments_of(merged)
+        rados = rados_of(merged)
+        moments = moments_of(merged).with_label_mean(merged.pipeline.intercept)
         if X is None and y is not None:
             raise ParameterError("Labels belong to rows. Pass X together with y, or neither.")
         self._learn_from((merged,))
@@ -235,9 +237,9 @@ class RadoBoost(BoostedModel):
         weight = self.pipeline_.intercept if examples is None and rows is not None else 0.0
         log_odds = _log_odds(self.theta_, moments, rows, weight)
         self.calibrated_ = log_odds is not None
-        self.scale_ = 1.0 if log_odds is None else log_odds.slope
+        self.scale_ = 1.0 if log_odds is None else max(log_odds.slope, _LEAST_SLOPE)
         if log_odds is not None and weight > 0:
-            self.theta_[-1] += log_odds.offset / log_odds.slope / weight
+            self.theta_[-1] += log_odds.offset / self.scale_ / weight
         return self
 
     def sampling_term(self, eta: float = 0.05) -> float:
@@ -302,7 +304,9 @@ def _log_odds(
     by_noise = float(np.linalg.norm(theta) * np.sqrt(moments.noise.diagonal(len(theta)).sum()))
     if by_noise > _MOST_BY_NOISE * max(product, 0.0):
         return None
-    labels = LabelMeans(product, 0.0, float(moments.operator[-1] / weight) if weight > 0 else None)
+    error = float(np.sqrt(moments.noise.quadratic(theta)))
+    mean = float(moments.operator[-1] / weight) if weight > 0 else None
+    labels = LabelMeans(product, error, mean)
     if rows is not None:
         return log_odds_of_scores(rows @ theta, labels)
     return log_odds_of_moments(theta, moments, labels, 0.0)

@@ -169,7 +169,7 @@ class RadoRidge(TwoClasses):
             If the rados are too large, or differ too much in size, for least squares.
         """
         merged = merge(release)
-        moments = moments_of(merged)
+        moments = moments_of(merged).with_label_mean(merged.pipeline.intercept)
         if len(moments.rows) < 2:
             raise ParameterError(
                 "RadoRidge needs at least two rados, and this release has one. Use RadoBoost."
