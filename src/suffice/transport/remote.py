@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from suffice import strict_json
 from suffice.errors import ForeignAnswerError, ParameterError, ReleaseError, ServiceError
@@ -28,6 +28,7 @@ __all__ = ["Remote", "read_token"]
 
 _TRIES = 5
 _SECONDS = 30.0
+_LONGEST_RESPONSE = 600.0
 _LONGEST_PAUSE = 10.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LONGEST_TOKEN_FILE = 1000
@@ -88,9 +89,7 @@ class Remote:
     def __init__(
         self, url: str, token: str, key: str | Path | None = None, *, transport: Any = None
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            raise ParameterError("The address of a service must read https://HOST, without a user.")
+        parts = _parts(url)
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise ParameterError(
                 "Over http, others on the network would read your token. Use https."
@@ -244,7 +243,11 @@ class Remote:
         """Return the response to a request, sent again while the failure may be temporary."""
         import httpx
 
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": kind,
+            "Accept-Encoding": "identity",
+        }
         with httpx.Client(
             headers=headers, timeout=_SECONDS, transport=self._transport, follow_redirects=False
         ) as client:
@@ -267,18 +270,40 @@ class Remote:
         raise ServiceError(_failure(response))
 
 
+def _parts(url: str) -> SplitResult:
+    """Return the parts of an address that names a host and a path, and nothing else."""
+    plain = url.isascii() and url.isprintable() and not {*url} & {*" @\\?#"}
+    try:
+        parts = urlsplit(url)
+        plain = plain and parts.scheme in ("http", "https") and bool(parts.hostname)
+        plain = plain and parts.port != 0
+    except ValueError:
+        plain = False
+    if not plain:
+        raise ParameterError("The address of a service must read https://HOST, without a user.")
+    return parts
+
+
 def _bounded(
     client: "httpx.Client", method: str, url: str, body: bytes | None, most: int
 ) -> "httpx.Response":
-    """Return a response whose body was read up to ``most`` bytes; a larger one is an error."""
+    """Return a response whose body was read up to ``most`` bytes; a larger one is an error.
+
+    The bytes are taken as they come: what is unpacked can be a thousand times as large.
+    """
     import httpx
 
+    deadline = time.monotonic() + _LONGEST_RESPONSE
     with client.stream(method, url, content=body) as response:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise ServiceError("The service sent a compressed answer, and was asked not to.")
         chunks, size = list[bytes](), 0
-        for chunk in response.iter_bytes():
+        for chunk in response.iter_raw():
             size += len(chunk)
             if size > most:
                 raise ServiceError("The service sent more than a message can hold.")
+            if time.monotonic() > deadline:
+                raise ServiceError("The service sends its answer too slowly. Try again later.")
             chunks.append(chunk)
     headers = {
         name: response.headers[name] for name in ("retry-after",) if name in response.headers
@@ -295,8 +320,8 @@ def _pause(response: "httpx.Response") -> float:
 
 def _state(response: "httpx.Response") -> str | None:
     try:
-        state = response.json()["state"]
-    except (ValueError, KeyError, TypeError):
+        state = strict_json.parse(response.content)["state"]
+    except (ReleaseError, KeyError, TypeError):
         return None
     return state if isinstance(state, str) else None
 
@@ -316,7 +341,7 @@ def _check_belongs(proposal: Proposal, answer: Answer) -> None:
 def _failure(response: "httpx.Response") -> str:
     """Return what the service says about a failure; its text comes from a stranger."""
     try:
-        detail = str(response.json()["detail"])[:300]
-    except (ValueError, KeyError, TypeError):
+        detail = strict_json.text(strict_json.parse(response.content)["detail"])[:300]
+    except (ReleaseError, KeyError, TypeError):
         return f"The service answered {response.status_code} and gave no reason."
     return f"The service answered {response.status_code}. It says: {quoted(detail)}"

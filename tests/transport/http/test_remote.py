@@ -1,11 +1,21 @@
 """What a learner believes of a service: nothing that is not its own, signed and whole."""
 
+import gzip
 import json
+import ssl
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from served import make_clinic
 
 from suffice.errors import ForeignAnswerError, ParameterError, ServiceError, SignatureError
@@ -17,6 +27,48 @@ from suffice.transport.protocol import grant
 from suffice.transport.remote import Remote
 
 TOKEN = "suffice_id_secret"  # of nobody
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler], context: ssl.SSLContext | None = None):
+    """Serve with a handler on a free port of loopback; yield its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.handle_error = lambda *_: None  # handshakes that fail are the point
+    if context is not None:
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate for 127.0.0.1 that nobody vouches for, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    address = x509.IPAddress(ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "server.crt").write_bytes(certificate.public_bytes(Encoding.PEM))
+    plain = NoEncryption()
+    (folder / "server.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, plain))
+    return folder / "server.crt", folder / "server.key"
 
 
 @contextmanager
@@ -117,6 +169,8 @@ def test_a_release_with_another_signature_is_not(granted, tmp_path):
         (500, b"", "500 and gave no reason"),
         (503, b"", "503"),
         (302, b"", "302"),
+        (403, b"[" * 100_000, "403 and gave no reason"),
+        (403, b'{"detail": 7}', "403 and gave no reason"),
     ],
 )
 def test_a_service_that_talks_nonsense_is_an_error(granted, status, body, words):
@@ -129,8 +183,93 @@ def test_an_answer_that_does_not_come_is_an_error(granted):
         Remote(url, TOKEN).propose(granted[0], "diagnosis", wait=0.1)
 
 
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"state": 7}', b"7", b""])
+def test_nonsense_while_waiting_is_waited_out(granted, body):
+    with service_that_says((202, body), (200, granted[1]), (200, granted[2])) as url:
+        answer, _ = Remote(url, TOKEN).propose(granted[0], "diagnosis")
+        assert answer.encode() == granted[1]
+
+
+def test_a_redirection_is_not_followed_and_gets_no_token(granted):
+    requests: list[str | None] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            requests.append(self.headers.get("authorization"))
+
+        do_GET = do_POST  # noqa: N815  # the names of http.server
+
+    with serving(Elsewhere) as elsewhere:
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length", 0)))
+                self.send_response(307)
+                self.send_header("location", f"{elsewhere}/v1")
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_) -> None:
+                pass
+
+        with serving(Handler) as url, pytest.raises(ServiceError, match="307"):
+            Remote(url, TOKEN).propose(granted[0], "diagnosis")
+    assert requests == []
+
+
+def test_a_compressed_answer_is_not_unpacked(granted):
+    bomb = gzip.compress(b" " * 2**24)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            encodings.append(self.headers["accept-encoding"])
+            self.send_response(200)
+            self.send_header("content-encoding", "gzip")
+            self.send_header("content-length", str(len(bomb)))
+            self.end_headers()
+            self.wfile.write(bomb)
+
+        def log_message(self, *_) -> None:
+            pass
+
+    encodings: list[str] = []
+    with serving(Handler) as url, pytest.raises(ServiceError, match="compressed"):
+        Remote(url, TOKEN).propose(granted[0], "diagnosis")
+    assert encodings == ["identity"]
+
+
+def test_a_certificate_of_nobody_is_not_believed(granted, tmp_path, monkeypatch):
+    """A server that signed its own certificate gets neither token nor proposal."""
+    monkeypatch.setattr("suffice.transport.remote._TRIES", 1)
+    requests: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            requests.append(self.path)
+
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(Handler, context) as url, pytest.raises(ServiceError, match="cannot be reached"):
+        Remote(url.replace("http://", "https://"), TOKEN).propose(granted[0], "diagnosis")
+    assert requests == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://clinic.example", "ftp://127.0.0.1", "https://a:b@clinic.example", "clinic",
+     "https://:b@clinic.example", "https://clinic.example?x=", "https://clinic.example#x",
+     "https://clinic.example:port", "https://[::1", "http://127.0.0.1\\@clinic.example",
+     "https://clinic.example/\n", "https://"],
+)  # fmt: skip
+def test_a_strange_address_is_refused_before_the_token_leaves(url):
+    with pytest.raises(ParameterError):
+        Remote(url, TOKEN)
+
+
 def test_a_token_is_not_sent_in_the_open():
-    for url in ("http://clinic.example", "ftp://127.0.0.1", "https://a:b@clinic.example", "clinic"):
+    for url in ("http://clinic.example", "http://10.0.0.1"):
         with pytest.raises(ParameterError):
             Remote(url, TOKEN)
     assert TOKEN not in repr(Remote("https://clinic.example", TOKEN))

@@ -1,6 +1,6 @@
 """Who is calling: a request's token becomes a `Caller`, or the request ends here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -72,12 +72,11 @@ class Door:
             raise not_found()
         return served
 
-    def may_see(self, caller: Caller, proposals: Sequence[Filed]) -> list[Filed]:
-        """Return the proposals that the caller may see: its own, or all."""
-        if caller.sees_all:
-            return list(proposals)
-        own = self._desk.sent(caller.token.id)
-        return [p for p in proposals if (p.dataset, p.digest) in own]
+    def may_see(self, caller: Caller, proposal: Filed) -> bool:
+        """Say whether the caller may see a proposal: its own, or all."""
+        return caller.sees_all or self._desk.has_sent(
+            caller.token.id, proposal.dataset, proposal.digest
+        )
 
     def _caller(self, request: Request) -> Caller:
         values = request.headers.getlist("authorization")

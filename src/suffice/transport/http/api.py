@@ -35,7 +35,7 @@ from suffice.transport.http.documents import (
 from suffice.transport.http.limits import read_json
 from suffice.transport.http.oversight import oversight_router
 from suffice.transport.http.problems import Problem, not_found
-from suffice.transport.http.service import Digest, Identity, Name, Service
+from suffice.transport.http.service import After, Digest, Identity, Name, Service
 from suffice.transport.http.settings import ServedData
 from suffice.transport.messages import MOST_BYTES, Proposal
 
@@ -43,6 +43,7 @@ __all__ = ["api_router"]
 
 _MOST_SMALL_BYTES = 10_000
 _MOST_OTHER_BYTES = 2**16  # of a proposal, beside the names of its features
+_MOST_LISTED = 100
 _RETRY = {"Retry-After": "1"}
 _BYTES = {"type": "string", "format": "binary"}
 # Only for /openapi.json: `Door` reads the token itself, and answers with a problem document.
@@ -123,12 +124,16 @@ def _proposal_routes(service: Service) -> APIRouter:
 
     @router.get("/datasets/{dataset}/proposals", response_model=list[FiledDocument])
     def proposals(
-        dataset: Name, caller: Annotated[Caller, Depends(anyone)]
+        dataset: Name, caller: Annotated[Caller, Depends(anyone)], after: After = None
     ) -> list[dict[str, Any]]:
-        """List the proposals that you may see, oldest first."""
+        """List the proposals that you may see, oldest first: at most 100, after one that you name.
+
+        To see more, ask again and name the last digest of the list as "after".
+        """
         service.door.served(caller, dataset)
-        visible = service.door.may_see(caller, service.desk.proposals(dataset))
-        return [_filed_json(proposal) for proposal in visible]
+        sender = None if caller.sees_all else caller.token.id
+        listed = service.desk.page(dataset, sender, after=after, most=_MOST_LISTED)
+        return [_filed_json(proposal) for proposal in listed]
 
     @router.get(
         "/datasets/{dataset}/proposals/{digest}", response_model=AnswerDocument, responses=WAITING
@@ -165,12 +170,12 @@ def _most_bytes(served: ServedData) -> int:
 def _file(service: Service, caller: Caller, dataset: str, body: bytes) -> Response:
     """File a proposal and wake its worker; a second copy of it is the first one."""
     proposal = Proposal.load(body)
-    most_open = service.settings.limits.waiting_proposals
-    sender = caller.token.id
-    if not service.desk.file(dataset, proposal.digest, proposal.encode(), sender, most_open):
+    limits, sender = service.settings.limits, caller.token.id
+    if not service.desk.file(dataset, proposal.digest, proposal.encode(), sender, limits):
         raise Problem(
             HTTPStatus.TOO_MANY_REQUESTS,
-            "Too many proposals wait for an answer. Try again later.",
+            "Too many proposals wait for an answer, or your token has sent all that it may. Try"
+            " again later, or ask the owner.",
             {"Retry-After": "10"},
         )
     service.workroom.ring(dataset)
@@ -192,11 +197,16 @@ def _decision_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Grant a waiting proposal ({"grant": true}), or refuse it with a "reason"."""
         choice = strict_json.parse(await read_json(request, _MOST_SMALL_BYTES))
-        proposal = service.filed(caller, dataset, digest)
-        await run_in_threadpool(service.decide, proposal, choice)
-        return _answer_response(service.filed(caller, dataset, digest))
+        return await run_in_threadpool(_decide, service, caller, dataset, digest, choice)
 
     return router
+
+
+def _decide(
+    service: Service, caller: Caller, dataset: str, digest: str, choice: object
+) -> Response:
+    service.decide(service.filed(caller, dataset, digest), choice)
+    return _answer_response(service.filed(caller, dataset, digest))
 
 
 def _answer_response(proposal: Filed) -> Response:

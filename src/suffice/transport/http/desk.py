@@ -17,6 +17,7 @@ from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.chain import Kind
 from suffice.owner.ledger.store import Claim, Records
 from suffice.owner.ledger.tokens import Token, utc_now
+from suffice.transport.http.settings import Limits
 
 __all__ = ["Desk", "Filed", "State"]
 
@@ -134,7 +135,7 @@ class Desk:
 
     # --- proposals
 
-    def file(self, dataset: str, digest: str, body: bytes, token: str, most_open: int) -> bool:
+    def file(self, dataset: str, digest: str, body: bytes, token: str, limits: Limits) -> bool:
         """File a proposal, unless it is there already; say whether there is room for it.
 
         Parameters
@@ -143,14 +144,12 @@ class Desk:
             As in `Filed`.
         token : str
             The id of the token that sends it.
-        most_open : int
-            How many proposals of the data set may be without an answer.
+        limits : Limits
+            How many proposals may be without an answer, and how many one token may send.
         """
         with self._store.writing() as records:
             if _filed(records, dataset, digest) is None:
-                query = "SELECT count(*) FROM proposals WHERE dataset = ? AND state <> 'answered'"
-                (waiting,) = records.db.execute(query, (dataset,)).fetchone()
-                if waiting >= most_open:
+                if not _has_room(records, dataset, token, limits):
                     return False
                 (last,) = records.db.execute("SELECT max(number) FROM proposals").fetchone()
                 row = ((last or 0) + 1, dataset, digest, body, utc_now().isoformat())
@@ -161,11 +160,11 @@ class Desk:
             records.db.execute(statement, (dataset, digest, token))
             return True
 
-    def sent(self, token: str) -> set[tuple[str, str]]:
-        """Return data set and digest of everything that a token sent."""
-        query = "SELECT dataset, digest FROM senders WHERE token = ?"
+    def has_sent(self, token: str, dataset: str, digest: str) -> bool:
+        """Say whether a token sent a proposal."""
+        query = "SELECT 1 FROM senders WHERE token = ? AND dataset = ? AND digest = ?"
         with self._store.reading() as records:
-            return {(row[0], row[1]) for row in records.db.execute(query, (token,))}
+            return records.db.execute(query, (token, dataset, digest)).fetchone() is not None
 
     def senders(self, dataset: str, digest: str) -> list[str]:
         """Return the holders of the tokens that sent a proposal."""
@@ -187,6 +186,33 @@ class Desk:
         with self._store.reading() as records:
             rows = records.db.execute(f"{_PROPOSAL} WHERE dataset = ? ORDER BY number", (dataset,))
             return [_filed_of(row) for row in rows]
+
+    def page(
+        self, dataset: str, sender: str | None, *, after: str | None = None, most: int
+    ) -> list[Filed]:
+        """Return some proposals of a data set, oldest first, without their releases.
+
+        Parameters
+        ----------
+        dataset : str
+            The data set.
+        sender : str, optional
+            The id of a token: only what it sent.
+        after : str, optional
+            The digest of the proposal before the first.
+        most : int
+            How many.
+        """
+        query = (
+            "WITH visible AS (SELECT * FROM proposals AS p WHERE p.dataset = ? AND (? = '' OR"
+            " EXISTS (SELECT 1 FROM senders AS s WHERE s.dataset = p.dataset AND s.digest ="
+            " p.digest AND s.token = ?))) SELECT dataset, digest, body, received, state, answer,"
+            " NULL FROM visible WHERE number > coalesce((SELECT number FROM visible WHERE digest"
+            " = ?), 0) ORDER BY number LIMIT ?"
+        )
+        values = (dataset, sender or "", sender or "", after or "", most)
+        with self._store.reading() as records:
+            return [_filed_of(row) for row in records.db.execute(query, values)]
 
     def next_to_work_on(self, dataset: str) -> Filed | None:
         """Return the oldest proposal that a worker has to look at, or None."""
@@ -276,6 +302,20 @@ def _turn(records: Records, dataset: str) -> str:
     """Return the name of the lock of the server whose turn it is, or was; "" for none."""
     row = records.db.execute("SELECT holder FROM turns WHERE dataset = ?", (dataset,)).fetchone()
     return "" if row is None else str(row[0])
+
+
+def _has_room(records: Records, dataset: str, token: str, limits: Limits) -> bool:
+    """Say whether a token may file one more proposal."""
+    open_ones = "SELECT count(*) FROM proposals AS p WHERE p.dataset = ? AND p.state <> 'answered'"
+    own = "SELECT count(*) FROM senders AS s WHERE s.token = ?"
+    own_open = (
+        "SELECT count(*) FROM senders AS s JOIN proposals AS p ON s.dataset = p.dataset AND"
+        " s.digest = p.digest WHERE s.token = ? AND p.state <> 'answered'"
+    )
+    counts = ((open_ones, dataset), (own, token), (own_open, token))
+    most = (limits.waiting_proposals, limits.proposals_of_one_token, limits.waiting_of_one_token)
+    filed = [records.db.execute(query, (value,)).fetchone()[0] for query, value in counts]
+    return all(count < limit for count, limit in zip(filed, most, strict=True))
 
 
 def _filed(records: Records, dataset: str, digest: str) -> Filed | None:

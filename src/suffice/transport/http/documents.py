@@ -17,7 +17,9 @@ __all__ = [
     "WAITING",
     "AnswerDocument",
     "BalanceDocument",
+    "ComparisonDocument",
     "DataDocument",
+    "EntryDocument",
     "FiledDocument",
     "HealthDocument",
     "MintedDocument",
@@ -120,6 +122,29 @@ class MintedDocument(TokenDocument):
     """A new token, with the text that its holder gets."""
 
     token: str
+
+
+class EntryDocument(_Document):
+    """An entry of the audit log; a token for some data sets is shown no digest."""
+
+    number: int
+    time: str
+    kind: str
+    digest: str | None
+    facts: dict[str, Any]
+
+
+class ComparisonDocument(_Document):
+    """What became of an older checkpoint."""
+
+    verdict: Literal["agrees", "lost", "altered", "another-ledger"]
+    agrees: bool
+    words: list[str]
+    entries: int | None
+    head: str | None
+    frozen: str | None
+    checkpoint_key: str
+    service_key: str
 
 
 class TermsDocument(_Document):

@@ -13,6 +13,11 @@ from suffice.owner.ledger.checkpoint import Checkpoint
 from suffice.owner.ledger.tokens import Role, Token
 from suffice.transport.http.access import Caller
 from suffice.transport.http.accounts import Accounts
+from suffice.transport.http.documents import (
+    FAILURES_OF_BODIES,
+    ComparisonDocument,
+    EntryDocument,
+)
 from suffice.transport.http.limits import read_body
 from suffice.transport.http.log_views import compare, concerns, entry_json, visible_entries
 from suffice.transport.http.service import Name, Service
@@ -32,7 +37,7 @@ def oversight_router(service: Service) -> APIRouter:
     accounts = Accounts(service)
     overseer = service.door.opens_for(Role.OWNER, Role.OFFICER)
 
-    @router.get("/datasets/{dataset}/log")
+    @router.get("/datasets/{dataset}/log", response_model=list[EntryDocument])
     def log(dataset: Name, caller: Annotated[Caller, Depends(overseer)]) -> list[dict[str, Any]]:
         """List the entries of the audit log about a data set, and about the ledger as a whole."""
         service.door.served(caller, dataset)
@@ -46,7 +51,12 @@ def oversight_router(service: Service) -> APIRouter:
         text = accounts.checkpoint(caller.token).to_text()
         return Response(text, media_type="text/plain")
 
-    @router.post("/log/verify", openapi_extra=_CHECKPOINT_BODY)
+    @router.post(
+        "/log/verify",
+        response_model=ComparisonDocument,
+        responses=FAILURES_OF_BODIES,
+        openapi_extra=_CHECKPOINT_BODY,
+    )
     async def verify(
         request: Request, caller: Annotated[Caller, Depends(overseer)]
     ) -> dict[str, Any]:

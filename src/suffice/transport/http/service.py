@@ -3,9 +3,9 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 
-from suffice.errors import ParameterError, UnitError
+from suffice.errors import ParameterError, StorageError, UnitError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.rows import Balance
 from suffice.transport.http.access import Caller, Door
@@ -16,11 +16,12 @@ from suffice.transport.http.settings import Settings
 from suffice.transport.messages import Proposal, Refused
 from suffice.transport.protocol import entry_about
 
-__all__ = ["Digest", "Identity", "Name", "Service"]
+__all__ = ["After", "Digest", "Identity", "Name", "Service"]
 
 Name = Annotated[str, Path(max_length=200)]
 Identity = Annotated[str, Path(pattern="^[0-9a-z]{1,40}$")]
 Digest = Annotated[str, Path(pattern="^sha256:[0-9a-f]{64}$")]
+After = Annotated[str | None, Query(pattern="^sha256:[0-9a-f]{64}$")]
 
 
 class Service:
@@ -30,14 +31,31 @@ class Service:
     ----------
     settings
         What is served.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger does not exist, or has no budget for a served data set.
+    StorageError
+        If the key does not exist.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(settings.ledger)
+        self._check_ready()
         self.desk = Desk(self.ledger)
         self.door = Door(settings, self.desk)
         self.workroom = Workroom(settings, self.desk)
+
+    def _check_ready(self) -> None:
+        """Raise if a served data set has no budget yet, or releases could not be signed."""
+        for name, served in self.settings.datasets.items():
+            self.ledger.classes(name, served.label)
+        if not self.settings.key.is_file():
+            raise StorageError(
+                f"The key {self.settings.key} does not exist. Make it with `suffice keygen`."
+            )
 
     def balance(self, dataset: str) -> list[Balance]:
         """Return the budgets of a data set, with what is left of each."""
@@ -57,7 +75,7 @@ class Service:
         """Return a proposal that the caller may see, or raise as if there were none."""
         self.door.served(caller, dataset)
         proposal = self.desk.filed(dataset, digest)
-        if proposal is None or not self.door.may_see(caller, [proposal]):
+        if proposal is None or not self.door.may_see(caller, proposal):
             raise not_found()
         return proposal
 

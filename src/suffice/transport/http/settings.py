@@ -23,9 +23,10 @@ EXAMPLE = """\
 
 # What learners and officers are told about who you are.
 organisation = "Clinic of Example"
-# Every release is charged to this ledger. Make it with `suffice ledger init`.
+# Every release is charged to this ledger. Set budgets in it with `suffice ledger init`.
+# Several servers can share one in a database: "postgresql://HOST/DATABASE".
 ledger = "clinic.ledger"
-# Signs every release. Make it with `suffice keygen clinic`.
+# Signs every release. Several servers need the same key.
 key = "clinic.key"
 
 [server]
@@ -41,9 +42,12 @@ port = 8765
 # prefix = "/suffice"
 
 [limits]
-# Requests of one token in one minute, and proposals that may wait for an answer.
+# Requests of one token in one minute, and proposals of a data set that may wait for an answer.
 requests_per_minute = 120
 waiting_proposals = 1000
+# Proposals of one token that may wait, and that it may send at all.
+waiting_of_one_token = 100
+proposals_of_one_token = 2000
 
 # One part for each data set; the name is that in the ledger.
 [datasets.diagnosis]
@@ -122,10 +126,16 @@ class Limits:
         Requests of one token, or of one address without a token, in a minute.
     waiting_proposals
         Proposals of one data set that may wait for an answer at the same time.
+    waiting_of_one_token
+        Proposals of one token that may wait for an answer at the same time.
+    proposals_of_one_token
+        Proposals that one token may send at all; the service keeps them.
     """
 
     requests_per_minute: int = 120
     waiting_proposals: int = 1000
+    waiting_of_one_token: int = 100
+    proposals_of_one_token: int = 2000
 
     def __post_init__(self) -> None:
         for limit in fields(self):
@@ -172,11 +182,11 @@ class Settings:
     Parameters
     ----------
     folder
-        The folder of the file. The service keeps its own records there.
+        The folder of the file.
     organisation
         The name that learners and officers are shown.
     ledger
-        The ledger that is charged.
+        The ledger that is charged. Tokens and proposals are in its database too.
     key
         The private key that signs releases.
     datasets
