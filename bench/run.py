@@ -36,6 +36,7 @@ BENCHMARKS = {
     "startup": Bench("startup", ()),
     "engines": Bench("engines", ()),
     "databases": Bench("databases", ()),
+    "service": Bench("service", ()),
     "response": Bench("response"),
     "learner": Bench("learner"),
     "spread_solver": Bench("spread_solver"),
