@@ -243,9 +243,8 @@ def test_servers_killed_at_any_moment_overspend_nothing(tmp_path):
         history, balance = clinic.ledger.history(), clinic.ledger.balances()[0]
         ends = Counter(entry.state for entry in history)
         granted = sum(isinstance(answer, Granted) for answer in answers)
-        print(
-            f"24 proposals, 8 servers shot: {granted} granted, {dict(ends)}, drawn {pair.drawn()}"
-        )  # noqa: T201
+        drawn = pair.drawn()
+        print(f"24 proposals, 8 servers shot: {granted} granted, {ends}, {drawn} drawn")  # noqa: T201
         assert len(answers) == 24
         assert balance.spent <= balance.budget.epsilon
         assert len({entry.request for entry in history}) == len(history)
