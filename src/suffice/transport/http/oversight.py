@@ -24,11 +24,11 @@ from suffice.transport.http.log_views import compare, concerns, entry_json, visi
 from suffice.transport.http.problems import problem_responses
 from suffice.transport.http.service import Name, Service
 
-__all__ = ["MOST_CHECKPOINT_BYTES", "checkpoint_of", "oversight_router"]
+__all__ = ["checkpoint_of", "oversight_router"]
 
-MOST_CHECKPOINT_BYTES = 4096
+_LONGEST_CHECKPOINT = 4096  # characters, of up to four bytes each
 _TEXT: dict[str, Any] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
-_LINES = {"schema": {"type": "string", "maxLength": MOST_CHECKPOINT_BYTES}}
+_LINES = {"schema": {"type": "string", "maxLength": _LONGEST_CHECKPOINT}}
 _CHECKPOINT_BODY = {"requestBody": {"required": True, "content": {"text/plain": _LINES}}}
 _ALTERED = problem_responses(HTTPStatus.CONFLICT)  # the ledger and its log do not agree
 _OBJECT = {"schema": {"type": "object"}}
@@ -65,7 +65,7 @@ def oversight_router(service: Service) -> APIRouter:
         request: Request, caller: Annotated[Caller, Depends(overseer)]
     ) -> dict[str, Any]:
         """Say whether the ledger still contains an older checkpoint, whose text is the body."""
-        body = await read_body(request, MOST_CHECKPOINT_BYTES)
+        body = await read_body(request, 4 * _LONGEST_CHECKPOINT)
         older = checkpoint_of(body.decode("ascii", "replace"))
         return await run_in_threadpool(_comparison_json, accounts, caller.token, older)
 
