@@ -101,6 +101,16 @@ def test_a_scoped_officer_reads_of_its_data_set_alone(clinic):
     assert {entry["kind"] for entry in entries} >= {"opened", "debit", "finish", "grant"}
 
 
+def test_tokens_of_other_data_sets_are_not_shown(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    both, other = (clinic.new_token("learner", s) for s in (("diagnosis", "smoker"), ("smoker",)))
+    narrow = Reader(clinic, clinic.new_token("officer", ("diagnosis",)))
+    shown = {t["id"]: t["scope"] for t in narrow.export().content["tokens"]}
+    assert shown[both.split("_")[1]] == ["diagnosis"]
+    assert other.split("_")[1] not in shown
+    assert len(shown) == 5  # three for all data sets, and two for this one
+
+
 def test_the_log_of_a_data_set_has_no_other(officer):
     entries = officer.get("/v1/datasets/diagnosis/log").json()
     assert {entry["facts"].get("dataset", "diagnosis") for entry in entries} == {"diagnosis"}
