@@ -1,6 +1,6 @@
 # The first call of any target makes .venv; later calls reuse it until pyproject.toml or constraints.txt change.
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lint format audit mutants engines bench docs
+.PHONY: help env demo serve test lint format audit mutants engines bench docs
 
 PY := .venv/bin/python
 
@@ -16,6 +16,9 @@ env: .venv/made  ## make the virtual environment .venv
 
 demo: .venv/made  ## all five releases end to end; writes suffice-demo.html
 	$(PY) -m suffice demo --force
+
+serve: .venv/made  ## the service on an invented clinic, with pages; prints where, and tokens
+	$(PY) -m suffice serve --demo
 
 # Two workers already fill two cores: more threads would only wait for each other.
 test: export OMP_NUM_THREADS := 1

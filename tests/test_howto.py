@@ -17,7 +17,7 @@ from suffice.privacy.guarantee import compose
 from suffice.study.demo.network import clinic_network, write_tables
 
 DOCS = ROOT / "docs"
-FOLLOWED = ("owner", "learner", "participant", "parties", "ledger")
+FOLLOWED = ("owner", "learner", "participant", "parties", "ledger", "officer", "service")
 
 
 @pytest.fixture

@@ -89,3 +89,31 @@ def test_labels_of_one_class_leave_no_area_and_no_signed_zero(suffice, desk):
     figures = json.loads(suffice(*words, "--json"))
     assert "auc" not in figures
     assert str(figures["constant_log_loss"]) == "0.0"
+
+
+def test_costs_of_classes_move_predictions_and_not_probabilities(suffice, desk):
+    table, *_ = desk
+    plain = json.loads(suffice("score", "logistic.suffice", *desk, "--json"))
+    costly = json.loads(
+        suffice("score", "logistic.suffice", *desk, "--json", "--class-weight", "1=1e9")
+    )
+    assert costly["log_loss"] == plain["log_loss"]
+    assert costly["classes"][1]["recall"] == 1
+    assert costly["classes"][0]["recall"] == 0
+    words = ("predict", "logistic.suffice", table, "--class-weight", "0=3", "--class-weight", "1=2")
+    suffice(*words, "-o", "p.parquet")
+    written = pq.read_table("p.parquet")
+    chance = written["probability of 1"].to_numpy()
+    assert (written["prediction"].to_numpy() == (2 * chance > 3 * (1 - chance))).all()
+
+
+@pytest.mark.parametrize("wrong", [("1",), ("2=1",), ("1=much",), ("1=2", "1=3"), ("1=-1",)])
+def test_costs_that_make_no_sense_are_refused(suffice, desk, wrong):
+    options = [word for text in wrong for word in ("--class-weight", text)]
+    refused = suffice("score", "logistic.suffice", *desk, *options, code=2)
+    assert "class-weight takes CLASS=NUMBER" in refused or "none below zero" in refused
+
+
+def test_costs_need_probabilities(suffice, desk):
+    words = ("score", "linear.suffice", *desk, "--class-weight", "1=2")
+    assert "class_weight multiplies probabilities" in suffice(*words, code=2)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -222,3 +223,74 @@ def test_a_probability_of_zero_has_the_logarithm_minus_infinity(rng):
     logs = tree.predict_log_proba(X)
     assert np.isneginf(logs).any()
     np.testing.assert_allclose(np.exp(logs), tree.predict_proba(X), atol=1e-12)
+
+
+def awkward_frame(rng, rows: int = ROWS) -> pd.DataFrame:
+    """Return a column of each kind that frames have: no two of one type."""
+    return pd.DataFrame(
+        {
+            "count": rng.integers(0, 9, rows),
+            "small": rng.normal(size=rows).astype("float32"),
+            "flag": rng.random(rows) < 0.3,
+            "grade": pd.Categorical(rng.choice(["a", "b=c"], rows)),
+            "constant": 7.0,
+            "answer": pd.array(rng.random(rows) < 0.5, dtype="boolean"),
+            "visits": pd.array(rng.integers(0, 5, rows), dtype="Int64"),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 500, rows), "D"),
+        }
+    )
+
+
+CONTAINERS = {"pandas": lambda frame: frame, "arrow": pa.Table.from_pandas}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize(("name", "classes"), CASES)
+def test_awkward_frames_have_coefficients_too(rng, name, classes, container):
+    frame = awkward_frame(rng)
+    y = np.digitize(frame["count"] + 3 * frame["flag"], [4, 8][: classes - 1])
+    table = CONTAINERS[container](frame)
+    model = clone(LEARNERS[name]).fit(table, y)
+    assert len(model.get_feature_names_out()) == model.coef_.shape[1]
+    assert model.n_features_in_ == len(model.feature_names_in_) == 8
+    # New rows: another category, and whole numbers as fractions.
+    other = awkward_frame(rng, 60).assign(grade="never", count=lambda new: new["count"] / 2)
+    for rows in (frame, other):
+        features = np.asarray(model.transform(rows), dtype=float)
+        rebuilt, scores = features @ model.coef_.T + model.intercept_, scores_of(model, rows)
+        short = inside(model, rows)
+        assert short.mean() > 0.2
+        np.testing.assert_allclose(rebuilt[short], scores[short], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("missing", ["mean", "zero"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_coefficients_of_releases_and_files_reproduce_scores_with_missing_values(
+    rng, tmp_path, missing, classes
+):
+    frame, y = clinic_frame(rng)
+    y = y if classes == 2 else three_classes(y, frame)
+    frame.loc[::11, "age"] = np.nan
+    frame.loc[::13, "ward"] = None
+    for number, (mechanism, learner) in enumerate(
+        (
+            ("laplace", sf.FactoredClassifier()),
+            ("response", sf.FactoredClassifier()),
+            ("response", sf.SpreadClassifier(lam=0.01)),
+            ("response", sf.NoisyLabelClassifier("logistic", settings=[{"C": 1.0}], folds=2)),
+        )
+    ):
+        owner = sf.MeanOperator(
+            epsilon=20.0, mechanism=mechanism, missing=missing, classes=range(classes)
+        )
+        model = learner.fit_release(owner.release(frame, y, ledger=None), frame)
+        path = tmp_path / f"{number}.suffice"
+        model.to_release().save(path)
+        shuffled = frame[["income", "ward", "age", "dose"]].assign(extra=1)
+        for fitted in (model, sf.load(path).model):
+            rebuilt = fitted.transform(frame) @ fitted.coef_.T + fitted.intercept_
+            short = inside(fitted, frame)
+            assert short.mean() > 0.5
+            scores = scores_of(fitted, frame)
+            np.testing.assert_allclose(rebuilt[short], scores[short], rtol=0, atol=1e-9)
+            assert (fitted.predict(shuffled) == model.predict(frame)).all()

@@ -1,12 +1,19 @@
 """Weights of public rows count where a learner sees each row's label, and are refused elsewhere."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.validation import has_fit_parameter
 
 import suffice as sf
+from suffice.engines.opening import Computing
 from suffice.errors import ParameterError
 from suffice.learner.noisy_labels.link import fit_link
+from suffice.learner.operator.combining import weigh_release
+from suffice.learner.rows import design_matrix
 from suffice.owner.parties.enrolled import Enrolled
 from suffice.owner.parties.tally import VoteTally
 
@@ -72,14 +79,143 @@ def test_whole_weights_of_a_link_are_repetitions(rng):
     np.testing.assert_allclose(weighted.shift, repeated.shift, atol=1e-3)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "square"])
+def test_rows_without_weight_do_not_count_for_the_operator_of_labels(rows, loss):
+    X, y, first_half = rows
+    release = sf.MeanOperator(epsilon=4.0, mechanism="response").release(X, y, ledger=None)
+    for weights, sign in ((first_half, 1.0), (1 - first_half, -1.0)):
+        model = sf.FactoredClassifier(loss=loss).fit_release(release, X, sample_weight=weights)
+        assert sign * model.coef_[0, 0] > 0
+
+
+def test_weights_of_labels_give_the_operator_of_weighted_rows(rng):
+    """Mu = sum_i s_i y_i x_i of corrected labels, and its covariance by the same shares."""
+    X = rng.normal(size=(60, 3))
+    y = rng.integers(0, 2, 60)
+    release = sf.MeanOperator(epsilon=1.0, mechanism="response").release(X, y, ledger=None)
+    weights = rng.uniform(0.5, 3.0, 60)
+    weighted = weigh_release(release, X, weights, Computing())
+    shares = weights / weights.sum()
+    mapped = design_matrix(X, release.pipeline)
+    inverse = np.linalg.inv(release.arrays["channel"])[:, release.arrays["answers"]]
+    corrected = inverse[1] - inverse[0]
+    np.testing.assert_allclose(weighted.estimate.operator, (shares * corrected) @ mapped)
+    variances = 2 * ((inverse**2).sum(axis=0) - 1) * shares**2
+    expected = (mapped.T * variances) @ mapped
+    np.testing.assert_allclose(weighted.estimate.noise.dense(4), expected, atol=1e-12)
+    assert weighted.weighted.labels == pytest.approx(1 / (shares**2).sum())
+    np.testing.assert_allclose(weighted.weighted.mean, shares @ mapped)
+
+
+def test_equal_weights_change_nothing_for_the_operator(rows):
+    X, y, _ = rows
+    for release in (
+        vote_release(X, y),
+        sf.MeanOperator(epsilon=4.0, mechanism="response").release(X, y, ledger=None),
+    ):
+        unset = sf.FactoredClassifier().fit_release(release, X)
+        alike = sf.FactoredClassifier().fit_release(release, X, sample_weight=np.full(ROWS, 3.0))
+        np.testing.assert_allclose(alike.theta_, unset.theta_, rtol=1e-4, atol=1e-6)
+        assert alike.lam_ == pytest.approx(unset.lam_)
+
+
+EXACT = [
+    sf.FactoredClassifier(),
+    sf.FactoredClassifier(loss="square", lam=0.1),
+    sf.MomentClassifier(),
+    sf.VoteClassifier(),
+]
+
+
+@pytest.mark.parametrize("learner", EXACT, ids=repr)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_whole_weights_of_exact_rows_are_repetitions(rng, learner, classes):
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(50, 12, 90),
+            "ward": rng.choice(["north", "south", "east"], 90),
+            "dose": rng.normal(1e4, 1e3, 90),
+        }
+    )
+    frame.loc[0, "ward"] = "closed"  # of weight 0: no category
+    y = np.digitize(frame["age"] + rng.normal(0, 5, 90), [45, 58][: classes - 1])
+    times = rng.integers(0, 4, 90)
+    times[0] = 0
+    weighted = clone(learner).fit(frame, y, sample_weight=times)
+    order = np.repeat(np.arange(90), times)
+    repeated = clone(learner).fit(frame.iloc[order], y[order])
+    assert weighted.pipeline_.columns == repeated.pipeline_.columns
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-4, atol=1e-9)
+    unweighted = clone(learner).fit(frame, y)
+    assert np.abs(weighted.coef_[:, 0] - unweighted.coef_[:, 0]).max() > 1e-4
+
+
 def test_a_sum_over_rows_takes_no_weights(rows):
     X, y, first_half = rows
     release = sf.MeanOperator(epsilon=4.0, mechanism="laplace").release(X, y, ledger=None)
-    with pytest.raises(ParameterError, match="counts every row alike"):
+    with pytest.raises(ParameterError, match="one sum over all rows"):
         sf.FactoredClassifier().fit_release(release, X, sample_weight=first_half)
 
 
-@pytest.mark.parametrize("wrong", [[1.0], [-1.0] * ROWS, [np.nan] * ROWS, [0.0] * ROWS])
+@pytest.mark.parametrize(
+    "learner",
+    [sf.AdaBoostLinear(), sf.ClassRatio(), sf.RadoBoost(), sf.RadoRidge(), sf.SpreadClassifier()],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_learners_without_weights_say_why(rows, learner):
+    X, y, weights = (part[: ROWS // 2] for part in rows)
+    with pytest.raises(ParameterError, match="sample_weight"):
+        learner.fit(X, y, sample_weight=weights)
+    assert not has_fit_parameter(learner, "sample_weight")
+    learner.fit(X, y, sample_weight=None)
+
+
+def test_releases_without_weights_say_why(rows):
+    X, y, weights = rows
+    public = X[:50]
+    rados = sf.Rados(count=20, standardize=public).release(X, y, ledger=None, unprotected=True)
+    moments = sf.Moments(1.0, 1e-6, standardize=public).release(X, y, ledger=None)
+    answers = sf.MeanOperator(epsilon=4.0, mechanism="response").release(X, y, ledger=None)
+    for fit in (
+        lambda: sf.RadoRidge().fit_release(rados, X, sample_weight=weights),
+        lambda: sf.RadoBoost().fit_release(rados, X, sample_weight=weights),
+        lambda: sf.MomentClassifier().fit_release(moments, sample_weight=weights),
+        lambda: sf.SpreadClassifier().fit_release(answers, X, sample_weight=weights),
+    ):
+        with pytest.raises(ParameterError, match="cannot have weights"):
+            fit()
+
+
+def test_rows_that_stay_in_files_take_no_weights(rows, tmp_path, monkeypatch):
+    X, y, weights = rows
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame.to_parquet(tmp_path / "rows.parquet")
+    release = sf.MeanOperator(epsilon=4.0, mechanism="response").release(frame, y, ledger=None)
+    monkeypatch.setattr("suffice.learner.streaming._MOST_HELD", 1)
+    with pytest.raises(ParameterError, match="stay in their file"):
+        sf.FactoredClassifier().fit_release(
+            release, tmp_path / "rows.parquet", sample_weight=weights
+        )
+    sf.FactoredClassifier().fit_release(release, frame, sample_weight=weights)
+
+
+def test_an_estimator_without_weights_is_named(rows):
+    X, y, weights = rows
+    release = sf.MeanOperator(epsilon=4.0, mechanism="response").release(X, y, ledger=None)
+    neighbours = KNeighborsClassifier()
+    for fit in (
+        lambda: sf.NoisyLabelClassifier(neighbours).fit_release(release, X, sample_weight=weights),
+        lambda: sf.NoisyLabelClassifier(neighbours).fit(X, y, sample_weight=weights),
+        lambda: sf.VoteClassifier(neighbours).fit(X, y, sample_weight=weights),
+        lambda: sf.VoteClassifier(neighbours, "shares").fit_release(vote_release(X, y), X),
+    ):
+        with pytest.raises(ParameterError, match="KNeighborsClassifier takes no sample_weight"):
+            fit()
+
+
+@pytest.mark.parametrize(
+    "wrong", [[1.0], [-1.0] * ROWS, [np.nan] * ROWS, [0.0] * ROWS, ["much"] * ROWS]
+)
 def test_weights_must_be_one_number_for_each_row(rows, wrong):
     X, y, _ = rows
     release = sf.MeanOperator(epsilon=4.0, mechanism="response").release(X, y, ledger=None)

@@ -12,7 +12,7 @@ from suffice.cli.building import Inputs, make_command
 from suffice.cli.options import JsonOutput, Overwriting
 from suffice.cli.output import progress, say, show_json, show_pairs, show_table
 from suffice.cli.reading import TABLE_HELP, Reading, count_rows_of
-from suffice.errors import MissingValuesError, TableError
+from suffice.errors import MissingValuesError, ParameterError, TableError
 from suffice.options import REQUIRED, data_option, names, output_option, preprocessing_option
 from suffice.plain_text import listed, name
 from suffice.tables.missing_rule import MissingRule
@@ -35,6 +35,12 @@ class _ModelAndTable:
         " release has it.",
         choices=MissingRule,
     )
+    class_weight: list[str] | None = data_option(
+        None,
+        "What a mistake about a class costs, as CLASS=NUMBER, for example ill=5 (repeatable). Other"
+        " classes cost 1. Probabilities stay as they are.",
+        many=True,
+    )
 
     def classifier(self) -> Any:
         """Return the classifier, with its own rule for missing values or the one that is set."""
@@ -44,7 +50,29 @@ class _ModelAndTable:
         classifier = model_of(load(self.model))
         if self.missing is not None:
             classifier.pipeline_ = classifier.pipeline_.with_missing(self.missing)
+        if self.class_weight:
+            costs = _class_costs(self.class_weight, classifier.classes_.tolist())
+            classifier.set_params(class_weight=costs)
         return classifier
+
+
+def _class_costs(texts: list[str], classes: list[Any]) -> dict[Any, float]:
+    """Return the cost of each class that CLASS=NUMBER names; a class may hold signs of equality."""
+    costs: dict[Any, float] = {}
+    by_text = {str(class_name): class_name for class_name in classes}
+    for text in texts:
+        class_text, sign, number = text.rpartition("=")
+        try:
+            cost = float(number)
+        except ValueError:
+            sign, cost = "", 0.0
+        if not sign or class_text not in by_text or by_text[class_text] in costs:
+            raise ParameterError(
+                f"--class-weight takes CLASS=NUMBER, once for each class. The classes are"
+                f" {listed(classes)}."
+            )
+        costs[by_text[class_text]] = cost
+    return costs
 
 
 @dataclass(frozen=True, kw_only=True)

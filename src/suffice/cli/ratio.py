@@ -41,8 +41,8 @@ class _Ratio(JsonOutput, Overwriting):
     )
     method: str = preprocessing_option(
         "auto",
-        "Method: moments, likelihood or mmd. Default: auto, which is moments for two classes and"
-        " private proportions, unless mmd is clearly better on rows held back.",
+        "Method: moments, likelihood or mmd. Default: auto, which is moments unless mmd is clearly"
+        " better on rows held back.",
     )
     kernel: str = preprocessing_option(
         "rbf", "Kernel of --method mmd: rbf, laplace or linear. Default: rbf."
@@ -108,8 +108,7 @@ class _Estimate:
             names = {"label_shift": "if classes look alike", "stable": "if p(y | x) is stable"}
             columns = ("class", *(names[name] for name in result.estimates))
         figures = list(result.estimates.values())
-        if result.low is not None:
-            columns, figures = (*columns, "from", "to"), [*figures, result.low, result.high]
+        columns, figures = (*columns, "from", "to"), [*figures, result.low, result.high]
         lines = [
             (str(name), *(f"{values[k]:.4f}" for values in figures))
             for k, name in enumerate(result.classes)
@@ -126,9 +125,8 @@ class _Estimate:
         figure = Figure(figsize=(5, 0.6 + 0.45 * len(classes)), layout="constrained")
         axes = figure.subplots()
         positions = range(len(classes))
-        if self.result.low is not None:
-            ends = self.result.low, self.result.high
-            axes.hlines(positions, *ends, color="tab:blue", linewidth=2)
+        ends = self.result.low, self.result.high
+        axes.hlines(positions, *ends, color="tab:blue", linewidth=2)
         for values, marker in zip(self.result.estimates.values(), "os", strict=False):
             axes.plot(values, positions, marker, color="tab:blue")
         axes.set(yticks=list(positions), yticklabels=[str(name) for name in classes], xlim=(0, 1))

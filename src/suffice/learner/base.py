@@ -19,15 +19,18 @@ from suffice.engines.engine import fold
 from suffice.engines.fitting import fit_pipeline
 from suffice.engines.summary import PublicSummary
 from suffice.errors import CorruptFileError, ParameterError, TableError
+from suffice.learner.class_weights import check_storable, weighted_codes
 from suffice.learner.features import FeatureModel
 from suffice.learner.rows import design_matrix, mapped_batches
 from suffice.learner.sklearn_names import OwnErrors
 from suffice.learner.views import html_summary
+from suffice.learner.weights import checked_weights, weighted_summary
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import agreed_pipeline, apart
 from suffice.tables.columns import is_categorical, temporal_unit
 from suffice.tables.pipeline import Pipeline
+from suffice.tables.selected import SelectedRows
 from suffice.tables.sources import open_table
 from suffice.tables.table import Table
 
@@ -37,7 +40,6 @@ __all__ = [
     "LinearModel",
     "MissingFigureError",
     "TwoClasses",
-    "checked_weights",
     "learner_name",
     "pipeline_of_rows",
 ]
@@ -56,10 +58,12 @@ def pipeline_of_rows(
     *,
     clip: float | None = None,
     intercept: float | None = None,
+    weights: np.ndarray | None = None,
 ) -> Pipeline:
     """Return the pipeline of exact rows, as an owner with these options would fit it.
 
-    The caller knows whether these rows are public: the pipeline's origin stays unknown.
+    The caller knows whether these rows are public: the pipeline's origin stays unknown. A row of
+    weight 2 counts as two rows alike.
     """
     schema = pa.schema([table.schema.field(name) for name in names])
     summary = fold(table.batches(names), PublicSummary(schema)).result()
@@ -69,26 +73,12 @@ def pipeline_of_rows(
             f"{len(lacking)} of {len(names)} columns have missing values, for example"
             f" {lacking[0]!r}. Fill these values, or leave out the columns or rows."
         )
+    if weights is not None:
+        whole = pa.Table.from_batches(table.batches(names), schema=schema).combine_chunks()
+        summary = weighted_summary(summary, whole.to_batches()[0], weights)
     return fit_pipeline(
         summary, names, categories={}, missing="error", clip=clip, intercept=intercept
     )
-
-
-def checked_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
-    """Return the weights of public rows as numbers, None where all rows count alike."""
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (rows,):
-        raise ParameterError(
-            f"sample_weight must hold one number for each of the {rows:,} rows. It has the shape"
-            f" {weights.shape}."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
-        raise ParameterError(
-            "sample_weight must hold finite numbers of at least 0, and one above 0."
-        )
-    return weights
 
 
 def _needs_encoding(X: Any) -> bool:
@@ -121,13 +111,27 @@ class Learner(OwnErrors):
     """
 
     stored_as: ClassVar[str | None] = None
+    _class_shares: np.ndarray | None  # of exact labels
 
     def _checked_labels(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Return exact rows and the codes of their labels, once both are checked."""
+        return self._weighted_labels(X, y, None)[:2]
+
+    def _weighted_labels(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        """Return exact rows, codes of labels and weights; rows of weight 0 are left out."""
         X, y = self._checked_rows(X, y)
         check_classification_targets(y)
+        weights = checked_weights(sample_weight, len(y))
+        if weights is not None:
+            used = weights > 0
+            X = X[used] if isinstance(X, np.ndarray) else SelectedRows(open_table(X), used)
+            y, weights = y[used], weights[used]
         self.classes_, codes = np.unique(y, return_inverse=True)
-        return X, codes
+        counts = np.bincount(codes, weights)
+        self._class_shares = counts / counts.sum()
+        return X, codes, weights
 
     def _checked_rows(self, X: Any, *labels: Any, reset: bool = True) -> Any:
         """Return exact rows, and their labels if there are some, as scikit-learn checks them.
@@ -144,12 +148,12 @@ class Learner(OwnErrors):
         validate_data(self, X, y, reset=reset, skip_check_array=True)
         return X, y
 
-    def _map_exact_rows(self, X: Any) -> np.ndarray:
+    def _map_exact_rows(self, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
         """Fit the pipeline to exact rows and return them mapped."""
         self.releases_: tuple[Release, ...] = ()
         X = self._with_names(X)
         table = open_table(X)
-        self.pipeline_ = pipeline_of_rows(table, tuple(table.schema.names))
+        self.pipeline_ = pipeline_of_rows(table, tuple(table.schema.names), weights=weights)
         return design_matrix(X, self.pipeline_)
 
     def _with_names(self, X: Any) -> Any:
@@ -162,6 +166,7 @@ class Learner(OwnErrors):
     def _learn_from(self, releases: tuple[Release, ...]) -> None:
         """Take over what releases say about rows and classes."""
         self.releases_ = releases
+        self._class_shares = None
         self.classes_ = np.array(releases[0].classes)
         self.pipeline_ = agreed_pipeline(releases)
         names = [column.name for column in self.pipeline_.columns]
@@ -176,6 +181,7 @@ class Learner(OwnErrors):
                 "This model was learnt from exact data and has no guarantee, so it cannot become a"
                 " release. Learn it from a release (fit_release)."
             )
+        check_storable(self)
         return self.releases_[0].unsigned()
 
     @classmethod
@@ -243,13 +249,19 @@ class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]
 
     def _mapped_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the mapped rows of exact data and the codes of their labels."""
-        X, codes = self._checked_labels(X, y)
+        return self._weighted_data(X, y, None)[:2]
+
+    def _weighted_data(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the mapped rows of exact data, the codes of their labels, and their weights."""
+        X, codes, weights = self._weighted_labels(X, y, sample_weight)
         if len(self.classes_) < 2:
             raise ParameterError(
                 "The labels hold one class only. A classifier needs at least two: add rows of"
                 " another class."
             )
-        return self._map_exact_rows(X), codes
+        return self._map_exact_rows(X, weights), codes, weights
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of rows.
@@ -282,7 +294,7 @@ class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]
         return np.concatenate(scores)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row.
+        """Return the most probable class of each row; by ``class_weight`` the least costly.
 
         Parameters
         ----------
@@ -301,6 +313,9 @@ class LinearModel(FeatureModel, ClassifierMixin, Learner):  # type: ignore[misc]
         NotFittedError
             If the learner is not fitted.
         """
+        weighted = weighted_codes(self, X)
+        if weighted is not None:
+            return self.classes_[weighted]
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]

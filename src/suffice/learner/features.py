@@ -21,11 +21,13 @@ from suffice.privacy.guarantee import Unit
 from suffice.tables.pipeline import Pipeline
 
 __all__ = [
-    "LARGEST_SCALE_ERROR", "TOO_LITTLE", "WITHOUT_PROBABILITIES", "FeatureModel", "FeatureUnits",
-]  # fmt: skip
+    "TOO_LITTLE",
+    "WITHOUT_PROBABILITIES",
+    "FeatureModel",
+    "FeatureUnits",
+]
 
 _LINEAR_MAPS = ("pca", "whiten")
-LARGEST_SCALE_ERROR = 0.25  # of scores that are still called log-odds, as a proportion
 WITHOUT_PROBABILITIES = "logistic (no probabilities)"  # the loss in a model file that refuses them
 TOO_LITTLE = (
     "The randomised labels tell too little about how probable classes are. Use predict or"

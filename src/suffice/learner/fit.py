@@ -123,7 +123,8 @@ class Learning:
         settings = _without_defaults(options)
         if progress is not None and "progress" in self.options(settings):
             settings["progress"] = progress
-        passes = {name: settings.pop(name) for name in PASSES if name in settings}
+        of_rows = ("sample_weight", *PASSES)
+        passes = {name: settings.pop(name) for name in of_rows if name in settings}
         learner = self.estimator(settings)
         inputs = (releases,) if rows is None else (releases, rows)
         return learner.fit_release(*inputs, **passes)
@@ -155,7 +156,8 @@ def fit(
     **options
         Options of the learner, for example ``loss``, ``penalty`` and ``lam``. None means that an
         option was not set. Of kinds that need rows, ``engine``, ``workers`` and ``scheduler`` say
-        where rows are read that do not fit into memory.
+        where rows are read that do not fit into memory. ``sample_weight`` is for randomised labels
+        and votes.
 
     Returns
     -------
@@ -328,32 +330,38 @@ def _of_labels(options: Options) -> Any:
 
 def _label_options(options: Options) -> Sequence[str]:
     """Return the options of an estimator that the caller chose, or of the operator's learner."""
-    return ("estimator",) if "estimator" in options else _OPERATOR.options(options)
+    if "estimator" in options:
+        return ("estimator", "class_weight", "sample_weight")
+    return ("sample_weight", *_OPERATOR.options(options))
 
 
 def _vote_options(options: Options) -> Sequence[str]:
     """Return the options of an estimator that the caller chose, or of the operator's learner."""
-    return (
-        ("estimator", "labels", "progress")
-        if "estimator" in options
-        else _OPERATOR.options(options)
-    )
+    if "estimator" in options:
+        return ("estimator", "labels", "class_weight", "sample_weight", "progress")
+    return ("sample_weight", *_OPERATOR.options(options))
 
 
-_OPERATOR = Learning(_of_operator, lambda _: ("loss", "penalty", "lam", *PASSES), rows=True)
+_OPERATOR = Learning(
+    _of_operator, lambda _: ("loss", "penalty", "lam", "class_weight", *PASSES), rows=True
+)
 _FITTED = Learning(
     instead="This file is a model that is already fitted. Use `suffice predict` or `suffice score`."
 )
 _LEARNING: dict[str, Learning] = {
     "mean-operator": _OPERATOR,
     "label-responses": Learning(_of_labels, _label_options, rows=True),
-    "responses": Learning(_of_records, lambda _: ("lam",)),
+    "responses": Learning(_of_records, lambda _: ("lam", "class_weight")),
     "rados": Learning(
         _of_rados,
-        lambda options: ("loss",) if options.get("loss") == "logistic" else ("loss", "lam"),
+        lambda options: (
+            ("loss", "class_weight")
+            if options.get("loss") == "logistic"
+            else ("loss", "lam", "class_weight")
+        ),
         uses_rows=True,
     ),
-    "moments": Learning(_of_moments),
+    "moments": Learning(_of_moments, lambda _: ("class_weight",)),
     "votes": Learning(
         _of_votes,
         _vote_options,

@@ -11,10 +11,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from suffice.engines.engine import Progress
-from suffice.learner.base import Learner, checked_weights
+from suffice.learner.base import Learner
+from suffice.learner.class_weights import CLASS_WEIGHT, weighted_codes
 from suffice.learner.features import FeatureModel, FeatureUnits
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import HasMethods, StrOptions, fit_context
+from suffice.learner.weights import check_takes_weights, checked_weights
 from suffice.models.simplex import nearest_proportions
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
@@ -36,6 +38,10 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         "largest": each row gets the class of its largest vote (with Gaussian noise the baseline of
         Papernot et al. 2018, PATE). "shares": each row enters once per class, weighted by the
         proportions nearest to its votes; the estimator must take ``sample_weight``.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -62,14 +68,18 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"]), None],
         "labels": [StrOptions({"largest", "shares"})],
+        "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(self, estimator: Any = None, labels: str = "largest") -> None:
+    def __init__(
+        self, estimator: Any = None, labels: str = "largest", class_weight: Any = None
+    ) -> None:
         self.estimator = estimator
         self.labels = labels
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any) -> "VoteClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VoteClassifier":
         """Train on exact labels. This protects nothing about them.
 
         Parameters
@@ -78,6 +88,8 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
             The rows: numbers without missing values.
         y : array of shape (n,)
             One label per row.
+        sample_weight : array of shape (n,), optional
+            How much each row counts. The estimator must take weights.
 
         Returns
         -------
@@ -89,10 +101,8 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         ParameterError
             If a parameter is not valid.
         """
-        X, codes = self._checked_labels(X, y)
-        labels = self.classes_[codes]
-        self.estimator_ = self._chosen(len(labels), labels).fit(self._map_exact_rows(X), labels)
-        return self
+        X, codes, weights = self._weighted_labels(X, y, sample_weight)
+        return self._train(self._map_exact_rows(X, weights), self.classes_[codes], weights)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit_release(
@@ -140,12 +150,21 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
             weights = shares[row, code] * (1.0 if weights is None else weights[row])
         else:
             labels = self.classes_[votes.argmax(axis=1)]
-        self.estimator_ = self._chosen(len(votes), labels)
-        sample_weights = {} if weights is None else {"sample_weight": weights}
-        self.estimator_.fit(rows, labels, **sample_weights)
+        return self._train(rows, labels, weights)
+
+    def _train(
+        self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
+    ) -> "VoteClassifier":
+        """Fit the estimator to rows that have one label each."""
+        self.estimator_ = self._chosen(len(rows) if weights is None else weights.sum(), labels)
+        if weights is None:
+            self.estimator_.fit(rows, labels)
+            return self
+        check_takes_weights(self.estimator_)
+        self.estimator_.fit(rows, labels, sample_weight=weights)
         return self
 
-    def _chosen(self, rows: int, labels: np.ndarray) -> Any:
+    def _chosen(self, rows: float, labels: np.ndarray) -> Any:
         if (labels == labels[0]).all():
             return DummyClassifier(strategy="most_frequent")
         if self.estimator is not None:
@@ -195,6 +214,9 @@ class VoteClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ignore[mi
         TableError
             If the table has no rows or lacks a column.
         """
+        weighted = weighted_codes(self, X)
+        if weighted is not None:
+            return np.asarray(self.classes_[weighted])
         rows = self._mapped(X)
         return np.asarray(self.estimator_.predict(rows))
 

@@ -100,14 +100,21 @@ class MatrixRows(WeightedRows):
     """Rows as a matrix in memory; ``own_weights`` are their weights, None where all are alike.
 
     Every ``stride``-th row is in the sample. Rows in other coordinates keep that of their origin.
+    ``count`` is the number of labels where a row of weight 2 stands for two rows alike; else each
+    row has one label.
     """
 
     def __init__(
-        self, matrix: np.ndarray, own_weights: np.ndarray | None = None, stride: int | None = None
+        self,
+        matrix: np.ndarray,
+        own_weights: np.ndarray | None = None,
+        stride: int | None = None,
+        count: float | None = None,
     ) -> None:
         _check_weights(own_weights, len(matrix))
         self.matrix, self.own_weights = matrix, own_weights
         self.shape = (matrix.shape[0], matrix.shape[1])
+        self._count = count
         self._stride = sample_stride(self.shape) if stride is None else stride
         self._weights = (
             np.full(len(matrix), 1 / len(matrix)) if own_weights is None else own_weights
@@ -120,7 +127,9 @@ class MatrixRows(WeightedRows):
 
     @property
     def labels(self) -> float:
-        """1 / sum_i w_i^2."""
+        """1 / sum_i w_i^2, or the count that was stated."""
+        if self._count is not None:
+            return self._count
         return (
             float(len(self))
             if self.own_weights is None
@@ -149,10 +158,12 @@ class MatrixRows(WeightedRows):
         stride = self._stride
         if stride == 1:
             return self
-        own_weights = None
+        own_weights, count = None, None
         if self.own_weights is not None:
-            own_weights = self.own_weights[::stride] / self.own_weights[::stride].sum()
-        return MatrixRows(np.ascontiguousarray(self.matrix[::stride]), own_weights, 1)
+            part = float(self.own_weights[::stride].sum())
+            own_weights = self.own_weights[::stride] / part
+            count = None if self._count is None else self._count * part
+        return MatrixRows(np.ascontiguousarray(self.matrix[::stride]), own_weights, 1, count)
 
     def sums(self, theta: np.ndarray, slopes: Slopes) -> tuple[float, np.ndarray]:
         """Return the sum of g and X^T slopes."""
@@ -177,7 +188,8 @@ class MatrixRows(WeightedRows):
 
     def in_basis(self, basis: np.ndarray) -> "MatrixRows":
         """Return the rows B^T x_i."""
-        return MatrixRows(np.ascontiguousarray(self.matrix @ basis), self.own_weights, self._stride)
+        rows = np.ascontiguousarray(self.matrix @ basis)
+        return MatrixRows(rows, self.own_weights, self._stride, self._count)
 
     def times_moment(self, vector: np.ndarray) -> np.ndarray:
         """Return S times a vector, without S, which is dear where rows are wide."""
@@ -185,7 +197,7 @@ class MatrixRows(WeightedRows):
 
     def last(self) -> "MatrixRows":
         """Return the last coordinate of each row alone."""
-        return MatrixRows(self.matrix[:, -1:], self.own_weights, self._stride)
+        return MatrixRows(self.matrix[:, -1:], self.own_weights, self._stride, self._count)
 
 
 def as_weighted(rows: np.ndarray | WeightedRows, weights: np.ndarray | None = None) -> WeightedRows:

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.optimize import approx_fprime
 from scipy.special import expit, log_softmax, softmax
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -15,7 +14,6 @@ from typer.testing import CliRunner
 import suffice as sf
 from suffice.cli.main import app
 from suffice.errors import ForeignRowsError, ParameterError
-from suffice.learner.noisy_labels import link as link_module
 from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
 
 ROWS = 3000
@@ -74,25 +72,6 @@ def test_labels_that_the_rows_do_not_tell_get_the_prior(rng):
     link = fit_link(logs, labels, channel)
     assert link.slope < 0.05
     np.testing.assert_allclose(link.apply(logs)[:, 1], 0.2, atol=0.03)
-
-
-def test_the_gradient_of_the_link_is_that_of_its_likelihood(rng, monkeypatch):
-    objectives = []
-    monkeypatch.setattr(
-        link_module,
-        "minimize",
-        lambda f, start, **_: objectives.append(f) or _Stopped(start, f(start)[0]),
-    )
-    logs = log_softmax(rng.normal(size=(50, 3)), axis=1)
-    fit_link(logs, rng.integers(0, 3, 50), channel_of(3, 0.6))
-    at = np.array([1.3, 0.4, -0.7])
-    numeric = approx_fprime(at, lambda x: objectives[0](x)[0], 1e-7)
-    np.testing.assert_allclose(objectives[0](at)[1], numeric, atol=1e-6)
-
-
-class _Stopped:
-    def __init__(self, x, fun):
-        self.x, self.fun = x, fun
 
 
 def test_losses_are_those_of_the_randomised_labels():

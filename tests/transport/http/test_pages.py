@@ -1,19 +1,11 @@
 """The pages in a real browser: an owner grants a proposal, an officer reads the report."""
 
-import os
-import shutil
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
+from browsing import PHONE, fits_sideways, needs_browser, open_browser, signed_in, take_picture
 from served import make_clinic, running
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PICTURES = os.environ.get("SUFFICE_PICTURES")  # a folder: what the pages look like, for people
-PHONE = {"width": 375, "height": 760}
-
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="There is no Chromium on this machine.")
 
 
 @pytest.fixture(scope="module")
@@ -29,30 +21,8 @@ def url(clinic):
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed.")
-    with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-background-networking", "--disable-component-update"],
-        )
-        yield launched
-        launched.close()
-
-
-def signed_in(browser, url, token, **options):
-    page = browser.new_context(**options).new_page()
-    page.set_default_timeout(60_000)
-    page.goto(f"{url}/")
-    assert page.url == f"{url}/login"
-    page.get_by_label("Token").fill(token)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(f"{url}/")
-    return page
-
-
-def take_picture(page, name: str) -> None:
-    if PICTURES:
-        page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
+    with open_browser() as opened:
+        yield opened
 
 
 def send(clinic, url, purpose: str) -> str:
@@ -101,7 +71,7 @@ def test_an_owner_grants_and_an_officer_reads(clinic, url, browser):
     take_picture(officer, "report-phone")
     assert officer.get_by_text("ask next year").count() == 1
     assert officer.get_by_text("<script>alert(1)</script> compare wards").count() == 1
-    assert officer.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert fits_sideways(officer)
     assert officer.get_by_role("link", name="Tokens").count() == 0
     assert officer.goto(f"{url}/tokens").status == 403
     assert clinic.charges("smoker") == 1
@@ -167,7 +137,8 @@ def test_pages_open_for_owners_and_officers_alone(clinic, url):
         response = httpx.post(f"{url}/login", data={"token": text})
         assert response.status_code == 403
         assert "set-cookie" not in response.headers
-    for path in ("/", "/report", "/tokens", f"/data/smoker/sha256:{'0' * 64}"):
+    pages = ("/", "/report", "/print", "/log", "/log/checkpoint", "/export", "/tokens")
+    for path in (*pages, f"/data/smoker/sha256:{'0' * 64}"):
         response = httpx.get(f"{url}{path}")
         assert (response.status_code, response.headers["location"]) == (303, "/login")
         response = httpx.get(f"{url}{path}", cookies={"suffice_session": "guess"})
@@ -178,6 +149,6 @@ def test_pages_load_nothing_from_elsewhere(url):
     response = httpx.get(f"{url}/login")
     assert "default-src 'none'" in response.headers["content-security-policy"]
     assert "://" not in response.text
-    for name in ("suffice.css", "local-time.js"):
+    for name in ("suffice.css", "local-time.js", "checkpoint-file.js"):
         assert httpx.get(f"{url}/static/{name}").status_code == 200
     assert httpx.get(f"{url}/static/..%2Fviews.py").status_code == 404

@@ -8,6 +8,7 @@ import pytest
 from served import make_clinic, running
 
 from suffice.errors import ParameterError
+from suffice.owner.ledger import Ledger
 from suffice.release.codec import load
 from suffice.transport.http.settings import EXAMPLE
 from suffice.transport.remote import read_token
@@ -72,6 +73,55 @@ def test_the_first_token_is_printed_once(tmp_path):
     assert suffice("token", "revoke", str(clinic.folder), identity).returncode == 0
     assert clinic.desk.token(identity).revoked is not None
     assert suffice("token", "revoke", str(clinic.folder), "nobody").returncode == 2
+
+
+def test_init_makes_everything_but_budgets(tmp_path):
+    folder = str(tmp_path / "new")
+    first = suffice("serve", folder, "--init")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.split()[-1].startswith("suffice_")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {
+        "suffice.toml", "clinic.key", "clinic.pub", "clinic.ledger",
+    }  # fmt: skip
+    ledger = Ledger(tmp_path / "new" / "clinic.ledger")
+    assert ledger.balances() == []  # budgets are final: nobody else sets them
+    assert [entry.kind for entry in ledger.log()] == ["opened", "minted"]
+    refused = suffice("serve", folder)
+    assert refused.returncode == 5
+    assert "has no data set 'diagnosis'" in refused.stderr
+    budget = ("--dataset", "diagnosis", "--epsilon", "2", "--classes", "0,1")
+    assert suffice("ledger", "init", f"{folder}/clinic.ledger", *budget).returncode == 0
+    again = suffice("serve", folder, "--init")
+    assert (again.returncode, "has a token already" in again.stderr) == (2, True)
+    (tmp_path / "new" / "clinic.key").unlink()
+    unsigned = suffice("serve", folder)
+    assert (unsigned.returncode, "suffice keygen" in unsigned.stderr) == (6, True)
+
+
+def test_init_makes_a_ledger_in_a_database(tmp_path, postgres_url):
+    (tmp_path / "suffice.toml").write_text(
+        EXAMPLE.replace('ledger = "clinic.ledger"', f'ledger = "{postgres_url}#initial"')
+    )
+    first = suffice("serve", str(tmp_path), "--init")
+    assert first.returncode == 0, first.stderr
+    identity = first.stdout.split()[-1].split("_")[1]
+    with Ledger(f"{postgres_url}#initial").store.reading() as records:
+        assert [token.id for token in records.tokens()] == [identity]
+    assert suffice("serve", str(tmp_path), "--init").returncode == 2
+
+
+def test_tokens_are_in_the_ledger_and_its_log(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    (tmp_path / "clinic" / "clinic.ledger").rename(tmp_path / "moved")
+    for words in (["list"], ["new", "--role", "learner", "--holder", "Ada"]):
+        lost = suffice("token", words[0], str(clinic.folder), *words[1:])
+        assert "does not exist" in lost.stderr
+    unknown = suffice("token", "new", str(clinic.folder), "--role", "party", "--holder", "Ada")
+    assert (unknown.returncode, "owner, officer, learner" in unknown.stderr) == (2, True)
+    (tmp_path / "moved").rename(tmp_path / "clinic" / "clinic.ledger")
+    shown = suffice("ledger", "log", str(clinic.folder / "clinic.ledger"))
+    assert shown.stdout.count("token made") == 3
+    assert suffice("ledger", "verify", str(clinic.folder / "clinic.ledger")).returncode == 0
 
 
 def test_the_example_is_printed():

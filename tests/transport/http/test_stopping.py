@@ -1,5 +1,7 @@
 """How a server ends: gracefully with all its processes, or killed, and then its workers follow."""
 
+import json
+import logging
 import os
 import re
 import signal
@@ -13,6 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 from served import make_clinic
+
+from suffice.transport.http.running import LogLine
 
 LONGEST_SECONDS = 120  # a guard against hanging, not a measurement
 
@@ -110,3 +114,42 @@ def test_a_certificate_that_is_none_is_said_in_words(tmp_path):
     words = [sys.executable, "-m", "suffice", "serve", str(clinic.folder)]
     ended = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (ended.returncode, "cannot use its certificate" in ended.stderr) == (2, True)
+
+
+def test_a_second_signal_does_not_wait_for_open_requests_and_reports_no_error(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    with server(clinic) as (url, process):
+        host, _, port = url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as slow:
+            head = "POST /login HTTP/1.1\r\nHost: clinic\r\nContent-Length: 1000\r\n\r\n"
+            slow.sendall(head.encode())
+            wait_until(lambda: is_in_hand(url))
+            process.send_signal(signal.SIGINT)
+            wait_until(lambda: not is_in_hand(url))  # nobody else is let in
+            process.send_signal(signal.SIGINT)
+            printed, errors = process.communicate(timeout=LONGEST_SECONDS)
+        assert (process.returncode, printed, errors) == (0, "", "")
+
+
+def is_in_hand(url: str) -> bool:
+    """Say whether the server answers; it has then read what was sent to it before."""
+    try:
+        return httpx.get(f"{url}/health", timeout=60).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def test_the_log_names_the_type_of_an_error_and_quotes_nothing():
+    error = ValueError("diagnosis\nof Ada: 1")
+    text = f"Traceback (most recent call last):\nValueError: {error}"
+    lines = [
+        logging.LogRecord("x", logging.ERROR, "", 0, text, None, None),
+        logging.LogRecord("x", logging.ERROR, "", 0, "It failed", None, (ValueError, error, None)),
+    ]
+    first, second = (json.loads(LogLine().format(line)) for line in lines)
+    assert "Ada" not in str([first, second])
+    assert (first["message"], second["message"]) == (
+        "The service failed while it began or ended.",
+        "It failed",
+    )
+    assert second["error"] == "ValueError"

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from suffice.learner.base import FIGURES, LinearModel
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.features import FeatureUnits
 from suffice.learner.moments.estimates import MomentNumbers, numbers_of, plain_numbers
 from suffice.learner.moments.intervals import CoefficientIntervals, ridge_intervals
 from suffice.learner.moments.quality import class_probabilities, expected_accuracy
 from suffice.learner.moments.rule import learn_rule
 from suffice.learner.sklearn_names import Interval, fit_context
+from suffice.learner.weights import MOMENTS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 
@@ -35,6 +37,10 @@ class MomentClassifier(LinearModel):
         Number of thinning draws, for example 8. More make the probabilities a little steadier.
     random_state : int, default=0
         Seed of these draws: the same release and seed give the same model.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -73,20 +79,38 @@ class MomentClassifier(LinearModel):
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "draws": [Interval(Integral, 1, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(self, draws: int = 8, random_state: int = 0) -> None:
+    def __init__(self, draws: int = 8, random_state: int = 0, class_weight: Any = None) -> None:
         self.draws = draws
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> "MomentClassifier":
-        """Learn from plain rows and labels; nothing is protected."""
-        rows, codes = self._mapped_data(X, y)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MomentClassifier":
+        """Learn from plain rows and labels; nothing is protected.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            The rows: numbers without missing values.
+        y : array of shape (n,)
+            One label per row.
+        sample_weight : array of shape (n,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        MomentClassifier
+            The fitted classifier.
+        """
+        rows, codes, weights = self._weighted_data(X, y, sample_weight)
         coordinates = rows[:, :-1] / self.pipeline_.bound  # the last is the intercept
-        return self._fit_numbers(plain_numbers(coordinates, codes, len(self.classes_)))
+        return self._fit_numbers(plain_numbers(coordinates, codes, len(self.classes_), weights))
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(MOMENTS_HAVE_NONE)
     def fit_release(self, release: Release | Sequence[Release]) -> "MomentClassifier":
         """Learn from a release of moments, or from those of several owners; no row is needed.
 

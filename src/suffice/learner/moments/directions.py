@@ -27,6 +27,7 @@ __all__ = [
 
 _TAUS = np.logspace(-4, 3, 25)
 _CORRELATIONS = (0.02, 0.98)
+_TIE = 1e-6  # weight of what only decides between equal numbers
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,13 @@ def thinned(moments: CleanMoments, draws: int, rng: np.random.Generator) -> Thin
 
 
 def _error(moments: CleanMoments, rng: np.random.Generator) -> np.ndarray:
-    """Return an error of the covariances; that of many classes sums to zero, as they do."""
-    error = rng.normal(size=moments.errors.shape) * np.sqrt(moments.errors)
+    """Return an error of the covariances; that of many classes sums to zero, as they do.
+
+    It is drawn in the coordinates of rows: the signs of eigenvectors, and those of equal variances,
+    are the computer's choice and change nothing.
+    """
+    normal = moments.vectors.T @ rng.normal(size=moments.errors.shape)
+    error = normal * np.sqrt(moments.errors)
     classes = error.shape[1]
     if classes == 1:
         return np.asarray(error)
@@ -210,7 +216,9 @@ def _discriminants(moments: CleanMoments, scores: Scores) -> tuple[np.ndarray, n
     """
     proportions = moments.proportions
     fitted = scores.weights.T @ moments.covariances
-    _, directions = eigh((fitted + fitted.T) / 2, np.diag(proportions))
+    # Of equal correlations, as of few rows, what thinning measured tells directions apart.
+    sure = (fitted + fitted.T) / 2 + _TIE * scores.memberships
+    _, directions = eigh(sure, np.diag(proportions))
     directions = directions[:, 1:]  # the least belongs to the sum of memberships, which is 1
     sizes = np.sqrt(np.maximum(_along(directions, scores.spread), 1e-300))
     most = scores.most_correlated(scores.weights @ directions, sizes**2)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import truncnorm
 
+from suffice.learner.weights import repeated_count
 from suffice.release.artifact import Release
 
 __all__ = ["CleanMoments", "MomentNumbers", "cleaned", "numbers_of", "plain_numbers"]
@@ -19,6 +20,7 @@ __all__ = ["CleanMoments", "MomentNumbers", "cleaned", "numbers_of", "plain_numb
 _FLOOR = 1e-3  # of the mean eigenvalue: smaller ones cannot be told from noise
 _LEAST_FLOOR = 1e-9
 _LEAST_TOTAL = 1e-9
+_ROUNDING = 1e-13  # of the largest number
 _FLAT = 100.0  # noise on a proportion that leaves nothing of it
 _SURE = 2.0  # deviations of the noise that tell the larger class from another
 
@@ -39,8 +41,8 @@ class MomentNumbers:
         The class proportions.
     second_noise, mean_noise, operator_noise, proportions_noise : float
         The standard deviations of the noise on a square, and on the numbers of each other block.
-    rows : int
-        The number of records.
+    rows : float
+        The number of records, or what their weights stand for.
     """
 
     second: np.ndarray
@@ -51,7 +53,7 @@ class MomentNumbers:
     mean_noise: float
     operator_noise: float
     proportions_noise: float
-    rows: int
+    rows: float
 
     @property
     def classes(self) -> int:
@@ -92,15 +94,22 @@ def numbers_of(release: Release) -> MomentNumbers:
     )
 
 
-def plain_numbers(rows: np.ndarray, codes: np.ndarray, classes: int) -> MomentNumbers:
-    """Return the numbers of plain rows of length 1 at most and the codes of their labels."""
-    count = len(rows)
+def plain_numbers(
+    rows: np.ndarray, codes: np.ndarray, classes: int, weights: np.ndarray | None = None
+) -> MomentNumbers:
+    """Return the numbers of plain rows of length 1 at most and the codes of their labels.
+
+    ``weights`` say how often each row counts.
+    """
+    each = np.ones(len(rows)) if weights is None else weights
+    count = float(each.sum())
     members = (codes[:, None] == np.arange(classes)).astype(np.float64)
     contrasts = members[:, 1:] if classes == 2 else members
-    operator = rows.T @ (contrasts - 1 / classes) / count
+    weighted = each[:, None] * rows / count
+    operator = weighted.T @ (contrasts - 1 / classes)
     return MomentNumbers(
-        rows.T @ rows / count, rows.mean(axis=0), operator, members.mean(axis=0),
-        0.0, 0.0, 0.0, 0.0, count,
+        weighted.T @ rows, weighted.sum(axis=0), operator, each @ members / count,
+        0.0, 0.0, 0.0, 0.0, repeated_count(each),
     )  # fmt: skip
 
 
@@ -167,12 +176,18 @@ def cleaned(numbers: MomentNumbers) -> CleanMoments:
         mean,
         vectors,
         variances,
-        vectors.T @ covariances,
+        _without_rounding(vectors.T @ covariances),
         errors,
         proportions,
         contrast_shares,
         penalty,
     )
+
+
+def _without_rounding(covariances: np.ndarray) -> np.ndarray:
+    """Return covariances with zeros for what only rounding made: small variances divide them."""
+    least = _ROUNDING * np.abs(covariances).max(axis=0, initial=0.0)
+    return np.where(np.abs(covariances) > least, covariances, 0.0)
 
 
 def _proportions(numbers: MomentNumbers) -> np.ndarray:

@@ -17,7 +17,7 @@ def with_simulated_noise(
 ) -> MomentNumbers:
     """Return exact numbers with the noise that a release of them would have."""
     multiplier, width = gaussian_multiplier(epsilon, delta), len(exact.mean)
-    weights = default_weights(exact.classes, multiplier, exact.rows)
+    weights = default_weights(exact.classes, multiplier, int(exact.rows))
     deviation = multiplier * weights.sensitivity / exact.rows
     products = np.triu(rng.normal(size=(width, width)) * deviation / math.sqrt(2), 1)
     squares = rng.normal(size=width) * deviation

@@ -13,7 +13,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
-from suffice.learner.base import FIGURES, Learner, checked_weights
+from suffice.learner.base import FIGURES, Learner
+from suffice.learner.class_weights import CLASS_WEIGHT, weighted_codes
 from suffice.learner.features import (
     TOO_LITTLE,
     WITHOUT_PROBABILITIES,
@@ -26,15 +27,11 @@ from suffice.learner.noisy_labels.candidates import (
     default_settings,
     estimator_named,
 )
-from suffice.learner.noisy_labels.link import (
-    ChannelLink,
-    fit_link,
-    label_losses,
-    probability_error,
-)
+from suffice.learner.noisy_labels.link import ChannelLink, fit_link, label_losses
 from suffice.learner.noisy_labels.stored import StoredEstimator, linear_scores, tree_scores
-from suffice.learner.rows import matching_rows
+from suffice.learner.rows import design_matrix, matching_rows
 from suffice.learner.sklearn_names import HasMethods, Interval, StrOptions, fit_context
+from suffice.learner.weights import check_takes_weights, checked_weights
 from suffice.models.trees import BoostedTrees
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
@@ -45,7 +42,6 @@ __all__ = ["NoisyLabelClassifier"]
 
 _ENOUGH_HELD_OUT = 20_000  # rows: more folds would only cost time
 _FEWEST_ROWS = 50  # of a table of which some are held out
-_LARGEST_LINK_ERROR = 0.05  # of probabilities that are still stated
 _SMALLEST = 1e-12  # of a probability that an estimator states
 _UNCLIPPED = 2.0**299
 _TAIL = 0.025  # beyond each end of an interval at 95 %
@@ -109,6 +105,10 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         One fold of rows after the other is held out, until 20,000 rows have been.
     random_state : int, default=0
         Seed of the folds.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -119,8 +119,8 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
     link_ : ChannelLink
         Slope and shift. A slope of 0 means that the rows tell nothing of the labels.
     link_error_ : float
-        How far off probabilities may be on average, because held-out labels leave the link open; 0
-        for exact labels. Above 0.05 `predict_proba` refuses.
+        How far off probabilities are on average, because held-out labels leave the link open.
+        Infinite where no rows could be held out: then `predict_proba` refuses.
     accuracy_, accuracy_interval_ : float, tuple of float
         Accuracy on true labels, estimated from held-out randomised ones, with an interval at 95 %
         for the noise and the number of rows. None where no rows could be held out.
@@ -147,6 +147,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         "settings": [list, tuple, None],
         "folds": [Interval(Integral, 2, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left")],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(
@@ -155,14 +156,16 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         settings: Settings | None = None,
         folds: int = 5,
         random_state: int = 0,
+        class_weight: Any = None,
     ) -> None:
         self.estimator = estimator
         self.settings = settings
         self.folds = folds
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on exact labels. This protects nothing.
 
         Parameters
@@ -171,16 +174,20 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             Rows.
         y : array-like of shape (n,)
             Their true labels.
+        sample_weight : array of shape (n,), optional
+            How much each row counts for the estimator and its link. The estimator must take
+            weights. ``accuracy_`` counts all rows alike.
 
         Returns
         -------
         NoisyLabelClassifier
             Itself, fitted.
         """
-        X, codes = self._checked_labels(X, y)
-        self._map_exact_rows(X)  # fits the pipeline
+        X, codes, weights = self._weighted_labels(X, y, sample_weight)
+        self._map_exact_rows(X, weights)  # fits the pipeline
         self.pipeline_ = _without_clipping(self.pipeline_)
-        self._train(self._mapped(X), codes, np.eye(len(self.classes_)))
+        rows = design_matrix(self._with_names(X), self.pipeline_)
+        self._train(rows, codes, np.eye(len(self.classes_)), weights)
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -224,6 +231,8 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
     ) -> None:
         """Choose settings, fit the link on held-out rows, and the estimator on all of them."""
         base, settings = self._candidates(len(rows))
+        if weights is not None:
+            check_takes_weights(base)
         data = _RandomisedLabels(rows, codes, len(channel), weights)
         counts = np.ones(len(rows)) if weights is None else weights
         folds = self._held_out_folds(rows)
@@ -246,11 +255,7 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
             best = int(np.argmin(losses))
             self.link_, self.settings_ = links[best], dict(settings[best])
             self._estimate_accuracy(tries[best], codes, channel, len(settings))
-            if not exact:
-                chosen = tries[best]
-                self.link_error_ = probability_error(
-                    self.link_, chosen.log_probabilities, codes[chosen.rows], channel
-                )
+            self.link_error_ = self.link_.error
         self.estimator_ = data.fitted(base, self.settings_)
 
     def _candidates(self, rows: int) -> tuple[Any, Settings]:
@@ -436,17 +441,17 @@ class NoisyLabelClassifier(FeatureModel, ClassifierMixin, Learner):  # type: ign
         return self._linked(X)
 
     def _linked(self, X: Any) -> np.ndarray:
-        """Return the link's probabilities, which may be far off where labels tell little."""
+        """Return the link's probabilities."""
         rows = self._mapped(X)
         return self.link_.apply(_log_probabilities(self.estimator_, rows, len(self.classes_)))
 
     def _probability_refusal(self) -> str:
-        refused = self.link_error_ > _LARGEST_LINK_ERROR
-        return TOO_LITTLE if refused else super()._probability_refusal()
+        return TOO_LITTLE if self.link_error_ == inf else super()._probability_refusal()
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row."""
-        best = self._linked(X).argmax(axis=1)
+        """Return the most probable class of each row; by ``class_weight`` the least costly."""
+        weighted = weighted_codes(self, X)
+        best = self._linked(X).argmax(axis=1) if weighted is None else weighted
         return np.asarray(self.classes_[best])
 
 

@@ -10,12 +10,22 @@ import numpy as np
 from suffice.engines.opening import Computing
 from suffice.errors import ParameterError
 from suffice.learner.streaming import join_blocks, public_rows
-from suffice.learner.weak import Released, estimate_mean_operator
+from suffice.learner.weak import Released, Supervision, estimate_mean_operator
 from suffice.learner.weak.moments import OperatorEstimate
-from suffice.models.rows import WeightedRows, as_weighted
+from suffice.learner.weights import checked_weights, repeated_count
+from suffice.models.rows import MatrixRows, WeightedRows, as_weighted
 from suffice.release.artifact import Release
 
-__all__ = ["Supervised", "combine_releases"]
+__all__ = ["Supervised", "combine_releases", "weigh_release", "weighted_supervision"]
+
+_A_SUM = (
+    "This release is one sum over all rows, so rows cannot have weights. Ask the owner for"
+    " randomised labels (mechanism response), whose learners take sample_weight."
+)
+_IN_FILES = (
+    "These rows stay in their file, and cannot have weights there. Read them first, for example"
+    " with pandas, and use engine='threads'."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +71,38 @@ def combine_releases(
     operator = sum(w * estimate.operator for w, estimate in zip(weights, estimates, strict=True))
     rows, each = join_blocks(blocks, weights)
     return Supervised(rows, replace(estimates[0], operator=operator, noise=noise), each)
+
+
+def weigh_release(release: Release, X: Any, sample_weight: Any, computing: Computing) -> Supervised:
+    """Return rows and operator of randomised labels or votes, each row with a weight.
+
+    Raise if the release is a sum over rows, which weights cannot enter any more.
+    """
+    if "mean_operator" in release.arrays:
+        raise ParameterError(_A_SUM)
+    (rows,) = public_rows(X, [release], computing)
+    if isinstance(rows, WeightedRows):
+        raise ParameterError(_IN_FILES)
+    weights = checked_weights(sample_weight, len(rows))
+    return weighted_supervision(rows, Released(release), weights, repeated=False)
+
+
+def weighted_supervision(
+    rows: np.ndarray, source: Supervision, weights: np.ndarray | None, *, repeated: bool
+) -> Supervised:
+    """Return mu = sum_i s_i y_i x_i of labels that are known one by one, s_i the shares of weights.
+
+    That is the operator of the rows m s_i x_i, and so is the covariance of its error. Rows that are
+    ``repeated`` have a label each time; else a row has one label, whatever its weight, and labels
+    vary more.
+    """
+    if weights is None:
+        return Supervised(rows, estimate_mean_operator(rows, source))
+    shares = weights / weights.sum()
+    scaled = (len(rows) * shares)[:, None] * rows
+    count = repeated_count(weights) if repeated else None
+    weighted = MatrixRows(rows, shares / shares.sum(), count=count)
+    return Supervised(weighted, estimate_mean_operator(scaled, source))
 
 
 def _error(rows: np.ndarray | WeightedRows, estimate: OperatorEstimate) -> float:

@@ -13,7 +13,13 @@ from suffice.engines.opening import Computing
 from suffice.engines.streamed import StreamedRows
 from suffice.errors import ParameterError
 from suffice.learner.base import FIGURES
-from suffice.learner.operator.combining import Supervised, combine_releases
+from suffice.learner.class_weights import CLASS_WEIGHT
+from suffice.learner.operator.combining import (
+    Supervised,
+    combine_releases,
+    weigh_release,
+    weighted_supervision,
+)
 from suffice.learner.operator.doubts import is_majority_known, warn_of_doubts
 from suffice.learner.operator.evidence import Evidence
 from suffice.learner.operator.figures import FiguredModel
@@ -36,6 +42,7 @@ from suffice.models.threads import one_blas_thread
 from suffice.privacy.guarantee import Unit
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
+from suffice.release.merge import merge
 
 __all__ = ["FactoredClassifier"]
 
@@ -77,6 +84,10 @@ class FactoredClassifier(FiguredModel):
         times as much is an error.
     max_iter : int, default=1000
         The largest number of iterations of the solver.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -140,6 +151,7 @@ class FactoredClassifier(FiguredModel):
         "shrink": ["boolean", StrOptions({"auto"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(  # noqa: PLR0917  # scikit-learn's convention
@@ -151,6 +163,7 @@ class FactoredClassifier(FiguredModel):
         shrink: bool | str = "auto",  # noqa: FBT001
         tol: float = 1e-6,
         max_iter: int = 1000,
+        class_weight: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -159,9 +172,10 @@ class FactoredClassifier(FiguredModel):
         self.shrink = shrink
         self.tol = tol
         self.max_iter = max_iter
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> "FactoredClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FactoredClassifier":
         """Learn from exact labels. This protects nothing about them.
 
         Parameters
@@ -170,6 +184,8 @@ class FactoredClassifier(FiguredModel):
             The rows: numbers without missing values.
         y : array of shape (n,)
             One label per row.
+        sample_weight : array of shape (n,), optional
+            How often each row counts.
 
         Returns
         -------
@@ -190,9 +206,9 @@ class FactoredClassifier(FiguredModel):
         >>> suffice.FactoredClassifier(lam=0.1).fit(X, [0, 0, 1, 1]).predict([[3.0]])
         array([1])
         """
-        rows, codes = self._mapped_data(X, y)
+        rows, codes, weights = self._weighted_data(X, y, sample_weight)
         source = PlainLabels(codes, range(len(self.classes_)))
-        return self._fit_operator(Supervised(rows, estimate_mean_operator(rows, source)))
+        return self._fit_operator(weighted_supervision(rows, source, weights, repeated=True))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_weak(self, X: Any, source: Supervision) -> "FactoredClassifier":
@@ -232,7 +248,7 @@ class FactoredClassifier(FiguredModel):
         """
         rows = self._map_exact_rows(self._checked_rows(X))
         supervision = Supervised(rows, estimate_mean_operator(rows, source))
-        self.classes_ = np.array(supervision.estimate.classes)
+        self.classes_, self._class_shares = np.array(supervision.estimate.classes), None
         return self._fit_operator(supervision)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -251,6 +267,9 @@ class FactoredClassifier(FiguredModel):
             list of classes.
         X : array, table or path
             The public rows that the releases belong to: owner after owner, unchanged.
+        sample_weight : array of shape (n,), optional
+            How much each public row counts. For releases of kind label-responses or votes, whose
+            rows are in memory.
         engine : str or object, default="threads"
             Where rows are read: "threads", "dask" or "spark", or an open client or session.
         workers : int, optional
@@ -280,14 +299,14 @@ class FactoredClassifier(FiguredModel):
             If the noise leaves no model that is better than a guess for certain.
         """
         releases = (release,) if isinstance(release, Release) else tuple(release)
-        if computing.pop("sample_weight", None) is not None:
-            raise ParameterError(
-                "The release counts every row alike, so rows cannot have weights. Of randomised"
-                " labels or votes, use NoisyLabelClassifier or VoteClassifier."
-            )
+        weights = computing.pop("sample_weight", None)
         where = Computing(**computing)
         with where.running() as running:
-            supervision = combine_releases(releases, X, running)
+            if weights is None:
+                supervision = combine_releases(releases, X, running)
+            else:
+                releases = (merge(releases),)
+                supervision = weigh_release(releases[0], X, weights, running)
             self._learn_from(releases)
             self._fit_operator(supervision)
             if self.intercept_only_ or self._evidence.restorations:

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import EXAMPLES_HAVE_NONE, refuse_weights
 
 __all__ = ["AdaBoostLinear"]
 
@@ -33,6 +35,10 @@ class AdaBoostLinear(BoostedModel):
         A smaller |r_t| counts as this one.
     random_state : int, RandomState or None, default=0
         The seed of the choice of examples.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -79,23 +85,27 @@ class AdaBoostLinear(BoostedModel):
         "oracle": [StrOptions({"strong", "median"}), Interval(Real, 0, 1, closed="neither")],
         "min_edge": [Interval(Real, 0, 1, closed="left")],
         "random_state": ["random_state"],
+        "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(  # scikit-learn's convention
+    def __init__(  # noqa: PLR0917  # scikit-learn's convention
         self,
         rounds: int = 1000,
         examples: int | None = None,
         oracle: Any = "strong",
         min_edge: float = 0.0,
         random_state: Any = 0,
+        class_weight: Any = None,
     ) -> None:
         self.rounds = rounds
         self.examples = examples
         self.oracle = oracle
         self.min_edge = min_edge
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(EXAMPLES_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "AdaBoostLinear":
         """Learn from exact examples. This protects nothing about them.
 

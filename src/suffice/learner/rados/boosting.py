@@ -183,7 +183,7 @@ class BoostedModel(TwoClasses):
             yield scores
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the predicted classes of rows after every round.
+        """Yield the predicted classes of rows after every round, without ``class_weight``.
 
         Parameters
         ----------

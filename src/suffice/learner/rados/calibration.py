@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
+from suffice.learner.moderation import moderated_by_product
 from suffice.learner.rados.moments import RadoMoments
 
 __all__ = [
@@ -31,7 +32,6 @@ _MOST_BELIEVED = 0.75  # the same where the tails of scores are not known
 _QUANTILES = 400  # of Gaussian scores
 _PENALTY = 1e-4  # on the slope of standardised scores: it exists always
 _NEWTON_STEPS = 50
-_DRAWS = 9  # of the noise in E[y s]
 _SETTLED = 1e-10
 _LEAST_SLOPE = 1e-6  # of standardised scores: predictions and probabilities agree
 _MOST_ERROR = 0.25  # of the variance of scores, and of their mean over their deviation
@@ -76,8 +76,8 @@ def log_odds_of_scores(
 ) -> LogOdds:
     """Return the log odds of least logistic risk over unlabelled rows with these scores.
 
-    Probabilities are averaged over what noise may have done to E[y s]. No correlation of scores
-    and labels above ``most`` is believed.
+    Where E[y s] has an error, the slope is integrated out (`suffice.learner.moderation`). No
+    correlation of scores and labels above ``most`` is believed.
     """
     free = labels.mean is not None
     centre = float(scores.mean()) if free else 0.0
@@ -85,16 +85,28 @@ def log_odds_of_scores(
     if not size > 1e-12 * max(abs(centre), 1e-300):
         return LogOdds(0.0, float(logit((1 + labels.balance) / 2)))
     standard = (scores - centre) / size
-    covariance = (labels.product - labels.balance * centre) / size
-    quantiles = ndtri((np.arange(_DRAWS) + 0.5) / _DRAWS) * labels.error / size
-    mean = np.zeros_like(standard)
-    for error in quantiles:
-        slope, offset = _least_risk(standard, _possible(covariance + error, labels, most), labels)
-        mean += np.tanh((slope * standard + offset) / 2) / _DRAWS
-    averaged = LabelMeans(0.0, 0.0, float(mean.mean()) if free else None)
-    slope, offset = _least_risk(standard, float(np.mean(mean * standard)), averaged)
+    covariance = _possible((labels.product - labels.balance * centre) / size, labels, most)
+    if labels.error > _SETTLED * size:
+        slope, offset = _mean_link(standard, covariance, labels.error / size, labels)
+    else:
+        slope, offset = _least_risk(standard, covariance, labels)
     slope = max(slope, _LEAST_SLOPE)
     return LogOdds(slope / size, offset - slope * centre / size)
+
+
+def _mean_link(
+    scores: np.ndarray, product: float, error: float, labels: LabelMeans
+) -> tuple[float, float]:
+    """Return slope and offset, with slopes integrated out; the score of the first class is 0."""
+    shares = np.array([1 - labels.balance, 1 + labels.balance]) / 2
+    link = moderated_by_product(
+        np.column_stack([np.zeros_like(scores), scores]),
+        shares,
+        (product + float(scores.mean())) / 2,  # E[s if y = 1] = (E[y s] + E[s]) / 2
+        error / 2,
+        shifted=labels.mean is not None,
+    )
+    return link.slope, float(link.shift[1])
 
 
 def log_odds_of_moments(
@@ -164,7 +176,7 @@ def gaussian_log_odds(square: float, mean_score: float | None, labels: LabelMean
 
     ``square`` is E[s^2] and ``mean_score`` E[s]; if either mean is not known, classes are taken to
     lie at +-E[y s]. With class means m_1, m_0 and the variance v within them the log odds are
-    logit pi + (m_1 - m_0)/v (s - (m_1 + m_0)/2), averaged over noise. Scores of real tables have
+    logit pi + (m_1 - m_0)/v (s - (m_1 + m_0)/2). Scores of real tables have
     longer tails, so no correlation with labels above 0.75 is believed.
     """
     if mean_score is None or labels.mean is None:

@@ -1,10 +1,11 @@
 """What rados say about the mean and the second moments of examples, and how sure that is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from suffice.learner.moderation import expected_share
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 
@@ -104,6 +105,20 @@ class RadoMoments:
         noisy = float(np.mean((self.rows @ parameters) ** 2))
         without = max(float(self.square_of(parameters, self.rows)), 0.0)
         return float(np.sqrt(2 / len(self.rows) * max(noisy**2 - without**2, 0.0)))
+
+    def with_label_mean(self, weight: float) -> "RadoMoments":
+        """Return the same with E[y] as it is expected; ``weight`` is the intercept's, 0 if none.
+
+        The intercept of mu is E[y] times its weight, 2 p - 1 for the proportion p of the second
+        class. Noise may throw it out of [-1, 1] (`expected_share`).
+        """
+        if not weight > 0:
+            return self
+        measured = float(self.operator[-1] / weight)
+        noise = float(np.sqrt(self.noise.diagonal(len(self.operator))[-1])) / weight
+        operator = self.operator.copy()
+        operator[-1] = weight * (2 * expected_share((1 + measured) / 2, noise / 2) - 1)
+        return replace(self, operator=operator)
 
     def last(self) -> "RadoMoments":
         """Return the moments of the last coordinate alone."""

@@ -46,7 +46,7 @@ class Fitted:
 
     def label_means(self, mean: float | None) -> LabelMeans:
         """Return what is known of labels; their mean is known where rows have an intercept."""
-        return LabelMeans(self.product, _CHARGE * self.error, mean)
+        return LabelMeans(self.product, self.error, mean)
 
 
 def fit_best_penalty(
@@ -131,9 +131,12 @@ class RisksByPenalty:
         return np.asarray(1 - 2 * self.products + self.measured_squares)
 
     def rescaled(self, charges: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the risk of the best multiple of each model: 1 - (product - charge)^2/square."""
-        products = np.maximum(self.products - charges, 0.0)
-        return np.asarray(1 - products**2 / np.maximum(self.squares, 1e-300))
+        """Return the risk of the best multiple of each model: 1 - (product - charge)^2/square.
+
+        Where the charge exceeds the product the multiple is negative, and worse than none: above 1.
+        """
+        products = self.products - charges
+        return np.asarray(1 - products * np.abs(products) / np.maximum(self.squares, 1e-300))
 
 
 def risks_by_penalty(moments: RadoMoments, lams: np.ndarray) -> RisksByPenalty:

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.rados import default_count
 from suffice.errors import ParameterError
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.rados.boosting import BoostedModel, run_boosting
 from suffice.learner.rados.calibration import (
     LabelMeans,
@@ -22,6 +23,7 @@ from suffice.learner.rados.risks import logistic_rado_risk, sampling_term
 from suffice.learner.rados.simulated import simulated_rados
 from suffice.learner.rows import design_matrix
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import RADOS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -29,6 +31,7 @@ from suffice.release.merge import merge
 __all__ = ["RadoBoost"]
 
 _MOST_BY_NOISE = 0.25  # of <theta, mu>, at worst, if there are to be probabilities
+_LEAST_SLOPE = 1e-9  # of scores that tell nothing
 
 
 class RadoBoost(BoostedModel):
@@ -57,6 +60,10 @@ class RadoBoost(BoostedModel):
         In `fit` only: how many rados it computes; None for min(1000, m/2).
     random_state : int, RandomState or None, default=0
         In `fit` only: the seed of the signs.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -111,6 +118,7 @@ class RadoBoost(BoostedModel):
         "min_edge": [Interval(Real, 0, 1, closed="left")],
         "count": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(  # noqa: PLR0917  # scikit-learn's convention
@@ -121,6 +129,7 @@ class RadoBoost(BoostedModel):
         min_edge: float = 0.0,
         count: int | None = None,
         random_state: Any = 0,
+        class_weight: Any = None,
     ) -> None:
         self.rounds = rounds
         self.oracle = oracle
@@ -128,8 +137,10 @@ class RadoBoost(BoostedModel):
         self.min_edge = min_edge
         self.count = count
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "RadoBoost":
         """Learn from simulated rados of exact examples. This protects nothing.
 
@@ -160,6 +171,7 @@ class RadoBoost(BoostedModel):
         return self._fit_rados(rados, moments, edges, None)
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None, y: Any = None
     ) -> "RadoBoost":
@@ -187,7 +199,8 @@ class RadoBoost(BoostedModel):
             without rows.
         """
         merged = merge(release)
-        rados, moments = rados_of(merged), moments_of(merged)
+        rados = rados_of(merged)
+        moments = moments_of(merged).with_label_mean(merged.pipeline.intercept)
         if X is None and y is not None:
             raise ParameterError("Labels belong to rows. Pass X together with y, or neither.")
         self._learn_from((merged,))
@@ -224,9 +237,9 @@ class RadoBoost(BoostedModel):
         weight = self.pipeline_.intercept if examples is None and rows is not None else 0.0
         log_odds = _log_odds(self.theta_, moments, rows, weight)
         self.calibrated_ = log_odds is not None
-        self.scale_ = 1.0 if log_odds is None else log_odds.slope
+        self.scale_ = 1.0 if log_odds is None else max(log_odds.slope, _LEAST_SLOPE)
         if log_odds is not None and weight > 0:
-            self.theta_[-1] += log_odds.offset / log_odds.slope / weight
+            self.theta_[-1] += log_odds.offset / self.scale_ / weight
         return self
 
     def sampling_term(self, eta: float = 0.05) -> float:
@@ -291,7 +304,9 @@ def _log_odds(
     by_noise = float(np.linalg.norm(theta) * np.sqrt(moments.noise.diagonal(len(theta)).sum()))
     if by_noise > _MOST_BY_NOISE * max(product, 0.0):
         return None
-    labels = LabelMeans(product, 0.0, float(moments.operator[-1] / weight) if weight > 0 else None)
+    error = float(np.sqrt(moments.noise.quadratic(theta)))
+    mean = float(moments.operator[-1] / weight) if weight > 0 else None
+    labels = LabelMeans(product, error, mean)
     if rows is not None:
         return log_odds_of_scores(rows @ theta, labels)
     return log_odds_of_moments(theta, moments, labels, 0.0)

@@ -9,6 +9,7 @@ import numpy as np
 
 from suffice.errors import OptimisationError, ParameterError
 from suffice.learner.base import FIGURES, TwoClasses
+from suffice.learner.class_weights import CLASS_WEIGHT
 from suffice.learner.rados.calibration import (
     SCORES_ONLY,
     LabelMeans,
@@ -22,6 +23,7 @@ from suffice.learner.rados.moments import RadoMoments, moments_of
 from suffice.learner.rados.penalties import Fitted, exceeds_noise, fit_best_penalty
 from suffice.learner.rows import design_matrix
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import RADOS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
@@ -57,6 +59,10 @@ class RadoRidge(TwoClasses):
         Weight of the penalty. "auto" takes the weight of least risk on fresh labels, estimated
         without any label: S comes from rados that were held out, and Stein's lemma corrects for
         the noise in mu (`suffice.learner.operator.tuning`).
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -100,12 +106,15 @@ class RadoRidge(TwoClasses):
     stored_as = "RadoRidge"
     _parameter_constraints = {  # noqa: RUF012  # scikit-learn's convention
         "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "class_weight": CLASS_WEIGHT,
     }
 
-    def __init__(self, lam: float | str = "auto") -> None:
+    def __init__(self, lam: float | str = "auto", class_weight: Any = None) -> None:
         self.lam = lam
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "RadoRidge":
         """Learn from exact examples, as from all their rados. This protects nothing.
 
@@ -134,6 +143,7 @@ class RadoRidge(TwoClasses):
         return self._fit_moments(moments, edges * np.sign(edges[:, -1:]))
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RADOS_HAVE_NONE)
     def fit_release(self, release: Release | Sequence[Release], X: Any = None) -> "RadoRidge":
         """Learn from a release of rados, or those of several owners. No rows are needed.
 
@@ -159,7 +169,7 @@ class RadoRidge(TwoClasses):
             If the rados are too large, or differ too much in size, for least squares.
         """
         merged = merge(release)
-        moments = moments_of(merged)
+        moments = moments_of(merged).with_label_mean(merged.pipeline.intercept)
         if len(moments.rows) < 2:
             raise ParameterError(
                 "RadoRidge needs at least two rados, and this release has one. Use RadoBoost."

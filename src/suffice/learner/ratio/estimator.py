@@ -20,7 +20,7 @@ from suffice.learner.ratio.collecting import Collector, RowKeeper
 from suffice.learner.ratio.embeddings import KERNELS
 from suffice.learner.ratio.label_shift import assess_label_shift
 from suffice.learner.ratio.mean_embedding import ErrorBound, MeanEmbedding
-from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method, interval_ends
+from suffice.learner.ratio.methods import ByEmbedding, choose_level, choose_method
 from suffice.learner.ratio.natural_range import RatioEstimate, contradiction, natural_range
 from suffice.learner.ratio.stable_classifier import (
     TABLE_ROWS,
@@ -29,6 +29,7 @@ from suffice.learner.ratio.stable_classifier import (
 )
 from suffice.learner.rows import labelled_rows, mapped_bags, mapped_batches, matching_bags
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
+from suffice.learner.weights import BAGS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.tables.bags import Bags, bag_columns, read_bags
@@ -71,9 +72,9 @@ class ClassRatio(Learner):
         combination of bags, then the nearest proportions (`mean_embedding`).
     method : {"auto", "mmd", "likelihood", "moments"}, default="auto"
         "mmd" for mean embeddings. "likelihood" and "moments" use a classifier of the bags: by the
-        likelihood of a table's rows, or by the class means of its posteriors. "auto" is "moments"
-        for two classes and for private proportions, else "likelihood", unless "mmd" is better by
-        two standard errors on rows held back.
+        likelihood of a table's rows, or by the class means of its posteriors. "auto" is "moments",
+        or "likelihood" for exact labels, unless "mmd" is better by two standard errors on rows
+        held back.
     random_state : int, RandomState or None, default=0
         The seed of Fourier features, folds and resampling.
 
@@ -141,6 +142,7 @@ class ClassRatio(Learner):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(BAGS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "ClassRatio":
         """Learn from exact labels: the rows of each class are a bag. This protects nothing.
 
@@ -223,6 +225,7 @@ class ClassRatio(Learner):
         return self._fit_bags(bag_info, mapped_bags(table, self.pipeline_, bag_codes))
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(BAGS_HAVE_NONE)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any, *, bags: Any, progress: Progress = None
     ) -> "ClassRatio":
@@ -308,16 +311,19 @@ class ClassRatio(Learner):
         return self
 
     def _test_bags(self, bag_info: KnownBags, rows: np.ndarray, codes: np.ndarray) -> None:
-        """Test label shift; where the bags contradict it, fit a stable p(y | x) of two classes."""
+        """Test label shift; where the bags contradict it, fit a stable p(y | x) of each class."""
         rng = self._generator()
         self._coordinates = Coordinates.of(rows, rng)
         mapped = self._coordinates(rows)[:, :-1]
         sampled = replace(bag_info, sizes=np.bincount(codes).astype(np.float64))
         self.label_shift_ = assess_label_shift(sampled, mapped, codes)
-        self._doubt = bag_info.doubt
-        self._stable: StableClassifier | None = None
-        if self.label_shift_.rejected and len(bag_info.classes) == 2:
-            self._stable = fit_stable_classifier(sampled, mapped, codes, rng)
+        self._doubt = None if self.method_ == "moments" else bag_info.doubt
+        self._stable: list[StableClassifier] = []
+        if self.label_shift_.rejected:
+            many = len(bag_info.classes)
+            for k in range(many) if many > 2 else (1,):
+                binary = sampled.against_rest(k)
+                self._stable.append(fit_stable_classifier(binary, mapped, codes, rng))
 
     @property
     def bound_(self) -> float | None:
@@ -385,10 +391,11 @@ class ClassRatio(Learner):
     def interval(self, U: Any, level: float = 0.95, *, draws: int = 200) -> np.ndarray:
         """Return the interval of each class proportion.
 
-        Rows of the bags and of U are resampled, and so is the noise on the proportions where the
-        release states it. Variances grow as far as the bags differ more than label shift explains.
-        Where they contradict label shift, this warns and returns the range of `estimate`: the
-        ``level`` does not hold. With more than two classes there is no range, and ends are NaN.
+        It holds the proportions that the rows of the bags and of U do not reject, or for the
+        methods "likelihood" and "mmd" most of those that resampled rows give, with the noise on the
+        proportions drawn again. Variances grow as far as the bags differ more than label shift
+        explains. Where they contradict label shift, this warns and returns the range of `estimate`:
+        the ``level`` does not hold.
 
         Parameters
         ----------
@@ -397,7 +404,7 @@ class ClassRatio(Learner):
         level : float, default=0.95
             The confidence level.
         draws : int, default=200
-            The number of times that rows and noise are resampled.
+            The number of times that rows and noise are resampled; "moments" needs none.
 
         Returns
         -------
@@ -414,13 +421,8 @@ class ClassRatio(Learner):
         check_is_fitted(self)
         self._warn()
         tables, single = _as_tables(U)
-        nothing = np.full(len(self.classes_), np.nan)
-        ends = np.array(
-            [
-                [nothing if end is None else end for end in (estimate.low, estimate.high)]
-                for estimate in self._estimates(tables, level, draws)
-            ]
-        )
+        estimates = self._estimates(tables, level, draws)
+        ends = np.array([(estimate.low, estimate.high) for estimate in estimates])
         return ends[0] if single else ends
 
     def estimate(self, U: Any, level: float = 0.95, *, draws: int = 200) -> Any:
@@ -429,7 +431,8 @@ class ClassRatio(Learner):
         Where the bags contradict label shift, there is one estimate under label shift, one under a
         stable p(y | x), and a range that holds both. It was widened by a factor that was chosen on
         natural bags, and is no confidence interval. If the table looks like a new bag, the second
-        estimate is the mean predicted proportion over its rows.
+        estimate is the mean predicted proportion over its rows. With more than two classes this is
+        not tested, and the range allows for both.
 
         Parameters
         ----------
@@ -438,7 +441,7 @@ class ClassRatio(Learner):
         level : float, default=0.95
             The confidence level of intervals.
         draws : int, default=200
-            The number of times that rows and noise are resampled.
+            The number of times that rows and noise are resampled; "moments" needs none.
 
         Returns
         -------
@@ -463,11 +466,11 @@ class ClassRatio(Learner):
                 "level must lie between 0 and 1, and draws must be at least 2. Change them."
             )
         if self.label_shift_.rejected:
-            return [self._natural_estimate(table, level) for table in tables]
+            return [self._natural_estimate(table, level, draws) for table in tables]
         method, test = self._choice.method, self.label_shift_
         summaries = [self._summarise(table) for table in tables]
         rng = self._generator()
-        intervals = interval_ends(method, summaries, level, draws, rng, excess=test.excess)
+        intervals = method.ends(summaries, level, draws, rng, excess=test.excess)
         ratios = [method.ratios(summary) for summary in summaries]
         classes = self.classes_.tolist()
         return [
@@ -475,17 +478,21 @@ class ClassRatio(Learner):
             for ratio, ends in zip(ratios, intervals, strict=True)
         ]
 
-    def _natural_estimate(self, table: Any, level: float) -> RatioEstimate:
+    def _natural_estimate(self, table: Any, level: float, draws: int) -> RatioEstimate:
         """Return the estimates and the range of a table where the bags contradict label shift."""
-        rng = self._generator()
+        rng, method = self._generator(), self._choice.method
         keeper = RowKeeper(1, TABLE_ROWS, rng)
-        ratios = self._choice.method.ratios(self._summarise(table, keeper))
-        outcome = None
-        if self._stable is not None:
-            rows = self._coordinates(keeper.result()[0])[:, :-1]
-            outcome = natural_range(self._stable, rows, float(ratios[1]), level, rng)
-        test = self.label_shift_
-        return RatioEstimate.with_range(self.classes_.tolist(), ratios, outcome, test)
+        summary = self._summarise(table, keeper)
+        (ends,) = method.ends([summary], level, draws, rng, excess=1.0)
+        rows = self._coordinates(keeper.result()[0])[:, :-1]
+        two = len(self.classes_) == 2
+        outcomes = [
+            natural_range(classifier, rows, ends[:, 1 if two else k], level, rng, tested=two)
+            for k, classifier in enumerate(self._stable)
+        ]
+        return RatioEstimate.with_range(
+            self.classes_.tolist(), method.ratios(summary), outcomes, self.label_shift_
+        )
 
     def _summarise(self, table: Any, keeper: RowKeeper | None = None) -> Any:
         """Return what the method needs of the rows of one table; ``keeper`` takes a sample."""

@@ -1,13 +1,14 @@
 """The methods for a table's class ratios behind one interface, and the choice between them.
 
-All read the rows of a table U once, answer, and resample. The choice is made on rows held back,
-and rows that do not tell the classes apart are refused.
+All read the rows of a table U once, answer, and state intervals. The choice is made on rows held
+back, and rows that do not tell the classes apart are refused.
 
-A resampled answer is what other rows from the same distributions, in the bags and in U, and another
-draw of the noise on the proportions might have given: rows are drawn again with replacement
-(Efron 1979), in cells of some rows for mean embeddings, and noise is added of the kind that the
-release states. That the classifier of bags itself would differ is left out: its errors cost
-accuracy, and calibration, which is done anew, keeps them from costing truth.
+Intervals of moments are those of `moment_interval`. Those of the others are quantiles of resampled
+answers. A resampled answer is what other rows from the same distributions, in the bags and in U,
+and another draw of the noise on the proportions might have given: rows are drawn again with
+replacement (Efron 1979), in cells of some rows for mean embeddings, and noise is added of the kind
+that the release states. That the classifier of bags itself would differ is left out: its errors
+cost accuracy, and calibration, which is done anew, keeps them from costing truth.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,12 +24,8 @@ from suffice.learner.ratio.bags import KnownBags, mixed_class_names
 from suffice.learner.ratio.collecting import RowKeeper
 from suffice.learner.ratio.embeddings import CellSums
 from suffice.learner.ratio.mean_embedding import CellGram, MeanEmbedding, held_back_errors
-from suffice.learner.ratio.moment_inversion import (
-    ClassMeans,
-    ScoreMoments,
-    mean_and_covariance,
-    within_classes,
-)
+from suffice.learner.ratio.moment_interval import TableMoments, accepted_ends
+from suffice.learner.ratio.moment_inversion import ClassMeans, ScoreMoments, mean_and_covariance
 from suffice.learner.ratio.resampling import balanced_groups, resample_counts
 
 __all__ = [
@@ -37,9 +34,10 @@ __all__ = [
     "ByMoments",
     "ChosenMethod",
     "Method",
+    "Resampled",
     "choose_level",
     "choose_method",
-    "interval_ends",
+    "resampled_ends",
 ]
 
 _PARTS = 64  # of U
@@ -57,7 +55,19 @@ class Method(Protocol):
     def ratios(self, summary: Any) -> np.ndarray:
         """Return the ratios (K,) of the table."""
 
-    def redraw(self, rng: Generator) -> "Method":
+    def ends(
+        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
+    ) -> np.ndarray:
+        """Return both ends (n, 2, K) of each ratio's interval.
+
+        All variances are ``excess`` times as large as those of rows and noise.
+        """
+
+
+class Resampled(Method, Protocol):
+    """A method whose intervals come from answers to resampled rows and noise."""
+
+    def redraw(self, rng: Generator) -> "Resampled":
         """Return the method as other rows of the bags, and other noise, might have left it."""
 
     def resample(self, summary: Any, rng: Generator) -> np.ndarray:
@@ -90,6 +100,12 @@ class ByEmbedding:
         across, counts = summary
         return self.fitted.ratios(across.sum(axis=0) / counts.sum())
 
+    def ends(
+        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
+    ) -> np.ndarray:
+        """Return both ends (n, 2, K) of each interval: quantiles of resampled answers."""
+        return resampled_ends(self, summaries, level, draws, rng, excess=excess)
+
     def redraw(self, rng: Generator) -> "ByEmbedding":
         """Return the method as other rows of the bags, and other noise, might have left it."""
         bags = self.fitted.bags.redraw(rng)
@@ -121,6 +137,12 @@ class ByLikelihood:
         """Return the ratios of the table."""
         return self.fitted.ratios(summary)
 
+    def ends(
+        self, summaries: Sequence[Any], level: float, draws: int, rng: Generator, *, excess: float
+    ) -> np.ndarray:
+        """Return both ends (n, 2, K) of each interval: quantiles of resampled answers."""
+        return resampled_ends(self, summaries, level, draws, rng, excess=excess)
+
     def redraw(self, rng: Generator) -> "ByLikelihood":
         """Return the method as other rows of the bags, and other noise, might have left it."""
         bags = self.fitted.bags.redraw(rng)
@@ -150,31 +172,31 @@ class ByMoments:
         )
         return cls(fitted, moments.class_means())
 
-    def summarise(
-        self, batches: Iterable[np.ndarray], rng: Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean posterior of the table's rows, and its covariance within classes."""
+    def summarise(self, batches: Iterable[np.ndarray], rng: Generator) -> TableMoments:
+        """Return the mean posterior of the table's rows, with its covariance."""
         del rng
         posteriors = [self.fitted.mean_posteriors(rows) for rows in batches]
         if not posteriors:
             raise TableError("The table has no rows. Use a table with at least one row.")
         stacked = np.vstack(posteriors)
-        mean, covariance = mean_and_covariance(stacked)
-        shares, size = self.means.ratios(mean)[None], np.array([len(stacked)])
-        return mean, within_classes(covariance[None], self.means.psi, shares, size)[0]
+        return TableMoments(*mean_and_covariance(stacked), len(stacked))
 
-    def ratios(self, summary: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def ratios(self, summary: TableMoments) -> np.ndarray:
         """Return the ratios of the table."""
-        return self.means.ratios(summary[0])
+        return self.means.ratios(summary.mean)
 
-    def redraw(self, rng: Generator) -> "ByMoments":
-        """Return the method as other rows of the bags, and other noise, might have left it."""
-        return replace(self, means=self.means.redraw(rng))
-
-    def resample(self, summary: tuple[np.ndarray, np.ndarray], rng: Generator) -> np.ndarray:
-        """Return the ratios of another mean that the table might have had."""
-        mean, covariance = summary
-        return self.means.ratios(rng.multivariate_normal(mean, covariance, method="eigh"))
+    def ends(
+        self,
+        summaries: Sequence[TableMoments],
+        level: float,
+        draws: int,
+        rng: Generator,
+        *,
+        excess: float,
+    ) -> np.ndarray:
+        """Return both ends (n, 2, K) of each interval, those of `moment_interval`."""
+        del draws, rng
+        return np.array([accepted_ends(self.means, table, level, excess) for table in summaries])
 
     def held_back_errors(self) -> np.ndarray:
         """Return squared errors (folds, M + 1), as `BagLikelihood.held_back_errors` does."""
@@ -191,8 +213,8 @@ class ByMoments:
         return np.array(errors)
 
 
-def interval_ends(
-    method: Method,
+def resampled_ends(
+    method: Resampled,
     summaries: Sequence[Any],
     level: float,
     draws: int,
@@ -203,13 +225,15 @@ def interval_ends(
     """Return both ends (n, 2, K) of each ratio's interval: quantiles of resampled answers.
 
     All tables are asked of the same redrawn methods, which cost more than the answers do. All
-    variances are ``excess`` times as large as the resampled ones.
+    variances are ``excess`` times as large as the resampled ones. The quantiles are those that a
+    further draw lies beyond as often as the level says, however few the draws (Weibull 1939).
     """
     resampled_ratios = []
     for _ in range(draws):
         again = method.redraw(rng)
         resampled_ratios.append([again.resample(summary, rng) for summary in summaries])
-    low, high = np.quantile(resampled_ratios, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(resampled_ratios, tails, axis=0, method="weibull")
     ratios = np.array([method.ratios(summary) for summary in summaries])
     ends = np.stack([np.minimum(low, ratios), np.maximum(high, ratios)], axis=1)
     middle = ratios[:, None]
@@ -281,15 +305,13 @@ def choose_method(
 def _best_classifier(bags: KnownBags) -> str:
     """Return how the classifier of bags is used unless the caller says.
 
-    By moments where noise on the proportions misleads the likelihood, and for two classes, where
-    moments are as near and their intervals cover also where the posteriors are wrong. By the
-    likelihood for exact labels and for more classes of exact proportions, where it is nearer.
+    By moments: they are as near as the likelihood, and their intervals cover also where posteriors
+    are wrong, and where bags hardly differ. By the likelihood for exact labels, where it is nearer,
+    and where the noise is not known.
     """
     many, classes = bags.proportions.shape
     labels = many == classes and np.array_equal(bags.proportions, np.eye(classes))
-    if bags.variances is None or labels:
-        return "likelihood"
-    return "moments" if bags.private or classes == 2 else "likelihood"
+    return "likelihood" if bags.variances is None or labels else "moments"
 
 
 def _best(candidates: dict[str, _Candidate]) -> str:

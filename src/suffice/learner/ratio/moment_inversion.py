@@ -16,8 +16,7 @@ sum_i w_i V_i in mean, which is taken off (errors in variables; MATHS.md section
 P~ are the proportions before their projection onto the simplex, which would bias them.
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
@@ -38,26 +37,29 @@ def mean_and_covariance(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, centred.T @ centred / max(len(scores) - 1, 1) / len(scores)
 
 
-def within_classes(
-    covariances: np.ndarray, psi: np.ndarray, shares: np.ndarray, sizes: np.ndarray
-) -> np.ndarray:
-    """Return covariances (M, d, d) of means over groups whose class counts are what they are.
-
-    The mean over n rows then varies within classes only: psi^T (diag s - s s^T) psi / n is taken
-    off, s (M, K) the shares of the classes and psi (K, d) their means.
-    """
-    counts = (
-        np.einsum("ik,kl->ikl", shares, np.eye(len(psi))) - shares[:, :, None] * shares[:, None]
-    )
-    between = psi.T @ (counts / sizes[:, None, None]) @ psi
-    return np.stack([_without(*pair) for pair in zip(covariances, between, strict=True)])
-
-
 def _without(noisy: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Return a second moment less its part that is noise; at least a quarter is left everywhere."""
     floor = 1e-12 * max(float(np.trace(noisy)), 1e-300) * np.eye(len(noisy))
     share = float(eigh(noise, noisy + floor, eigvals_only=True)[-1])
     return noisy - min(1.0, (1 - _LEFT) / max(share, 1e-300)) * noise
+
+
+def within_classes(
+    covariance: np.ndarray, psi: np.ndarray, shares: np.ndarray, size: float
+) -> np.ndarray:
+    """Return the covariance (..., d, d) of a mean over rows whose class counts are what they are.
+
+    The mean over n rows then varies within classes only: psi^T (diag s - s s^T) psi / n is taken
+    off ``covariance`` (d, d), s (..., K) the shares of the classes and psi (..., K, d) their means.
+    At least a quarter is left everywhere.
+    """
+    centred = psi - (shares[..., None] * psi).sum(axis=-2, keepdims=True)
+    between = np.swapaxes(centred, -1, -2) @ (shares[..., None] * centred) / size
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors / np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), 1e-300)))
+    share = np.linalg.eigvalsh(root.T @ between @ root)[..., -1]
+    part = np.minimum(1.0, (1 - _LEFT) / np.maximum(share, 1e-300))
+    return np.asarray(covariance - part[..., None, None] * between)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,30 +85,29 @@ class ScoreMoments:
         return cls(bags, means, covariances, complete)
 
     def class_means(self) -> "ClassMeans":
-        """Return psi with its covariance.
+        """Return psi.
 
         A bag weighs one over the variance of its mean: that of sampling, and that of the noise on
-        its proportions, psi^T V_i psi. The covariance of psi is that of sum_i w_i P~_i e_i, e_i the
-        error of bag i: A^-1 (sum_i w_i^2 P~_i P~_i^T  x  cov e_i) A^-1.
+        its proportions, psi^T V_i psi.
         """
         sizes, shares = self.bags.sizes, self.bags.unbiased_proportions
         weights = sizes / sizes.sum()
         for _ in range(_ROUNDS):
             leverage = np.linalg.solve(self._second_moments(weights), shares.T * weights)
             psi = leverage @ self.means
-            errors = self.errors(psi)
-            variances = np.trace(errors, axis1=1, axis2=2)
+            variances = np.trace(self.errors(psi), axis1=-2, axis2=-1)
             weights = 1 / np.maximum(variances, 1e-12 * max(variances.max(), 1e-300))
             weights /= weights.sum()
-        covariance = np.einsum("ai,bi,ikl->akbl", leverage, leverage, errors)
-        return ClassMeans(psi, covariance)
+        return ClassMeans(psi, leverage, self)
 
     def errors(self, psi: np.ndarray) -> np.ndarray:
-        """Return the covariances (M, d, d) of the bags' means about P~ psi."""
-        sampling = self.covariances
+        """Return the covariances (..., M, d, d) of bags' means about P~ psi, psi (..., K, d)."""
+        bags, sampling = self.bags, self.covariances
         if self.complete:
-            sampling = within_classes(sampling, psi, self.bags.proportions, self.bags.sizes)
-        return np.asarray(sampling + psi.T @ self.bags.noise_covariances @ psi)
+            parts = zip(self.covariances, bags.proportions, bags.sizes, strict=True)
+            sampling = np.stack([within_classes(c, psi, s, n) for c, s, n in parts], axis=-3)
+        noise = np.einsum("...ka,mkl,...lb->...mab", psi, bags.noise_covariances, psi)
+        return np.asarray(sampling + noise)
 
     def _second_moments(self, weights: np.ndarray) -> np.ndarray:
         """Return P^T W P without the noise on P, which lies in the directions of sum zero."""
@@ -121,23 +122,16 @@ class ScoreMoments:
 
 @dataclass(frozen=True, eq=False)
 class ClassMeans:
-    """Class means psi (K, d) of scores, class by class, and their covariance (K, d, K, d)."""
+    """Class means psi (K, d) of scores, class by class: ``leverage`` (K, M) times the bags' means.
+
+    ``moments`` are those of the bags, whose errors are those of psi.
+    """
 
     psi: np.ndarray
-    covariance: np.ndarray
-
-    @cached_property
-    def _root(self) -> np.ndarray:
-        many = self.psi.size
-        values, vectors = np.linalg.eigh(self.covariance.reshape(many, many))
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    leverage: np.ndarray
+    moments: ScoreMoments
 
     def ratios(self, mean: np.ndarray) -> np.ndarray:
         """Return the nearest proportions to rho with rho psi = mean."""
         rho = np.linalg.lstsq(self.psi.T, mean, rcond=None)[0]
         return nearest_proportions((rho / rho.sum())[None])[0]
-
-    def redraw(self, rng: np.random.Generator) -> "ClassMeans":
-        """Return class means that another draw of rows and noise might have given."""
-        noise = (self._root @ rng.normal(size=self.psi.size)).reshape(self.psi.shape)
-        return replace(self, psi=self.psi + noise)

@@ -1,14 +1,18 @@
 """The proportions of one table with the words that belong before them, whatever the bags are like.
 
 Where the bags contradict label shift (`label_shift`), no interval is right: the range then holds
-the estimate under label shift, and what two classes say under a stable p(y | x)
-(`stable_classifier`). It is a range under two assumptions, and has no confidence level.
+the interval under label shift, and what the bags say under a stable p(y | x)
+(`stable_classifier`). It is a range under two assumptions, and has no confidence level. With more
+than two classes each class is set against the rest of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from suffice.learner.ratio.label_shift import LEVEL, LabelShiftTest
 from suffice.learner.ratio.stable_classifier import Posterior, StableClassifier
@@ -21,28 +25,37 @@ __all__ = ["NaturalRange", "RatioEstimate", "contradiction", "natural_range"]
 _WIDENING = 1.7
 _NEW_BAG = 1e-4  # below: a new bag; from here to LEVEL: perhaps one, and the range allows for both
 _SMALLEST_SHOWN = 1e-4
+_CONTRADICTION = 1.9  # sum of classes' proportions, each against the rest; those of new bags are 2+
 
 
 @dataclass(frozen=True)
 class NaturalRange:
     """The proportion of class 1 in a table under a stable p(y | x), and the range of both.
 
-    ``new_bag_p`` is the p value of the table against the bags' classes at other proportions.
+    ``new_bag_p`` is the p value of the table against the bags' classes at other proportions; None
+    if this was not tested. ``own`` is the proportion if the table is a bag of its own; None if that
+    was ruled out.
     """
 
     stable: float
     low: float
     high: float
-    new_bag_p: float
+    new_bag_p: float | None
+    own: float | None
 
     @property
-    def new_bag(self) -> bool:
+    def new_bag(self) -> bool | None:
         """Whether the table looks like a bag of its own."""
-        return self.new_bag_p < _NEW_BAG
+        return None if self.new_bag_p is None else self.new_bag_p < _NEW_BAG
 
     @property
     def words(self) -> str | None:
         """What must be read about the table itself before the figures, if anything."""
+        if self.new_bag_p is None:
+            return (
+                "With more than two classes, suffice does not test whether the new table is a new"
+                " bag. The range allows for both."
+            )
         shown = _shown_p(self.new_bag_p)
         if self.new_bag:
             return (
@@ -57,26 +70,39 @@ class NaturalRange:
 def natural_range(
     classifier: StableClassifier,
     rows: np.ndarray,
-    label_shift: float,
+    label_shift: Sequence[float],
     level: float,
     rng: np.random.Generator,
+    *,
+    tested: bool = True,
 ) -> NaturalRange:
     """Return what is known of a table where the bags contradict label shift.
 
-    ``label_shift`` is the estimate under label shift. Ends of the posterior are moved away, from
-    pi or for a new bag from its mean, by a factor that was chosen on natural bags.
+    ``label_shift`` are the ends of the interval under label shift. Ends of the posterior are moved
+    away, from pi or for a new bag from its mean, by a factor that was chosen on natural bags. How
+    far a new bag is from the model is known from M bags only: its ends are those of Student's
+    distribution with M - 2 degrees of freedom. Not ``tested``, as the other classes may be mixed in
+    another way: the table may be both, rows of the bags' classes or a new bag.
     """
     stable = classifier.shifted_proportion(rows, level)
-    p = classifier.explains(rows, stable.mean)
-    ends = [label_shift]
-    if p >= _NEW_BAG:
+    p = classifier.explains(rows, stable.mean) if tested else None
+    ends, mean = list(label_shift), None
+    if p is None or p >= _NEW_BAG:
         ends += _outer_ends(stable, classifier.pool.pi)
-    if p < LEVEL:
+    if p is None or p < LEVEL:
         own = classifier.own_proportion(rows, level, rng)
-        ends += [_moved(end, own.mean) for end in (own.low, own.high)]
-        stable = own if p < _NEW_BAG else stable
+        few = _few_bags(len(classifier.pool.sizes), level)
+        ends += [_moved(end, own.mean, few) for end in (own.low, own.high)]
+        mean = own.mean
+        stable = own if p is not None and p < _NEW_BAG else stable
     low, high = np.clip([min(ends), max(ends)], 0.0, 1.0)
-    return NaturalRange(stable.mean, float(low), float(high), p)
+    return NaturalRange(stable.mean, float(low), float(high), p, mean)
+
+
+def _few_bags(many: int, level: float) -> float:
+    """Return how much further Student's quantile is than the normal one."""
+    tail = (1 + level) / 2
+    return float(student.ppf(tail, max(many - 2, 1)) / norm.ppf(tail))
 
 
 def _outer_ends(posterior: Posterior, pi: float) -> tuple[float, float]:
@@ -86,8 +112,8 @@ def _outer_ends(posterior: Posterior, pi: float) -> tuple[float, float]:
     return low, high
 
 
-def _moved(end: float, centre: float) -> float:
-    return centre + _WIDENING * (end - centre)
+def _moved(end: float, centre: float, factor: float = 1.0) -> float:
+    return centre + _WIDENING * factor * (end - centre)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +126,8 @@ class RatioEstimate:
         The K classes.
     ratios : ndarray of shape (K,) or None
         The proportions; None where the bags contradict label shift, which leaves no single figure.
-    low, high : ndarray of shape (K,) or None
-        The ends of the intervals, or of the range where the bags contradict label shift; None where
-        these have more than two classes.
+    low, high : ndarray of shape (K,)
+        The ends of the intervals, or of the range where the bags contradict label shift.
     level : float or None
         The confidence level of the intervals; None for a range, which has none.
     label_shift : LabelShiftTest
@@ -119,8 +144,8 @@ class RatioEstimate:
 
     classes: tuple[Any, ...]
     ratios: np.ndarray | None
-    low: np.ndarray | None
-    high: np.ndarray | None
+    low: np.ndarray
+    high: np.ndarray
     level: float | None
     label_shift: LabelShiftTest
     estimates: dict[str, np.ndarray]
@@ -150,22 +175,25 @@ class RatioEstimate:
 
     @classmethod
     def with_range(
-        cls, classes: Any, ratios: np.ndarray, outcome: NaturalRange | None, test: LabelShiftTest
+        cls,
+        classes: Any,
+        ratios: np.ndarray,
+        outcomes: Sequence[NaturalRange],
+        test: LabelShiftTest,
     ) -> "RatioEstimate":
-        """Return estimates under two assumptions; no range where ``outcome`` is None."""
-        words: tuple[str, ...] = (contradiction(test),)
-        estimates = {"label_shift": ratios}
-        if outcome is None:
-            none = "No range is given: it is supported for two classes only."
-            return cls(
-                tuple(classes), None, None, None, None, test, estimates, None, (*words, none)
-            )
-        estimates["stable"] = np.array([1 - outcome.stable, outcome.stable])
-        low = np.array([1 - outcome.high, outcome.low])
-        high = np.array([1 - outcome.low, outcome.high])
-        if outcome.words is not None:
-            words = (*words, outcome.words)
-        return cls(tuple(classes), None, low, high, None, test, estimates, outcome.new_bag, words)
+        """Return estimates under two assumptions: an outcome per class, of two for the second."""
+        low, high = (np.array([getattr(item, end) for item in outcomes]) for end in ("low", "high"))
+        words = [contradiction(test), outcomes[0].words]
+        if len(outcomes) == 1:
+            ((stable, start, end),) = ((item.stable, item.low, item.high) for item in outcomes)
+            values = np.array([1 - stable, stable])
+            low, high = np.array([1 - end, start]), np.array([1 - start, end])
+        else:
+            values, doubt = _proportions_of_all(outcomes)
+            words.append(doubt)
+        estimates = {"label_shift": ratios, "stable": values}
+        new_bag, shown = outcomes[0].new_bag, tuple(filter(None, words))
+        return cls(tuple(classes), None, low, high, None, test, estimates, new_bag, shown)
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures for programs."""
@@ -183,6 +211,23 @@ class RatioEstimate:
             "new_bag": self.new_bag,
             "words": list(self.words),
         }
+
+
+def _proportions_of_all(outcomes: Sequence[NaturalRange]) -> tuple[np.ndarray, str | None]:
+    """Return proportions with sum one from those of each class against the rest, and words.
+
+    Those of a table whose classes are the bags' sum to nearly one. Where they contradict each other
+    the table is taken for a new bag.
+    """
+    stable = np.array([outcome.stable for outcome in outcomes])
+    total, words = float(stable.sum()), None
+    if total >= _CONTRADICTION:
+        stable = np.array([outcome.own or 0.0 for outcome in outcomes])
+        words = (
+            f"As rows of the bags' classes, the classes would sum to {total:.1f}. The second"
+            " estimate therefore takes the new table for a new bag."
+        )
+    return stable / stable.sum(), words
 
 
 def contradiction(test: LabelShiftTest) -> str:

@@ -1,7 +1,6 @@
 """A linear classifier of clean records, learnt from corrupted ones by their spread likelihood."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from numbers import Integral, Real
 from typing import Any, Self
@@ -12,7 +11,8 @@ from sklearn.utils import check_random_state
 
 from suffice.engines.engine import Progress
 from suffice.learner.base import FIGURES, LinearModel
-from suffice.learner.features import LARGEST_SCALE_ERROR, TOO_LITTLE, WITHOUT_PROBABILITIES
+from suffice.learner.class_weights import CLASS_WEIGHT
+from suffice.learner.features import TOO_LITTLE, WITHOUT_PROBABILITIES
 from suffice.learner.rows import matching_rows
 from suffice.learner.sklearn_names import Interval, StrOptions, fit_context
 from suffice.learner.spread.gaussian import predicted_features
@@ -20,7 +20,8 @@ from suffice.learner.spread.importance import expectation_maximisation, sampled_
 from suffice.learner.spread.joint import joint_states
 from suffice.learner.spread.likelihood import CleanFeatures, Knowledge, SpreadLikelihood
 from suffice.learner.spread.posterior import Corrupted, Prior, check_prior, clean_features
-from suffice.learner.spread.selection import calibration_slope, choose_lam, maximise
+from suffice.learner.spread.selection import choose_lam, held_out_link, maximise
+from suffice.learner.weights import RECORDS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
 from suffice.release.merge import merge
 from suffice.release.spread import SpreadColumn
@@ -63,6 +64,10 @@ class SpreadClassifier(LinearModel):
         The largest number of iterations.
     random_state : int, RandomState or None, default=0
         The seed of the folds and of the importance solver.
+    class_weight : dict, "balanced" or None, default=None
+        What a mistake about each class costs: `predict` takes the class of largest weight times
+        probability. A class that a dict lacks has weight 1; "balanced" weighs against the class
+        proportions. Probabilities, scores and coefficients stay as they are.
 
     Attributes
     ----------
@@ -73,10 +78,12 @@ class SpreadClassifier(LinearModel):
     theta_ : ndarray of shape (d,) or (d, K)
         One weight per coordinate of ``pipeline_``, the intercept's last.
     slope_ : float
-        What scores are multiplied by to be log-odds, at most 1. Fitted to held-out records with
-        ``lam="auto"``; else 1.
-    slope_error_ : float
-        The standard error of that slope. Above 0.25 `predict_proba` refuses.
+        What the weights of the largest likelihood are multiplied by, so that scores are log-odds
+        of fresh rows: the mean over slopes that held-out records make likely, with ``lam="auto"``
+        and randomised records or labels; else 1. The constant then moves as well, so that
+        probabilities have the class proportions that the release tells.
+    probability_error_ : float
+        How far off probabilities are on average, because held-out records leave the slope open.
     likelihood_ : float
         The mean log likelihood per randomised label at the solution.
     lam_ : float
@@ -113,6 +120,7 @@ class SpreadClassifier(LinearModel):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
+        "class_weight": CLASS_WEIGHT,
     }
 
     def __init__(  # noqa: PLR0917  # scikit-learn's convention
@@ -124,6 +132,7 @@ class SpreadClassifier(LinearModel):
         tol: float = 1e-5,
         max_iter: int = 1000,
         random_state: Any = 0,
+        class_weight: Any = None,
     ) -> None:
         self.prior = prior
         self.solver = solver
@@ -132,8 +141,10 @@ class SpreadClassifier(LinearModel):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.class_weight = class_weight
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RECORDS_HAVE_NONE)
     def fit(self, X: Any, y: Any) -> "SpreadClassifier":
         """Learn from exact records: logistic regression. This protects nothing about them.
 
@@ -161,6 +172,7 @@ class SpreadClassifier(LinearModel):
         return self._fit_rows(rows, codes, channel)
 
     @fit_context(prefer_skip_nested_validation=True)
+    @refuse_weights(RECORDS_HAVE_NONE)
     def fit_release(
         self, release: Release | Sequence[Release], X: Any = None, *, progress: Progress = None
     ) -> "SpreadClassifier":
@@ -257,21 +269,20 @@ class SpreadClassifier(LinearModel):
             self.theta_, self.gradient_norm_, self.n_iter_ = maximise(
                 likelihood, self.lam_, tol=self.tol, max_iter=int(self.max_iter)
             )
-        self.slope_, self.slope_error_ = 1.0, 0.0
+        self.slope_, self.probability_error_ = 1.0, 0.0
         channel = likelihood.channel
         exact = records is None and np.array_equal(channel, np.eye(*channel.shape))
         if self.lam == "auto" and not exact:
-            self.slope_, self.slope_error_ = calibration_slope(
-                likelihood, self.lam_, max_iter=int(self.max_iter), seed=seed
-            )
+            link = held_out_link(likelihood, self.lam_, max_iter=int(self.max_iter), seed=seed)
+            self.slope_, self.probability_error_ = link.slope, link.error
+            self.theta_ = likelihood.linked(self.theta_, link.slope, link.shift)
         self.likelihood_ = -likelihood(self.theta_)[0]
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class of clean rows.
 
-        Scores are first multiplied by ``slope_``. With ``lam="auto"`` there are no probabilities
-        where held-out records leave the slope open.
+        They are means over all slopes that held-out records leave open, with ``lam="auto"``.
 
         Parameters
         ----------
@@ -286,48 +297,29 @@ class SpreadClassifier(LinearModel):
         Raises
         ------
         ParameterError
-            If the randomised labels tell too little about probabilities.
+            If the model is of a file of an older version that states none.
         TableError
             If the table has no rows or lacks a column.
         """
         self._check_probabilities()
-        scores = self.slope_ * self.decision_function(X)
+        scores = self.decision_function(X)
         if scores.ndim > 1:
             return np.asarray(softmax(scores, axis=1))
         positive = expit(scores)
         return np.column_stack([1 - positive, positive])
 
     def _probability_refusal(self) -> str:
-        refused = self.slope_error_ > LARGEST_SCALE_ERROR
+        refused = self.probability_error_ == inf
         return TOO_LITTLE if refused else super()._probability_refusal()
 
-    def to_release(self) -> Release:
-        """Return the model as a release, with log-odds as scores.
-
-        Returns
-        -------
-        Release
-            A release of kind "model" with the guarantees of the releases behind it.
-
-        Raises
-        ------
-        ParameterError
-            If the model was learnt from exact data: it has no guarantee.
-        """
-        model = super().to_release()
-        if "learner" in self.releases_[0].details:  # it was loaded, and is written as it was
-            return model
-        return replace(model, arrays={"coefficients": self.slope_ * self.theta_})
-
     def _details(self) -> dict[str, Any]:
-        loss = "logistic" if self.gives_probabilities else WITHOUT_PROBABILITIES
-        return {"loss": loss, **dict.fromkeys(FIGURES)}
+        return {"loss": "logistic", **dict.fromkeys(FIGURES)}
 
     @classmethod
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         self = super()._unfitted(details)
         refused = details["loss"] == WITHOUT_PROBABILITIES
-        self.slope_, self.slope_error_ = 1.0, inf if refused else 0.0
+        self.slope_, self.probability_error_ = 1.0, inf if refused else 0.0
         return self
 
 

@@ -28,7 +28,10 @@ from typing import Protocol
 import numpy as np
 from scipy.special import expit, ndtr, softmax
 
-__all__ = ["CleanFeatures", "Knowledge", "SpreadLikelihood", "expected_logistic", "model"]
+__all__ = [
+    "CleanFeatures", "Knowledge", "SpreadLikelihood", "by_class", "expected_logistic", "is_exact",
+    "model",
+]  # fmt: skip
 
 # phi(z) = sum_k w_k Phi(s_k z): least largest error with four terms, 5.0e-6 over all z (tested).
 _WEIGHTS = (0.1082489, 0.4602303, 0.3716470, 0.0598738)
@@ -193,6 +196,16 @@ class CleanFeatures:
         return total
 
 
+def is_exact(features: Knowledge) -> bool:
+    """Return whether records are known exactly."""
+    return isinstance(features, CleanFeatures) and features.exact
+
+
+def by_class(clean: np.ndarray) -> np.ndarray:
+    """Return probabilities (n, K) of what `Knowledge.expected` returns."""
+    return np.column_stack([1 - clean, clean]) if clean.ndim == 1 else clean
+
+
 def model(scores: np.ndarray) -> tuple[np.ndarray, Pull]:
     """Return the clean model's p(c | x) at given scores, and the map of gradients back to them."""
     if scores.ndim == 1:
@@ -223,6 +236,17 @@ class SpreadLikelihood:
         """The shape of the parameters."""
         width, classes = self.features.width, self.channel.shape[1]
         return (width,) if classes == 2 else (width, classes)
+
+    def linked(self, theta: np.ndarray, slope: float, shift: np.ndarray) -> np.ndarray:
+        """Return weights whose scores are ``slope`` times those of ``theta``, plus ``shift`` (K,).
+
+        The shift goes into the constant's weight, if there is one.
+        """
+        weights = slope * theta
+        if self.constant:
+            constant = float(self.features.expected_rows[0, -1])
+            weights[-1] += (shift[1] - shift[0] if theta.ndim == 1 else shift) / constant
+        return np.asarray(weights)
 
     def select_rows(self, rows: np.ndarray) -> "SpreadLikelihood":
         """Return the likelihood of some of the records."""

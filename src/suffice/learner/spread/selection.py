@@ -6,20 +6,20 @@ randomised labels are few and mostly noise: at flips of .4, 500 of them weigh as
 ones, and a choice by them loses 3 points of accuracy (bench/label_noise.py).
 """
 
-from math import inf, sqrt
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 
 from suffice.errors import OptimisationError, ParameterError
-from suffice.learner.spread.likelihood import SpreadLikelihood
+from suffice.learner.moderation import Moderated, moderated_by_labels
+from suffice.learner.spread.likelihood import SpreadLikelihood, by_class, is_exact
 from suffice.models.threads import one_blas_thread
 
 __all__ = [
     "Objective",
-    "calibration_slope",
     "choose_lam",
+    "held_out_link",
     "label_information",
     "log_evidence",
     "maximise",
@@ -32,7 +32,6 @@ _FOLDS = 5
 _REPEATS = 2
 _RISES = 3
 _MOST_RECORDS = 20_000
-_STEP = 0.05  # of a slope, for second differences
 _EVIDENCE_LAMS = 10.0 ** np.arange(-5.0, 1.51, 0.25)
 _HOPELESS = 20.0  # log evidence below the best, from which on weaker penalties are not tried
 
@@ -180,16 +179,14 @@ def _cross_validated(
     return float(_LAMS[int(np.argmin(losses))])
 
 
-def calibration_slope(
+def held_out_link(
     likelihood: SpreadLikelihood, lam: float, *, max_iter: int, seed: int = 0
-) -> tuple[float, float]:
-    """Return what scores must be multiplied by to be log-odds of fresh rows, and its error.
+) -> Moderated:
+    """Return what turns scores into log-odds of fresh rows: a slope, and a shift of the constant.
 
-    The slope s maximises the likelihood L(s) of held-out corrupted labels under s theta_f, theta_f
-    learnt from the records of all other folds; its standard error is (-L''(1))^(-1/2). Where labels
-    tell little, models are too sure of themselves at any penalty that keeps a weak signal. One
-    number for all scores changes no prediction. A slope above one is cut to one: to be too sure
-    costs more than to be too careful.
+    Scores are those of models that were learnt from the records of all other folds. Where labels
+    tell little, models are too sure of themselves at any penalty that keeps a weak signal. So the
+    slope is integrated out (`suffice.learner.moderation`).
     """
     count = len(likelihood.codes)
     rng = np.random.default_rng(seed)
@@ -203,12 +200,21 @@ def calibration_slope(
         theta, _, _ = maximise(training, fold_lam, tol=1e-4, max_iter=max_iter)
         pairs.append((sample.select_rows(held_out), theta))
 
-    def loss(slope: float) -> float:
-        return sum(part(slope * theta)[0] * len(part.codes) for part, theta in pairs)
+    def expected(slope: float, shift: np.ndarray) -> np.ndarray:
+        return np.vstack(
+            [by_class(part.features.expected(part.linked(t, slope, shift))[0]) for part, t in pairs]
+        )
 
-    slope = float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded").x)
-    information = (loss(1 + _STEP) - 2 * loss(1.0) + loss(1 - _STEP)) / _STEP**2
-    return slope, sqrt(len(order) / (information * count)) if information > 0 else inf
+    scores = np.concatenate([part.features.expected_rows @ theta for part, theta in pairs])
+    if scores.ndim == 1:
+        scores = np.column_stack([np.zeros_like(scores), scores])
+    return moderated_by_labels(
+        scores,
+        np.concatenate([part.codes for part, _ in pairs]),
+        likelihood.channel,
+        expected=None if is_exact(likelihood.features) else expected,
+        shifted=likelihood.constant,
+    )
 
 
 def _path(fit: SpreadLikelihood, held_out: SpreadLikelihood, max_iter: int) -> np.ndarray:

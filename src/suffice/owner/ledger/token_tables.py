@@ -33,7 +33,9 @@ class TokenTables(LogTables):
         return [_token(row) for row in self.db.execute(f"{_STORED} ORDER BY minted")]
 
     def token(self, identity: str) -> Token | None:
-        """Return the token of this id, or None."""
+        """Return the token of this id, or None; strangers may name anything."""
+        if not (identity.isascii() and identity.isalnum()):
+            return None
         row = self.db.execute(f"{_STORED} WHERE id = ?", (identity,)).fetchone()
         return None if row is None else _token(row)
 

@@ -7,6 +7,7 @@ which tokens were made and revoked (`token_tables`).
 
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -21,6 +22,7 @@ _SECRET_WORDS = 4  # of 64 bits
 _ID_DIGITS = 12
 _LONGEST = 200  # letters of a token that is looked at at all
 _LONGEST_DAYS = 3660
+_TEXT = re.compile(r"suffice_(?P<id>[0-9A-Za-z]+)_(?P<secret>[0-9A-Za-z_-]+)", re.ASCII)
 
 
 class Role(StrEnum):
@@ -156,8 +158,5 @@ def mint(
 
 def parse(text: str) -> tuple[str, str] | None:
     """Return id and secret of a token's text, or None if it is none."""
-    if len(text) > _LONGEST or not text.isascii() or not text.isprintable():
-        return None
-    word, _, rest = text.partition("_")
-    identity, _, secret = rest.partition("_")
-    return (identity, secret) if word == "suffice" and identity.isalnum() and secret else None
+    match = _TEXT.fullmatch(text) if len(text) <= _LONGEST else None
+    return None if match is None else (match["id"], match["secret"])

@@ -197,11 +197,16 @@ def _decision_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Grant a waiting proposal ({"grant": true}), or refuse it with a "reason"."""
         choice = strict_json.parse(await read_json(request, _MOST_SMALL_BYTES))
-        proposal = service.filed(caller, dataset, digest)
-        await run_in_threadpool(service.decide, proposal, choice)
-        return _answer_response(service.filed(caller, dataset, digest))
+        return await run_in_threadpool(_decide, service, caller, dataset, digest, choice)
 
     return router
+
+
+def _decide(
+    service: Service, caller: Caller, dataset: str, digest: str, choice: object
+) -> Response:
+    service.decide(service.filed(caller, dataset, digest), choice)
+    return _answer_response(service.filed(caller, dataset, digest))
 
 
 def _answer_response(proposal: Filed) -> Response:

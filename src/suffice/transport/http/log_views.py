@@ -16,6 +16,7 @@ from suffice.owner.ledger.checkpoint import Checkpoint
 from suffice.owner.ledger.rows import OTHER, stated_epsilon
 from suffice.owner.ledger.tokens import Token
 from suffice.owner.ledger.verification import LostEntriesError, check_continues
+from suffice.owner.ledger.words import KINDS
 from suffice.plain_text import listed, name, quoted
 from suffice.privacy.accounting import event_from_json
 
@@ -26,6 +27,7 @@ __all__ = [
     "concerns",
     "entry_json",
     "entry_words",
+    "kind_words",
     "read_log",
     "visible_entries",
 ]
@@ -70,8 +72,8 @@ class CheckedLog:
         if self.problem:
             return []
         return [
-            f"The log is whole. Each of its {len(self.entries):,} entries continues the last one.",
-            "Every budget, every charge and every stored release agrees with the log.",
+            f"The log is whole: {len(self.entries):,} entries, each of which continues the last.",
+            "Every budget, charge, token and stored release agrees with the log.",
         ]
 
 
@@ -195,6 +197,13 @@ def entry_json(entry: LogEntry) -> dict[str, Any]:
 # --- in words
 
 
+def kind_words(entry: LogEntry) -> str:
+    """Return what an entry records, in one or two words."""
+    if entry.kind == Kind.REFUSAL and entry.facts.get("answer") == "countered":
+        return "countered"
+    return KINDS.get(entry.kind, entry.kind)
+
+
 def entry_words(entry: LogEntry) -> str:
     """Return what an entry says, in one line for people; texts of strangers are in quotes."""
     facts = entry.facts
@@ -238,7 +247,7 @@ def _refusal_words(facts: Mapping[str, Any]) -> str:
         reason = quoted(facts["reason"]) if "reason" in facts else "the budget does not allow it"
         return f"{_cost(facts['spent'])}: {reason}."
     reasons = "; ".join(quoted(reason) for reason in facts["reasons"][:8])
-    return f"{str(facts['answer']).capitalize()}. {_asked(facts)} Reasons: {reasons}."
+    return f"{_asked(facts)} Reasons: {reasons}."
 
 
 def _asked(facts: Mapping[str, Any]) -> str:
@@ -261,6 +270,11 @@ _WRITERS: Mapping[Kind, Callable[[Mapping[str, Any]], str]] = {
     Kind.BURNT: lambda facts: f"Request {name(facts['request'])}: charged, output lost.",
     Kind.GRANT: _grant_words,
     Kind.REFUSAL: _refusal_words,
+    Kind.MINTED: lambda facts: (
+        f"Token {name(facts['token'])} for {quoted(facts['holder'])}: {name(facts['role'])} of"
+        f" {listed(facts['scope']) or 'all data sets'}, until {facts['expires'][:10]}."
+    ),
+    Kind.REVOKED: lambda facts: f"Token {name(facts['token'])}.",
     Kind.FROZEN: lambda facts: f"{quoted(facts['reason'])}. Nothing can be charged.",
     Kind.RECOVERED: lambda facts: (
         f"Compared with a checkpoint of {facts['entries']:,} entries:"

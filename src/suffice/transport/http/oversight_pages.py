@@ -9,7 +9,6 @@ from starlette.concurrency import run_in_threadpool
 
 from suffice.errors import ReleaseError
 from suffice.owner.ledger.tokens import utc_now
-from suffice.owner.ledger.words import KINDS
 from suffice.transport.http.accounts import Accounts
 from suffice.transport.http.log_views import Comparison, compare, entry_words, visible_entries
 from suffice.transport.http.oversight import checkpoint_of
@@ -109,7 +108,7 @@ class OversightPages:
         visible = visible_entries(log.entries, session.token)
         older = [entry for entry in visible if before is None or entry.number < before]
         shown = older[-_ENTRIES:][::-1]
-        rows = [(entry, KINDS.get(entry.kind, entry.kind), entry_words(entry)) for entry in shown]
+        rows = [(entry, entry_words(entry)) for entry in shown]
         return self._renderer.page(
             "log.html",
             session,

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from suffice.owner.ledger.words import policy_lines
 from suffice.plain_text import escaped
+from suffice.transport.http.log_views import kind_words
 from suffice.transport.http.sessions import Session
 from suffice.transport.http.settings import Settings
 
@@ -54,6 +55,7 @@ class Renderer:
             "number": "{:g}".format,
             "moment_of": datetime.fromisoformat,
             "policy_lines": policy_lines,
+            "kind_words": kind_words,
         }
 
     def page(

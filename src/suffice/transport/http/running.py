@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -37,10 +38,13 @@ class LogLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
+        message = record.getMessage()
+        if message.startswith("Traceback"):  # an application that cannot begin or end sends text
+            message = "The service failed while it began or ended."
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds"),
             "level": record.levelname.lower(),
-            "message": escaped(record.getMessage()),
+            "message": escaped(message.strip()),
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
@@ -126,6 +130,11 @@ class _Announced(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, prefix: str, tell: Callable[[str], None]) -> None:
         super().__init__(config)
         self._prefix, self._tell = prefix, tell
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self.force_exit:  # what is cut off now is no error
+            logging.getLogger("uvicorn.error").disabled = True
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
-from suffice.errors import ParameterError, UnitError
+from suffice.errors import ParameterError, StorageError, UnitError
 from suffice.owner.ledger import Ledger
 from suffice.owner.ledger.rows import Balance
 from suffice.transport.http.access import Caller, Door
@@ -31,14 +31,31 @@ class Service:
     ----------
     settings
         What is served.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger does not exist, or has no budget for a served data set.
+    StorageError
+        If the key does not exist.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.ledger = Ledger(settings.ledger)
+        self._check_ready()
         self.desk = Desk(self.ledger)
         self.door = Door(settings, self.desk)
         self.workroom = Workroom(settings, self.desk)
+
+    def _check_ready(self) -> None:
+        """Raise if a served data set has no budget yet, or releases could not be signed."""
+        for name, served in self.settings.datasets.items():
+            self.ledger.classes(name, served.label)
+        if not self.settings.key.is_file():
+            raise StorageError(
+                f"The key {self.settings.key} does not exist. Make it with `suffice keygen`."
+            )
 
     def balance(self, dataset: str) -> list[Balance]:
         """Return the budgets of a data set, with what is left of each."""

@@ -23,9 +23,10 @@ EXAMPLE = """\
 
 # What learners and officers are told about who you are.
 organisation = "Clinic of Example"
-# Every release is charged to this ledger. Make it with `suffice ledger init`.
+# Every release is charged to this ledger. Set budgets in it with `suffice ledger init`.
+# Several servers can share one in a database: "postgresql://HOST/DATABASE".
 ledger = "clinic.ledger"
-# Signs every release. Make it with `suffice keygen clinic`.
+# Signs every release. Several servers need the same key.
 key = "clinic.key"
 
 [server]
@@ -181,11 +182,11 @@ class Settings:
     Parameters
     ----------
     folder
-        The folder of the file. The service keeps its own records there.
+        The folder of the file.
     organisation
         The name that learners and officers are shown.
     ledger
-        The ledger that is charged.
+        The ledger that is charged. Tokens and proposals are in its database too.
     key
         The private key that signs releases.
     datasets

@@ -1,0 +1,352 @@
+"""Probabilities that allow for what noise leaves open.
+
+A model's scores u rank rows; how sure its classes are must be learnt from randomised labels, or
+from a noisy mean operator, which tell little of it. One best slope is then far too sure, or says
+nothing. So the slope is integrated out (MacKay 1992, "moderated" outputs): p(k | x) is the mean of
+softmax(slope u + shift) over all slopes, as what was released makes them likely. A priori the part
+R^2 of the labels' variance that scores explain is zero, or any size of it is as likely as another
+on a logarithmic scale, as in `suffice.learner.operator.restoring`, and
+
+    slope = R / (1 - R^2) / s,    s^2 = E_x Var_k(u_k) over the class proportions,
+
+which is linear discriminant analysis for two classes. The shift makes the mean probability of every
+class its proportion, which has a posterior of its own (`class_proportions`). With little
+information probabilities so come close to the proportions, and with much to those of the most
+likely slope. No limit is needed at which they are refused.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+__all__ = [
+    "Moderated",
+    "class_proportions",
+    "expected_share",
+    "moderated_by_labels",
+    "moderated_by_product",
+]
+
+_COARSE, _FINE = 0.1, 0.02  # steps of log10 R^2
+_EXPONENTS = (-2.5, -0.01)
+_LIKELY = 12.0  # log likelihood below the best at which a slope counts for nothing
+_UNLIKELY = 1e-9
+_FEW = 8  # coarse steps that are likely: with fewer, finer ones are taken between them
+_BINS = 1000  # of scores of two classes
+_GRID = (np.arange(1000) + 0.5) / 1000  # proportions of the second of two classes
+_NEWTON_STEPS, _MOST_STEP = 6, 2.0
+_SETTLED = 1e-5
+_LEAST = 1e-300
+_LEAST_SHARE = 1e-3  # of an even one: a class that is listed may occur
+
+Expected = Callable[[float, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Moderated:
+    """The link softmax(slope u + shift) that is nearest to the mean over all likely slopes.
+
+    Attributes
+    ----------
+    slope : float
+        What scores are multiplied by; 0 if they tell nothing.
+    shift : ndarray of shape (K,)
+        What is then added to the score of each class; 0 for the first.
+    error : float
+        The standard deviation of probabilities over likely slopes, mean over rows and classes.
+    """
+
+    slope: float
+    shift: np.ndarray
+    error: float
+
+
+def class_proportions(
+    labels: np.ndarray, channel: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the posterior mean of class proportions, given randomised labels.
+
+    A priori all proportions are as likely, but for one label of each class that is taken as known:
+    an owner lists no class that cannot occur. For two classes the mean is exact, by a sum over a
+    grid. For more, prior and likelihood are taken to be Gaussian, with the moments that they have.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+        The codes of the randomised labels.
+    channel : ndarray of shape (L, K)
+        P[z, y] = P(randomised label z | true label y).
+    weights : ndarray of shape (n,), optional
+        How often each label counts; once unless set.
+
+    Returns
+    -------
+    ndarray of shape (K,)
+        Proportions, all above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> channel = np.array([[0.6, 0.4], [0.4, 0.6]])
+    >>> class_proportions(np.ones(3, dtype=int), channel).round(2)
+    array([0.43, 0.57])
+    """
+    observed, classes = channel.shape
+    counts = np.bincount(labels, weights, minlength=observed)
+    if classes == 2:
+        chances = np.maximum(channel @ np.stack([1 - _GRID, _GRID]), _LEAST)
+        second = _mean_share(counts @ np.log(chances))
+        return np.array([1 - second, second])
+    total = counts.sum()
+    inverse = np.linalg.pinv(channel)
+    smooth = (counts + 1) / (total + observed)
+    error = inverse @ (np.diag(smooth) - np.outer(smooth, smooth)) @ inverse.T / total
+    prior = (np.eye(classes) - 1 / classes) / (classes * (2 * classes + 1))  # Dirichlet's
+    apart = inverse @ (counts / total) - 1 / classes
+    mean = 1 / classes + prior @ np.linalg.pinv(prior + error) @ apart
+    mean = np.maximum(mean, _LEAST_SHARE / classes)
+    return np.asarray(mean / mean.sum())
+
+
+def expected_share(measured: float, error: float) -> float:
+    """Return the posterior mean of a class's proportion that was measured with Gaussian noise.
+
+    The prior is that of `class_proportions`. Noise may have thrown ``measured`` out of [0, 1].
+
+    Examples
+    --------
+    >>> round(expected_share(1.2, 0.3), 2)
+    0.77
+    """
+    if not error > 2 / len(_GRID):  # no prior matters
+        return float(np.clip(measured, 0, 1))
+    return _mean_share(-(((_GRID - measured) / error) ** 2) / 2)
+
+
+def _mean_share(log_likelihoods: np.ndarray) -> float:
+    """Return the mean proportion of the second class over the grid."""
+    fits = log_likelihoods + np.log(_GRID * (1 - _GRID))
+    likely = np.exp(fits - fits.max())
+    return float(likely @ _GRID / likely.sum())
+
+
+def moderated_by_labels(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    channel: np.ndarray,
+    weights: np.ndarray | None = None,
+    expected: Expected | None = None,
+    *,
+    shifted: bool = True,
+) -> Moderated:
+    """Return the link of scores, with the slope integrated out, from randomised labels.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, K)
+        u, one score per row and class, of models that have not seen the labels of these rows.
+    labels : ndarray of shape (n,)
+        The codes of the randomised labels.
+    channel : ndarray of shape (L, K)
+        P[z, y] = P(randomised label z | true label y).
+    weights : ndarray of shape (n,), optional
+        How much each row counts; once unless set.
+    expected : callable, optional
+        Returns the probabilities (n, K) for a slope and a shift (K,), where they are more than
+        softmax(slope u + shift) because rows are known with an error.
+    shifted : bool, default=True
+        Whether there is a shift. Without it models have no constant.
+
+    Returns
+    -------
+    Moderated
+        Slope, shift and error.
+    """
+    counts = np.ones(len(labels)) if weights is None else weights
+    shares = class_proportions(labels, channel, weights)
+    if expected is None and len(shares) == 2 and len(labels) > _BINS:
+        scores, labels, counts = _binned(scores, labels, counts)
+    chances = channel[labels]
+
+    def log_likelihood(p: np.ndarray) -> float:
+        return float(counts @ np.log(np.maximum((chances * p).sum(axis=1), _LEAST)))
+
+    return _moderated(scores, counts, shares, log_likelihood, expected, shifted=shifted)
+
+
+def moderated_by_product(
+    scores: np.ndarray,
+    shares: np.ndarray,
+    product: float,
+    error: float,
+    *,
+    shifted: bool = True,
+) -> Moderated:
+    """Return the link of scores, with the slope integrated out, from E[u_y].
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, K)
+        u, one score per row and class.
+    shares : ndarray of shape (K,)
+        The class proportions.
+    product : float
+        E[u_y], the mean score of the true class, as a mean operator says it, without what the model
+        has learnt from noise.
+    error : float
+        Its standard deviation, above 0.
+    shifted : bool, default=True
+        Whether there is a shift. Without it models have no constant.
+
+    Returns
+    -------
+    Moderated
+        Slope, shift and error.
+    """
+    counts = np.ones(len(scores))
+    if len(shares) == 2 and len(scores) > _BINS:
+        product -= float(scores[:, 0].mean())  # scores of a row count by their difference
+        scores, _, counts = _binned(scores, np.zeros(len(scores), dtype=int), counts)
+    rows = counts / counts.sum()
+
+    def log_likelihood(p: np.ndarray) -> float:
+        return -(((product - float(rows @ (p * scores).sum(axis=1))) / error) ** 2) / 2
+
+    return _moderated(scores, counts, shares, log_likelihood, shifted=shifted)
+
+
+def _moderated(
+    scores: np.ndarray,
+    counts: np.ndarray,
+    shares: np.ndarray,
+    log_likelihood: Callable[[np.ndarray], float],
+    expected: Expected | None = None,
+    *,
+    shifted: bool = True,
+) -> Moderated:
+    """Return the mean link over slopes, as ``log_likelihood`` of probabilities weighs them."""
+    rows = counts / counts.sum()
+    centre = rows @ scores if shifted else np.zeros(len(shares))
+    apart = scores - centre
+    apart = apart - (apart @ shares)[:, None]
+    size = float(np.sqrt(rows @ (apart**2 @ shares)))
+    if not size > 1e-12 * (1 + float(np.abs(centre).max())):
+        shift = np.log(shares / shares[0]) if shifted else np.zeros(len(shares))
+        return Moderated(0.0, shift, 0.0)
+    candidates = _Candidates(
+        expected or (lambda slope, shift: softmax(slope * scores + shift, axis=1)),
+        log_likelihood, rows, shares if shifted else None, centre, size,
+    )  # fmt: skip
+    exponents = np.append(-np.inf, np.arange(*_EXPONENTS, _COARSE))  # none, and some
+    links = candidates.links(exponents)
+    likely = exponents[_likelihoods(links) > np.exp(-_LIKELY)]
+    if likely[0] > -np.inf and len(likely) < _FEW:
+        ends = likely[0] - _COARSE, min(likely[-1] + _COARSE, _EXPONENTS[1])
+        links = candidates.links(np.arange(*ends, _FINE))
+    return _nearest_link(candidates.expected, links, scores, rows, shifted=shifted)
+
+
+def _binned(
+    scores: np.ndarray, labels: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows of two classes with nearly equal scores as one row for each label."""
+    difference = scores[:, 1] - scores[:, 0]
+    order = np.argsort(difference, kind="stable")
+    before = np.cumsum(counts[order]) - counts[order] / 2
+    bins = np.empty(len(order), dtype=int)
+    bins[order] = (before * _BINS / counts.sum()).astype(int)
+    observed = int(labels.max()) + 1
+    cells = bins * observed + labels
+    totals = np.bincount(cells, counts)
+    filled = np.flatnonzero(totals)
+    means = np.bincount(cells, counts * difference)[filled] / totals[filled]
+    return np.column_stack([np.zeros_like(means), means]), filled % observed, totals[filled]
+
+
+@dataclass(frozen=True, eq=False)
+class _Link:
+    """One slope and its shift, and the log likelihood of held-out labels."""
+
+    slope: float
+    shift: np.ndarray
+    log_likelihood: float
+
+
+def _likelihoods(links: list[_Link]) -> np.ndarray:
+    """Return likelihoods as parts of the largest."""
+    logs = np.array([link.log_likelihood for link in links])
+    return np.asarray(np.exp(logs - logs.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Computes links by R^2. ``shares`` are class proportions; None: there is no shift."""
+
+    expected: Expected
+    log_likelihood: Callable[[np.ndarray], float]
+    rows: np.ndarray
+    shares: np.ndarray | None
+    centre: np.ndarray
+    size: float
+
+    def links(self, exponents: np.ndarray) -> list[_Link]:
+        """Return the links of R^2 = 10^exponent, from the flattest on."""
+        links = []
+        slope, shift = 0.0, np.zeros(len(self.centre))
+        if self.shares is not None:
+            shift = np.log(self.shares)
+        for part in 10.0**exponents:
+            before, slope = slope, float(np.sqrt(part) / (1 - part) / self.size)
+            if self.shares is not None:
+                shift = self._shift(slope, shift - (slope - before) * self.centre)
+            fit = self.log_likelihood(self.expected(slope, shift))
+            links.append(_Link(slope, shift, fit))
+        return links
+
+    def _shift(self, slope: float, shift: np.ndarray) -> np.ndarray:
+        """Return the shift at which mean probabilities are the proportions, by Newton's method."""
+        assert self.shares is not None  # noqa: S101  # for the type checker: the caller has checked
+        for _ in range(_NEWTON_STEPS):
+            p = self.expected(slope, shift)
+            gap = self.shares - self.rows @ p
+            if float(np.abs(gap).max()) < _SETTLED:
+                break
+            # Rows that are known with an error have a little less curvature than these.
+            curvature = np.diag(self.rows @ p) - (p.T * self.rows) @ p
+            step = np.linalg.lstsq(curvature, gap, rcond=1e-10)[0]
+            shift = shift + step * min(1.0, _MOST_STEP / max(float(np.abs(step).max()), _LEAST))
+        return shift
+
+
+def _nearest_link(
+    expected: Expected, links: list[_Link], scores: np.ndarray, rows: np.ndarray, *, shifted: bool
+) -> Moderated:
+    """Return the link of least Kullback-Leibler divergence from the mean over ``links``."""
+    likely = _likelihoods(links)
+    likely /= likely.sum()
+    used = [(part, link) for part, link in zip(likely, links, strict=True) if part > _UNLIKELY]
+    mean, square = np.zeros_like(scores), np.zeros_like(scores)
+    for part, link in used:
+        p = expected(link.slope, link.shift)
+        mean += part * p
+        square += part * p**2
+    deviations = np.sqrt(np.maximum(square - mean**2, 0.0))
+    mean = mean / mean.sum(axis=1, keepdims=True)
+
+    def divergence(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        linked = parameters[0] * scores + np.append(0.0, parameters[1:])
+        normaliser = logsumexp(linked, axis=1)
+        value = float(rows @ (normaliser - (mean * linked).sum(axis=1)))
+        gaps = rows[:, None] * (np.exp(linked - normaliser[:, None]) - mean)
+        return value, np.append((gaps * scores).sum(), gaps.sum(axis=0)[1:])
+
+    slope = sum(part * link.slope for part, link in used)
+    shift = np.sum([part * link.shift for part, link in used], axis=0)
+    start = np.append(slope, shift[1:] - shift[0])
+    bounds = [(0.0, None)] + [(None, None) if shifted else (0.0, 0.0)] * (len(shift) - 1)
+    best = minimize(divergence, start, jac=True, bounds=bounds, method="L-BFGS-B").x
+    error = float((rows @ deviations).mean())
+    return Moderated(float(best[0]), np.append(0.0, best[1:]), error)

@@ -1,0 +1,144 @@
+"""Weights of rows: what they mean, and the learners that cannot use them.
+
+A weight of 2 counts as two rows alike, a weight of 0 as none. They need the label of each row,
+exact or randomised. A release that is a sum over rows has none: its learner refuses weights.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sklearn.utils.validation import has_fit_parameter
+
+from suffice.engines.summary import Sample, Summary
+from suffice.errors import ParameterError
+from suffice.tables.columns import numeric_columns
+
+__all__ = [
+    "BAGS_HAVE_NONE",
+    "EXAMPLES_HAVE_NONE",
+    "MOMENTS_HAVE_NONE",
+    "RADOS_HAVE_NONE",
+    "RECORDS_HAVE_NONE",
+    "check_takes_weights",
+    "checked_weights",
+    "refuse_weights",
+    "repeated_count",
+    "weighted_summary",
+]
+
+# Why a learner refuses weights of rows, and what to do instead.
+RADOS_HAVE_NONE = (
+    "A rado is a sum over records that counts each of them alike, so records cannot have weights."
+    " Leave sample_weight out. Of exact labels, use FactoredClassifier."
+)
+MOMENTS_HAVE_NONE = (
+    "A release of moments is a sum over private records, so records cannot have weights. Leave"
+    " sample_weight out."
+)
+EXAMPLES_HAVE_NONE = (
+    "AdaBoostLinear is the baseline of a paper and counts all examples alike. Leave sample_weight"
+    " out, or use FactoredClassifier."
+)
+RECORDS_HAVE_NONE = (
+    "SpreadClassifier chooses its penalty by the likelihood of records that all count alike, so"
+    " they cannot have weights. Use FactoredClassifier or NoisyLabelClassifier, which take"
+    " sample_weight."
+)
+BAGS_HAVE_NONE = (
+    "ClassRatio compares whole bags, in which all rows count alike. Leave sample_weight out."
+)
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def checked_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
+    """Return the weights of rows as numbers, None where all rows count alike."""
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError("sample_weight must hold numbers. Pass one for each row.") from None
+    if weights.shape != (rows,):
+        raise ParameterError(
+            f"sample_weight must hold one number for each of the {rows:,} rows. It has the shape"
+            f" {weights.shape}."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise ParameterError(
+            "sample_weight must hold finite numbers, none below zero and not all zero."
+        )
+    return weights
+
+
+def repeated_count(weights: np.ndarray) -> float:
+    """Return how many labels weights of rows stand for: their sum, if they are repetitions.
+
+    Weights below 1 cannot be. Some tools scale them to a sum of 1: then it is the number of labels
+    of equal weight that vary as much, (sum w)^2 / sum w^2, which no repetitions exceed.
+    """
+    total = float(weights.sum())
+    return max(total, total**2 / float(weights @ weights))
+
+
+def check_takes_weights(estimator: Any) -> None:
+    """Raise if an estimator of the caller has no weights of rows."""
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise ParameterError(
+            f"{type(estimator).__name__} takes no sample_weight, so its rows cannot have weights."
+            " Leave sample_weight out, or choose another estimator."
+        )
+
+
+def refuse_weights(reason: str) -> Callable[[Method], Method]:
+    """Return a decorator of fits without weights: ``sample_weight`` is an error with the reason.
+
+    The signature stays as it is, so that scikit-learn does not pass weights either.
+    """
+
+    def decorate(method: Method) -> Method:
+        @wraps(method)
+        def refusing(self: Any, *args: Any, **options: Any) -> Any:
+            if options.pop("sample_weight", None) is not None:
+                raise ParameterError(reason)
+            return method(self, *args, **options)
+
+        return refusing  # type: ignore[return-value]  # it has the method's signature
+
+    return decorate
+
+
+def weighted_summary(summary: Summary, batch: pa.RecordBatch, weights: np.ndarray) -> Summary:
+    """Return the summary of rows without missing values, as if each was there ``weights`` times.
+
+    ``summary`` is that of the same rows, each counted once.
+    """
+    shares = weights / weights.sum()
+    numeric = list(summary.mean)
+    columns = numeric_columns(batch, numeric)
+    mean = columns @ shares
+    deviation = np.sqrt((columns - mean[:, None]) ** 2 @ shares)
+    return replace(
+        summary,
+        mean=dict(zip(numeric, mean.tolist(), strict=True)),
+        deviation=dict(zip(numeric, deviation.tolist(), strict=True)),
+        counts={name: _weighted_counts(batch.column(name), weights) for name in summary.counts},
+        sample=Sample(batch, weights),
+    )
+
+
+def _weighted_counts(cells: pa.Array, weights: np.ndarray) -> Counter[Any]:
+    """Return the weight of each category; the texts are those that counting rows gives."""
+    encoded = cells if pa.types.is_dictionary(cells.type) else pc.dictionary_encode(cells)
+    sums = np.bincount(encoded.indices.to_numpy(), weights, len(encoded.dictionary))
+    counts: Counter[Any] = Counter()
+    for text, total in zip(encoded.dictionary.to_pylist(), sums.tolist(), strict=True):
+        if total > 0:
+            counts[text] += total
+    return counts

@@ -1,0 +1,216 @@
+"""Several servers on one PostgreSQL, with different host names: real processes, real kills.
+
+Two servers share a clinic for the whole file. A third one stops in the middle of a grant, while the
+first two are suspended; then it is killed, or its database is restarted, and they go on.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from process_hooks import STEPS, intervene
+from served import Clinic, make_clinic, running
+
+from database_servers import postgresql_server, restart
+from suffice.owner.ledger.chain import Kind
+from suffice.release.codec import encode
+from suffice.transport.messages import Answer, Granted, Proposal, Refused
+from suffice.transport.protocol import propose
+from suffice.transport.remote import Remote
+
+LOST = "this proposal was charged, but its output was lost"
+SECONDS = 300  # for everything that is waited for; nothing takes as long
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A clinic in a database, and its two servers."""
+
+    clinic: Clinic
+    database: str
+    urls: tuple[str, str]
+    processes: tuple[subprocess.Popen[str], subprocess.Popen[str]]
+    draws: Path
+
+    def proposal(self, purpose: str, epsilon: float = 0.1) -> Proposal:
+        rows = self.clinic.folder / "rows.csv"
+        return propose(rows, epsilon=epsilon, mechanism="laplace", purpose=purpose)
+
+    def remote(self, url: str) -> Remote:
+        return Remote(url, self.clinic.tokens["learner"], self.clinic.folder / "clinic.pub")
+
+    def ask(self, url: str, proposal: Proposal) -> tuple[bytes, bytes | None]:
+        """Return what a server answers, in bytes."""
+        answer, release = self.remote(url).propose(proposal, "diagnosis")
+        return answer.encode(), None if release is None else encode(release)
+
+    def ask_both(self, proposal: Proposal) -> tuple[Answer, bytes | None]:
+        """Send a proposal to both servers at once; both must answer the same."""
+        with ThreadPoolExecutor(2) as threads:
+            first, second = threads.map(lambda url: self.ask(url, proposal), self.urls)
+        assert first == second
+        return Answer.load(first[0]), first[1]
+
+    def send(self, url: str, proposal: Proposal, dataset: str = "diagnosis") -> None:
+        headers = {"Authorization": f"Bearer {self.clinic.tokens['learner']}"}
+        place = f"{url}/v1/datasets/{dataset}/proposals"
+        response = httpx.post(place, content=proposal.encode(), headers=headers, timeout=SECONDS)
+        assert response.status_code in (200, 202)
+
+    def states(self, proposal: Proposal) -> list[str]:
+        """Return what became of the charges of a proposal."""
+        return [e.state for e in self.clinic.ledger.history() if e.request == proposal.request]
+
+    def drawn(self) -> int:
+        return len(self.draws.read_text().splitlines()) if self.draws.exists() else 0
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Let both servers stand still; whoever of them has a turn finishes it before."""
+        store = self.clinic.ledger.store
+        with store.reading() as records:
+            turns = [row[0] for row in records.db.execute("SELECT holder FROM turns")]
+        wait_until(lambda: not any(map(store.held, turns)))
+        for process in self.processes:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in self.processes:
+                process.send_signal(signal.SIGCONT)
+
+
+def wait_until(happened) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory) -> Iterator[Pair]:
+    folder = tmp_path_factory.mktemp("two")
+    draws = folder / "draws"
+    alpha, beta = (intervene(folder / host, host, draws=draws) for host in ("alpha", "beta"))
+    with postgresql_server() as database:
+        clinic = make_clinic(folder / "clinic", ledger=f"{database}#shared", smoker="automatic")
+        with running(clinic, **alpha) as first, running(clinic, **beta) as second:
+            urls, processes = zip(first, second, strict=True)
+            yield Pair(clinic, database, urls, processes, draws)
+
+
+@contextmanager
+def stopping(pair: Pair, folder: Path, step: str) -> Iterator[tuple[str, Path, subprocess.Popen]]:
+    """Yield a third server, whose workers stop at a step of each grant: address, file, process."""
+    hooks = intervene(folder / "gamma", "gamma", step, pair.draws)
+    with running(pair.clinic, **hooks) as (url, process):
+        yield url, folder / "gamma" / "reached", process
+
+
+def test_the_same_proposal_at_both_at_once_has_one_answer_and_one_charge(pair):
+    proposal, before = pair.proposal("the same"), pair.drawn()
+    answer, release = pair.ask_both(proposal)
+    assert isinstance(answer, Granted)
+    assert release is not None
+    assert pair.states(proposal) == ["released"]
+    assert pair.drawn() == before + 1
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_server_killed_with_its_worker_is_replaced_by_another(pair, tmp_path, step):
+    proposal, before = pair.proposal(f"killed {step}"), pair.drawn()
+    with pair.suspended(), stopping(pair, tmp_path, step) as (url, reached, process):
+        pair.send(url, proposal)
+        wait_until(reached.exists)
+        process.kill()
+        os.kill(int(reached.read_text()), signal.SIGKILL)
+        process.wait()
+    answer, _ = pair.ask_both(proposal)
+    assert pair.drawn() == before + 1
+    if step == "between debit and finish":
+        assert isinstance(answer, Refused)
+        assert answer.reasons[0].startswith(LOST)
+        assert pair.states(proposal) == ["burnt"]
+    else:
+        assert isinstance(answer, Granted)
+        assert pair.states(proposal) == ["released"]
+    pair.clinic.ledger.verify()
+
+
+def test_a_database_restarted_in_mid_grant_costs_no_second_draw(pair, tmp_path):
+    stored, lost = pair.proposal("stored after all"), pair.proposal("declared lost")
+    before = pair.drawn()
+    with stopping(pair, tmp_path, STEPS[1]) as (url, reached, _):
+        with pair.suspended():
+            pair.send(url, stored)
+            wait_until(reached.exists)
+            restart(pair.database)
+            reached.unlink()  # nobody has declared it lost: it is stored over a new connection
+            assert isinstance(Answer.load(pair.ask(url, stored)[0]), Granted)
+        assert isinstance(pair.ask_both(stored)[0], Granted)
+        with pair.suspended():
+            pair.send(url, lost)
+            wait_until(reached.exists)
+            restart(pair.database)
+        refused, _ = pair.ask_both(lost)  # they found no lock
+        reached.unlink()  # and its draw comes too late
+        assert pair.ask(url, lost) == (refused.encode(), None)
+    assert isinstance(refused, Refused)
+    assert (pair.states(stored), pair.states(lost)) == (["released"], ["burnt"])
+    assert pair.drawn() == before + 2
+    assert pair.clinic.ledger.frozen == ""
+    pair.clinic.ledger.verify()
+
+
+def test_a_session_begun_at_one_is_good_at_the_other_until_its_token_is_revoked(pair):
+    text = pair.clinic.new_token("owner")
+    headers = {"Authorization": f"Bearer {text}"}
+    owner = {"Authorization": f"Bearer {pair.clinic.tokens['owner']}"}
+    first, second = pair.urls
+    login = httpx.post(f"{first}/login", data={"token": text}, timeout=SECONDS)
+    cookies = {"suffice_session": login.cookies["suffice_session"]}
+    with httpx.Client(base_url=second, cookies=cookies, timeout=SECONDS) as page:
+        assert page.get("/").status_code == 200
+        assert page.get("/v1/datasets", headers=headers).status_code == 200
+        place = f"{first}/v1/tokens/{text.split('_')[1]}"
+        assert httpx.delete(place, headers=owner, timeout=SECONDS).status_code == 204
+        assert page.get("/").status_code == 303
+        assert page.get("/v1/datasets", headers=headers).status_code == 401
+    assert [e.kind for e in pair.clinic.ledger.log()].count(Kind.REVOKED) == 1
+
+
+def check_many(pair: Pair, count: int) -> None:
+    """Send different proposals to both servers at once; the budget has room for six of them."""
+    proposals = [pair.proposal(f"one of many {k}", epsilon=0.15) for k in range(count)]
+    with ThreadPoolExecutor(8) as threads:
+        sent = [
+            threads.submit(pair.send, pair.urls[k % 2], proposal, "smoker")
+            for k, proposal in enumerate(proposals)
+        ]
+        for request in sent:
+            request.result()
+    desk = pair.clinic.desk
+    wait_until(lambda: all(filed.answer for filed in desk.proposals("smoker")))
+    filed = desk.proposals("smoker")
+    assert len(filed) == count
+    granted = [p for p in filed if isinstance(Answer.load(p.answer), Granted)]
+    (balance,) = [b for b in pair.clinic.ledger.balances() if b.dataset == "smoker"]
+    assert balance.spent <= balance.budget.epsilon
+    assert len(granted) == balance.debits == len({p.release for p in granted}) == 6
+    # In the order of arrival, whichever server it was: the order tells nothing about labels.
+    charged = [e.request for e in pair.clinic.ledger.history() if e.dataset == "smoker"]
+    assert charged == [Proposal.load(p.body).request for p in granted]
+    assert granted == filed[:6]
+    pair.clinic.ledger.verify()
+
+
+def test_many_proposals_at_both_never_overspend_and_are_answered_in_order(pair):
+    check_many(pair, 10)
