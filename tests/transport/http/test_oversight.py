@@ -235,7 +235,7 @@ class InProcess(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         token = request.headers["authorization"].split()[1]
         answer = ask(self._app, request.method, request.url.path, token, request.read())
-        return httpx.Response(answer.status_code, content=answer.content)
+        return httpx.Response(answer.status_code, stream=httpx.ByteStream(answer.content))
 
 
 def test_remote_reads_compares_and_exports(clinic, tmp_path):
