@@ -746,7 +746,7 @@ def altered_proposals(clinic: Clinic, count: int):
     rng = np.random.default_rng(11)
     whole = clinic.proposal("altered").encode()
     values = [
-        "null", "true", "-1", "1e308", "1e999", "NaN", "-0.0", "9" * 400, "[]", "{}", "0.1e",
+        "null", "true", "-1", "1e308", "1e999", "NaN", "-0.5", "9" * 400, "[]", "{}", "0.1e",
         '"' + "x" * 3000 + '"', "[" * 500 + "]" * 500, '{"a":' * 500 + "1" + "}" * 500,
         '"\\ud800"', '"\\u0000"', "9007199254740993", '{"count": 1}', '"sha256:' + "0" * 64 + '"',
     ]  # fmt: skip

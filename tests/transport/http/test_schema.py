@@ -32,7 +32,7 @@ CHECKS = [
     negative_data_rejection,
 ]
 CALLERS = ["owner", "officer", "learner", "nobody"]
-EXAMPLES, MANY_EXAMPLES = 4, 150  # of each route, right and wrong
+EXAMPLES, MANY_EXAMPLES = 3, 150  # of each route, right and wrong
 DATASETS = ("diagnosis", "smoker")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of schemathesis, about itself

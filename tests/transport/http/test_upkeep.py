@@ -1,10 +1,15 @@
-"""Keys and tokens are exchanged while a service lives: what still works, and what does not."""
+"""What happens to a service over the years: other keys, other tokens, a ledger from a backup."""
+
+import re
+import subprocess
+import sys
+import time
 
 import httpx
 import pytest
 from served import make_clinic, running
 
-from suffice.errors import SignatureError
+from suffice.errors import ServiceError, SignatureError
 from suffice.release.signing import generate_keys, verify
 from suffice.transport.remote import Remote
 
@@ -42,3 +47,33 @@ def test_a_revoked_token_ends_at_once_with_the_sessions_that_it_began(tmp_path):
         assert client.get("/").status_code == 303
         assert client.get("/v1/datasets", headers=officer).status_code == 401
         assert client.post("/login", data={"token": made["token"]}).status_code == 403
+
+
+def test_a_frozen_ledger_returns_what_it_holds_and_charges_after_recovery(tmp_path):
+    clinic = make_clinic(tmp_path / "clinic")
+    before, after = clinic.proposal("before"), clinic.proposal("after")
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "suffice", "serve", str(clinic.folder), "--port", "0"],
+            stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
+    try:
+        url = re.search(r"http://[\d.]+:\d+", process.stdout.readline()).group()
+        remote = Remote(url, clinic.tokens["learner"], clinic.folder / "clinic.pub")
+        _, release = remote.propose(before, "diagnosis")
+        with clinic.ledger._store.writing() as records:  # as PostgreSQL does after a restore
+            records.freeze("it was restored", records.place())
+        assert remote.propose(before, "diagnosis")[1] == release
+        with pytest.raises(ServiceError, match="not answered yet"):
+            remote.propose(after, "diagnosis", wait=0)
+        end = time.monotonic() + 120  # a guard against hanging, not a measurement
+        while "is frozen: it was restored" not in (tmp_path / "log").read_text():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert clinic.charges("diagnosis") == 1
+        clinic.ledger.recover(clinic.ledger.checkpoint(clinic.folder / "clinic.key"))
+        assert remote.propose(after, "diagnosis")[1] is not None
+    finally:
+        process.terminate()
+        process.communicate()
+    assert clinic.charges("diagnosis") == 2
