@@ -5,6 +5,8 @@
 natural: bags by a column (occupation, elevation, ...), which contradict label shift. New tables
     hold rows of all bags at shares .1, .4 and .8: how often the test rejects, how often the printed
     range holds the truth, and how wide it is.
+private: the same with private proportions, at epsilon 1 and .1.
+classes: the same with three to five classes, on natural tables and a synthetic one; and whole bags.
 left_out: whole natural bags as new tables, learnt from the others.
 nulls: bags of one distribution per class: how often the test rejects them, with known and private
     proportions, and bags of 100 rows.
@@ -49,6 +51,14 @@ POSITIVE = {
     "abalone": lambda y: y > 9,
     "wine_white": lambda y: y > 5,
 }
+MANY = {
+    "covertype:Elevation": (1, 2),
+    "covertype:Soil": (1, 2),
+    "wine_white:alcohol": (6, 7),
+    "abalone:Length": (8, 10, 13),
+    "synthetic:3": (1, 2),
+    "synthetic:5": (1, 2, 3, 4),
+}  # where labels are cut into classes
 BANDS = 10
 SHARES, TEST_SHARES = (0.1, 0.4, 0.8), (0.1, 0.3, 0.5, 0.7, 0.9)
 SETS = ("adult", "magic", "ijcnn1")
@@ -95,13 +105,36 @@ def family_of(folder: Path, name: str) -> Family:
     return Family(rows, labels, np.searchsorted(edges, values, side="right"))
 
 
-def learnt(family: Family, members: np.ndarray) -> ClassRatio:
-    """Return the learner of the bags' true proportions."""
+def classes_of(folder: Path, name: str) -> Family:
+    """Return a family with more classes: their labels are cut at values, or drawn from a model."""
+    table, column = name.split(":")
+    if table == "synthetic":
+        rng, classes = np.random.default_rng(3), int(column)
+        bags = np.repeat(np.arange(12), 1500)
+        X = rng.normal(size=(12, 6))[bags] + rng.normal(size=(len(bags), 6))
+        scores = X @ (1.2 * np.eye(6, classes)) + rng.gumbel(size=(len(X), classes))
+        rows = pa.table({f"x{j}": X[:, j] for j in range(6)})
+        return Family(rows, scores.argmax(axis=1), bags)
+    import pyarrow.parquet as pq
+
+    family = family_of(folder, name)
+    labels = pq.read_table(folder / f"{table}.parquet", columns=["label"])["label"].to_numpy()
+    return Family(family.rows, np.digitize(labels, MANY[name]), family.bags)
+
+
+def learnt(family: Family, members: np.ndarray, epsilon: float | None = None) -> ClassRatio:
+    """Return the learner of the bags' true proportions, or of released ones."""
     _, codes = np.unique(family.bags[members], return_inverse=True)
-    ones = np.bincount(codes, weights=family.labels[members]) / np.bincount(codes)
-    shares = np.column_stack([1 - ones, ones])
-    rows = family.rows.take(members)
-    return ClassRatio().fit_proportions(rows, codes, shares, classes=[0, 1])
+    rows, labels, many = family.rows.take(members), family.labels[members], family.labels.max() + 1
+    classes = list(range(many))
+    if epsilon is not None:
+        owner = LabelProportions(epsilon, classes=classes)
+        release = owner.release(rows, labels, bags=codes, ledger=None)
+        return ClassRatio().fit_release(release, rows, bags=codes)
+    counts = np.zeros((codes.max() + 1, many))
+    np.add.at(counts, (codes, labels), 1)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    return ClassRatio().fit_proportions(rows, codes, shares, classes=classes)
 
 
 def outcome(model: ClassRatio, table: pa.Table, truth: float) -> dict:
@@ -127,17 +160,52 @@ def sampled(family: Family, repeat: int) -> tuple[np.ndarray, np.ndarray, np.ran
     return learn[large[family.bags[learn]]], rest[large[family.bags[rest]]], rng
 
 
-def natural_case(folder: Path, name: str, repeat: int) -> list[dict]:
+def natural_case(folder: Path, name: str, repeat: int, epsilon: float | None = None) -> list[dict]:
     """Return the outcomes of tables at three shares, drawn from rows of all bags."""
     family = family_of(folder, name)
     learn, rest, rng = sampled(family, repeat)
-    model, outcomes = learnt(family, learn), []
+    model, outcomes = learnt(family, learn, epsilon), []
     by_class = [rng.permutation(rest[family.labels[rest] == k]) for k in (0, 1)]
     for share in SHARES:
         size = min(TABLE, int(len(by_class[1]) / share), int(len(by_class[0]) / (1 - share)))
         ones = round(size * share)
         members = np.concatenate([by_class[1][:ones], by_class[0][: size - ones]])
         outcomes.append(outcome(model, family.rows.take(members), ones / size))
+    return outcomes
+
+
+def private_case(folder: Path, name: str, repeat: int) -> list[dict]:
+    """Return the same from released proportions; none where the learner refuses them."""
+    family, epsilon = json.loads(name)
+    try:
+        return natural_case(folder, family, repeat, epsilon)
+    except ParameterError:
+        return []
+
+
+def classes_case(folder: Path, name: str, repeat: int) -> list[dict]:
+    """Return what is printed of each class in two tables of all bags' rows, and in a new bag."""
+    family = classes_of(folder, name)
+    learn, rest, rng = sampled(family, repeat)
+    bag = rng.choice(np.unique(family.bags[learn]))
+    model = learnt(family, learn[family.bags[learn] != bag])
+    many = family.labels.max() + 1
+    tables = [("new bag", rng.permutation(rest[family.bags[rest] == bag])[:TABLE])]
+    by_class = [rest[(family.labels[rest] == k) & (family.bags[rest] != bag)] for k in range(many)]
+    for _ in range(2):
+        counts = np.rint(TABLE * rng.dirichlet(np.ones(many))).astype(int)
+        parts = [rng.permutation(rows)[:n] for rows, n in zip(by_class, counts, strict=True)]
+        tables.append(("mixed", np.concatenate(parts)))
+    outcomes = []
+    for kind, members in tables:
+        truth = np.bincount(family.labels[members], minlength=many) / len(members)
+        estimate = model.estimate(family.rows.take(members))
+        line = {"kind": kind, "p": model.label_shift_.p}
+        outcomes += [
+            {**line, "truth": truth[k], "low": estimate.low[k], "high": estimate.high[k],
+             **{name: values[k] for name, values in estimate.estimates.items()}}
+            for k in range(many)
+        ]  # fmt: skip
     return outcomes
 
 
@@ -300,6 +368,53 @@ def natural(folder: Path, repeats: int) -> list[dict]:
     return claims
 
 
+def private(folder: Path, repeats: int) -> list[dict]:
+    """Return the claims on natural bags with private proportions."""
+    names = [json.dumps([family, epsilon]) for family in FAMILIES for epsilon in EPSILONS[1:]]
+    cases = ((name, repeat) for repeat in range(repeats) for name in names)
+    outcomes = stored("private", cases, lambda n, r: private_case(folder, n, r))
+    claims = []
+    for epsilon in EPSILONS[1:]:
+        some = joined(outcomes, [name for name in names if json.loads(name)[1] == epsilon])
+        missed = [o["p"] >= 0.05 for o in some]
+        title = f"natural bags, epsilon {epsilon:g}"
+        claims += [
+            claim(f"{title}: not rejected", float(np.mean(missed)), 0.05),
+            claim(f"{title}: ranges without the truth", 1 - covered(some).mean(), 0.1),
+            claim(f"{title}: mean width", float(widths(some).mean()), 0.55),
+            claim(f"{title}: wider than .9", float((widths(some) > 0.9).mean()), 0.1),
+        ]
+        print(f"{title}: {len(some)} ranges")
+    return claims
+
+
+def classes(folder: Path, repeats: int) -> list[dict]:
+    """Return the claims on natural bags with three to five classes."""
+    cases = ((name, repeat) for repeat in range(repeats) for name in MANY)
+    outcomes = stored("classes", cases, lambda n, r: classes_case(folder, n, r))
+    claims = []
+    for kind in ("mixed", "new bag"):
+        everything = []
+        for name, values in outcomes.items():
+            some = [o for o in values if o["kind"] == kind]
+            everything += some
+            error = [np.mean([abs(o[k] - o["truth"]) for o in some if k in o])
+                     for k in ("label_shift", "stable")]  # fmt: skip
+            print(
+                f"{name:20s} {len(MANY[name]) + 1} classes, {kind}: covered"
+                f" {covered(some).mean():.2f}, width {widths(some).mean():.2f}; errors: label"
+                f" shift {error[0]:.3f}, stable {error[1]:.3f}"
+            )
+        title = f"3 to 5 classes, {kind}, {len(everything)} ranges"
+        limit = 0.1 if kind == "mixed" else 0.15
+        claims += [
+            claim(f"{title}: without the truth", 1 - covered(everything).mean(), limit),
+            claim(f"{title}: mean width", float(widths(everything).mean()), 0.55),
+            claim(f"{title}: wider than .9", float((widths(everything) > 0.9).mean()), 0.1),
+        ]
+    return claims
+
+
 def left_out(folder: Path, repeats: int) -> list[dict]:
     """Return the claims on whole bags as new tables."""
     cases = ((name, repeat) for repeat in range(repeats) for name in FAMILIES)
@@ -360,11 +475,12 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
     """Print every claim and write bench/results/natural_bags.json."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--parts", default="natural,left_out,nulls,skewed,coverage")
+    parser.add_argument("--parts", default="natural,private,classes,left_out,nulls,skewed,coverage")
     parser.add_argument("--repeats", type=int, help="of each case; default: those of the claims")
     options = parser.parse_args(arguments)
     parts = {"natural": (natural, 8), "left_out": (left_out, 8), "nulls": (nulls, 23),
-             "skewed": (skewed, 40), "coverage": (coverage, 100)}  # fmt: skip
+             "skewed": (skewed, 40), "coverage": (coverage, 100), "private": (private, 4),
+             "classes": (classes, 8)}  # fmt: skip
     claims = []
     for name in options.parts.split(","):
         work, repeats = parts[name]

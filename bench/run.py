@@ -37,6 +37,7 @@ BENCHMARKS = {
     "serve_demo": Bench("serve_demo"),
     "engines": Bench("engines", ()),
     "databases": Bench("databases", ()),
+    "service": Bench("service", ()),
     "response": Bench("response"),
     "learner": Bench("learner"),
     "spread_solver": Bench("spread_solver"),

@@ -31,10 +31,11 @@ _NOT_KNOWN = (
 
 def weighted_codes(model: Any, X: Any) -> np.ndarray | None:
     """Return the class of each row by its weights, as a position; None of a model without them."""
-    check_is_fitted(model)
-    weights = _weights_of(model)
-    if weights is None:
+    stated = getattr(model, "class_weight", None)
+    if stated is None:
         return None
+    check_is_fitted(model)
+    weights = _weights_of(model, stated)
     try:
         probabilities = model.predict_proba(X)
     except ParameterError as error:
@@ -53,11 +54,8 @@ def check_storable(model: Any) -> None:
         )
 
 
-def _weights_of(model: Any) -> np.ndarray | None:
-    """Return the weight of each class of a fitted model."""
-    stated = getattr(model, "class_weight", None)
-    if stated is None:
-        return None
+def _weights_of(model: Any, stated: Any) -> np.ndarray:
+    """Return the weight of each class of a fitted model, as its ``class_weight`` states them."""
     classes = model.classes_.tolist()
     if isinstance(stated, str):  # "balanced"
         shares = getattr(model, "_class_shares", None)

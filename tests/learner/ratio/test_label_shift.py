@@ -8,10 +8,15 @@ import pytest
 from suffice.learner.ratio.bag_likelihood import fit_bag_likelihood
 from suffice.learner.ratio.bags import KnownBags, exact_bags
 from suffice.learner.ratio.estimator import ClassRatio
-from suffice.learner.ratio.label_shift import assess_label_shift
+from suffice.learner.ratio.label_shift import LabelShiftTest, assess_label_shift
 from suffice.learner.ratio.methods import ByMoments
 from suffice.learner.ratio.moment_inversion import ScoreMoments
-from suffice.learner.ratio.natural_range import _few_bags, natural_range
+from suffice.learner.ratio.natural_range import (
+    NaturalRange,
+    RatioEstimate,
+    _few_bags,
+    natural_range,
+)
 from suffice.learner.ratio.stable_classifier import fit_stable_classifier
 from suffice.models.simplex import nearest_proportions
 
@@ -242,7 +247,23 @@ def test_three_classes_get_a_range_each():
         inside.append(((estimate.low <= truth) & (truth <= estimate.high)).all())
     assert sum(inside) >= 5
     assert estimate.ratios is estimate.level is estimate.new_bag is None
-    assert "does not test whether the new table is a new bag" in estimate.words[-1]
+    assert "does not test whether the new table is a new bag" in estimate.words[1]
+
+
+def test_proportions_that_contradict_each_other_are_those_of_a_new_bag():
+    """Each class against the rest: a sum of nearly one is divided, a sum of two is not believed."""
+
+    def estimate(*stable: float):
+        outcomes = [NaturalRange(s, 0.0, 1.0, None, 0.1 * (k + 1)) for k, s in enumerate(stable)]
+        ratios, test = np.full(len(stable), 1 / len(stable)), LabelShiftTest(tested=True, p=1e-9)
+        return RatioEstimate.with_range(range(len(stable)), ratios, outcomes, test)
+
+    near = estimate(0.5, 0.3, 0.4)
+    assert near.estimates["stable"] == pytest.approx(np.array([5, 3, 4]) / 12)
+    assert not any("would sum" in words for words in near.words)
+    far = estimate(0.9, 0.9, 0.2)
+    assert far.estimates["stable"] == pytest.approx(np.array([1, 2, 3]) / 6)
+    assert "the classes would sum to 2.0" in far.words[-1]
 
 
 def test_a_class_against_the_rest_keeps_its_noise():

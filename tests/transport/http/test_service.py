@@ -5,12 +5,10 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
-from served import ROWS, Clinic, make_clinic, running
+from served import Clinic, make_clinic, running
 
 from suffice.errors import ParameterError, ServiceError
 from suffice.release.codec import encode
@@ -177,44 +175,6 @@ def test_a_kill_in_mid_grant_loses_no_answer_and_charges_once(tmp_path, victim):
     assert isinstance(answer, Granted | Refused)
     assert clinic.charges("diagnosis") <= 1
     assert isinstance(answer, Granted) == (clinic.ledger.history()[0].state == "released")
-
-
-def seen_by_learner(folder: Path, labels: np.ndarray) -> list[tuple[int, dict[str, str], int]]:
-    """Return status, headers and size of everything that a learner can ask for, in order."""
-    clinic = make_clinic(folder, labels)
-    responses = []
-    with running(clinic) as (url, _):
-        learner = Client(url, clinic.tokens["learner"])
-        proposals = [clinic.proposal(f"study {k}", 0.2 + 0.2 * k) for k in range(4)]
-        for dataset in ("diagnosis", "smoker"):
-            place = f"/v1/datasets/{dataset}/proposals"
-            for proposal in proposals:
-                learner.post(place, content=proposal.encode())
-            for proposal in proposals:
-                state = "waiting" if dataset == "smoker" and proposal.terms.epsilon < 0.5 else None
-                response = learner.get(f"{place}/{proposal.digest}")
-                while response.status_code == 202 and response.json()["state"] != state:
-                    time.sleep(0.05)
-                    response = learner.get(f"{place}/{proposal.digest}")
-                responses.append(response)
-                responses.append(learner.get(f"{place}/{proposal.digest}/release"))
-            responses.append(learner.get(place))
-            responses.append(learner.get(f"/v1/datasets/{dataset}/balance"))
-    return [
-        (r.status_code, {k: v for k, v in r.headers.items() if k != "date"}, len(r.content))
-        for r in responses
-    ]
-
-
-def test_what_a_learner_sees_is_the_same_for_all_labels(tmp_path):
-    zeros = np.zeros(ROWS, dtype=int)
-    neighbour = zeros.copy()
-    neighbour[7] = 1
-    strange = np.where(np.arange(ROWS) % 2 == 0, "", "not a class at all, and rather long")
-    first = seen_by_learner(tmp_path / "zeros", zeros)
-    assert {status for status, _, _ in first} >= {200, 202, 404}
-    for name, labels in (("neighbour", neighbour), ("strange", strange)):
-        assert seen_by_learner(tmp_path / name, labels) == first
 
 
 def test_more_proposals_than_may_wait_are_turned_away(tmp_path):

@@ -25,6 +25,7 @@ __all__ = ["NaturalRange", "RatioEstimate", "contradiction", "natural_range"]
 _WIDENING = 1.7
 _NEW_BAG = 1e-4  # below: a new bag; from here to LEVEL: perhaps one, and the range allows for both
 _SMALLEST_SHOWN = 1e-4
+_CONTRADICTION = 1.9  # sum of classes' proportions, each against the rest; those of new bags are 2+
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,15 @@ class NaturalRange:
     """The proportion of class 1 in a table under a stable p(y | x), and the range of both.
 
     ``new_bag_p`` is the p value of the table against the bags' classes at other proportions; None
-    if this was not tested.
+    if this was not tested. ``own`` is the proportion if the table is a bag of its own; None if that
+    was ruled out.
     """
 
     stable: float
     low: float
     high: float
     new_bag_p: float | None
+    own: float | None
 
     @property
     def new_bag(self) -> bool | None:
@@ -83,16 +86,17 @@ def natural_range(
     """
     stable = classifier.shifted_proportion(rows, level)
     p = classifier.explains(rows, stable.mean) if tested else None
-    ends = list(label_shift)
+    ends, mean = list(label_shift), None
     if p is None or p >= _NEW_BAG:
         ends += _outer_ends(stable, classifier.pool.pi)
     if p is None or p < LEVEL:
         own = classifier.own_proportion(rows, level, rng)
         few = _few_bags(len(classifier.pool.sizes), level)
         ends += [_moved(end, own.mean, few) for end in (own.low, own.high)]
+        mean = own.mean
         stable = own if p is not None and p < _NEW_BAG else stable
     low, high = np.clip([min(ends), max(ends)], 0.0, 1.0)
-    return NaturalRange(stable.mean, float(low), float(high), p)
+    return NaturalRange(stable.mean, float(low), float(high), p, mean)
 
 
 def _few_bags(many: int, level: float) -> float:
@@ -178,17 +182,18 @@ class RatioEstimate:
         test: LabelShiftTest,
     ) -> "RatioEstimate":
         """Return estimates under two assumptions: an outcome per class, of two for the second."""
-        stable, low, high = (
-            np.array([getattr(outcome, name) for outcome in outcomes])
-            for name in ("stable", "low", "high")
-        )
+        low, high = (np.array([getattr(item, end) for item in outcomes]) for end in ("low", "high"))
+        words = [contradiction(test), outcomes[0].words]
         if len(outcomes) == 1:
-            stable = np.append(1 - stable, stable)
-            low, high = np.append(1 - high, low), np.append(1 - low, high)
-        estimates = {"label_shift": ratios, "stable": stable / stable.sum()}
-        words = (contradiction(test), *filter(None, [outcomes[0].words]))
-        new_bag = outcomes[0].new_bag
-        return cls(tuple(classes), None, low, high, None, test, estimates, new_bag, words)
+            ((stable, start, end),) = ((item.stable, item.low, item.high) for item in outcomes)
+            values = np.array([1 - stable, stable])
+            low, high = np.array([1 - end, start]), np.array([1 - start, end])
+        else:
+            values, doubt = _proportions_of_all(outcomes)
+            words.append(doubt)
+        estimates = {"label_shift": ratios, "stable": values}
+        new_bag, shown = outcomes[0].new_bag, tuple(filter(None, words))
+        return cls(tuple(classes), None, low, high, None, test, estimates, new_bag, shown)
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures for programs."""
@@ -206,6 +211,23 @@ class RatioEstimate:
             "new_bag": self.new_bag,
             "words": list(self.words),
         }
+
+
+def _proportions_of_all(outcomes: Sequence[NaturalRange]) -> tuple[np.ndarray, str | None]:
+    """Return proportions with sum one from those of each class against the rest, and words.
+
+    Those of a table whose classes are the bags' sum to nearly one. Where they contradict each other
+    the table is taken for a new bag.
+    """
+    stable = np.array([outcome.stable for outcome in outcomes])
+    total, words = float(stable.sum()), None
+    if total >= _CONTRADICTION:
+        stable = np.array([outcome.own or 0.0 for outcome in outcomes])
+        words = (
+            f"As rows of the bags' classes, the classes would sum to {total:.1f}. The second"
+            " estimate therefore takes the new table for a new bag."
+        )
+    return stable / stable.sum(), words
 
 
 def contradiction(test: LabelShiftTest) -> str:

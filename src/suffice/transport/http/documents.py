@@ -23,6 +23,9 @@ __all__ = [
     "FiledDocument",
     "HealthDocument",
     "MintedDocument",
+    "PolicyDocument",
+    "RowsDocument",
+    "TermsDocument",
     "TokenDocument",
 ]
 
