@@ -93,7 +93,10 @@ def _prepare(folder: Path) -> None:
     store = store_at(settings.ledger)
     if not store.exists():
         store.prepare()
-        say(f"{store.path}: this ledger has no budgets yet. Add them with `suffice ledger init`.")
+        say(
+            f"{store.path}: this ledger has no budgets yet. Add one for each data set with"
+            f" `suffice ledger init {store.path} --dataset NAME --epsilon NUMBER`."
+        )
 
 
 def _make_first_token(folder: Path) -> None:
@@ -106,7 +109,8 @@ def _make_first_token(folder: Path) -> None:
         raise ParameterError("An owner has a token already. Make others with `suffice token new`.")
     token, text = mint(Role.OWNER, holder="first owner")
     desk.add_token(token)
-    say("The first owner's token follows. Keep it safe: it cannot be shown again.")
+    say(f"Start the service with `suffice serve {folder}`. Sign in on its pages with this token.")
+    say("It is the first owner's. Keep it safe: it cannot be shown again.")
     say(text)
 
 
@@ -122,7 +126,14 @@ def new(
 ) -> None:
     """Make a token, and print it once."""
     from suffice.owner.ledger.tokens import mint
+    from suffice.transport.http.settings import Settings
 
+    served = Settings.load(folder).datasets
+    unknown = [name for name in dataset or () if name not in served]
+    if unknown:
+        raise ParameterError(
+            f"The settings name no data set {unknown[0]!r}. They name {', '.join(served)}."
+        )
     token, text = mint(role, scope=tuple(dataset or ()), holder=holder, days=days)
     _desk(folder).add_token(token)
     say(f"Token {token.id} is good until {token.expires:%Y-%m-%d}. It cannot be shown again:")

@@ -6,29 +6,29 @@ browser's debugger, so the strict Content-Security-Policy of the pages stays as 
 """
 
 import re
-import shutil
 import time
 from contextlib import contextmanager
 
 import httpx
 import pytest
+from browsing import PHONE, fits_sideways, needs_browser, open_browser, signed_in
 from fastapi.routing import APIRoute
 from served import make_clinic, running
 
 from suffice.transport.http.app import make_app
 from suffice.transport.http.settings import Settings
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 375, "height": 760}}
+SIZES = {"desk": {"width": 1280, "height": 900}, "phone": PHONE}
 LOOKS = {
     ("light", "desk"): (),
     ("dark", "phone"): (),
     ("dark", "desk"): ("color-contrast",),  # all that can change
     ("light", "phone"): ("color-contrast",),
 }  # which rules of axe; none for all
-NARROWEST = {"width": 320, "height": 640}  # WCAG 2.1, 1.4.10: no scrolling in two dimensions
+WIDTHS = (320, 375, 768, 980, 1100)  # the first: WCAG 2.1, 1.4.10
 GRAVE = ("serious", "critical")
 LONGEST_SECONDS = 120  # a guard against hanging, not a measurement
+LONG = "with a long purpose " * 8 + "that goes on without a space".replace(" ", "-and-") * 5
 PURPOSES = {
     "granted": ("diagnosis", 0.1),
     "countered": ("diagnosis", 9.0),
@@ -36,7 +36,7 @@ PURPOSES = {
     "refused": ("smoker", 0.2),
 }
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="There is no Chromium on this machine.")
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def url(clinic):
 def digests(clinic, url):
     """Return data set and digest of a proposal in every state."""
     sent = {
-        purpose: (dataset, clinic.proposal(f"{purpose}, with a long purpose " * 8, epsilon))
+        purpose: (dataset, clinic.proposal(f"{purpose}, {LONG}", epsilon))
         for purpose, (dataset, epsilon) in PURPOSES.items()
     }
     with httpx.Client(base_url=f"{url}/v1/datasets", timeout=60) as client:
@@ -82,14 +82,8 @@ def digests(clinic, url):
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed.")
-    with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-background-networking", "--disable-component-update"],
-        )
+    with open_browser() as launched:
         yield launched
-        launched.close()
 
 
 def paths_of(routes, prefix: str = "") -> set[str]:
@@ -149,10 +143,6 @@ def grave_findings(page, *rules: str) -> list[str]:
     ]
 
 
-def scrolls_sideways(page) -> bool:
-    return page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
-
-
 def check(page, place: str) -> list[str]:
     """Return everything that is wrong with the page that is open, in every look of it."""
     wrong = []
@@ -161,21 +151,11 @@ def check(page, place: str) -> list[str]:
         page.set_viewport_size(SIZES[name])
         findings = grave_findings(page, *rules)
         wrong += [f"{place}, {name}, {scheme}: {text}" for text in findings]
-    for size in (SIZES["phone"], NARROWEST):
-        page.set_viewport_size(size)
-        if scrolls_sideways(page):
-            wrong.append(f"{place} scrolls sideways at {size['width']} pixels")
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        if not fits_sideways(page):
+            wrong.append(f"{place} scrolls sideways at {width} pixels")
     return wrong
-
-
-def signed_in(browser, url: str, token: str):
-    page = browser.new_context(base_url=url).new_page()
-    page.set_default_timeout(LONGEST_SECONDS * 1000)
-    page.goto("/login")
-    page.get_by_label("Token").fill(token)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(f"{url}/")
-    return page
 
 
 def test_the_walk_reaches_every_route(clinic, url, digests):
@@ -192,12 +172,12 @@ def test_every_page_is_usable_by_everybody(clinic, url, digests, browser, role):
     places = [place for path in page_routes(clinic) for place in addresses(path, digests)]
     with session(url, clinic.tokens[role]) as client:
         paths = html_pages(client, places)
-    assert len(paths) >= 7
+    assert len(paths) >= 8
     wrong = []
     for path in paths:
-        page.goto(path)
+        page.goto(f"{url}{path}")
         wrong += check(page, path)
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def test_pages_that_answer_a_form_are_usable_by_everybody(clinic, url, browser):
@@ -208,12 +188,20 @@ def test_pages_that_answer_a_form_are_usable_by_everybody(clinic, url, browser):
     stranger.get_by_role("alert").wait_for()
     wrong = check(stranger, "a refused token")
     owner = signed_in(browser, url, clinic.tokens["owner"])
-    owner.goto("/tokens")
+    owner.goto(f"{url}/tokens")
     owner.get_by_label("Holder").fill("Ada")
     owner.get_by_role("button", name="Make the token").click()
     owner.get_by_role("status").wait_for()
     wrong += check(owner, "a new token")
-    assert wrong == []
+    with session(url, clinic.tokens["officer"]) as client:
+        checkpoint = client.get("/log/checkpoint").raise_for_status().text
+    for text, role in ((checkpoint, "status"), ("nonsense", "alert")):
+        owner.goto(f"{url}/log")
+        owner.get_by_label("paste its seven lines").fill(text)
+        owner.get_by_role("button", name="Compare").click()
+        owner.get_by_role(role).wait_for()
+        wrong += check(owner, f"a comparison with {text[:8]}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_axe_notices_what_is_wrong(url, browser):
@@ -221,6 +209,7 @@ def test_axe_notices_what_is_wrong(url, browser):
     page.goto("/login")
     page.evaluate("document.querySelector('label').remove()")
     assert any(text.startswith("label") for text in grave_findings(page))
-    page.set_viewport_size(NARROWEST)
+    page.set_viewport_size(PHONE)
+    assert fits_sideways(page)
     page.evaluate("document.querySelector('main').style.width = '900px'")
-    assert scrolls_sideways(page)
+    assert not fits_sideways(page)

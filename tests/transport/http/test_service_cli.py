@@ -67,6 +67,11 @@ def test_the_first_token_is_printed_once(tmp_path):
         "--dataset", "smoker", "--days", "7",
     )  # fmt: skip
     identity = made.stdout.split()[-1].split("_")[1]
+    misspelt = suffice(
+        "token", "new", str(clinic.folder), "--role", "learner", "--holder", "Ada",
+        "--dataset", "smokr",
+    )  # fmt: skip
+    assert (misspelt.returncode, "They name diagnosis, smoker" in misspelt.stderr) == (2, True)
     listed = suffice("token", "list", str(clinic.folder))
     assert identity in listed.stdout
     assert text.split("_")[2] not in listed.stdout
