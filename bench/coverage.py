@@ -375,7 +375,7 @@ def _moment_accuracy(maker: Maker, epsilon: float, seed: int) -> Outcome:
 
 def ratios(folder: Path | None) -> Iterator[Line]:
     """Class proportions of new tables under label shift: two classes and more."""
-    for classes, draws in ((2, 400), (3, 140), (5, 60)):
+    for classes, draws in ((2, 400), (3, 40), (5, 15)):
         for epsilon in (None, 1.0, 0.1):
             known = "known proportions" if epsilon is None else f"epsilon {epsilon:g}"
             draw = partial(_synthetic_ratio, classes, epsilon)
@@ -388,7 +388,7 @@ def ratios(folder: Path | None) -> Iterator[Line]:
             known = "known proportions" if epsilon is None else f"epsilon {epsilon:g}"
             draw = partial(_natural_ratio, folder, name, epsilon)
             table = f"{name}, label-shifted, 4 bags of 400"
-            yield Line("RatioEstimate.low", table, known, 0.95, 40, draw)
+            yield Line("RatioEstimate.low", table, known, 0.95, 20, draw)
     draw = partial(_natural_bags, folder, "magic", 8)
     table = "magic, natural bags: 6 of 400 by the angle"
     yield Line("RatioEstimate.low", table, "known proportions", 0.95, 8, draw)
@@ -490,7 +490,7 @@ def forecasts(folder: Path | None) -> Iterator[Line]:
         for epsilon in (0.1, 1.0):
             draw = partial(_operator_forecast, maker, epsilon)
             setting = (
-                f"epsilon {epsilon:g}: mean accuracy between hard and easy, if rows explain 5-70 %"
+                f"epsilon {epsilon:g}: mean accuracy between hard and easy, rows explain 5 to 70 %"
             )
             yield Line("plan_mean_operator", name, setting, 1.0, 5, draw)
     for classes in (2, 5):
