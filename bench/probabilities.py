@@ -18,6 +18,7 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -242,30 +243,86 @@ PARTS = {
 }
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a learner on the tables of one part, cell by cell."""
+
+    part: str
+    learner: str
+    cells: Sequence[Cell]
+    excesses: dict[str, float]
+    errors: dict[str, float]
+
+    @classmethod
+    def of(cls, lines: Sequence[dict], part: str, learner: str) -> "Verdict":
+        """Return the verdict on the lines of a learner and a part."""
+        cells = cells_of(lines, learner, list(PARTS[part]))
+        large = [
+            cell
+            for (_, epsilon), cell in cells.items()
+            if epsilon == 1 and cell.lines and cell.rows >= _LARGE
+        ]
+        return cls(
+            part,
+            learner,
+            list(cells.values()),
+            {cell.name: cell.excess for cell in cells.values() if cell.excess is not None},
+            {cell.name: cell.mean("ece") for cell in large},
+        )
+
+    @property
+    def row(self) -> str:
+        """The verdict as a line of a table."""
+        given = sum(bool(cell.lines) for cell in self.cells)
+        misses = _above(self.excesses, 0.0)
+        errors = _above(self.errors, _LARGEST_ERROR)
+        cells = (
+            self.learner,
+            self.part,
+            f"{given} of {len(self.cells)}",
+            f"{len(misses)} of {len(self.excesses)}" + (f": {', '.join(misses)}" if misses else ""),
+            f"{max(self.errors.values()):.3f}" if self.errors else "-",
+            ", ".join(errors) or "-",
+        )
+        return f"| {' | '.join(cells)} |"
+
+
+def _above(values: dict[str, float], limit: float) -> list[str]:
+    return [f"{name} {value:.3f}" for name, value in values.items() if value > limit]
+
+
 def judged(lines: Sequence[dict]) -> list[dict]:
     """Print and return the claims, learner by learner; one that refuses everywhere has none."""
     claims = []
-    for part, names in PARTS.items():
+    for part in PARTS:
         for learner in LEARNERS:
-            cells = cells_of(lines, learner, list(names))
-            excesses = {c.name: c.excess for c in cells.values() if c.excess is not None}
-            errors = {
-                cell.name: cell.mean("ece")
-                for (_, epsilon), cell in cells.items()
-                if epsilon == 1 and cell.lines and cell.rows >= _LARGE
-            }
+            verdict = Verdict.of(lines, part, learner)
             for what, values, limit in (
-                ("log loss above the constant's", excesses, 0.0),
-                ("calibration error", errors, _LARGEST_ERROR),
+                ("log loss above the constant's", verdict.excesses, 0.0),
+                ("calibration error", verdict.errors, _LARGEST_ERROR),
             ):
                 if values:
-                    misses = [
-                        f"{name} {value:.3f}" for name, value in values.items() if value > limit
-                    ]
                     text = f"{part}, {learner}: {what}, worst of {len(values)}"
+                    misses = _above(values, limit)
                     text += f"; {', '.join(misses)}" if misses else ""
                     claims.append(claim(text, max(values.values()), limit))
     return claims
+
+
+HEADERS = (
+    "learner", "tables", "cells with probabilities", "log loss above the constant's",
+    "largest ECE at epsilon 1", "above 0.06",
+)  # fmt: skip
+
+
+def write_page(lines: Sequence[dict], page: Path) -> None:
+    """Write all verdicts into a page, between its marks."""
+    verdicts = [Verdict.of(lines, part, learner) for learner in LEARNERS for part in PARTS]
+    rows = [f"| {' | '.join(HEADERS)} |", f"|{'---|' * len(HEADERS)}"]
+    rows += [verdict.row for verdict in verdicts if verdict.cells]
+    before, _, rest = page.read_text().partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    page.write_text("\n".join([before + MARKS[0], "", *rows, "", MARKS[1] + after]))
 
 
 def main(arguments: Sequence[str] = ()) -> list[dict]:
@@ -285,6 +342,8 @@ def main(arguments: Sequence[str] = ()) -> list[dict]:
         warnings.simplefilter("ignore")
         names, learners = options.sets.split(","), options.learners.split(";")
         lines = list(measured(names, learners, epsilons, options.draws, options))
+    if options.page is not None:
+        write_page(lines, options.page)
     return judged(lines)
 
 

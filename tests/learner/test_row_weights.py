@@ -11,6 +11,7 @@ from sklearn.utils.validation import has_fit_parameter
 import suffice as sf
 from suffice.engines.opening import Computing
 from suffice.errors import ParameterError
+from suffice.learner.fit import fit as fit_any
 from suffice.learner.noisy_labels.link import fit_link
 from suffice.learner.operator.combining import weigh_release
 from suffice.learner.rows import design_matrix
@@ -184,6 +185,24 @@ def test_releases_without_weights_say_why(rows):
     ):
         with pytest.raises(ParameterError, match="cannot have weights"):
             fit()
+
+
+def test_the_function_that_fits_any_release_passes_weights_on(rows):
+    X, y, first_half = rows
+    answers = sf.MeanOperator(epsilon=4.0, mechanism="response").release(X, y, ledger=None)
+    votes = vote_release(X, y)
+    half = first_half > 0
+    for release, options in (
+        (answers, {}),
+        (answers, {"estimator": "logistic"}),
+        (votes, {}),
+        (votes, {"estimator": LogisticRegression()}),
+    ):
+        model = fit_any(release, X, sample_weight=first_half, **options)
+        assert model.score(X[half], y[half]) > 0.8
+    operator = sf.MeanOperator(epsilon=4.0, mechanism="laplace").release(X, y, ledger=None)
+    with pytest.raises(ParameterError, match="sample_weight cannot be used with mean-operator"):
+        fit_any(operator, X, sample_weight=first_half)
 
 
 def test_rows_that_stay_in_files_take_no_weights(rows, tmp_path, monkeypatch):

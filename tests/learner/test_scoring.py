@@ -39,6 +39,20 @@ def test_the_figures_are_those_of_scikit_learn(rng, classes):
     assert made.to_json()["larger_class"] == np.bincount(truth).max() / len(truth)
 
 
+def test_right_probabilities_lie_within_chance_and_wrong_ones_do_not(rng):
+    """Bins of few rows too: 600 intervals at 95 %, whose ends lie on whole rows."""
+    inside, off = [], []
+    for _ in range(40):
+        stated = rng.beta(0.5, 2.0, size=120)
+        outcomes = (rng.random(120) < stated).astype(int)
+        for values, kept in ((stated, inside), (stated**0.3, off)):
+            bins = calibration_bins(values, outcomes)
+            low, high = bins.chance_interval()
+            kept.extend((low <= bins.observed) & (bins.observed <= high))
+    assert 0.94 < np.mean(inside) < 1
+    assert np.mean(off) < 0.8
+
+
 def test_the_calibration_error_is_small_for_true_probabilities_and_large_for_others(rng):
     stated = rng.random(20_000)
     outcomes = rng.random(20_000) < stated

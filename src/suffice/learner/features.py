@@ -93,6 +93,27 @@ class FeatureUnits:
             shift = shift + feature_map.arrays["components"] @ centre
         return -shift / self.pipeline.scale
 
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """The features of a row whose coordinates are all zero, (p,): A centre + b = 0."""
+        if self.pipeline.map is None or not self.is_affine:
+            return self.pipeline.mean
+        return np.linalg.lstsq(self.matrix, -self.offset, rcond=None)[0]
+
+    def shortened(self, features: np.ndarray) -> np.ndarray:
+        """Return features (n, p) with the rows that the pipeline clips moved towards the centre.
+
+            s = min(1, bound / |z|),   A (centre + s (f - centre)) + b = s z
+
+        So the coordinates of what is returned are those that the model reads.
+        """
+        norms = np.linalg.norm(features @ self.matrix.T + self.offset, axis=1)
+        far = norms > self.pipeline.bound
+        moved = features.copy()
+        share = (self.pipeline.bound / norms[far])[:, None]
+        moved[far] = self.centre + share * (features[far] - self.centre)
+        return moved
+
     def basis(self) -> np.ndarray:
         """Return the matrix (p + 1, d + 1) that turns theta into coefficients and intercept.
 
@@ -147,7 +168,7 @@ class FeatureModel(TransformerMixin):  # type: ignore[misc]  # scikit-learn is u
     def coef_(self) -> np.ndarray:
         """One coefficient per feature, (1, p) or (K, p); see `get_feature_names_out`.
 
-        ``transform(X) @ coef_.T + intercept_`` are the scores of rows that are not clipped.
+        ``transform(X) @ coef_.T + intercept_`` are the scores of all rows.
         """
         return self._coefficients()[0]
 
@@ -201,9 +222,10 @@ class FeatureModel(TransformerMixin):  # type: ignore[misc]  # scikit-learn is u
             )
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the features of rows, in the units of their columns.
+        """Return the features of rows as the model reads them, in the units of their columns.
 
-        ``set_output(transform="pandas")`` makes it a data frame.
+        Rows that are longer than the pipeline allows (``pipeline_.bound``) are moved towards its
+        centre. ``set_output(transform="pandas")`` makes it a data frame.
 
         Parameters
         ----------
@@ -223,10 +245,11 @@ class FeatureModel(TransformerMixin):  # type: ignore[misc]  # scikit-learn is u
         NotFittedError
             If the learner is not fitted.
         """
-        batches = list(feature_batches(self._new_rows(X), FeatureUnits(self.pipeline_).encoding))
+        units = FeatureUnits(self.pipeline_)
+        batches = list(feature_batches(self._new_rows(X), units.encoding))
         if not batches:
             raise TableError("The table has no rows. Use a table with at least one row.")
-        return np.vstack(batches)
+        return units.shortened(np.vstack(batches))
 
     def _probability_refusal(self) -> str:
         """Return why there are no probabilities; empty where there are."""

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import binom, rankdata
 
 from suffice.errors import ParameterError
 
@@ -38,6 +38,20 @@ class CalibrationBins:
     def error(self) -> float:
         """The expected calibration error: the mean of |observed - stated| over all rows."""
         return float(np.abs(self.observed - self.stated) @ self.rows / self.rows.sum())
+
+    def chance_interval(self, level: float = 0.95) -> np.ndarray:
+        """Return where ``observed`` lies by chance if the probabilities are right, (2, B).
+
+        By the binomial distribution, which is exact for bins of few rows too.
+
+        Examples
+        --------
+        >>> bins = calibration_bins(np.full(10, 0.1), np.zeros(10))
+        >>> bins.chance_interval().round(1).tolist()
+        [[0.0], [0.3]]
+        """
+        tails = np.array([[(1 - level) / 2], [(1 + level) / 2]])
+        return np.asarray(binom.ppf(tails, self.rows, self.stated.clip(0, 1)) / self.rows)
 
 
 def calibration_bins(probabilities: np.ndarray, outcomes: np.ndarray) -> CalibrationBins:

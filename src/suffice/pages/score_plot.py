@@ -84,9 +84,7 @@ def _draw_calibration(axes: Any, predictions: Any) -> None:
     if bins is None:
         _write(axes, "absent: this model gives no probabilities")
         return
-    deviations = np.sqrt(bins.stated * (1 - bins.stated) / bins.rows)
-    low, high = (np.clip(bins.stated + side * 2 * deviations, 0, 1) for side in (-1, 1))
-    axes.vlines(bins.stated, low, high, color="grey", alpha=0.35, linewidth=5)
+    axes.vlines(bins.stated, *bins.chance_interval(), color="grey", alpha=0.35, linewidth=5)
     axes.plot(bins.stated, bins.observed, color=BLUE, linewidth=1)
     sizes = 12 + 90 * bins.rows / bins.rows.max()
     axes.scatter(bins.stated, bins.observed, s=sizes, color=BLUE, zorder=3)

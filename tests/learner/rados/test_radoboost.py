@@ -182,6 +182,13 @@ def test_a_release_is_enough_to_classify_examples(signs):
     assert model.rado_risk_ < np.log(2)
 
 
+def test_rows_that_are_all_alike_get_the_class_proportions():
+    X, y = labelled_examples(400, 0)
+    alike = np.zeros((5, X.shape[1]))
+    model = RadoBoost(rounds=20).fit_release(toy_release(), alike)
+    np.testing.assert_allclose(model.predict_proba(alike)[:, 1], np.mean(y > 0), atol=0.05)
+
+
 def test_examples_decide_which_round_is_kept_where_the_caller_has_some():
     X, y = labelled_examples(80, seed=6)
     labels = np.where(y > 0, "yes", "no")

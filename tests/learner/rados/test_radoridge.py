@@ -9,7 +9,7 @@ import pytest
 from builders import labelled_examples, rado_release, slow_rados
 from suffice.errors import ParameterError
 from suffice.learner.rados.moments import moments_of
-from suffice.learner.rados.penalties import risks_by_penalty
+from suffice.learner.rados.penalties import RisksByPenalty, risks_by_penalty
 from suffice.learner.rados.ridge import RadoRidge
 from suffice.release.artifact import Release
 
@@ -240,3 +240,34 @@ def test_noise_that_hides_every_feature_leaves_a_constant():
 def test_one_rado_has_no_covariance():
     with pytest.raises(ParameterError, match="two rados"):
         RadoRidge().fit_release(rado_release(np.ones((1, 3)), 10))
+
+
+def test_noise_alone_does_not_select_the_weakest_penalty():
+    """Where the charge exceeds every product, the model that is least charged is the best."""
+    products, squares = np.array([1.0, 1.0]), np.array([4.0, 1.0])
+    by_penalty = RisksByPenalty(products, squares, squares, np.array([3.0, 1.5]))
+    risks = by_penalty.rescaled(by_penalty.charges)
+    np.testing.assert_allclose(risks, [2.0, 1.25])
+    np.testing.assert_allclose(by_penalty.rescaled(), [0.75, 0.0])
+
+
+def test_the_mean_label_is_one_that_labels_can_have():
+    """Of 400 rows, noise of deviation 2,000 on a rado leaves nothing of their mean."""
+    release = noisy(2000.0, shared=True)
+    moments, weight = moments_of(release), release.pipeline.intercept
+    expected = moments.with_label_mean(weight)
+    assert abs(moments.operator[-1]) > weight
+    assert abs(expected.operator[-1]) < 0.5 * weight
+    np.testing.assert_array_equal(expected.operator[:-1], moments.operator[:-1])
+    exact = moments_of(noisy(0.0, shared=True))
+    np.testing.assert_allclose(exact.with_label_mean(weight).operator, exact.operator)
+    assert moments.with_label_mean(0.0) is moments
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_much_noise_gives_probabilities_near_the_proportions(seed):
+    """The release knows nothing: no row is called almost certain, whatever the noise was."""
+    X, _ = labelled_examples(500, seed=99)
+    stated = RadoRidge().fit_release(noisy(2000.0, shared=True, seed=seed), X).predict_proba(X)
+    assert stated.mean(axis=0).min() > 0.1
+    assert stated.max() < 0.99

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from suffice.learner.ratio import label_shift
 from suffice.learner.ratio.bag_likelihood import fit_bag_likelihood
 from suffice.learner.ratio.bags import KnownBags, exact_bags
 from suffice.learner.ratio.estimator import ClassRatio
@@ -67,6 +68,24 @@ def test_noise_on_proportions_would_be_taken_for_another_difference():
         unaware = replace(bags, variances=np.zeros(7))
         rejected.append(assess_label_shift(unaware, rows, codes).rejected)
     assert np.mean(rejected) > 0.2
+
+
+def test_noise_does_not_hide_bags_that_lie_farther_apart_than_classes_can(monkeypatch):
+    """Bags by x, and p(y | x) stable: bag means differ by x, and x says the class.
+
+    As class means, those lie farther apart than the rows within bags allow. The noise on P counts
+    for no more than possible class means would make of it: else it hides the contradiction.
+    """
+    rng = np.random.default_rng(12)
+    codes = np.repeat(np.arange(10), 250)
+    rows = rng.normal(size=(2500, 4))
+    rows[:, 0] = np.linspace(-2, 2, 10)[codes] + 0.3 * rows[:, 0]
+    labels = (rng.random(2500) < 1 / (1 + np.exp(-rows[:, 0]))).astype(int)
+    exact = exact_bags(range(10), np.full(10, 250), shares_of(codes, labels), (0, 1))
+    draws = [with_noise(exact, rng, 0.05) for _ in range(20)]
+    assert sum(assess_label_shift(bags, rows, codes).rejected for bags in draws) >= 19
+    monkeypatch.setattr(label_shift, "_possible_means", lambda _, psi: psi)
+    assert sum(assess_label_shift(bags, rows, codes).rejected for bags in draws) <= 10
 
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])

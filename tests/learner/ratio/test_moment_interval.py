@@ -133,3 +133,20 @@ def test_within_classes_leaves_what_does_not_come_from_class_counts(rng):
     assert total[0, 0] > 1.5 * left[0, 0]
     many = within_classes(total, np.stack([psi, psi * 0]), np.stack([shares, shares]), 200)
     assert many[:, 0, 0] == pytest.approx([left[0, 0], total[0, 0]])
+
+
+def test_bags_that_say_nothing_of_a_class_give_wide_intervals_and_no_error():
+    """Numbers overflowed here once: the others of a free proportion can be very large."""
+    rng = np.random.default_rng(3)
+    widths = []
+    for _ in range(10):
+        proportions = rng.dirichlet(np.ones(3), 4)
+        proportions[:, 2] = 0.2 + 1e-4 * rng.normal(size=4)
+        proportions[:, :2] *= ((1 - proportions[:, 2]) / proportions[:, :2].sum(axis=1))[:, None]
+        means = proportions @ (0.2 + 0.4 * np.eye(3)) + 0.01 * rng.normal(size=(4, 3))
+        moments = score_moments(proportions, means, 0.02, complete=True)
+        table = TableMoments(np.array([0.3, 0.3, 0.4]), score_covariance(3, 0.02), 400)
+        low, high = accepted_ends(moments.class_means(), table, 0.95)
+        assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+        widths.append(high[2] - low[2])
+    assert np.mean(widths) > 0.5

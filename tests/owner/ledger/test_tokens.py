@@ -77,6 +77,8 @@ def test_the_ledger_stores_no_token_and_the_log_says_who_was_given_what(ledger):
     with ledger.store.reading() as records:
         rows = records.db.execute("SELECT * FROM tokens").fetchall()
         assert text.split("_")[2] not in repr([rows, records.log()])
+        assert records.token(identity).hash in repr(rows)
+        assert records.token(identity).hash not in repr(records.log())
     minted, revoked = ledger.log()[-2:]
     assert (minted.kind, revoked.kind) == ("minted", "revoked")
     assert [minted.facts[name] for name in ("token", "role", "scope", "holder")] == [

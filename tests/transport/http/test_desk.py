@@ -18,8 +18,10 @@ from suffice.owner.ledger.chain import Kind
 from suffice.owner.ledger.tokens import mint
 from suffice.privacy.guarantee import Budget
 from suffice.transport.http.desk import Desk, State
+from suffice.transport.http.settings import Limits
 
 NUMBERS = itertools.count()
+ONE = Limits(waiting_proposals=1)  # of each data set
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -50,19 +52,20 @@ def test_a_proposal_is_filed_once_for_all_who_send_it(desk, sender):
     other, _ = mint("learner", holder="Bo")
     desk.add_token(other)
     for token in (sender, other.id, sender):
-        assert desk.file("d", "p", b"\x00body", token, most_open=1)
-    assert not desk.file("d", "q", b"body", sender, most_open=1)
-    assert desk.file("e", "q", b"body", sender, most_open=1)
+        assert desk.file("d", "p", b"\x00body", token, ONE)
+    assert not desk.file("d", "q", b"body", sender, ONE)
+    assert desk.file("e", "q", b"body", sender, ONE)
     (filed,) = desk.proposals("d")
     assert (filed.body, filed.state, filed.answer) == (b"\x00body", State.RECEIVED, None)
     assert desk.filed("d", "p") == filed
     assert desk.filed("d", "q") is None
-    assert desk.sent(sender) == {("d", "p"), ("e", "q")}
+    sent = [(d, p) for d in "de" for p in "pq" if desk.has_sent(sender, d, p)]
+    assert sent == [("d", "p"), ("e", "q")]
     assert desk.senders("d", "p") == [f"Ada ({sender})", f"Bo ({other.id})"]
 
 
 def test_only_who_saw_the_present_state_changes_it(desk, ledger, sender):
-    desk.file("d", "p", b"body", sender, most_open=1)
+    desk.file("d", "p", b"body", sender, ONE)
     received = desk.filed("d", "p")
     assert desk.move(received, State.WAITING)
     assert not desk.move(received, State.WAITING)  # another server was faster
@@ -80,18 +83,33 @@ def test_only_who_saw_the_present_state_changes_it(desk, ledger, sender):
     assert desk.filed("d", "p").release == b"\xff"
     assert desk.next_to_work_on("d") is None
     assert ledger.log()[-1].facts == {"dataset": "d", "answer": "granted"}
-    assert desk.file("d", "q", b"body", sender, most_open=1)  # an answered one does not wait
+    assert desk.file("d", "q", b"body", sender, ONE)  # an answered one does not wait
 
 
 def test_the_oldest_open_proposal_is_next(desk, sender):
     for name in "cab":
-        desk.file("d", name, b"body", sender, most_open=9)
+        desk.file("d", name, b"body", sender, Limits())
     assert [p.digest for p in desk.proposals("d")] == ["c", "a", "b"]
     for name in "cab":
         proposal = desk.next_to_work_on("d")
         assert proposal.digest == name
         desk.move(proposal, State.WAITING)
     assert desk.next_to_work_on("d") is None
+
+
+def test_a_page_holds_what_its_reader_may_see_in_order(desk, sender):
+    other, _ = mint("learner", holder="Bo")
+    desk.add_token(other)
+    for name in "cab":
+        desk.file("d", name, b"body", sender, Limits())
+    desk.file("d", "z", b"body", other.id, Limits())
+    desk.file("d", "a", b"body", other.id, Limits())
+
+    def page(token: str | None, after: str | None = None, most: int = 9) -> str:
+        return "".join(p.digest for p in desk.page("d", token, after=after, most=most))
+
+    assert [page(None), page(sender), page(other.id), page("nobody")] == ["cabz", "cab", "az", ""]
+    assert [page(None, most=2), page(None, "a"), page(other.id, "a")] == ["ca", "bz", "z"]
 
 
 def test_a_turn_is_taken_alone_and_for_one_data_set(place, desk):

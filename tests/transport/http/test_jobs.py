@@ -12,8 +12,10 @@ from suffice.errors import (
     UnitError,
 )
 from suffice.transport.http import jobs
+from suffice.transport.http.desk import Desk
+from suffice.transport.http.running import LogLine
 from suffice.transport.http.settings import Settings
-from suffice.transport.messages import Answer, Refused
+from suffice.transport.messages import Answer, Countered, Refused
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,26 @@ def test_a_failure_is_an_answer_without_a_reason(clinic, monkeypatch, error):
     assert isinstance(answer, Refused)
     assert answer.reasons == ("the service cannot answer this proposal; ask the owner",)
     assert outcome.release is None
+
+
+def test_what_a_policy_refuses_is_in_the_log_also_where_owners_decide(clinic):
+    proposal = clinic.proposal("far too much", epsilon=4.0)
+    settings = Settings.load(clinic.folder)
+    for _ in range(2):  # two servers may look at it
+        outcome = jobs.settle(settings, "smoker", proposal.encode(), approved=False)
+        assert isinstance(Answer.load(outcome.answer), Countered)
+    refusals = [entry for entry in clinic.ledger.log() if entry.kind == "refusal"]
+    assert [entry.facts["proposal"] for entry in refusals] == [proposal.digest]
+
+
+def test_a_surprise_does_not_end_the_work_on_a_data_set(clinic, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("label 7")
+
+    monkeypatch.setattr(Desk, "next_to_work_on", fail)
+    room = jobs.Workroom(Settings.load(clinic.folder), clinic.desk)
+    assert not room._work_once("diagnosis", None)
+    assert [LogLine().format(record).count("label 7") for record in caplog.records] == [0]
 
 
 @pytest.mark.parametrize("error", [PendingRequestError, LedgerError, StorageError])

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import subprocess
 import time
 from dataclasses import dataclass
 
 import httpx
 import pytest
-from served import Clinic, make_clinic, running
+from served import Clinic, make_clinic, running, workers_of
 
 from suffice.errors import ParameterError, ServiceError
 from suffice.release.codec import encode
@@ -144,15 +143,6 @@ def test_tokens_that_are_not_good_open_nothing(clinic, url):
         Remote(url, "x")
 
 
-def children_of(process: subprocess.Popen[str]) -> list[int]:
-    listed = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(process.pid)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    workers = [line for line in listed.stdout.splitlines() if "spawn_main" in line]
-    return [int(line.split()[0]) for line in workers]
-
-
 @pytest.mark.parametrize("victim", ["server", "worker"])
 def test_a_kill_in_mid_grant_loses_no_answer_and_charges_once(tmp_path, victim):
     clinic = make_clinic(tmp_path / "clinic")
@@ -162,10 +152,10 @@ def test_a_kill_in_mid_grant_loses_no_answer_and_charges_once(tmp_path, victim):
         sent = learner.post("/v1/datasets/diagnosis/proposals", content=proposal.encode())
         assert sent.status_code == 202
         for _ in range(200):  # until the worker of this data set is at work
-            if victim == "server" or children_of(process):
+            if victim == "server" or workers_of(process):
                 break
             time.sleep(0.05)
-        for pid in [process.pid] if victim == "server" else children_of(process):
+        for pid in [process.pid] if victim == "server" else workers_of(process):
             os.kill(pid, signal.SIGKILL)
         if victim == "worker":
             answer, _ = remote_of(clinic, url).propose(proposal, "diagnosis")

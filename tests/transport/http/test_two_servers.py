@@ -5,19 +5,21 @@ first two are suspended; then it is killed, or its database is restarted, and th
 """
 
 import os
+import random
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 from process_hooks import STEPS, intervene
-from served import Clinic, make_clinic, running
+from served import Clinic, make_clinic, running, workers_of
 
 from database_servers import postgresql_server, restart
 from suffice.owner.ledger.chain import Kind
@@ -214,3 +216,38 @@ def check_many(pair: Pair, count: int) -> None:
 
 def test_many_proposals_at_both_never_overspend_and_are_answered_in_order(pair):
     check_many(pair, 10)
+
+
+@pytest.mark.audit
+def test_servers_killed_at_any_moment_overspend_nothing(tmp_path):
+    """Eight servers, one after the other beside a second one; each is shot with its workers."""
+    rng, draws = random.Random(8), tmp_path / "draws"
+    hosts = [intervene(tmp_path / f"host{k}", f"host{k}", draws=draws) for k in range(9)]
+    with postgresql_server() as database:
+        clinic = make_clinic(tmp_path / "clinic", ledger=f"{database}#shot")
+        with running(clinic, **hosts[8]) as (url, process):
+            pair = Pair(clinic, database, (url, url), (process, process), draws)
+            for k, host in enumerate(hosts[:8]):
+                with running(clinic, **host) as (doomed, shot):
+                    for n in range(3):
+                        pair.send((doomed, url)[n % 2], pair.proposal(f"{k} {n}", 0.04))
+                    time.sleep(4 * rng.random())
+                    victims = [shot.pid, *workers_of(shot)]
+                    for pid in victims:
+                        with suppress(ProcessLookupError):  # a worker ends with its server
+                            os.kill(pid, signal.SIGKILL)
+                    shot.wait()
+            filed = clinic.desk.proposals
+            wait_until(lambda: all(proposal.answer for proposal in filed("diagnosis")))
+        answers = [Answer.load(proposal.answer) for proposal in filed("diagnosis")]
+        history, balance = clinic.ledger.history(), clinic.ledger.balances()[0]
+        ends = Counter(entry.state for entry in history)
+        granted = sum(isinstance(answer, Granted) for answer in answers)
+        drawn = pair.drawn()
+        print(f"24 proposals, 8 servers shot: {granted} granted, {ends}, {drawn} drawn")  # noqa: T201
+        assert len(answers) == 24
+        assert balance.spent <= balance.budget.epsilon
+        assert len({entry.request for entry in history}) == len(history)
+        assert granted == ends["released"]
+        assert ends["released"] <= drawn <= len(history)
+        clinic.ledger.verify()

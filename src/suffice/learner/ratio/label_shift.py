@@ -12,8 +12,9 @@ exact proportions fix, so that the test rejects a little less often than its lev
 
 Noise z_i on P_i moves Y_i by sqrt(n_i) z_i Psi: S_i gains n_i Psi^T V_i Psi. P are then the
 proportions before their projection, and Psi comes from them with their noise taken off, as in
-`moment_inversion`. Whitened means of few rows are not normal: only as many coordinates are used as
-the smallest bag has groups of `_ROWS_PER_COORDINATE` rows.
+`moment_inversion`, and is no farther apart than label shift allows. Whitened means of few rows are
+not normal: only as many coordinates are used as the smallest bag has groups of
+`_ROWS_PER_COORDINATE` rows.
 """
 
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ def assess_label_shift(bags: KnownBags, rows: np.ndarray, codes: np.ndarray) -> 
         return LabelShiftTest(tested=False, reason=reason)
     axes = white_axes(rows, codes, int(bags.sizes.min()))
     moments = ScoreMoments.of(bags, rows @ axes, codes)
-    psi = moments.class_means().psi
+    psi = _possible_means(bags, moments.class_means().psi)
     spreads = bags.sizes[:, None, None] * moments.errors(psi)
     root = np.sqrt(bags.sizes)[:, None]
     explained = root * bags.unbiased_proportions
@@ -89,6 +90,21 @@ def assess_label_shift(bags: KnownBags, rows: np.ndarray, codes: np.ndarray) -> 
     variance = 2 * float((left**2 * (flat @ flat.T)).sum())
     p = chance_beyond(statistic, mean, variance)
     return LabelShiftTest(tested=True, p=p, rejected=p < LEVEL, excess=max(1.0, statistic / mean))
+
+
+def _possible_means(bags: KnownBags, psi: np.ndarray) -> np.ndarray:
+    """Return class means (K, q) of white rows, drawn together as far as label shift allows.
+
+    The covariance within bags is the unit matrix. Under label shift it contains that of the class
+    means, B = sum_i n_i psi^T (diag P_i - P_i P_i^T) psi / n, whose eigenvalues are thus at most
+    one. Bags that differ in x make class means look farther apart, and with them the noise on P.
+    """
+    shares, weights = bags.unbiased_proportions, bags.sizes / bags.sizes.sum()
+    squares = np.einsum("i,ik,il->kl", weights, shares, shares)
+    noise = np.einsum("i,ikl->kl", weights, bags.noise_covariances)  # is in the squares too
+    between = psi.T @ (np.diag(weights @ shares) - squares + noise) @ psi
+    most = float(np.linalg.eigvalsh(between)[-1])
+    return psi / np.sqrt(max(most, 1.0))
 
 
 def _untestable(bags: KnownBags) -> str | None:

@@ -33,7 +33,7 @@ _COARSE, _FINE = 81, 81  # values of one proportion: over [0, 1], and near the e
 _REACH = 5.0  # standard errors from the estimate that the fine values lie within
 _ROUNDS = 8  # covariances depend on the class means, and these on the covariances
 _LEAST = 1e-300
-_NEVER = 1e-6  # of an eigenvector: proportions of a million are as good as infinite ones
+_FARTHEST = 100.0  # proportions that the free ones are tried within
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,15 +158,13 @@ class _MixtureTest:
         pulls = np.concatenate([(start @ lever)[:, None], pulls], axis=1)
         below = (pulls * each[:, None]) @ np.swapaxes(pulls, 1, 2)
         below[:, 0, 0] += own
-        size = np.trace(below, axis1=1, axis2=2)[:, None, None]
-        root = np.linalg.cholesky(below + np.maximum(1e-10 * size, _LEAST) * np.eye(len(free) + 1))
-        back = np.linalg.inv(root)
-        vectors = np.linalg.eigh(back @ above @ np.swapaxes(back, 1, 2))[1][:, :, :1]
-        h = (np.swapaxes(back, 1, 2) @ vectors)[:, :, 0]
-        first = np.where(
-            np.abs(h[:, :1]) < _NEVER * np.abs(h).max(axis=1, keepdims=True), _NEVER, h[:, :1]
-        )
-        return np.asarray(h[:, 1:] / first)
+        values, vectors = np.linalg.eigh(below)
+        values = np.maximum(values, np.maximum(1e-10 * values[:, -1:], _LEAST))
+        back = vectors / np.sqrt(values)[:, None]
+        ratios = np.swapaxes(back, 1, 2) @ above @ back
+        h = (back @ np.linalg.eigh(ratios)[1][:, :, :1])[:, :, 0]
+        first = np.where(h[:, :1] < 0, -1.0, 1.0) * np.maximum(np.abs(h[:, :1]), _LEAST)
+        return np.asarray(np.clip(h[:, 1:] / first, -_FARTHEST, _FARTHEST))
 
 
 @dataclass(frozen=True, eq=False)

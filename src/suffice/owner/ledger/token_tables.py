@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from suffice.errors import LedgerError
-from suffice.owner.ledger.chain import Kind
+from suffice.owner.ledger.chain import Kind, digest_of_bytes
 from suffice.owner.ledger.log_tables import LogTables
 from suffice.owner.ledger.tokens import Role, Token
 
@@ -54,10 +54,13 @@ class TokenTables(LogTables):
 
 
 def token_facts(token: Token) -> dict[str, Any]:
-    """Return what the log says about a new token: all but its secret, of which it has the hash."""
+    """Return what the log says about a new token.
+
+    Logs are shown and exported. They hold a digest of the stored hash, and not the hash itself.
+    """
     return {
         "token": token.id,
-        "hash": token.hash,
+        "digest": digest_of_bytes(token.hash.encode()),
         "role": str(token.role),
         "scope": list(token.scope),
         "holder": token.holder,

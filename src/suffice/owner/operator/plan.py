@@ -47,7 +47,7 @@ class OperatorPlan(Plan):
         return (
             f"Predicted noise (standard deviation per feature, and in scores) and accuracy for"
             f" {classes}. The features explain 5 % (hard), 20 % (usual) or 70 % (easy) of the"
-            " labels' variance. * marks what auto chooses."
+            " labels' variance. Yours may be easier. * marks what auto chooses."
         )
 
     @property

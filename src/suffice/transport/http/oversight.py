@@ -3,6 +3,7 @@
 They are for owners and officers. A token that covers some data sets shows those alone.
 """
 
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -20,13 +21,16 @@ from suffice.transport.http.documents import (
 )
 from suffice.transport.http.limits import read_body
 from suffice.transport.http.log_views import compare, concerns, entry_json, visible_entries
+from suffice.transport.http.problems import problem_responses
 from suffice.transport.http.service import Name, Service
 
-__all__ = ["MOST_CHECKPOINT_BYTES", "checkpoint_of", "oversight_router"]
+__all__ = ["checkpoint_of", "oversight_router"]
 
-MOST_CHECKPOINT_BYTES = 4096
+_LONGEST_CHECKPOINT = 4096  # characters, of up to four bytes each
 _TEXT: dict[str, Any] = {"content": {"text/plain": {"schema": {"type": "string"}}}}
-_CHECKPOINT_BODY = {"requestBody": {"required": True, **_TEXT}}
+_LINES = {"schema": {"type": "string", "maxLength": _LONGEST_CHECKPOINT}}
+_CHECKPOINT_BODY = {"requestBody": {"required": True, "content": {"text/plain": _LINES}}}
+_ALTERED = problem_responses(HTTPStatus.CONFLICT)  # the ledger and its log do not agree
 _OBJECT = {"schema": {"type": "object"}}
 _EXPORT: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": _OBJECT}}}
 
@@ -37,7 +41,7 @@ def oversight_router(service: Service) -> APIRouter:
     accounts = Accounts(service)
     overseer = service.door.opens_for(Role.OWNER, Role.OFFICER)
 
-    @router.get("/datasets/{dataset}/log", response_model=list[EntryDocument])
+    @router.get("/datasets/{dataset}/log", response_model=list[EntryDocument], responses=_ALTERED)
     def log(dataset: Name, caller: Annotated[Caller, Depends(overseer)]) -> list[dict[str, Any]]:
         """List the entries of the audit log about a data set, and about the ledger as a whole."""
         service.door.served(caller, dataset)
@@ -45,7 +49,7 @@ def oversight_router(service: Service) -> APIRouter:
         own = [entry for entry in entries if concerns(entry, dataset)]
         return [entry_json(entry) for entry in visible_entries(own, caller.token)]
 
-    @router.get("/log/checkpoint", responses={200: _TEXT}, response_class=Response)
+    @router.get("/log/checkpoint", responses={200: _TEXT, **_ALTERED}, response_class=Response)
     def checkpoint(caller: Annotated[Caller, Depends(overseer)]) -> Response:
         """Return the signed head of the audit log, as `suffice ledger checkpoint` writes it."""
         text = accounts.checkpoint(caller.token).to_text()
@@ -61,11 +65,11 @@ def oversight_router(service: Service) -> APIRouter:
         request: Request, caller: Annotated[Caller, Depends(overseer)]
     ) -> dict[str, Any]:
         """Say whether the ledger still contains an older checkpoint, whose text is the body."""
-        body = await read_body(request, MOST_CHECKPOINT_BYTES)
+        body = await read_body(request, 4 * _LONGEST_CHECKPOINT)
         older = checkpoint_of(body.decode("ascii", "replace"))
         return await run_in_threadpool(_comparison_json, accounts, caller.token, older)
 
-    @router.get("/export", responses=_EXPORT, response_class=Response)
+    @router.get("/export", responses={**_EXPORT, **_ALTERED}, response_class=Response)
     def export(caller: Annotated[Caller, Depends(overseer)]) -> Response:
         """Return everything that your token shows as one signed document."""
         return Response(accounts.export(caller.token).encode(), media_type="application/json")
