@@ -1,4 +1,4 @@
-"""The nginx block of docs/service.md, run in nginx: TLS, a path, pages, forms, problems, the client.
+"""The nginx block of docs/service.md, run in nginx: TLS, a path, pages, forms and the client.
 
 Only the port, the files of the certificate and the port of the service differ from the page.
 """
