@@ -60,3 +60,19 @@ def test_a_file_that_is_no_key_is_named(tmp_path, release, keys):
     for wrong in (path, keys[0]):
         with pytest.raises(SignatureError, match="no Ed25519 public key"):
             verify(sign(release, keys[0]), wrong)
+
+
+def test_a_file_of_several_keys_trusts_each_and_no_other(keys, release, tmp_path):
+    newer, stranger = generate_keys(tmp_path / "newer"), generate_keys(tmp_path / "stranger")
+    trusted = tmp_path / "trusted.pub"
+    trusted.write_bytes(keys[1].read_bytes() + newer[1].read_bytes())
+    for pair in (keys, newer):
+        verify(sign(release, pair[0]), trusted)
+    with pytest.raises(SignatureError, match="another key"):
+        verify(sign(release, stranger[0]), trusted)
+    trusted.write_bytes(newer[1].read_bytes())  # the older key was stolen
+    with pytest.raises(SignatureError, match="another key"):
+        verify(sign(release, keys[0]), trusted)
+    trusted.write_bytes(newer[1].read_bytes() + b"-----END PUBLIC KEY-----")
+    with pytest.raises(SignatureError, match="holds no Ed25519 public key"):
+        verify(sign(release, newer[0]), trusted)

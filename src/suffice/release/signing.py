@@ -21,11 +21,12 @@ __all__ = [
     "sign",
     "sign_message",
     "signing_key",
+    "trusted_keys",
     "verify",
-    "verifying_key",
 ]
 
 _MOST_KEY_BYTES = 1 << 16
+_END = b"-----END PUBLIC KEY-----"
 
 
 def generate_keys(stem: str | Path) -> tuple[Path, Path]:
@@ -101,15 +102,22 @@ def signing_key(path: str | Path) -> Ed25519PrivateKey:
     return key
 
 
-def verifying_key(path: str | Path) -> Ed25519PublicKey:
-    """Return the public key in a file, or raise a SignatureError."""
+def trusted_keys(path: str | Path) -> list[Ed25519PublicKey]:
+    """Return the public keys in a file, one after the other, or raise a SignatureError.
+
+    Whoever trusts several keys of an owner, such as an old and a new one, keeps them in one file.
+    A key that is taken out of it is trusted no more.
+    """
+    data = read_bounded(Path(path), _MOST_KEY_BYTES)
+    blocks = [part + _END for part in data.split(_END)[:-1]]
     try:
-        key = ser.load_pem_public_key(read_bounded(Path(path), _MOST_KEY_BYTES))
+        keys = [ser.load_pem_public_key(block) for block in blocks]
     except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
+        keys = []
+    good = [key for key in keys if isinstance(key, Ed25519PublicKey)]
+    if not good or len(good) < len(keys):
         raise SignatureError(f"{path} holds no Ed25519 public key. Make one with suffice keygen.")
-    return key
+    return good
 
 
 def check_signature(signature: Signature, manifest: bytes) -> None:
@@ -128,23 +136,23 @@ def verify(release: Release, public_key: str | Path) -> None:
     release
         The release.
     public_key
-        The file of the public key.
+        The file of the public key. If it holds several, one of them must have signed.
 
     Raises
     ------
     SignatureError
         If the release is not signed, or with another key.
     """
-    key = verifying_key(public_key)
     if release.signature is None:
+        trusted_keys(public_key)  # a file without a key is the first thing to mend
         raise SignatureError("The release is not signed.")
-    check_signer(release.signature, key, "release")
+    check_signer(release.signature, public_key, "release")
     check_signature(release.signature, manifest_bytes(release))
 
 
-def check_signer(signature: Signature, key: Ed25519PublicKey, noun: str) -> None:
-    """Raise unless a signature is one of this key; ``noun`` names what is signed."""
-    if signature.key != key.public_bytes_raw():
+def check_signer(signature: Signature, public_key: str | Path, noun: str) -> None:
+    """Raise unless a signature is of a key in this file; ``noun`` names what is signed."""
+    if signature.key not in {key.public_bytes_raw() for key in trusted_keys(public_key)}:
         raise SignatureError(f"The {noun} is signed, but with another key.")
 
 

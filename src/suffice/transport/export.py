@@ -33,7 +33,6 @@ from suffice.release.signing import (
     check_signer,
     fingerprint,
     sign_message,
-    verifying_key,
 )
 
 __all__ = ["MOST_BYTES", "Export", "sign_export"]
@@ -189,7 +188,7 @@ class Export:
         _check_content(content)
         export = cls(content, signature)
         if key is not None:
-            check_signer(signature, verifying_key(key), "export")
+            check_signer(signature, key, "export")
         return export
 
     def check_continues(self, checkpoint: Checkpoint) -> None:

@@ -15,7 +15,7 @@ from suffice.plain_text import quoted
 from suffice.release.artifact import Release
 from suffice.release.codec import MOST_BYTES as MOST_RELEASE_BYTES
 from suffice.release.files import read_bounded
-from suffice.release.signing import check_signer, verify, verifying_key
+from suffice.release.signing import check_signer, verify
 from suffice.transport.export import MOST_BYTES as MOST_EXPORT_BYTES
 from suffice.transport.export import Export
 from suffice.transport.messages import MOST_BYTES, Answer, Granted, Proposal
@@ -68,8 +68,8 @@ class Remote:
     token : str
         The token that the owner gave you.
     key : str or Path, optional
-        The owner's public key. With it, a release, checkpoint or export that is not signed with it
-        is an error.
+        The file of the owner's public key, or of several that you trust. With it, a release,
+        checkpoint or export that none of them signed is an error.
     transport : optional
         An httpx transport, for tests and proxies.
 
@@ -190,7 +190,7 @@ class Remote:
         text = self._get("/v1/log/checkpoint").content.decode("ascii", "replace")
         checkpoint = Checkpoint.from_text(text)
         if self.key is not None:
-            check_signer(checkpoint.signature, verifying_key(self.key), "checkpoint")
+            check_signer(checkpoint.signature, self.key, "checkpoint")
         return checkpoint
 
     def compare(self, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Self
 from suffice.errors import CorruptFileError, SignatureError
 from suffice.release.artifact import Signature
 from suffice.release.files import read_bounded, write_whole
-from suffice.release.signing import check_signature, fingerprint, signing_key, verifying_key
+from suffice.release.signing import check_signature, check_signer, fingerprint, signing_key
 
 __all__ = ["Checkpoint", "signed_checkpoint"]
 
@@ -109,8 +109,8 @@ class Checkpoint:
         except UnicodeDecodeError:
             raise CorruptFileError("This is not a checkpoint of a suffice ledger.") from None
         checkpoint = cls.from_text(text.replace("\r\n", "\n"))
-        if key is not None and verifying_key(key).public_bytes_raw() != checkpoint.signature.key:
-            raise SignatureError("The checkpoint is signed, but with another key.")
+        if key is not None:
+            check_signer(checkpoint.signature, key, "checkpoint")
         return checkpoint
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
