@@ -282,6 +282,7 @@ def choose_method(
     how it is used. ``errors`` are those of the embedding there. It is taken where it is nearer by
     more than two standard errors: on few bags the errors say little, and a classifier is the more
     efficient. A method whose rows do not tell the classes apart is left out if the other's do.
+    Where bags hardly differ only intervals of moments cover, and these are taken.
     """
     bags = embedding.fitted.bags
     candidates: dict[str, _Candidate] = {}
@@ -296,6 +297,8 @@ def choose_method(
         direction = embedding.fitted.least_distinct_direction()
         mixed = mixed_class_names(embedding.fitted.bags.classes, direction)
     best = _best(distinct or candidates)
+    if bags.doubt is not None and "moments" in (distinct or candidates):
+        best = "moments"
     measured = {
         key: float(np.sqrt(candidate.errors.mean())) for key, candidate in candidates.items()
     }

@@ -20,6 +20,7 @@ What is compared with the quantile is t less its least value over [0, 1], which 
 from vanishing where the estimate lies outside.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,20 +130,43 @@ class _MixtureTest:
         free = np.zeros((many - 2, many))  # directions in which the others can move
         free[np.arange(many - 2), others[:-1]] = 1.0
         free[:, others[-1]] = -1.0
-        rho, psi = start, np.repeat(self.classes.psi[None], len(values), axis=0)
-        least = np.full(len(values), np.inf)
+        if many == 2:
+            return self._search(start, lambda _: start)
+        return np.minimum(
+            self._search(start, lambda v: start + self._nearest(start, free, v) @ free),
+            self._search(start, lambda v: start + self._least_ratio(start, free, v) @ free),
+        )
+
+    def _search(self, start: np.ndarray, move: Callable[["_Variances"], np.ndarray]) -> np.ndarray:
+        """Return the least t on a way of proportions from ``start``, where ``move`` says the next.
+
+        The first is not counted: its covariances are those at psi.
+        """
+        rho, psi = start, np.repeat(self.classes.psi[None], len(start), axis=0)
+        least = np.full(len(start), np.inf)
         for step in range(_ROUNDS):
             variances = self.variances(rho, psi)
             if step > 0:
                 off = self.off(rho)
                 least = np.minimum(least, np.einsum("ni,nij,nj->n", off, variances.precisions, off))
-            psi = self.likely_means(rho, variances)
-            if many > 2:
-                rho = start + self._nearest(start, free, variances) @ free
+            psi, rho = self.likely_means(rho, variances), move(variances)
         return least
 
     def _nearest(self, start: np.ndarray, free: np.ndarray, variances: "_Variances") -> np.ndarray:
-        """Return how far to go from ``start`` along the free directions for the least t.
+        """Return how far to go along the free directions for the least t, were S as it is."""
+        slopes = free @ self.classes.psi
+        bent = slopes @ variances.precisions
+        matrices = bent @ slopes.T
+        size = np.trace(matrices, axis1=1, axis2=2)[:, None, None]
+        floor = np.maximum(1e-12 * size, _LEAST) * np.eye(len(free))
+        targets = np.einsum("naj,nj->na", bent, self.off(start))
+        moves = np.linalg.solve(matrices + floor, targets[..., None])[..., 0]
+        return np.asarray(np.clip(moves, -_FARTHEST, _FARTHEST))
+
+    def _least_ratio(
+        self, start: np.ndarray, free: np.ndarray, variances: "_Variances"
+    ) -> np.ndarray:
+        """Return how far to go along the free directions for the least t, S changing on the way.
 
         Of covariances that differ by a factor, t is a ratio of quadratic forms in h = (1, moves),
         and least at the eigenvector of the least generalised eigenvalue.
