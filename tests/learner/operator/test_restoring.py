@@ -10,6 +10,7 @@ from scipy import stats
 from suffice.learner.operator import restoring
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.operator.restoring import Restoration, noise_in_basis
+from suffice.learner.operator.shrinking import white_basis
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.models.zonotope import project
@@ -89,6 +90,54 @@ def test_an_intercept_of_little_noise_stays_where_it_is(rng):
     assert restoration(operator)[-1] == pytest.approx(2 * exact[-1], rel=0.01)  # the weight is 1/2
     even = Restoration.of(problem, Covariance("identity", 4.0))
     assert even(operator)[-1] != pytest.approx(2 * exact[-1], rel=0.01)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_directions_that_were_left_out_do_not_hide_the_others(rng, classes):
+    """Noise of an owner of few rows: little on the first direction and the intercept only."""
+    errors = []
+    for _ in range(10):
+        problem, _, exact = drowned(rng, 0.0, classes)
+        basis = white_basis(problem.weighted, intercept=True)[1]
+        deviations = np.array([0.2, 60.0, 60.0, 60.0, 60.0, 60.0, 0.1])  # along B^T x
+        root = np.linalg.inv(basis.T) @ np.diag(deviations)
+        noise = Covariance("factor", 1.0, root)
+        noisy = exact + root @ rng.normal(size=exact.shape)
+        problem = problem.with_operator(noisy)
+        restoration = Restoration.of(problem, noise)
+        assert restoration.basis.shape == (7, 2)
+        assert len(restoration.variances) == 1
+        white = restoration.basis.T @ exact
+        errors.append(np.sum((restoration(noisy) - white) ** 2) / np.sum(white**2))
+    assert np.mean(errors) < 0.3
+
+
+def test_an_operator_that_labels_can_have_stays_nearly_where_it_is(rng):
+    problem, _, exact = drowned(rng, 0.0)
+    root = np.diag([0.01, 0.02, 0.01, 0.01, 0.005, 0.002, 0.01])
+    restoration = Restoration.of(problem.with_operator(exact), Covariance("factor", 1e-2, root))
+    white = restoration.basis.T @ exact
+    assert restoration._projected(exact, white) == pytest.approx(white, abs=0.03)
+
+
+def test_the_chance_of_being_worse_is_that_of_operators_drawn_around_the_restored_one(rng):
+    """100,000 draws of what the labels may be: within 0.01, six standard errors."""
+    problem, noise, _ = drowned(rng, 0.3)
+    restoration = Restoration.of(problem, noise)
+    restored = restoration(problem.operator)
+    rows = problem.weighted.matrix @ restoration.basis
+    model = restored.copy()
+    model[-1] -= 0.2 * np.sign(restored[-1])
+    differs = rows @ model * np.sign(restored[-1]) < 0
+    deviations = np.sqrt(restoration.kept_shares * restoration.white_noise)
+    drawn = restored + deviations * rng.normal(size=(100_000, len(restored)))
+    gains = -np.sign(restored[-1]) * drawn @ rows[differs].sum(axis=0)
+    chance = restoration.chance_of_worse(model, restored)
+    assert 0.05 < chance < 0.95
+    assert chance == pytest.approx(np.mean(gains < 0), abs=0.01)
+    constant = np.zeros_like(restored)
+    constant[-1] = restored[-1]
+    assert restoration.chance_of_worse(constant, restored) == 0
 
 
 @pytest.mark.parametrize("form", ["identity", "diagonal", "factor"])

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtr
 
 from suffice.learner.operator.shrinking import around_centre, white_basis
 from suffice.models.problem import FactoredProblem
@@ -34,6 +35,7 @@ _MARGIN_NOISE = 25.0  # variance that noise may add to a score: shares have boun
 _LEAST_LAM = 1e-4
 _LEAST_METRIC = 1e-2  # of the largest variance: with less, a projection hardly ends
 _TOL = 3e-3  # of a projection whose result is shrunk
+_LEFT_OUT = 10.0  # times the labels' own variance: with more noise a direction was not released
 
 
 def is_noisy(problem: FactoredProblem, noise: Covariance) -> bool:
@@ -73,6 +75,11 @@ class Restoration:
     def of(cls, problem: FactoredProblem, noise: Covariance) -> "Restoration":
         """Return the restoration of a problem's operator, in white coordinates."""
         variances, basis = white_basis(problem.weighted, intercept=problem.intercept)
+        if noise.form == "factor":  # owners of few rows leave out most directions (`pairing`)
+            columns = problem.operator.size // len(problem.operator)
+            released = noise.along(basis) <= _LEFT_OUT / columns
+            released[len(variances) :] = True
+            variances, basis = variances[released[: len(variances)]], basis[:, released]
         return cls(problem.weighted, noise, problem.operator, basis, variances, problem.intercept)
 
     @classmethod
@@ -90,21 +97,42 @@ class Restoration:
         if self.basis is None:
             nearest = project(self.rows, operator)
             return nearest.operator if self.inwards == 1 else nearest.shrunk(self.inwards)
-        metric = self._metric(len(operator))
-        projected = self.basis.T @ project(self.rows, operator, metric=metric, tol=_TOL).operator
         white = self.basis.T @ operator
-        if self._knows_classes:  # better than a projection of everything else does
-            projected[-1] = np.clip(white[-1], -1.0 if operator.ndim == 1 else 0.0, 1.0)
+        projected = self._projected(operator, white)
         signal = around_centre(projected)
         lost = (1 - self._shares(white))[:, None] * signal
         return np.asarray(projected - lost.reshape(projected.shape))
 
-    def _metric(self, width: int) -> np.ndarray | None:
-        """Return the variances of noise that differs by coordinate; other noise counts as even."""
-        if self.noise.form != "diagonal":
-            return None
-        variances = self.noise.diagonal(width)
-        return np.maximum(variances, _LEAST_METRIC * variances.max())
+    def _projected(self, operator: np.ndarray, white: np.ndarray) -> np.ndarray:
+        """Return the nearest operator that labels can have, in white coordinates."""
+        if self.noise.form == "factor":
+            return self._projected_in_white(white)
+        metric = None  # even noise
+        if self.noise.form == "diagonal":
+            variances = self.noise.diagonal(len(operator))
+            metric = np.maximum(variances, _LEAST_METRIC * variances.max())
+        projected = self._basis.T @ project(self.rows, operator, metric=metric, tol=_TOL).operator
+        if self._knows_classes:  # better than a projection of everything else does
+            projected[-1] = np.clip(white[-1], -1.0 if operator.ndim == 1 else 0.0, 1.0)
+        return np.asarray(projected)
+
+    def _projected_in_white(self, white: np.ndarray) -> np.ndarray:
+        """Return the same where some directions have far more noise than labels have signal.
+
+        Along a white coordinate no labels give more than their own deviation. So each is first
+        taken for normal with that variance, u: its mean is u (u I + C)^-1 A then, and its
+        covariance u C (u I + C)^-1, in which the projection is the nearest.
+        """
+        unit = 1.0 if white.ndim == 1 else 1 / white.shape[1]
+        covariance = noise_in_basis(self.noise, self._basis).dense(len(white))
+        kept = np.linalg.inv(np.eye(len(white)) + covariance / unit)
+        centre = white - around_centre(white).reshape(white.shape)
+        mean = centre + kept @ (white - centre)
+        left = covariance @ kept
+        left += _LEAST_METRIC * float(left.diagonal().max()) * np.eye(len(left))
+        metric = np.linalg.cholesky((left + left.T) / 2)
+        rows = self.rows.in_basis(self._basis)
+        return project(rows, mean, metric=metric, tol=_TOL).operator
 
     @property
     def _knows_classes(self) -> bool:
@@ -157,6 +185,21 @@ class Restoration:
         columns = 1 if self.released.ndim == 1 else 2
         noise = columns * float(np.sum(self.kept_shares**2 * self.white_noise))
         return max(weight * float(np.sqrt(noise / _MARGIN_NOISE)), _LEAST_LAM)
+
+    def chance_of_worse(self, model: np.ndarray, restored: np.ndarray) -> float:
+        """Return how likely a model of two classes is right less often than a constant.
+
+        Rows to which it gives the smaller class make the difference, -c sum_i w_i E[y_i] over them,
+        c the larger class. E[y] = A^T z is taken as linear in the white coordinates z, and A as
+        normal around ``restored``, with the variances k_j n_j that shrinking leaves.
+        """
+        rows = self.rows.sample.in_basis(self._basis)
+        larger = np.sign(restored[-1])
+        differs = (larger * rows.scores(model) < 0).astype(float)
+        direction = -larger * rows.combined(rows.weights * differs)
+        variance = float(np.sum(direction**2 * self.kept_shares * self.white_noise))
+        gain = float(direction @ restored)
+        return float(ndtr(-gain / np.sqrt(variance))) if variance > 0 else 0.0
 
     @cached_property
     def hides_all_features(self) -> bool:
