@@ -140,6 +140,18 @@ def test_the_chance_of_being_worse_is_that_of_operators_drawn_around_the_restore
     assert restoration.chance_of_worse(constant, restored) == 0
 
 
+def test_other_settings_learn_from_few_rows_too():
+    """Clusters are 5 deviations apart. Once a 1-norm found no model, and others followed noise."""
+    local = np.random.default_rng(3)
+    labels = (local.random(400) < 0.45).astype(int)
+    rows = local.normal(size=(400, 6)) + 2.0 * labels[:, None]
+    release = MeanOperator(epsilon=0.3).release(rows, labels, ledger=None)
+    assert release.noise.form == "factor"
+    model = FactoredClassifier(lam=0.1).fit_release(release, rows)
+    assert np.mean(model.predict(rows) == labels) > 0.8
+    assert np.isfinite(FactoredClassifier(penalty="l1").fit_release(release, rows).theta_).all()
+
+
 @pytest.mark.parametrize("form", ["identity", "diagonal", "factor"])
 def test_noise_has_the_same_size_in_other_coordinates(rng, form):
     array = {"identity": None, "diagonal": rng.random(4), "factor": rng.normal(size=(4, 4))}[form]

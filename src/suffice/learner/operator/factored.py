@@ -445,6 +445,10 @@ class FactoredClassifier(FiguredModel):
             return shrinkage.lam(weight), problems[0].intercept and shrinkage.hides_all_features
         if restorations and restorations[0].basis is not None:
             return max(r.lam(problems[0].operator_weight) for r in restorations), False
+        if noise.form == "factor":  # directions that were left out have more noise than meaning
+            cleaned = [Restoration.projecting(problem, noise).bounded() for problem in problems]
+            noise = cleaned[0][1]
+            problems = [p.with_operator(c) for p, (c, _) in zip(problems, cleaned, strict=True)]
         choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
         return choice.lam, choice.intercept_only
 

@@ -23,7 +23,7 @@ from scipy.special import ndtr
 from suffice.learner.operator.shrinking import around_centre, white_basis
 from suffice.models.problem import FactoredProblem
 from suffice.models.rows import WeightedRows
-from suffice.models.zonotope import project
+from suffice.models.zonotope import Projection, project
 from suffice.release.covariance import Covariance
 
 __all__ = ["Restoration", "is_noisy", "noise_in_basis"]
@@ -95,6 +95,8 @@ class Restoration:
     def __call__(self, operator: np.ndarray) -> np.ndarray:
         """Return what is left of an operator in the pipeline's coordinates."""
         if self.basis is None:
+            if self.noise.form == "factor":
+                return self._projected_by_labels(operator)
             nearest = project(self.rows, operator)
             return nearest.operator if self.inwards == 1 else nearest.shrunk(self.inwards)
         white = self.basis.T @ operator
@@ -106,7 +108,7 @@ class Restoration:
     def _projected(self, operator: np.ndarray, white: np.ndarray) -> np.ndarray:
         """Return the nearest operator that labels can have, in white coordinates."""
         if self.noise.form == "factor":
-            return self._projected_in_white(white)
+            return self.nearest_in_white(white).operator
         metric = None  # even noise
         if self.noise.form == "diagonal":
             variances = self.noise.diagonal(len(operator))
@@ -116,23 +118,50 @@ class Restoration:
             projected[-1] = np.clip(white[-1], -1.0 if operator.ndim == 1 else 0.0, 1.0)
         return np.asarray(projected)
 
-    def _projected_in_white(self, white: np.ndarray) -> np.ndarray:
-        """Return the same where some directions have far more noise than labels have signal.
+    def _projected_by_labels(self, operator: np.ndarray) -> np.ndarray:
+        """Return the projection alone of an operator with uneven noise, from its soft labels."""
+        _, basis = white_basis(self.rows, intercept=False)
+        nearest = replace(self, basis=basis).nearest_in_white(basis.T @ operator)
+        centre = self.rows.mean[:, None] / operator.shape[1] if operator.ndim > 1 else 0.0
+        projected = self.rows.combined((self.rows.weights * nearest.labels.T).T)
+        return np.asarray(centre + self.inwards * (projected - centre))
+
+    def bounded(self) -> tuple[np.ndarray, Covariance]:
+        """Return the released operator and its noise, neither larger than labels can make it.
+
+        Each white coordinate is taken for normal, as in a projection. Of noise that is even or far
+        smaller than that nothing changes.
+        """
+        _, basis = white_basis(self.rows, intercept=False)
+        kept = replace(self, basis=basis).kept_of_labels(self.released)
+        way_back = self.rows.moment @ basis  # B^T S B = I
+        matrix = way_back @ kept @ basis.T
+        centre = self.released - around_centre(self.released).reshape(self.released.shape)
+        noise = noise_in_basis(self.noise, matrix.T)
+        return np.asarray(centre + matrix @ (self.released - centre)), noise
+
+    def kept_of_labels(self, operator: np.ndarray) -> np.ndarray:
+        """Return (I + C / u)^-1 in white coordinates, u the variance of labels."""
+        unit = 1.0 if operator.ndim == 1 else 1 / operator.shape[1]
+        covariance = noise_in_basis(self.noise, self._basis).dense(self._basis.shape[1])
+        return np.linalg.inv(np.eye(len(covariance)) + covariance / unit)
+
+    def nearest_in_white(self, white: np.ndarray) -> Projection:
+        """Return the projection where some directions have far more noise than labels have signal.
 
         Along a white coordinate no labels give more than their own deviation. So each is first
         taken for normal with that variance, u: its mean is u (u I + C)^-1 A then, and its
         covariance u C (u I + C)^-1, in which the projection is the nearest.
         """
-        unit = 1.0 if white.ndim == 1 else 1 / white.shape[1]
+        kept = self.kept_of_labels(white)
         covariance = noise_in_basis(self.noise, self._basis).dense(len(white))
-        kept = np.linalg.inv(np.eye(len(white)) + covariance / unit)
         centre = white - around_centre(white).reshape(white.shape)
         mean = centre + kept @ (white - centre)
         left = covariance @ kept
         left += _LEAST_METRIC * float(left.diagonal().max()) * np.eye(len(left))
         metric = np.linalg.cholesky((left + left.T) / 2)
         rows = self.rows.in_basis(self._basis)
-        return project(rows, mean, metric=metric, tol=_TOL).operator
+        return project(rows, mean, metric=metric, tol=_TOL)
 
     @property
     def _knows_classes(self) -> bool:
