@@ -184,3 +184,20 @@ def test_a_penalty_of_ones_own_or_another_one_is_only_projected(rng):
     ]
     bases = [[r.basis is not None for r in model._evidence.restorations] for model in models]
     assert bases == [[True], [False], [False], [False], []]
+
+
+def test_directions_of_another_sample_of_rows_are_found(rng):
+    """An owner's principal components are nearly those of all rows, and the rest is drowned."""
+    problem, _, exact = drowned(rng, 0.0)
+    basis = white_basis(problem.weighted, intercept=True)[1]
+    turn = np.eye(7)
+    turn[:6, :6] = np.linalg.qr(np.eye(6) + 0.02 * rng.normal(size=(6, 6)))[0]
+    deviations = np.array([0.05, 0.05, 1e4, 1e4, 1e4, 1e4, 0.05])
+    root = np.linalg.inv(basis.T) @ turn @ np.diag(deviations)
+    noise = Covariance("factor", 1.0, root)
+    noisy = exact + root @ rng.normal(size=7)
+    restoration = Restoration.of(problem.with_operator(noisy), noise)
+    assert restoration.basis.shape == (7, 3)
+    assert restoration.white_noise == pytest.approx(np.full(3, 0.05**2), rel=1e-3)
+    moments = restoration.basis.T @ problem.moment @ restoration.basis
+    assert moments == pytest.approx(np.eye(3), abs=1e-6)

@@ -75,11 +75,9 @@ class Restoration:
     def of(cls, problem: FactoredProblem, noise: Covariance) -> "Restoration":
         """Return the restoration of a problem's operator, in white coordinates."""
         variances, basis = white_basis(problem.weighted, intercept=problem.intercept)
-        if noise.form == "factor":  # owners of few rows leave out most directions (`pairing`)
+        if noise.form == "factor":
             columns = problem.operator.size // len(problem.operator)
-            released = noise.along(basis) <= _LEFT_OUT / columns
-            released[len(variances) :] = True
-            variances, basis = variances[released[: len(variances)]], basis[:, released]
+            variances, basis = _released_directions(variances, basis, noise, _LEFT_OUT / columns)
         return cls(problem.weighted, noise, problem.operator, basis, variances, problem.intercept)
 
     @classmethod
@@ -234,6 +232,25 @@ class Restoration:
     def hides_all_features(self) -> bool:
         """Whether the released operator is as likely if the features say nothing."""
         return self.intercept and self._posterior(self._basis.T @ self.released)[1] <= 0
+
+
+def _released_directions(
+    variances: np.ndarray, basis: np.ndarray, noise: Covariance, most: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the white directions of the features whose noise is at most ``most``; the intercept.
+
+    Owners of few rows leave out most directions, of components of their own sample of the rows. So
+    white coordinates are turned until their noise is independent. Where nothing was left out they
+    stay as they are.
+    """
+    features = basis[:, : len(variances)]
+    sizes, turn = np.linalg.eigh(noise_in_basis(noise, features).dense(len(variances)))
+    released = sizes <= most
+    if released.all():
+        return variances, basis
+    turn = turn[:, released]
+    turned = np.hstack([features @ turn, basis[:, len(variances) :]])
+    return np.asarray(variances @ turn**2), turned
 
 
 def _mean_shares(
