@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Any
 
-from suffice.learner.operator.doubts import CONSTANT, doubts_of, risk_of_guess
+from suffice.learner.operator.doubts import CONSTANT, MAJORITY_HIDDEN, doubts_of, risk_of_guess
 from suffice.plain_text import listed
 
 __all__ = ["REPORTS", "Report", "report_of"]
@@ -127,11 +127,7 @@ def _moment_report(model: Any) -> Report:
         text = f"{low:.2f} to {high:.2f} (90 % interval), estimated without labels"
         lines.append(("accuracy", text))
     if not model.majority_known_:
-        doubt = (
-            "the noise hides which class is the largest. The model may do worse than always"
-            " predicting that class."
-        )
-        lines.insert(0, ("warning", doubt))
+        lines.insert(0, ("warning", MAJORITY_HIDDEN))
     values = {
         "accuracy": model.accuracy_,
         "accuracy_interval": model.accuracy_interval_,

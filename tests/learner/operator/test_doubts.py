@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import suffice
+from suffice.learner.moments.estimates import MomentNumbers
 from suffice.learner.operator.combining import Supervised
 from suffice.learner.operator.doubts import NoiseWarning, doubts_of, is_majority_known
 from suffice.learner.reports import report_of
@@ -34,6 +35,30 @@ def test_python_warns_with_the_sentences_of_the_command_line():
     assert [text for heading, text in report.lines if heading == "warning"] == doubts
     assert headings.index("warning") < headings.index("risk")
     assert report.values["majority_known"] == model.majority_known_
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("settings", [{"project": False}, {"project": False, "lam": 1e-3}])
+def test_python_warns_also_where_nothing_was_restored(settings):
+    """Once the command line warned of these models, and Python did not."""
+    release = release_of(np.random.default_rng(1).integers(2, size=200), 0.05)
+    with pytest.warns(NoiseWarning) as caught:
+        model = suffice.FactoredClassifier(**settings).fit_release(release, ROWS)
+    assert [str(warning.message) for warning in caught] == [" ".join(doubts_of(model))]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_moments_warn_exactly_where_the_majority_is_hidden(monkeypatch, known):
+    monkeypatch.setattr(MomentNumbers, "majority_known", known)
+    owner = suffice.Moments(epsilon=20.0, delta=1e-6, ranges=(-3, 3))
+    release = owner.release(ROWS, np.arange(200) % 2, ledger=None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = suffice.MomentClassifier().fit_release(release)
+    warned = [text for heading, text in report_of(model).lines if heading == "warning"]
+    assert len(warned) == (not known)
+    assert [str(warning.message) for warning in caught] == warned
+    assert all(warning.filename == __file__ for warning in caught)
 
 
 @pytest.mark.usefixtures("seeded")

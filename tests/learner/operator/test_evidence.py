@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from suffice.errors import ParameterError
-from suffice.learner.operator.evidence import Evidence, interval
+from suffice.learner.operator.evidence import Evidence, interval, interval_above
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.weak import KnownProportions
 from suffice.models.losses import LOSSES
@@ -291,3 +291,38 @@ def test_where_the_noise_is_unknown_neither_risk_nor_intervals_are_claimed():
     for claim in (lambda: model.risk_, lambda: model.coef_interval_):
         with pytest.raises(ParameterError, match="not known"):
             claim()
+
+
+def test_an_interval_above_a_bound_is_never_empty_and_far_above_it_the_usual_one():
+    assert interval_above(5.0, 0.1, 0.95, 0.0) == pytest.approx(interval(5.0, 0.1, 0.95))
+    low, high = interval_above(0.0, 1.0, 0.95, 0.0)  # half a normal distribution
+    assert (low, high) == pytest.approx((0.0, stats.halfnorm.ppf(0.975)))
+    low, high = interval_above(-50.0, 1.0, 0.95, 0.0)  # as good as exponential, of mean 1/50
+    assert (low, high) == pytest.approx((0.0, -np.log(0.025) / 50), rel=0.01)
+    assert interval_above(0.3, 0.0, 0.95, 0.4) == pytest.approx([0.4, 0.4])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_least_risk_is_that_of_labels_as_predicted(rng, classes):
+    shape = (5,) if classes == 2 else (5, 3)
+    model = rng.normal(size=shape)
+    scores = ROWS @ model
+    codes = (scores > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
+    indicators = 2 * codes - 1 if classes == 2 else np.eye(3)[codes]
+    problem, *_ = solved(ROWS.T @ indicators / 400)
+    evidence = Evidence([problem], [model], LAM, Covariance("identity", 0.01))
+    assert evidence.least_risk == pytest.approx(problem.risk(model)[0])
+    others = rng.integers(classes, size=400)
+    indicators = 2 * others - 1 if classes == 2 else np.eye(3)[others]
+    assert evidence.least_risk < problem.with_operator(ROWS.T @ indicators / 400).risk(model)[0]
+
+
+def test_a_risk_is_not_estimated_below_what_labels_can_give():
+    operator = ROWS.T @ (3 * np.sign(SCORES)) / 400  # as far out as noise may throw it
+    release = MeanOperator(epsilon=100.0).release(X, (SCORES > 0).astype(int), ledger=None)
+    model = FactoredClassifier(lam=0.01).fit_release(release, X)
+    problem = model._evidence.problems[0].with_operator(operator)
+    model._evidence = Evidence([problem], model._evidence.models, 0.01, model._evidence.noise)
+    assert model._evidence.risk[0] < 0
+    low, high = model.risk_interval_
+    assert 0 < model._evidence.least_risk == low == model.risk_ < high

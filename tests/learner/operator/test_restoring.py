@@ -10,6 +10,7 @@ from scipy import stats
 from suffice.learner.operator import restoring
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.learner.operator.restoring import Restoration, noise_in_basis
+from suffice.learner.operator.shrinking import white_basis
 from suffice.models.losses import LOSSES
 from suffice.models.problem import FactoredProblem
 from suffice.models.zonotope import project
@@ -91,6 +92,66 @@ def test_an_intercept_of_little_noise_stays_where_it_is(rng):
     assert even(operator)[-1] != pytest.approx(2 * exact[-1], rel=0.01)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_directions_that_were_left_out_do_not_hide_the_others(rng, classes):
+    """Noise of an owner of few rows: little on the first direction and the intercept only."""
+    errors = []
+    for _ in range(10):
+        problem, _, exact = drowned(rng, 0.0, classes)
+        basis = white_basis(problem.weighted, intercept=True)[1]
+        deviations = np.array([0.2, 60.0, 60.0, 60.0, 60.0, 60.0, 0.1])  # along B^T x
+        root = np.linalg.inv(basis.T) @ np.diag(deviations)
+        noise = Covariance("factor", 1.0, root)
+        noisy = exact + root @ rng.normal(size=exact.shape)
+        problem = problem.with_operator(noisy)
+        restoration = Restoration.of(problem, noise)
+        assert restoration.basis.shape == (7, 2)
+        assert len(restoration.variances) == 1
+        white = restoration.basis.T @ exact
+        errors.append(np.sum((restoration(noisy) - white) ** 2) / np.sum(white**2))
+    assert np.mean(errors) < 0.3
+
+
+def test_an_operator_that_labels_can_have_stays_nearly_where_it_is(rng):
+    problem, _, exact = drowned(rng, 0.0)
+    root = np.diag([0.01, 0.02, 0.01, 0.01, 0.005, 0.002, 0.01])
+    restoration = Restoration.of(problem.with_operator(exact), Covariance("factor", 1e-2, root))
+    white = restoration.basis.T @ exact
+    assert restoration._projected(exact, white) == pytest.approx(white, abs=0.03)
+
+
+def test_the_chance_of_being_worse_is_that_of_operators_drawn_around_the_restored_one(rng):
+    """100,000 draws of what the labels may be: within 0.01, six standard errors."""
+    problem, noise, _ = drowned(rng, 0.3)
+    restoration = Restoration.of(problem, noise)
+    restored = restoration(problem.operator)
+    rows = problem.weighted.matrix @ restoration.basis
+    model = restored.copy()
+    model[-1] -= 0.2 * np.sign(restored[-1])
+    differs = rows @ model * np.sign(restored[-1]) < 0
+    deviations = np.sqrt(restoration.kept_shares * restoration.white_noise)
+    drawn = restored + deviations * rng.normal(size=(100_000, len(restored)))
+    gains = -np.sign(restored[-1]) * drawn @ rows[differs].sum(axis=0)
+    chance = restoration.chance_of_worse(model, restored)
+    assert 0.05 < chance < 0.95
+    assert chance == pytest.approx(np.mean(gains < 0), abs=0.01)
+    constant = np.zeros_like(restored)
+    constant[-1] = restored[-1]
+    assert restoration.chance_of_worse(constant, restored) == 0
+
+
+def test_other_settings_learn_from_few_rows_too():
+    """Clusters are 5 deviations apart. Once a 1-norm found no model, and others followed noise."""
+    local = np.random.default_rng(3)
+    labels = (local.random(400) < 0.45).astype(int)
+    rows = local.normal(size=(400, 6)) + 2.0 * labels[:, None]
+    release = MeanOperator(epsilon=0.3).release(rows, labels, ledger=None)
+    assert release.noise.form == "factor"
+    model = FactoredClassifier(lam=0.1).fit_release(release, rows)
+    assert np.mean(model.predict(rows) == labels) > 0.8
+    assert np.isfinite(FactoredClassifier(penalty="l1").fit_release(release, rows).theta_).all()
+
+
 @pytest.mark.parametrize("form", ["identity", "diagonal", "factor"])
 def test_noise_has_the_same_size_in_other_coordinates(rng, form):
     array = {"identity": None, "diagonal": rng.random(4), "factor": rng.normal(size=(4, 4))}[form]
@@ -123,3 +184,20 @@ def test_a_penalty_of_ones_own_or_another_one_is_only_projected(rng):
     ]
     bases = [[r.basis is not None for r in model._evidence.restorations] for model in models]
     assert bases == [[True], [False], [False], [False], []]
+
+
+def test_directions_of_another_sample_of_rows_are_found(rng):
+    """An owner's principal components are nearly those of all rows, and the rest is drowned."""
+    problem, _, exact = drowned(rng, 0.0)
+    basis = white_basis(problem.weighted, intercept=True)[1]
+    turn = np.eye(7)
+    turn[:6, :6] = np.linalg.qr(np.eye(6) + 0.02 * rng.normal(size=(6, 6)))[0]
+    deviations = np.array([0.05, 0.05, 1e4, 1e4, 1e4, 1e4, 0.05])
+    root = np.linalg.inv(basis.T) @ turn @ np.diag(deviations)
+    noise = Covariance("factor", 1.0, root)
+    noisy = exact + root @ rng.normal(size=7)
+    restoration = Restoration.of(problem.with_operator(noisy), noise)
+    assert restoration.basis.shape == (7, 3)
+    assert restoration.white_noise == pytest.approx(np.full(3, 0.05**2), rel=1e-3)
+    moments = restoration.basis.T @ problem.moment @ restoration.basis
+    assert moments == pytest.approx(np.eye(3), abs=1e-6)

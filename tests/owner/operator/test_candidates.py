@@ -178,39 +178,79 @@ def best_for(rows: np.ndarray, epsilon: float, name: str = "auto", **options) ->
 
 @pytest.mark.parametrize("name", ["auto", "sums"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_on_few_rows_the_intercept_has_a_part_of_epsilon_for_itself(name, delta):
+def test_on_few_rows_the_intercept_is_released_with_a_direction(name, delta):
     public = MeanOperator(0.1).public_rows(FEW)
     every = Candidates(public, 2)
     best = every.best(name, 0.1, delta)
     weight = public.pipeline.intercept
-    # Laplace noise of 28 / (m epsilon) of epsilon on a sum that a label moves by 2.
-    assert best.mechanism == "laplace"
-    assert best.counted == pytest.approx(28 / 30)
-    assert math.sqrt(best.intercept_variance) / weight == pytest.approx(math.sqrt(8) / 28, rel=0.01)
+    assert (best.mechanism, best.paired, best.counted) == ("laplace", True, 0.0)
+    # Two sums of Laplace noise that a label moves by 2 together, and 2 % for all the others.
+    deviation = math.sqrt(best.intercept_variance) / weight
+    assert 4 / 30 <= deviation <= 1.02 * 4 / 30
     even = choose(every.every(name, 0.1, delta))
     assert math.sqrt(even.intercept_variance) / weight > 0.5
 
 
+@pytest.mark.parametrize("name", ["auto", "sums"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_on_fewer_rows_the_intercept_has_a_part_of_epsilon_for_itself(name, delta):
+    public = MeanOperator(0.05).public_rows(FEW)
+    every = Candidates(public, 2)
+    best = every.best(name, 0.05, delta)
+    # Laplace noise of 0.95 of epsilon on a sum that a label moves by 2.
+    assert (best.mechanism, best.paired, best.counted) == ("laplace", False, 0.95)
+    deviation = math.sqrt(best.intercept_variance) / public.pipeline.intercept
+    assert deviation == pytest.approx(math.sqrt(8) / (15 * 0.95), rel=0.01)
+
+
+def test_the_count_stays_sure_where_other_directions_are_released_too():
+    public = MeanOperator(0.4).public_rows(FEW)
+    best = Candidates(public, 2).best("auto", 0.4, 0.0)
+    assert best.paired
+    assert math.sqrt(best.intercept_variance) / public.pipeline.intercept <= 0.1
+
+
+def test_where_rows_are_not_so_few_the_better_prediction_wins():
+    """An intercept that is unsure (0.117), and even noise that predicts more of a usual signal."""
+    offered = Candidates(MeanOperator(0.5).public_rows(FEW), 2)
+    best, pair = offered.best("auto", 0.5, 0.0), offered._pairing(0.5)
+    assert offered._is_unsure(best)
+    assert not is_special(best)
+    assert offered._captured(best) > offered._captured(pair)
+    rows = FEW @ np.diag([20.0, 1, 1, 1, 1, 1]) @ rng.normal(size=(6, 60))  # one large direction
+    offered = Candidates(MeanOperator(0.5).public_rows(rows), 2)
+    best, even = offered.best("auto", 0.5, 0.0), choose(offered.every("auto", 0.5, 0.0))
+    assert best.paired
+    assert offered._captured(best) > offered._captured(even)
+
+
+def is_special(candidate: Candidate) -> bool:
+    return candidate.paired or candidate.counted > 0
+
+
 def test_where_rows_are_many_or_someone_else_chose_it_has_none():
-    assert best_for(SMALL, 0.1).counted == 0
-    assert best_for(FEW, 10.0).counted == 0
-    assert best_for(FEW, 0.1, intercept=0.0).counted == 0
+    assert not is_special(best_for(SMALL, 0.5))
+    assert not is_special(best_for(FEW, 10.0))
+    assert not is_special(best_for(FEW, 0.1, intercept=0.0))
     for name in ("laplace", "knorm", "response"):
-        assert best_for(FEW, 0.1, name).counted == 0
+        assert not is_special(best_for(FEW, 0.1, name))
     assert best_for(FEW, 0.02).counted == 0.95
 
 
 @pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(("epsilon", "form"), [(0.05, "diagonal"), (0.1, "factor")])
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
-def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_asked_for(classes):
+def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_asked_for(
+    classes, epsilon, form
+):
     """Means of 300 squares of Laplace noise: within 5 standard errors of 13 % (1 in 10^6)."""
     labels = np.random.default_rng(1).integers(len(classes), size=300)
-    mechanism = MeanOperator(0.1, classes=classes)
+    mechanism = MeanOperator(epsilon, classes=classes)
     release = mechanism.release(FEW, labels, ledger=None)
     (guarantee,) = release.guarantees
-    assert (guarantee.epsilon, guarantee.delta) == (0.1, 0.0)
+    assert (guarantee.epsilon, guarantee.delta) == (epsilon, 0.0)
     assert release.details["mechanism"] == "laplace"
-    assert release.noise.form == "diagonal"
+    assert release.noise.form == form
     public = mechanism.public(PublicSource(FEW, labels))
     procedure, rows = mechanism.choose(public), public.rows
     exact = procedure.accumulator(identified=False)
@@ -225,13 +265,15 @@ def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_
     assert squares[-1] < squares[:-1].min() / 50
 
 
-def test_a_plan_shows_what_a_release_would_do():
-    plan = MeanOperator(0.1).plan(PublicSource(FEW), [0.1])
+@pytest.mark.parametrize(("epsilon", "paired"), [(0.05, False), (0.1, True)])
+def test_a_plan_shows_what_a_release_would_do(epsilon, paired):
+    plan = MeanOperator(epsilon).plan(PublicSource(FEW), [epsilon])
     (chosen,) = plan.chosen
-    assert chosen.counted > 0
+    assert (chosen.paired, chosen.counted > 0) == (paired, not paired)
     assert chosen in plan.rows
-    forecast = MeanOperator(0.1).forecast(FEW)
+    forecast = MeanOperator(epsilon).forecast(FEW)
     assert forecast.mechanism == "laplace"
     assert forecast.noise_deviation == pytest.approx(chosen.deviation, rel=0.01)
-    rare = MeanOperator(0.1, balance=0.1).plan(PublicSource(FEW), [0.1])
-    assert rare.chosen[0].counted == chosen.counted
+    rare = MeanOperator(epsilon, balance=0.1).plan(PublicSource(FEW), [epsilon])
+    assert (rare.chosen[0].paired, rare.chosen[0].counted) == (chosen.paired, chosen.counted)
+    assert rare.chosen[0].deviation == pytest.approx(chosen.deviation, rel=1e-9)

@@ -1,5 +1,6 @@
 """A linear classifier from noisy second moments: no row, no iteration, no tuning."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -14,6 +15,7 @@ from suffice.learner.moments.estimates import MomentNumbers, numbers_of, plain_n
 from suffice.learner.moments.intervals import CoefficientIntervals, ridge_intervals
 from suffice.learner.moments.quality import class_probabilities, expected_accuracy
 from suffice.learner.moments.rule import learn_rule
+from suffice.learner.operator.doubts import MAJORITY_HIDDEN, NoiseWarning
 from suffice.learner.sklearn_names import Interval, fit_context
 from suffice.learner.weights import MOMENTS_HAVE_NONE, refuse_weights
 from suffice.release.artifact import Release
@@ -128,13 +130,21 @@ class MomentClassifier(LinearModel):
         ------
         ParameterError
             If a release is of another kind, or the owners' pipelines differ.
+
+        Warns
+        -----
+        NoiseWarning
+            If the noise hides which class is the largest.
         """
         merged = merge(release)
         merged.array("second_moments", "moments")
         self._learn_from((merged,))
         # Rows of a release have no intercept; the model has one, of weight 1.
         self.pipeline_ = replace(self.pipeline_, intercept=1.0)
-        return self._fit_numbers(numbers_of(merged))
+        self._fit_numbers(numbers_of(merged))
+        if not self.majority_known_:
+            warnings.warn(MAJORITY_HIDDEN, NoiseWarning, stacklevel=3)
+        return self
 
     def _fit_numbers(self, numbers: MomentNumbers) -> "MomentClassifier":
         rule = learn_rule(numbers, self.draws, self.random_state)

@@ -11,6 +11,7 @@ from suffice.learner.operator.combining import Supervised
 
 __all__ = [
     "CONSTANT",
+    "MAJORITY_HIDDEN",
     "NoiseWarning",
     "doubts_of",
     "is_majority_known",
@@ -22,6 +23,10 @@ CONSTANT = "no feature helps for certain, so the model always predicts the large
 _HIDDEN = (
     "The noise hides which class is the larger. No feature helps for certain, so the model always"
     " predicts the class that seems to be larger."
+)
+MAJORITY_HIDDEN = (
+    "The noise hides which class is the largest. The model may do worse than always predicting"
+    " that class."
 )
 _SURE = 1.645  # deviations: a smaller lead of a class is chance in more than 5 of 100 releases
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from suffice.errors import ParameterError
 from suffice.learner.operator.bounds import NoiseBounds, noise_bounds
@@ -16,7 +16,7 @@ from suffice.learner.operator.tuning import Optimism, labels_behind
 from suffice.models.problem import FactoredProblem
 from suffice.release.covariance import Covariance
 
-__all__ = ["Evidence", "interval"]
+__all__ = ["Evidence", "interval", "interval_above"]
 
 _LARGEST = 2000  # entries of a model whose Hessian is inverted
 
@@ -55,6 +55,11 @@ class Evidence:
             )
         ]
         return float(np.mean(risks)), float(np.mean([deviation for _, deviation in mended]))
+
+    @cached_property
+    def least_risk(self) -> float:
+        """The least risk that any labels of the rows give the models: that of their predictions."""
+        return float(np.mean(list(map(_least_risk, self.problems, self.models))))
 
     def _mended(self, i: int) -> tuple[float, float]:
         """Return by how much the risk of the i-th model is too small, and its deviation then."""
@@ -149,6 +154,27 @@ def _in_pipeline(blocks: np.ndarray, kept_shares: np.ndarray, basis: np.ndarray)
 def _root(moment: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(moment)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _least_risk(problem: FactoredProblem, model: np.ndarray) -> float:
+    """Return sum_i w_i (g(z_i) - weight |z_i|); of softmax the largest score of a row for |z_i|."""
+    scores = problem.weighted.scores(model)
+    best = np.abs(scores) if scores.ndim == 1 else scores.max(axis=1)
+    even_part = problem.with_operator(np.zeros_like(problem.operator)).risk(model)[0]
+    return even_part - problem.operator_weight * float(problem.weighted.weights @ best)
+
+
+def interval_above(centre: float, deviation: float, level: float, least: float) -> np.ndarray:
+    """Return a Gaussian interval of a number that is at least ``least``.
+
+    The upper end leaves (1 - level) / 2 of what is left of the distribution above ``least``, so
+    that the interval is never empty; far above ``least`` it is `interval`.
+    """
+    low, high = interval(centre, deviation, level)
+    if deviation > 0:
+        above = float(log_ndtr((centre - least) / deviation))
+        high = centre - deviation * float(ndtri_exp(np.log((1 - level) / 2) + above))
+    return np.maximum([low, high], least)
 
 
 def interval(centre: np.ndarray | float, deviation: np.ndarray | float, level: float) -> np.ndarray:

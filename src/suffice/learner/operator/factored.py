@@ -48,6 +48,7 @@ __all__ = ["FactoredClassifier"]
 
 # Scores of the square loss leave [-1, 1], and would then call a class impossible. No data can.
 _LEAST_OF_SQUARE = 1e-3
+_MOST_DOUBT = 0.2  # that a model is worse than the larger class, where that is known
 
 
 class FactoredClassifier(FiguredModel):
@@ -309,8 +310,7 @@ class FactoredClassifier(FiguredModel):
                 supervision = weigh_release(releases[0], X, weights, running)
             self._learn_from(releases)
             self._fit_operator(supervision)
-            if self.intercept_only_ or self._evidence.restorations:
-                warn_of_doubts(self)
+            warn_of_doubts(self)
         if isinstance(supervision.rows, StreamedRows):  # intervals need further passes
             supervision.rows.run_on(where)
         return self
@@ -342,7 +342,9 @@ class FactoredClassifier(FiguredModel):
                 for problem, restoration in zip(problems, restorations, strict=True)
             ]
         solutions = [self._solve(problem) for problem in adjusted_problems]
-        if self._is_constant(solutions, problems, restorations):
+        if self._is_constant(solutions, problems, restorations) or self._may_be_worse(
+            solutions, adjusted_problems, restorations
+        ):
             self.intercept_only_ = True
             solutions = [self._solve(problem) for problem in adjusted_problems]
         self.n_iter_ = max(solution.iterations for solution in solutions)
@@ -383,6 +385,21 @@ class FactoredClassifier(FiguredModel):
         scores = problems[0].weighted.scores(model)
         classes = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
         return bool((classes == classes[0]).all())
+
+    def _may_be_worse(
+        self,
+        solutions: list[Solution],
+        restored_problems: list[FactoredProblem],
+        restorations: list[Restoration],
+    ) -> bool:
+        """Return whether a restored model may well be worse than a larger class that is known."""
+        if self.intercept_only_ or not self.majority_known_ or len(restorations) != 1:
+            return False
+        (restoration,), (solution,) = restorations, solutions
+        if restoration.basis is None or not restoration.intercept or solution.parameters.ndim > 1:
+            return False
+        restored = restored_problems[0].operator
+        return restoration.chance_of_worse(solution.parameters, restored) > _MOST_DOUBT
 
     def _shrinkage(self, supervision: Supervised) -> Shrinkage | None:
         """Return what noise left of the operator, where that is asked for."""
@@ -447,6 +464,10 @@ class FactoredClassifier(FiguredModel):
             return shrinkage.lam(weight), problems[0].intercept and shrinkage.hides_all_features
         if restorations and restorations[0].basis is not None:
             return max(r.lam(problems[0].operator_weight) for r in restorations), False
+        if noise.form == "factor":  # directions that were left out have more noise than meaning
+            cleaned = [Restoration.projecting(problem, noise).bounded() for problem in problems]
+            noise = cleaned[0][1]
+            problems = [p.with_operator(c) for p, (c, _) in zip(problems, cleaned, strict=True)]
         choice = choose_lam(problems, noise, max_iter=int(self.max_iter))
         return choice.lam, choice.intercept_only
 

@@ -9,8 +9,7 @@ from suffice.errors import ParameterError
 from suffice.learner.base import LinearModel
 from suffice.learner.features import FeatureUnits
 from suffice.learner.operator.bounds import NoiseBounds
-from suffice.learner.operator.evidence import Evidence, interval
-from suffice.models.losses import loss_named
+from suffice.learner.operator.evidence import Evidence, interval, interval_above
 
 __all__ = ["FiguredModel"]
 
@@ -184,13 +183,13 @@ class FiguredModel(LinearModel):
 
     @property
     def risk_(self) -> float:
-        """The estimated risk on fresh labels of the same rows; not below zero where none is."""
+        """The estimated risk on fresh labels of the same rows; not below that of any labels."""
         risk = self._figure(lambda: self._fitted_evidence.risk)[0]
-        return max(risk, 0.0) if loss_named(self.loss).steepest else risk
+        return max(risk, self._fitted_evidence.least_risk)
 
     @property
     def risk_interval_(self) -> np.ndarray:
-        """The interval of the risk at 95 %; not below zero where the loss is not."""
+        """The interval of the risk at 95 %; not below the risk that any labels give."""
         risk, deviation = self._figure(lambda: self._fitted_evidence.risk)
-        ends = interval(risk, self._tail * deviation, 0.95)
-        return np.maximum(ends, 0.0) if loss_named(self.loss).steepest else ends
+        least = self._fitted_evidence.least_risk
+        return interval_above(risk, self._tail * deviation, 0.95, least)

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtr
 
 from suffice.learner.operator.shrinking import around_centre, white_basis
 from suffice.models.problem import FactoredProblem
 from suffice.models.rows import WeightedRows
-from suffice.models.zonotope import project
+from suffice.models.zonotope import Projection, project
 from suffice.release.covariance import Covariance
 
 __all__ = ["Restoration", "is_noisy", "noise_in_basis"]
@@ -34,6 +35,7 @@ _MARGIN_NOISE = 25.0  # variance that noise may add to a score: shares have boun
 _LEAST_LAM = 1e-4
 _LEAST_METRIC = 1e-2  # of the largest variance: with less, a projection hardly ends
 _TOL = 3e-3  # of a projection whose result is shrunk
+_LEFT_OUT = 10.0  # times the labels' own variance: with more noise a direction was not released
 
 
 def is_noisy(problem: FactoredProblem, noise: Covariance) -> bool:
@@ -73,6 +75,9 @@ class Restoration:
     def of(cls, problem: FactoredProblem, noise: Covariance) -> "Restoration":
         """Return the restoration of a problem's operator, in white coordinates."""
         variances, basis = white_basis(problem.weighted, intercept=problem.intercept)
+        if noise.form == "factor":
+            columns = problem.operator.size // len(problem.operator)
+            variances, basis = _released_directions(variances, basis, noise, _LEFT_OUT / columns)
         return cls(problem.weighted, noise, problem.operator, basis, variances, problem.intercept)
 
     @classmethod
@@ -88,23 +93,73 @@ class Restoration:
     def __call__(self, operator: np.ndarray) -> np.ndarray:
         """Return what is left of an operator in the pipeline's coordinates."""
         if self.basis is None:
+            if self.noise.form == "factor":
+                return self._projected_by_labels(operator)
             nearest = project(self.rows, operator)
             return nearest.operator if self.inwards == 1 else nearest.shrunk(self.inwards)
-        metric = self._metric(len(operator))
-        projected = self.basis.T @ project(self.rows, operator, metric=metric, tol=_TOL).operator
         white = self.basis.T @ operator
-        if self._knows_classes:  # better than a projection of everything else does
-            projected[-1] = np.clip(white[-1], -1.0 if operator.ndim == 1 else 0.0, 1.0)
+        projected = self._projected(operator, white)
         signal = around_centre(projected)
         lost = (1 - self._shares(white))[:, None] * signal
         return np.asarray(projected - lost.reshape(projected.shape))
 
-    def _metric(self, width: int) -> np.ndarray | None:
-        """Return the variances of noise that differs by coordinate; other noise counts as even."""
-        if self.noise.form != "diagonal":
-            return None
-        variances = self.noise.diagonal(width)
-        return np.maximum(variances, _LEAST_METRIC * variances.max())
+    def _projected(self, operator: np.ndarray, white: np.ndarray) -> np.ndarray:
+        """Return the nearest operator that labels can have, in white coordinates."""
+        if self.noise.form == "factor":
+            return self.nearest_in_white(white).operator
+        metric = None  # even noise
+        if self.noise.form == "diagonal":
+            variances = self.noise.diagonal(len(operator))
+            metric = np.maximum(variances, _LEAST_METRIC * variances.max())
+        projected = self._basis.T @ project(self.rows, operator, metric=metric, tol=_TOL).operator
+        if self._knows_classes:  # better than a projection of everything else does
+            projected[-1] = np.clip(white[-1], -1.0 if operator.ndim == 1 else 0.0, 1.0)
+        return np.asarray(projected)
+
+    def _projected_by_labels(self, operator: np.ndarray) -> np.ndarray:
+        """Return the projection alone of an operator with uneven noise, from its soft labels."""
+        _, basis = white_basis(self.rows, intercept=False)
+        nearest = replace(self, basis=basis).nearest_in_white(basis.T @ operator)
+        centre = self.rows.mean[:, None] / operator.shape[1] if operator.ndim > 1 else 0.0
+        projected = self.rows.combined((self.rows.weights * nearest.labels.T).T)
+        return np.asarray(centre + self.inwards * (projected - centre))
+
+    def bounded(self) -> tuple[np.ndarray, Covariance]:
+        """Return the released operator and its noise, neither larger than labels can make it.
+
+        Each white coordinate is taken for normal, as in a projection. Of noise that is even or far
+        smaller than that nothing changes.
+        """
+        _, basis = white_basis(self.rows, intercept=False)
+        kept = replace(self, basis=basis).kept_of_labels(self.released)
+        way_back = self.rows.moment @ basis  # B^T S B = I
+        matrix = way_back @ kept @ basis.T
+        centre = self.released - around_centre(self.released).reshape(self.released.shape)
+        noise = noise_in_basis(self.noise, matrix.T)
+        return np.asarray(centre + matrix @ (self.released - centre)), noise
+
+    def kept_of_labels(self, operator: np.ndarray) -> np.ndarray:
+        """Return (I + C / u)^-1 in white coordinates, u the variance of labels."""
+        unit = 1.0 if operator.ndim == 1 else 1 / operator.shape[1]
+        covariance = noise_in_basis(self.noise, self._basis).dense(self._basis.shape[1])
+        return np.linalg.inv(np.eye(len(covariance)) + covariance / unit)
+
+    def nearest_in_white(self, white: np.ndarray) -> Projection:
+        """Return the projection where some directions have far more noise than labels have signal.
+
+        Along a white coordinate no labels give more than their own deviation. So each is first
+        taken for normal with that variance, u: its mean is u (u I + C)^-1 A then, and its
+        covariance u C (u I + C)^-1, in which the projection is the nearest.
+        """
+        kept = self.kept_of_labels(white)
+        covariance = noise_in_basis(self.noise, self._basis).dense(len(white))
+        centre = white - around_centre(white).reshape(white.shape)
+        mean = centre + kept @ (white - centre)
+        left = covariance @ kept
+        left += _LEAST_METRIC * float(left.diagonal().max()) * np.eye(len(left))
+        metric = np.linalg.cholesky((left + left.T) / 2)
+        rows = self.rows.in_basis(self._basis)
+        return project(rows, mean, metric=metric, tol=_TOL)
 
     @property
     def _knows_classes(self) -> bool:
@@ -158,10 +213,44 @@ class Restoration:
         noise = columns * float(np.sum(self.kept_shares**2 * self.white_noise))
         return max(weight * float(np.sqrt(noise / _MARGIN_NOISE)), _LEAST_LAM)
 
+    def chance_of_worse(self, model: np.ndarray, restored: np.ndarray) -> float:
+        """Return how likely a model of two classes is right less often than a constant.
+
+        Rows to which it gives the smaller class make the difference, -c sum_i w_i E[y_i] over them,
+        c the larger class. E[y] = A^T z is taken as linear in the white coordinates z, and A as
+        normal around ``restored``, with the variances k_j n_j that shrinking leaves.
+        """
+        rows = self.rows.sample.in_basis(self._basis)
+        larger = np.sign(restored[-1])
+        differs = (larger * rows.scores(model) < 0).astype(float)
+        direction = -larger * rows.combined(rows.weights * differs)
+        variance = float(np.sum(direction**2 * self.kept_shares * self.white_noise))
+        gain = float(direction @ restored)
+        return float(ndtr(-gain / np.sqrt(variance))) if variance > 0 else 0.0
+
     @cached_property
     def hides_all_features(self) -> bool:
         """Whether the released operator is as likely if the features say nothing."""
         return self.intercept and self._posterior(self._basis.T @ self.released)[1] <= 0
+
+
+def _released_directions(
+    variances: np.ndarray, basis: np.ndarray, noise: Covariance, most: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the white directions of the features whose noise is at most ``most``; the intercept.
+
+    Owners of few rows leave out most directions, of components of their own sample of the rows. So
+    white coordinates are turned until their noise is independent. Where nothing was left out they
+    stay as they are.
+    """
+    features = basis[:, : len(variances)]
+    sizes, turn = np.linalg.eigh(noise_in_basis(noise, features).dense(len(variances)))
+    released = sizes <= most
+    if released.all():
+        return variances, basis
+    turn = turn[:, released]
+    turned = np.hstack([features @ turn, basis[:, len(variances) :]])
+    return np.asarray(variances @ turn**2), turned
 
 
 def _mean_shares(

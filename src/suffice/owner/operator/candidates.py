@@ -7,13 +7,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
 from suffice.engines.sums import lattice_step
 from suffice.errors import ParameterError
-from suffice.owner.operator.forecast import EQUAL, PublicMoments, Utility
+from suffice.owner.operator.forecast import EQUAL, SIGNALS, PublicMoments, Utility
 from suffice.owner.operator.form import label_change, operator_columns
+from suffice.owner.operator.pairing import ShrunkSignal, paired_transform
 from suffice.owner.operator.shaping import MOST_SHAPED, Shape, whitening
 from suffice.owner.public_rows import PublicRows
 from suffice.privacy.noise import NOISES, Sensitivity, calibrated_noise, needs_delta
@@ -51,6 +53,7 @@ _PENALTIES = (1.0, 0.1)  # at which whitened noise is tried
 _MOST_UNEVEN = 2.0**20  # largest over least variance: beyond, an integer matrix is too coarse
 _CLEARLY = 1.01  # a shape or randomised labels must be that much better than even noise
 _UNSURE = 0.1  # deviation of the difference of two class proportions: beyond, a majority is hidden
+_MOST_UNSURE = 0.2  # the same, where features are released with the count of labels
 _COUNTED = 28.0  # m times the intercept's own epsilon: the deviation is then sqrt(8) / 28 = 0.1
 _MOST_COUNTED = 0.95  # of epsilon, for the intercept
 _LEAST_COUNTED = 0.2  # of epsilon: where less would do, rows are many and features worth more
@@ -78,6 +81,8 @@ class Candidate:
         The part of epsilon that the intercept has for itself; 0 for noise like every coordinate's.
     intercept_variance : float
         Variance of the noise on the last coordinate, the intercept's where there is one.
+    paired : bool
+        Whether the count of labels shares its epsilon with a direction of the features.
     """
 
     mechanism: str
@@ -88,6 +93,7 @@ class Candidate:
     shape: Shape | None = None
     counted: float = 0.0
     intercept_variance: float = 0.0
+    paired: bool = False
 
 
 def choose(offered: Sequence[Candidate]) -> Candidate:
@@ -145,14 +151,58 @@ class Candidates:
         """Return what a release uses: the best predicted, or one that knows the larger class.
 
         On few rows the noise of the intercept hides which class is the larger. Where the mechanism
-        is left to public rows, the intercept then has a part of epsilon for itself.
+        is left to public rows, the intercept is then released together with a direction of the
+        features (`pairing`). On fewer still it has a part of epsilon for itself.
         """
         chosen = choose(self.every(mechanism, epsilon, delta))
-        share = min(_COUNTED / (self._moments.count * epsilon), _MOST_COUNTED)
-        small = self._codes.shape[1] <= MOST_SHAPED and share >= _LEAST_COUNTED
-        if mechanism not in GROUPS or not self._weight or not small or not self._is_unsure(chosen):
+        if mechanism not in GROUPS or not self._weight or not self._is_unsure(chosen):
             return chosen
-        return self._counting(epsilon, share)
+        if self._codes.shape[1] > MOST_SHAPED:
+            return chosen
+        share = min(_COUNTED / (self._moments.count * epsilon), _MOST_COUNTED)
+        small = share >= _LEAST_COUNTED
+        pair = self._pairing(epsilon)
+        if pair is not None and (small or self._captured(pair) > self._captured(chosen)):
+            return pair
+        return self._counting(epsilon, share) if small else chosen
+
+    @cached_property
+    def _signal(self) -> ShrunkSignal:
+        return ShrunkSignal(self._codes, self._moments)
+
+    def _captured(self, candidate: Candidate) -> float:
+        """Return what a learner that shrinks gets of a usual signal."""
+        return self._signal.captured(self._white_noise(candidate), SIGNALS["usual"])
+
+    def _white_noise(self, candidate: Candidate) -> np.ndarray:
+        """Return the variances of a candidate's noise along the white coordinates of the rows."""
+        if candidate.mechanism == "response":
+            constant = _response_variance(self._moments, candidate.epsilon)
+            return np.full(self._signal.rank, constant)
+        basis, shape = self._signal.white_basis, candidate.shape
+        back = np.eye(len(basis)) if shape is None else shape.back()
+        power = len(back) * (candidate.deviation / (self._unit * self._moments.count)) ** 2
+        return np.asarray(power * ((back.T @ basis) ** 2).sum(axis=0) / np.sum(back**2))
+
+    def _pairing(self, epsilon: float) -> Candidate | None:
+        """Return Laplace noise in which the count shares its epsilon with features, if it can."""
+        transform = paired_transform(self._signal, epsilon, _UNSURE, _MOST_UNSURE)
+        return None if transform is None else self._shaped_laplace(epsilon, Shape.of(transform))
+
+    def _shaped_laplace(self, epsilon: float, shape: Shape) -> Candidate:
+        """Return Laplace noise of one size in the coordinates of a shape."""
+        moments = self._moments
+        columns, factor = operator_columns(moments.classes), label_change(moments.classes)
+        l1, l2 = _norms(self._codes @ (shape.matrix.T / 2.0**shape.bits))
+        reach = Sensitivity(math.ceil(2 * l1), factor * l2, len(shape.matrix) * columns)
+        noise = calibrated_noise("laplace", reach, epsilon)
+        own = noise.variance * self._unit**2 * (shape.back() ** 2).sum(axis=1)
+        deviation = math.sqrt(float(own.mean()))
+        blank = Utility(0.0, (), 0.0, 0.0)
+        pair = Candidate(
+            "laplace", epsilon, None, deviation, blank, shape, 0.0, float(own[-1]), paired=True
+        )
+        return replace(pair, utility=self._signal.utility(self._white_noise(pair)))
 
     def _is_unsure(self, candidate: Candidate) -> bool:
         """Return whether its noise can hide which class is the larger."""
@@ -199,6 +249,8 @@ class Candidates:
         """Return the candidate of the same mechanism and shape, as these labels have it."""
         if other.counted:
             return self._counting(other.epsilon, other.counted)
+        if other.paired and other.shape is not None:
+            return self._shaped_laplace(other.epsilon, other.shape)
         offered = self.of(other.mechanism, other.epsilon, delta)
         return next(candidate for candidate in offered if candidate.whitened == other.whitened)
 
