@@ -20,31 +20,42 @@ def release_of(labels: np.ndarray, epsilon: float) -> suffice.Release:
     return suffice.MeanOperator(epsilon).release(ROWS, labels, ledger=None)
 
 
-@pytest.mark.usefixtures("seeded")
+def warned_by(release: suffice.Release, **settings) -> tuple[suffice.FactoredClassifier, list]:
+    """Return a model of a release, and the warnings of its fit."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = suffice.FactoredClassifier(**settings).fit_release(release, ROWS)
+    return model, caught
+
+
+# A release of this epsilon leaves no doubt in less than 1 of 100 cases, five of them never.
 def test_python_warns_with_the_sentences_of_the_command_line():
     labels = (np.random.default_rng(0).random(200) < 0.4).astype(int)
-    release = release_of(labels, 0.05)
-    with pytest.warns(NoiseWarning) as caught:
-        model = suffice.FactoredClassifier().fit_release(release, ROWS)
-    (warning,) = caught
-    assert warning.filename == __file__
-    doubts = doubts_of(model)
-    assert str(warning.message) == " ".join(doubts)
-    report = report_of(model)
-    headings = [heading for heading, _ in report.lines]
-    assert [text for heading, text in report.lines if heading == "warning"] == doubts
-    assert headings.index("warning") < headings.index("risk")
-    assert report.values["majority_known"] == model.majority_known_
+    doubtful = 0
+    for _ in range(5):
+        model, caught = warned_by(release_of(labels, 0.05))
+        doubts, report = doubts_of(model), report_of(model)
+        assert [str(warning.message) for warning in caught] == [" ".join(doubts)] * bool(doubts)
+        assert all(warning.category is NoiseWarning for warning in caught)
+        assert all(warning.filename == __file__ for warning in caught)
+        headings = [heading for heading, _ in report.lines]
+        assert [text for heading, text in report.lines if heading == "warning"] == doubts
+        assert report.values["majority_known"] == model.majority_known_
+        if doubts:
+            doubtful += 1
+            assert headings.index("warning") < headings.index("risk")
+    assert doubtful
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("settings", [{"project": False}, {"project": False, "lam": 1e-3}])
 def test_python_warns_also_where_nothing_was_restored(settings):
     """Once the command line warned of these models, and Python did not."""
-    release = release_of(np.random.default_rng(1).integers(2, size=200), 0.05)
-    with pytest.warns(NoiseWarning) as caught:
-        model = suffice.FactoredClassifier(**settings).fit_release(release, ROWS)
-    assert [str(warning.message) for warning in caught] == [" ".join(doubts_of(model))]
+    labels = np.random.default_rng(1).integers(2, size=200)
+    cases = [warned_by(release_of(labels, 0.05), **settings) for _ in range(5)]
+    for model, caught in cases:
+        doubts = doubts_of(model)
+        assert [str(warning.message) for warning in caught] == [" ".join(doubts)] * bool(doubts)
+    assert any(caught for _, caught in cases)
 
 
 @pytest.mark.parametrize("known", [True, False])

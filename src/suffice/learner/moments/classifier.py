@@ -143,7 +143,8 @@ class MomentClassifier(LinearModel):
         self.pipeline_ = replace(self.pipeline_, intercept=1.0)
         self._fit_numbers(numbers_of(merged))
         if not self.majority_known_:
-            warnings.warn(MAJORITY_HIDDEN, NoiseWarning, stacklevel=3)
+            # Above this frame are two decorators, then the caller.
+            warnings.warn(MAJORITY_HIDDEN, NoiseWarning, stacklevel=4)
         return self
 
     def _fit_numbers(self, numbers: MomentNumbers) -> "MomentClassifier":
