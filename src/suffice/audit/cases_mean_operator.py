@@ -13,7 +13,9 @@ from suffice.audit.scores import Score, shift_score
 from suffice.audit.search import DataSet, Pair, Space, neighbouring_pairs
 from suffice.engines.engine import fold
 from suffice.owner.operator.exact import ExactSums
+from suffice.owner.operator.forecast import PublicMoments
 from suffice.owner.operator.mechanism import MeanOperator
+from suffice.owner.operator.pairing import ShrunkSignal, paired_transform
 from suffice.owner.operator.shaping import Shape, whitening
 from suffice.owner.source import Source, labelled_batches
 from suffice.privacy.noise import LaplaceNoise, Noise, calibrated_noise
@@ -45,20 +47,17 @@ class _Operator:
 
     mechanism: MeanOperator
     rows: tuple[tuple[float, ...], ...]
-    shaped: bool = False
-    last_weight: float = 1.0
+    transform: Callable[[np.ndarray], np.ndarray | None] | None = None
     spoil: Callable[[Noise], Noise] = as_it_is
 
     @classmethod
     def of(
         cls,
         rows: tuple[tuple[float, ...], ...],
-        *,
-        shaped: bool = False,
-        last_weight: float = 1.0,
+        transform: Callable[[np.ndarray], np.ndarray | None] | None = None,
         **options: Any,
     ) -> "_Operator":
-        return cls(MeanOperator(clip=1.0, **options), rows, shaped, last_weight)
+        return cls(MeanOperator(clip=1.0, **options), rows, transform)
 
     def public(self, which: str) -> np.ndarray:
         """Return the public rows of this name."""
@@ -67,19 +66,13 @@ class _Operator:
     @cache  # noqa: B019  # frozen, few, and as long-lived as the process
     def exact(self, data: DataSet) -> ExactSums:
         """Return the exact sums of these rows under these labels."""
-        # Rows that are all equal are nothing but an intercept; some rows are worst without one.
-        mechanism = replace(self.mechanism, intercept=0.0 if data[0] == _SOME_ROWS else 1.0)
+        # Rows that are all equal are nothing but an intercept; some rows are worst without one,
+        # unless the intercept is what the transform is about.
+        lone = data[0] == _SOME_ROWS and self.transform is not _paired
+        mechanism = replace(self.mechanism, intercept=0.0 if lone else 1.0)
         public, classes = mechanism.public_rows(self.public(data[0])), tuple(mechanism.classes)
-        shape = None
-        if self.shaped:
-            rows, _ = public.sample()
-            values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
-            shape = Shape.of(whitening(values, vectors, 0.1, 0.25))
-        if self.last_weight != 1:  # as `Candidates` does where a majority would be hidden
-            weights = np.ones(len(public.pipeline.outputs))
-            weights[-1] = self.last_weight
-            shape = Shape.of(np.diag(weights))
-        sums = ExactSums(public, classes, shape)
+        matrix = None if self.transform is None else self.transform(public.sample()[0])
+        sums = ExactSums(public, classes, None if matrix is None else Shape.of(matrix))
         source = Source(None, np.array(data[1 : 1 + len(self.public(data[0]))]))
         return fold(labelled_batches(public.table, public.roles, classes, source), sums)
 
@@ -133,6 +126,22 @@ class _Operator:
         return case.broken_copy(name, what, sample=broken.sample, score=broken.score)
 
 
+def _whitened(rows: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+    return whitening(values, vectors, 0.1, 0.25)
+
+
+def _counted(rows: np.ndarray) -> np.ndarray:
+    """Return a heavier intercept, as `Candidates` has it where a majority would be hidden."""
+    return np.diag(np.append(np.ones(rows.shape[1] - 1), 4.0))
+
+
+def _paired(rows: np.ndarray) -> np.ndarray | None:
+    """Return the count with a direction of the features, as `Candidates` has it on few rows."""
+    signal = ShrunkSignal(rows, PublicMoments.of(rows, len(rows), classes=2))
+    return paired_transform(signal, epsilon=1.0, sure=math.inf, most=math.inf)
+
+
 def cases() -> Iterator[Case]:
     """Yield the cases of this family."""
     yield from _laplace_sums()
@@ -166,13 +175,22 @@ def _laplace_sums() -> Iterator[Case]:
         "Laplace noise of scale D2/epsilon (Patrini et al., Theorem 9, read with ||x||_2 <= 1)",
         lambda noise: replace(noise, scale=noise.sensitivity.l2 / laplace.mechanism.epsilon),
     )
-    counting = _Operator.of(_ROWS, epsilon=1.0, mechanism="laplace", last_weight=4.0)
+    counting = _Operator.of(_ROWS, _counted, epsilon=1.0, mechanism="laplace")
     case = counting.case("mean-operator laplace, heavier intercept", CHEAP)
     yield case
     yield counting.broken_copy(
         replace(case, samples=SOME),
         "a weight without its noise",
         "the noise is that of a lighter intercept",
+        half,
+    )
+    pairing = _Operator.of(_ROWS, _paired, epsilon=1.0, mechanism="laplace")
+    case = pairing.case("mean-operator laplace, count with a direction", CHEAP)
+    yield case
+    yield pairing.broken_copy(
+        replace(case, samples=SOME),
+        "a pair for the price of half",
+        "a changed label is said to move the sum by x, not by 2 x",
         half,
     )
     many = _Operator.of(_AXIS, epsilon=1.0, mechanism="laplace", classes=(0, 1, 2))
@@ -190,7 +208,7 @@ def _gaussian_sums() -> Iterator[Case]:
     case = even.case("mean-operator gaussian", SOME)
     yield case
     yield even.broken_copy(case, "half the noise", "the scale is half of what it must be", half)
-    whitened = _Operator.of(_ROWS, shaped=True, **gaussian)
+    whitened = _Operator.of(_ROWS, _whitened, **gaussian)
     case = whitened.case("mean-operator gaussian, whitened", SOME)
     yield case
     yield whitened.broken_copy(
