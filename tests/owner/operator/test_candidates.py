@@ -217,7 +217,8 @@ def test_where_rows_are_not_so_few_the_better_prediction_wins():
     assert offered._is_unsure(best)
     assert not is_special(best)
     assert offered._captured(best) > offered._captured(pair)
-    rows = FEW @ np.diag([20.0, 1, 1, 1, 1, 1]) @ rng.normal(size=(6, 60))  # one large direction
+    mixing = np.random.default_rng(5).normal(size=(6, 60))
+    rows = FEW @ np.diag([20.0, 1, 1, 1, 1, 1]) @ mixing  # one large direction
     offered = Candidates(MeanOperator(0.5).public_rows(rows), 2)
     best, even = offered.best("auto", 0.5, 0.0), choose(offered.every("auto", 0.5, 0.0))
     assert best.paired

@@ -48,6 +48,8 @@ __all__ = ["FactoredClassifier"]
 
 # Scores of the square loss leave [-1, 1], and would then call a class impossible. No data can.
 _LEAST_OF_SQUARE = 1e-3
+_FLAT = 1e-12  # of the largest second moment: no row has a part along such a direction
+_MOST_PROJECTED = 2000  # coordinates whose second moments are decomposed
 _MOST_DOUBT = 0.2  # that a model is worse than the larger class, where that is known
 
 
@@ -326,6 +328,8 @@ class FactoredClassifier(FiguredModel):
         problems = self._problems(inputs)
         noise = column_noise(inputs).scaled(noise_per_problem(problems))
         restorations = self._restorations(problems, noise) if shrinkage is None else []
+        if shrinkage is None and not restorations:
+            problems, noise = _within_rows(problems, noise)
         bases = [shrinkage.basis] if shrinkage is not None else []
         if restorations and restorations[0].basis is not None:
             bases = [restorations[0].basis]
@@ -545,6 +549,27 @@ class FactoredClassifier(FiguredModel):
     def _unfitted(cls, details: Mapping[str, Any]) -> Self:
         loss = details["loss"]
         return cls(loss=loss if loss in LOSSES else LOSSES["linear"])  # a stranger's: scores only
+
+
+def _within_rows(
+    problems: list[FactoredProblem], noise: Covariance
+) -> tuple[list[FactoredProblem], Covariance]:
+    """Return problems whose operators are in the span of their rows, and the noise there.
+
+    The exact operator is a sum of rows. Along directions in which no row has a part, such as those
+    of indicators that always add up to one, the released operator is noise alone. No score depends
+    on it, but the risk and the choice of a penalty would.
+    """
+    width = len(problems[0].operator)
+    if noise.form == "none" or width > _MOST_PROJECTED:
+        return problems, noise
+    values, vectors = np.linalg.eigh(problems[0].moment)
+    span = vectors[:, values > _FLAT * values[-1]]
+    if span.shape[1] == width:
+        return problems, noise
+    projection = span @ span.T
+    inside = [problem.with_operator(projection @ problem.operator) for problem in problems]
+    return inside, noise_in_basis(noise, projection)
 
 
 def _in_white(problem: FactoredProblem, rows: WeightedRows, basis: np.ndarray) -> FactoredProblem:
