@@ -15,7 +15,7 @@ RECORDS = (
     "advise table.csv --label ill --private records --public public.csv --epsilon 1 --delta 1e-6"
 )
 ATTRIBUTES = RECORDS.replace("records", "attributes")
-VALUES = "advise table.csv --label ill --private attributes --public public.csv --epsilon 1"
+VALUES = "advise table.csv --label ill --private attributes --public public.csv --epsilon 8"
 
 
 @pytest.fixture

@@ -153,9 +153,11 @@ def test_an_engine_that_is_elsewhere_gets_every_table(folder):
 
 
 def test_the_number_of_passes_stays_small(folder, streams):
-    """One to check the rows, one for each step of the solver, two to polish, one for the risk.
+    """One for each step of the solver, two to polish, and few others.
 
-    The sample is of 300 rows here; where it has more, the solver needs fewer steps.
+    These check the rows, and compute second moments, the risk and its least value. The sample is
+    of 300 rows here; where it has more, the solver needs fewer steps. How many it needs depends on
+    the noise: 40 fits had 14 to 16 passes.
     """
     rows_read: list[int] = []
     (release,) = releases_of(2, "one", 3.0)
@@ -163,7 +165,7 @@ def test_the_number_of_passes_stays_small(folder, streams):
     model = fit(release, folder / "2.parquet", progress=rows_read.append)
     model.to_release()
     assert sum(rows_read) % ROWS == 0
-    assert sum(rows_read) // ROWS <= 13
+    assert sum(rows_read) // ROWS <= 18
     before = sum(rows_read)
     assert model.risk_interval_[0] < model.risk_ < model.risk_interval_[1]
     assert sum(rows_read) == before

@@ -48,18 +48,19 @@ class Evidence:
         """
         self._check_noise()
         mended = [self._mended(i) for i in range(len(self.problems))]
-        risks = [
-            problem.risk(model)[0] + optimism
-            for problem, model, (optimism, _) in zip(
-                self.problems, self.models, mended, strict=True
-            )
-        ]
+        risks = [risk + mend for risk, (mend, _) in zip(self._own_risks, mended, strict=True)]
         return float(np.mean(risks)), float(np.mean([deviation for _, deviation in mended]))
 
     @cached_property
     def least_risk(self) -> float:
         """The least risk that any labels of the rows give the models: that of their predictions."""
-        return float(np.mean(list(map(_least_risk, self.problems, self.models))))
+        return float(np.mean(list(map(_least_risk, self.problems, self.models, self._own_risks))))
+
+    @cached_property
+    def _own_risks(self) -> list[float]:
+        """The risk of each model on the operator that it was fitted on; rows are read once."""
+        pairs = zip(self.problems, self.models, strict=True)
+        return [problem.risk(model)[0] for problem, model in pairs]
 
     def _mended(self, i: int) -> tuple[float, float]:
         """Return by how much the risk of the i-th model is too small, and its deviation then."""
@@ -156,12 +157,15 @@ def _root(moment: np.ndarray) -> np.ndarray:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _least_risk(problem: FactoredProblem, model: np.ndarray) -> float:
-    """Return sum_i w_i (g(z_i) - weight |z_i|); of softmax the largest score of a row for |z_i|."""
+def _least_risk(problem: FactoredProblem, model: np.ndarray, risk: float) -> float:
+    """Return sum_i w_i (g(z_i) - weight |z_i|); of softmax the largest score of a row for |z_i|.
+
+    ``risk`` is sum_i w_i g(z_i) - weight <theta, operator>.
+    """
     scores = problem.weighted.scores(model)
     best = np.abs(scores) if scores.ndim == 1 else scores.max(axis=1)
-    even_part = problem.with_operator(np.zeros_like(problem.operator)).risk(model)[0]
-    return even_part - problem.operator_weight * float(problem.weighted.weights @ best)
+    labelled = float(np.sum(model * problem.operator))
+    return risk + problem.operator_weight * (labelled - float(problem.weighted.weights @ best))
 
 
 def interval_above(centre: float, deviation: float, level: float, least: float) -> np.ndarray:
