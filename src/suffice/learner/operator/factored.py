@@ -402,6 +402,10 @@ class FactoredClassifier(FiguredModel):
         (restoration,), (solution,) = restorations, solutions
         if restoration.basis is None or not restoration.intercept or solution.parameters.ndim > 1:
             return False
+        if not restoration.leaves_most_out:
+            # Elsewhere the chance is overestimated: of 12 Laplace releases of spambase at epsilon
+            # .1, two models were given up that were right 20 points more often than a constant.
+            return False
         restored = restored_problems[0].operator
         return restoration.chance_of_worse(solution.parameters, restored) > _MOST_DOUBT
 

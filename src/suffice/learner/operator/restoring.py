@@ -213,6 +213,15 @@ class Restoration:
         noise = columns * float(np.sum(self.kept_shares**2 * self.white_noise))
         return max(weight * float(np.sqrt(noise / _MARGIN_NOISE)), _LEAST_LAM)
 
+    @property
+    def leaves_most_out(self) -> bool:
+        """Whether noise hides most directions of the features, as where a count has one beside it.
+
+        Owners of few rows release such operators (`suffice.owner.operator.pairing`).
+        """
+        variances, _ = white_basis(self.rows, intercept=self.intercept)
+        return self.variances is not None and 2 * len(self.variances) <= len(variances)
+
     def chance_of_worse(self, model: np.ndarray, restored: np.ndarray) -> float:
         """Return how likely a model of two classes is right less often than a constant.
 
