@@ -189,7 +189,7 @@ def _laplace_sums() -> Iterator[Case]:
     yield case
     yield pairing.broken_copy(
         replace(case, samples=SOME),
-        "a pair for the price of half",
+        "a pair with half the noise",
         "a changed label is said to move the sum by x, not by 2 x",
         half,
     )
