@@ -104,3 +104,21 @@ def test_clone_grid_search_and_pipelines_work():
     search = GridSearchCV(FactoredClassifier(), {"lam": [0.01, 0.1]}, cv=3).fit(X, y)
     assert clone(search.best_estimator_).get_params()["lam"] in (0.01, 0.1)
     assert make_pipeline(StandardScaler(), FactoredClassifier()).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("settings", [{}, {"lam": 1e-4}, {"project": False}])
+def test_noise_where_no_row_has_a_part_changes_no_model_and_no_figure(settings):
+    """Indicators of categories add up to one. Once their noise made risks of 0.3 [0, 0.8]."""
+    local = np.random.default_rng(6)
+    wards = np.eye(3)[local.integers(3, size=600)]
+    rows = np.column_stack([local.normal(size=600), wards])
+    labels = (rows[:, 0] + wards[:, 0] > 0.3).astype(int)
+    release = MeanOperator(epsilon=5.0, mechanism="laplace").release(rows, labels, ledger=None)
+    model = FactoredClassifier(**settings).fit_release(release, rows)
+    assert not model._evidence.restorations  # there is too little noise for that
+    coordinates = design_matrix(rows, release.pipeline)
+    values, vectors = np.linalg.eigh(coordinates.T @ coordinates)
+    empty = vectors[:, values < 1e-9 * values[-1]]
+    assert empty.shape[1] == 1
+    assert np.abs(empty.T @ model.theta_).max() < 1e-9
+    assert np.abs(empty.T @ release.arrays["mean_operator"]).max() > 1e-9

@@ -110,6 +110,7 @@ def test_directions_that_were_left_out_do_not_hide_the_others(rng, classes):
         restoration = Restoration.of(problem, noise)
         assert restoration.basis.shape == (7, 2)
         assert len(restoration.variances) == 1
+        assert restoration.leaves_most_out
         white = restoration.basis.T @ exact
         errors.append(np.sum((restoration(noisy) - white) ** 2) / np.sum(white**2))
     assert np.mean(errors) < 0.3
@@ -121,6 +122,7 @@ def test_an_operator_that_labels_can_have_stays_nearly_where_it_is(rng):
     restoration = Restoration.of(problem.with_operator(exact), Covariance("factor", 1e-2, root))
     white = restoration.basis.T @ exact
     assert restoration._projected(exact, white) == pytest.approx(white, abs=0.03)
+    assert not restoration.leaves_most_out
 
 
 def test_the_chance_of_being_worse_is_that_of_operators_drawn_around_the_restored_one(rng):
@@ -141,6 +143,21 @@ def test_the_chance_of_being_worse_is_that_of_operators_drawn_around_the_restore
     constant = np.zeros_like(restored)
     constant[-1] = restored[-1]
     assert restoration.chance_of_worse(constant, restored) == 0
+
+
+def test_a_doubtful_model_is_given_up_only_where_most_directions_are_left_out(monkeypatch):
+    local = np.random.default_rng(4)
+    labels = (local.random(350) < 0.2).astype(int)
+    rows = local.normal(size=(350, 12)) + 2.0 * labels[:, None]
+    release = MeanOperator(epsilon=0.3).release(rows, labels, ledger=None)
+
+    def is_constant(chance: float, *, most: bool) -> bool:
+        monkeypatch.setattr(Restoration, "chance_of_worse", lambda *_: chance)
+        monkeypatch.setattr(Restoration, "leaves_most_out", most)
+        return FactoredClassifier().fit_release(release, rows).intercept_only_
+
+    assert is_constant(1.0, most=True)
+    assert is_constant(1.0, most=False) == is_constant(0.0, most=True)
 
 
 def test_other_settings_learn_from_few_rows_too():
