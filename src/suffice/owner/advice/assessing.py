@@ -37,7 +37,7 @@ class Assessment:
     ----------
     candidate : Candidate
         The release.
-    kept : float or None
+    correlation_left : float or None
         What noise leaves of the correlation of scores and labels, from 0 to 1. None where no public
         rows tell it. It ranks candidates.
     labels : float or None
@@ -53,7 +53,7 @@ class Assessment:
     """
 
     candidate: Candidate
-    kept: float | None = None
+    correlation_left: float | None = None
     labels: float | None = None
     coordinates: int | None = None
     mechanism: str | None = None
@@ -62,8 +62,8 @@ class Assessment:
 
     @property
     def signal_left(self) -> float | None:
-        """``kept`` where it may be shown: for randomised records it ranks, and is no forecast."""
-        return None if self.labels is not None else self.kept
+        """``correlation_left`` where it is a forecast: for randomised records it only ranks."""
+        return None if self.labels is not None else self.correlation_left
 
 
 def assessed(question: Question, source: Source) -> tuple[TableFacts, list[Assessment]]:
@@ -116,9 +116,11 @@ def _operator(
     every = Candidates(rows, classes)
     offered = [c for name in mechanisms_at("auto", delta) for c in every.of(name, epsilon, delta)]
     best = choose(offered)
-    kept = best.utility.correlation / max(every.without_noise.correlation, 1e-150)
+    correlation_left = best.utility.correlation / max(every.without_noise.correlation, 1e-150)
     width = len(rows.pipeline.outputs)
-    return Assessment(candidate, min(kept, 1.0), coordinates=width, mechanism=best.mechanism)
+    return Assessment(
+        candidate, min(correlation_left, 1.0), coordinates=width, mechanism=best.mechanism
+    )
 
 
 def _of_records(question: Question, facts: TableFacts, computing: Computing) -> list[Assessment]:
@@ -164,16 +166,16 @@ class _RecordAssessor:
         epsilon, delta, mechanism = question.epsilon, question.delta, candidate.mechanism
         labels = None
         if isinstance(mechanism, Moments):
-            kept = spectrum.kept_by_moments(classes, epsilon, delta)
+            correlation_left = spectrum.kept_by_moments(classes, epsilon, delta)
         elif isinstance(mechanism, Rados):
-            kept = spectrum.kept_by_rados(epsilon, delta)
+            correlation_left = spectrum.kept_by_rados(epsilon, delta)
         else:
             assert isinstance(mechanism, RandomizedResponse)  # noqa: S101  # for the type checker
             cell = float(mechanism.label_epsilon or 0.0)
             labels = effective_labels(self.count, cell, classes)
             noise = mean(_cell_noise(mechanism, self.summary))
-            kept = spectrum.kept_by_responses(cell, classes, noise)
-        return Assessment(candidate, min(kept, 1.0), labels, spectrum.width)
+            correlation_left = spectrum.kept_by_responses(cell, classes, noise)
+        return Assessment(candidate, min(correlation_left, 1.0), labels, spectrum.width)
 
 
 def _cell_noise(mechanism: RandomizedResponse, summary: Summary) -> Iterator[float]:

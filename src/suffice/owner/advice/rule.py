@@ -42,12 +42,12 @@ def merit(assessment: Assessment) -> float:
     if candidate.estimator is not None:
         enough = assessment.labels is not None and assessment.labels >= ENOUGH_LABELS
         return 2.0 if enough else 0.0
-    if assessment.kept is None:  # without public rows: in the order of the list
+    if assessment.correlation_left is None:  # without public rows: in the order of the list
         return 0.0
     worth = _WORTH[type(candidate.mechanism)][candidate.map]
     if candidate.map is not None and not ranks_help(assessment):
         worth *= _LIGHT[candidate.map]
-    return assessment.kept * worth
+    return assessment.correlation_left * worth
 
 
 def ranks_help(assessment: Assessment) -> bool:

@@ -68,7 +68,7 @@ class Accounts:
             served,
             balances,
             0.0 if served is None else self._service.largest_epsilon(name),
-            [self._view(one, lost) for one in reversed(filed)],
+            [self._view(proposal, lost) for proposal in reversed(filed)],
             charges[::-1],
         )
 
