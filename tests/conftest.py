@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a repeatable private stream, a small table, a release."""
+"""Fixtures of all tests: noise that repeats itself, a small table, a release."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,19 +9,50 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import settings
 
+import seeds
 from builders import clinic_table, make_release
-from suffice.privacy import randomness
 from suffice.release.artifact import Release
 
 settings.register_profile("suffice", deadline=None, derandomize=True)
 settings.load_profile("suffice")
 
 
-@pytest.fixture
-def seeded():
-    """Make `suffice.privacy.randomness` repeat itself; the only way to do so."""
-    with randomness._seeded_for_tests(20_160_131):
-        yield
+seeds.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Seed the noise of every test by its name, unless its mark says how it may fail by chance."""
+    with seeds.noise_of(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request) -> Iterator[object]:
+    """Seed a fixture that several tests share by its own name: any of them may be the first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    name = f"{request.node.nodeid}::{fixturedef.argname}[{request.param_index}]"
+    with seeds.seeded(name):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[object]:
+    """Seed what a module draws while it is imported."""
+    with seeds.seeded(collector.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note how often each test fails by chance, before any is left out."""
+    config.stash[seeds.RATES] = {item.nodeid: seeds.chance_of(item) for item in items}
+
+
+def pytest_report_collectionfinish(items: list[pytest.Item]) -> str:
+    """Say how often one of these tests fails by chance."""
+    return f"false alarms: {sum(map(seeds.chance_of, items)):.2g} of runs"
 
 
 @pytest.fixture(scope="session")

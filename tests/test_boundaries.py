@@ -15,6 +15,7 @@ SAMPLERS = (
     "suffice.privacy.urn", "suffice.privacy.randomness", "opendp",
 )  # fmt: skip
 RANDOM = ("random", "secrets", "uuid", "numpy.random", "os.urandom", "os.getrandom")
+SEEDS = ("seed", "seeds", "seeded", "rng", "generator", "entropy")
 IO = ("os", "pathlib", "logging", "sqlite3", "socket", "subprocess", "tempfile", "io", "shutil")
 PERILOUS = ("pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
 
@@ -149,6 +150,46 @@ def stray_randomness(path: str, tree: ast.Module) -> list[str]:
     return imports_any(tree, RANDOM) + within(names_used(tree), RANDOM) + drawn
 
 
+def switches_of_private_noise(path: str, tree: ast.Module) -> list[str]:
+    """Nothing in the package can make private noise repeat itself: tests replace the samplers.
+
+    A seed or a generator that is handed on, the environment, a global that a function changes,
+    another module's name that is put elsewhere, or a question whether tests run.
+    """
+    told = [name for name in named(tree) if name.strip("_").endswith(("for_tests", "for_testing"))]
+    told += [text for text in texts(tree) if "pytest" in text.lower()]
+    known = dict(aliases(tree))
+    stored = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
+    stored = [n for n in stored if isinstance(n.ctx, ast.Store)]
+    sources = (*SAMPLERS, *RANDOM, "suffice.participant", "os")
+    told += within((known.get(ast.unparse(n.value), "") for n in stored), sources)
+    private = folder(path) in ("privacy", "owner", "engines", "kernels") or path == "participant.py"
+    if not private:  # a seed there is that of a study, a learner's folds or an audit's search
+        return told
+    told += [name for name in named(tree) if set(name.lower().split("_")) & set(SEEDS)]
+    told += within(names_used(tree), ("os.environ", "os.getenv", "os.environb"))
+    if path != "owner/ledger/locks.py":  # a lock that a forked child must not share
+        told += [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Global)]
+    return told
+
+
+def named(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of functions, arguments, fields and variables that a module makes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 def relative_imports(path: str, tree: ast.Module) -> list[str]:
     """They would hide from the other rules whose module it is."""
     del path
@@ -252,6 +293,18 @@ RULES = {
         ("owner/x.py", "from scipy import stats\nstats.laplace.rvs()"),
         ("cli/x.py", "from os import urandom as fresh\nfresh(8)"),
         ("engines/x.py", "import random"),
+    ],
+    switches_of_private_noise: [
+        ("privacy/x.py", "def private_words(count, seed=None): ..."),
+        ("privacy/x.py", "class Noise:\n    rng: object = None"),
+        ("participant.py", "def _laplace(scale, *, random_seed): ..."),
+        ("privacy/x.py", "def f():\n    global _fresh_key\n    _fresh_key = bytes"),
+        ("owner/x.py", "import os\nos.environ.get('SUFFICE_NOISE')"),
+        ("participant.py", "from os import getenv\ngetenv('X')"),
+        ("cli/x.py", "from suffice.privacy import randomness\nrandomness._fresh_key = bytes"),
+        ("study/x.py", "def _seeded_for_tests(seed): ..."),
+        ("owner/x.py", "import sys\nif 'pytest' in sys.modules: ..."),
+        ("cli/x.py", "import os\nos.environ.get('PYTEST_CURRENT_TEST')"),
     ],
     relative_imports: [("learner/x.py", "from ..owner import ledger")],
     impure_kernels_and_engines: [

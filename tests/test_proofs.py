@@ -77,7 +77,7 @@ def test_every_mechanism_has_a_proof():
 WHOLE = {
     "privacy.knorm": (),
     "privacy.noise": ("NoiseLaw", "needs_delta", "noise_name"),
-    "privacy.randomness": ("_seeded_for_tests",),
+    "privacy.randomness": (),
     "kernels.mapping": (),
     "kernels.maps": (),
     "kernels.moments": (),

@@ -29,8 +29,6 @@ from suffice.learner.rados.simulated import rados_of_subsets
 from suffice.owner.rados.mechanism import Rados
 from suffice.privacy.guarantee import Protection, Scope, Unit
 
-pytestmark = pytest.mark.usefixtures("seeded")
-
 
 def data(rng, rows: int, width: int = 4) -> tuple[np.ndarray, np.ndarray]:
     """Return rows, the last coordinate an intercept, and labels -1 and +1."""

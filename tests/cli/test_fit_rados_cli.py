@@ -10,8 +10,6 @@ import pytest
 from builders import labelled_examples
 from suffice.owner.rados.mechanism import Rados
 
-pytestmark = pytest.mark.usefixtures("seeded")  # which subsets are drawn decides the accuracy
-
 
 @pytest.fixture
 def program(tmp_path, monkeypatch, suffice):

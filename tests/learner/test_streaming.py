@@ -25,7 +25,6 @@ from suffice.release.merge import merge
 from suffice.tables import batching, files
 from suffice.tables.sources import concatenated, open_table
 
-pytestmark = pytest.mark.usefixtures("seeded")
 ROWS = 900
 CUTS = (0, 300, 500, 900)
 NAMES = ("lie", "sit", "walk")

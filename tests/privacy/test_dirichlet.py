@@ -239,7 +239,6 @@ def chi_square(seen: np.ndarray, weights: list[float], balls: int) -> float:
     return float(stats.chisquare(np.bincount(seen, minlength=balls + 1), expected).pvalue)
 
 
-@pytest.mark.usefixtures("seeded")
 def test_balls_follow_the_dirichlet_and_ten_per_cent_less_noise_is_noticed():
     """The stream is seeded: the first p-value is what it is, the second is tiny for any seed."""
     weights, unit, balls = [6, 3, 3], 2, 12

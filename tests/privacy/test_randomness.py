@@ -44,6 +44,7 @@ def slow_words(key: bytes, nonce: bytes, count: int) -> list[int]:
     return words[:count]
 
 
+@pytest.mark.chance(0)
 @pytest.mark.parametrize("count", [1, 4, 8192, 20_001])
 def test_key_and_nonce_are_the_bytes_of_the_operating_system(asked, count):
     words = randomness.private_words(count)
@@ -52,6 +53,7 @@ def test_key_and_nonce_are_the_bytes_of_the_operating_system(asked, count):
     assert words.tolist() == slow_words(bytes_given[:32], bytes_given[32:], count)
 
 
+@pytest.mark.chance(0)
 def test_every_call_asks_anew_and_uses_all_of_what_it_is_given(asked):
     bits = randomness.private_bits(100)
     blocks = [block.tolist() for block in randomness.private_blocks(3)]
@@ -62,20 +64,18 @@ def test_every_call_asks_anew_and_uses_all_of_what_it_is_given(asked):
     assert blocks == [slow_words(second[:32], second[32:], 3)]
 
 
-def test_the_stream_is_never_the_same_twice_and_can_be_seeded_only_here():
+@pytest.mark.chance(2.0**-256)  # four words twice
+def test_the_stream_is_never_the_same_twice():
     assert not np.array_equal(randomness.private_words(4), randomness.private_words(4))
-    with randomness._seeded_for_tests(1):
-        first = randomness.private_words(40_000)
-    with randomness._seeded_for_tests(1):
-        assert np.array_equal(first, randomness.private_words(40_000))
-    assert not np.array_equal(first, randomness.private_words(40_000))
     assert randomness.private_words(0).size == 0
     assert 0 <= randomness.private_bits(3) < 8
 
 
+# A bit is the same in 80 draws with probability 2 x 2^-80, and there are at most 129 bits.
+@pytest.mark.chance(129 * 2.0**-79)
 @pytest.mark.parametrize("bits", [1, 2, 63, 64, 65, 128, 129])
 def test_every_bit_of_a_private_integer_is_drawn(bits):
-    """None is always zero or always one in 80 draws; false alarms: below 2 x 129 x 2^-80."""
+    """None is always zero or always one in 80 draws."""
     samples = [randomness.private_bits(bits) for _ in range(80)]
     largest = 2**bits - 1
     assert functools.reduce(operator.or_, samples) == largest
@@ -83,11 +83,12 @@ def test_every_bit_of_a_private_integer_is_drawn(bits):
     assert max(samples) <= largest
 
 
+@pytest.mark.chance(1.3e-7)  # 6 standard deviations: 2e-9, at 64 positions
 def test_private_words_are_uniform_bits():
     words = randomness.private_words(200_000)
     bits = np.unpackbits(words.view(np.uint8)).reshape(len(words), 64)
     deviation = np.abs(bits.mean(axis=0) - 0.5).max() * 2 * math.sqrt(len(words))
-    assert deviation < 6  # 64 positions, p below 1.3e-7
+    assert deviation < 6
 
 
 FORK = """
@@ -135,8 +136,10 @@ def draws_around_a_fork(kind: str) -> list[dict[str, int]]:
     return json.loads(done.stdout)
 
 
+# Three draws of five sources, each spread over 2^50 numbers or more.
+@pytest.mark.chance(15 * 2.0**-50)
 def test_a_forked_child_draws_other_numbers_than_its_parent():
-    """Of every source of noise. False alarms: each is spread over 2^50 numbers or more, 10^-13."""
+    """Of every source of noise."""
     before, parent, child = draws_around_a_fork("fresh")
     assert len(before) == 5
     for name in before:

@@ -95,7 +95,6 @@ def test_from_epsilon_never_costs_more_and_wastes_nothing(states, epsilon):
     assert epsilon - 1e-9 < bound <= epsilon
 
 
-@pytest.mark.usefixtures("seeded")
 def test_answers_have_the_stated_probabilities_and_ten_percent_less_noise_is_rejected():
     response = RESPONSES["any"]
     count = 60_000
@@ -109,7 +108,6 @@ def test_answers_have_the_stated_probabilities_and_ten_percent_less_noise_is_rej
         assert stats.chisquare(observed, less * count).pvalue < ALARM
 
 
-@pytest.mark.usefixtures("seeded")
 def test_answers_to_one_record_do_not_depend_on_another():
     response = RESPONSES["two"]
     moved = response.randomise(np.zeros(100_000, dtype=np.uint8)).astype(float)

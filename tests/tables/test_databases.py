@@ -15,6 +15,7 @@ from adbc_driver_postgresql import dbapi
 
 import suffice as sf
 from database_servers import postgresql_server, store, written
+from seeds import seeded
 from suffice.errors import ParameterError, StorageError, SufficeError, TableError
 from suffice.tables.sources import column_names, open_table
 
@@ -99,14 +100,13 @@ def test_a_query_gives_the_public_part_of_a_file_of_the_same_rows(url, tmp_path)
 @each
 def test_exact_statistics_are_those_of_a_file(url, tmp_path):
     """With the same noise every byte is the same: labels and rows were read as they are."""
-    from suffice.privacy import randomness
     from suffice.release.codec import encode
 
     store(people(), url)
     mechanism = sf.MeanOperator(1.0, classes=CLASSES)
     statistics = []
     for data in (in_order(people(), tmp_path), sf.Query(url, "select * from t", ("id",))):
-        with randomness._seeded_for_tests(5):
+        with seeded(5):
             release = mechanism.release(data, label="label", features=FEATURES, ledger=None)
         statistics.append(encode(release))
     assert statistics[0] == statistics[1]

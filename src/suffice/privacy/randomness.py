@@ -7,7 +7,6 @@ Discrete Laplace and Gaussian noise is drawn inside opendp, which reads the oper
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,23 +49,3 @@ def private_bits(bits: int) -> int:
     """Return one uniform integer in [0, 2^bits)."""
     words = private_words((bits + 63) // 64)
     return int.from_bytes(words.tobytes(), "little") & ((1 << bits) - 1)
-
-
-@contextmanager
-def _seeded_for_tests(seed: int) -> Iterator[None]:
-    """Make the stream repeat itself; for tests only: nothing in the package calls it."""
-    global _fresh_key  # noqa: PLW0603  # the one switch, and only a test may throw it
-    real, calls = _fresh_key, 0
-
-    def repeated(size: int) -> bytes:
-        nonlocal calls
-        calls += 1
-        from hashlib import shake_256
-
-        return shake_256(f"{seed}/{calls}".encode()).digest(size)
-
-    _fresh_key = repeated
-    try:
-        yield
-    finally:
-        _fresh_key = real

@@ -72,7 +72,6 @@ def test_moments_warn_exactly_where_the_majority_is_hidden(monkeypatch, known):
     assert all(warning.filename == __file__ for warning in caught)
 
 
-@pytest.mark.usefixtures("seeded")
 def test_a_model_of_little_noise_says_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

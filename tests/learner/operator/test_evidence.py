@@ -87,7 +87,6 @@ def test_intervals_of_softmax_cover_the_model_of_exact_labels():
     assert all(met(count, 150) for count in hits.ravel())
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("loss", ["logistic", "square"])
 @pytest.mark.parametrize("mechanism", ["gaussian", "response"])
 def test_deviations_of_three_classes_are_those_of_many_releases(loss, mechanism):
@@ -264,7 +263,6 @@ def test_rare_labels_that_follow_a_feature_are_not_left_to_a_constant():
     assert model.theta_[0] == pytest.approx(exact.theta_[0], rel=0.3)
 
 
-@pytest.mark.usefixtures("seeded")
 def test_the_risk_of_a_projected_operator_is_not_estimated_too_small():
     """Mean over 40 releases with much noise: within two standard errors below, or above."""
     local = np.random.default_rng(9)

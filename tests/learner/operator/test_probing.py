@@ -53,7 +53,6 @@ def test_trials_agree_with_the_formula_where_there_is_one(rng, monkeypatch, shar
         assert deviation == pytest.approx(formula.error(problem, model, 0.1), rel=0.1)
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("options", [{}, {"lam": 0.1}])
 def test_risk_intervals_of_restored_operators_cover_and_those_of_before_did_not(options):
     """Of 40 intervals at 95 % at least 33 cover (1 in 1,000 fails); without trials fewer do."""

@@ -186,7 +186,6 @@ def test_noise_has_the_same_size_in_other_coordinates(rng, form):
     assert noise_in_basis(noise, basis).dense(3) == pytest.approx(expected)
 
 
-@pytest.mark.usefixtures("seeded")
 def test_few_rows_and_much_noise_lose_little_against_the_larger_class():
     """Before, the sign of the intercept was wrong in a fifth of such releases: 6 points lost."""
     local = np.random.default_rng(5)
@@ -200,7 +199,6 @@ def test_few_rows_and_much_noise_lose_little_against_the_larger_class():
     assert np.mean(losses) < 0.02
 
 
-@pytest.mark.usefixtures("seeded")
 def test_a_penalty_of_ones_own_or_another_one_is_only_projected(rng):
     rows = rng.normal(size=(200, 3))
     release = MeanOperator(0.5, 1e-6, "gaussian").release(rows, (rows[:, 0] > 0) * 1, ledger=None)

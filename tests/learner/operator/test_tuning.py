@@ -223,7 +223,6 @@ def test_more_noise_means_a_stronger_penalty():
 @pytest.mark.parametrize(
     ("mechanism", "epsilon"), [("response", 1.0), ("knorm", 2.0), ("knorm", 1e5)]
 )
-@pytest.mark.usefixtures("seeded")
 def test_where_labels_are_pure_chance_the_constant_wins(mechanism, epsilon):
     """With much noise, and (at 1e5) with none but the sampling of 400 labels."""
     local = np.random.default_rng(1)

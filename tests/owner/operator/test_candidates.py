@@ -238,7 +238,6 @@ def test_where_rows_are_many_or_someone_else_chose_it_has_none():
     assert best_for(FEW, 0.02).counted == 0.95
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize(("epsilon", "form"), [(0.05, "diagonal"), (0.1, "factor")])
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
 def test_such_a_release_has_the_noise_that_it_states_and_the_guarantee_that_was_asked_for(

@@ -105,7 +105,6 @@ def test_a_candidate_knows_its_noise_in_white_coordinates(rng):
     assert np.ptp(offered._white_noise(response)) == 0
 
 
-@pytest.mark.usefixtures("seeded")
 def test_clusters_are_learnt_from_few_rows():
     """Before, the count took nearly all of epsilon, and the larger class was always predicted.
 
@@ -122,7 +121,6 @@ def test_clusters_are_learnt_from_few_rows():
     assert np.median(rights) > 0.95
 
 
-@pytest.mark.usefixtures("seeded")
 def test_three_clusters_are_learnt_better_than_the_largest_class():
     local = np.random.default_rng(3)
     labels = local.integers(3, size=500)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from seeds import seeded
 from suffice.errors import (
     BudgetError,
     DataChangedError,
@@ -26,7 +27,6 @@ from suffice.owner.operator.mechanism import MeanOperator
 from suffice.owner.source import PublicSource
 from suffice.privacy.events import Pure
 from suffice.privacy.guarantee import Budget, Unit
-from suffice.privacy.randomness import _seeded_for_tests
 from suffice.privacy.response import Response
 from suffice.release.artifact import Release
 from suffice.release.codec import decode, encode
@@ -62,7 +62,6 @@ def estimates(classes: int, draws: int) -> tuple[np.ndarray, np.ndarray, list]:
     return rows, rows.T @ signs / len(rows), operators
 
 
-@pytest.mark.usefixtures("seeded")
 def test_the_derived_operator_is_unbiased_with_the_covariance_of_the_formula():
     """C = 4q(1-q)/(1-2q)^2 S/m: 1,200 draws of 4 coordinates; 10 % less is rejected."""
     rows, exact, operators = estimates(2, 1200)
@@ -79,7 +78,6 @@ def test_the_derived_operator_is_unbiased_with_the_covariance_of_the_formula():
         assert (p_value > ALARM) == fits
 
 
-@pytest.mark.usefixtures("seeded")
 def test_the_derived_operator_of_three_classes_is_unbiased_with_the_stated_trace():
     """Per column the stated covariance is a mean over the columns; its trace is exact."""
     _, exact, operators = estimates(3, 300)
@@ -92,7 +90,6 @@ def test_the_derived_operator_of_three_classes_is_unbiased_with_the_stated_trace
     assert np.allclose(gaps.sum(axis=2), 0)  # every answer is one class
 
 
-@pytest.mark.usefixtures("seeded")
 def test_without_the_correction_the_operator_would_be_biased():
     rows, exact, _ = estimates(2, 1)
     naive = np.mean(
@@ -151,7 +148,7 @@ def test_answers_do_not_depend_on_how_rows_arrive(monkeypatch):
     answers = []
     for rows in (1 << 16, 40):
         monkeypatch.setattr(batching, "BATCH_ROWS", rows)
-        with _seeded_for_tests(3):
+        with seeded(3):
             answers.append(operator(0.5).release(X, TWO, ledger=None).arrays["answers"])
     np.testing.assert_array_equal(*answers)
     assert 0.2 < (answers[0] != TWO).mean() < 0.6

@@ -181,7 +181,6 @@ def test_averaged_parameters_cannot_leave_their_ball(rng):
     )
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("method", ["soft", "vote", "average"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_model_leaves_around_its_minimiser_with_the_noise_it_states(method, classes, rng):

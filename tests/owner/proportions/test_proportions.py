@@ -340,7 +340,6 @@ def test_the_bounded_dirichlet_keeps_delta_for_its_worst_neighbours_and_for_over
     assert with_kappa.release(X, Y, BAGS, ledger=None).guarantee.kind is Protection.GLOBAL
 
 
-@pytest.mark.usefixtures("seeded")
 def test_the_bounded_dirichlet_has_its_spread_and_ten_per_cent_less_is_noticed():
     """Seeded: the share of one class against its Beta law; the urn alone is in test_dirichlet."""
     sets, classes, size = 1500, 3, 300

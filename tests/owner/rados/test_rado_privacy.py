@@ -20,6 +20,7 @@ from scipy import stats
 from scipy.linalg import helmert
 
 from builders import assert_noise
+from seeds import seeded
 from suffice.errors import ParameterError, PrivacyError, UnprotectedError
 from suffice.owner.ledger import Ledger
 from suffice.owner.overlap import SharedRowsWarning
@@ -27,7 +28,6 @@ from suffice.owner.rados.guarantees import most_memberships
 from suffice.owner.rados.mechanism import Rados, plan_rados
 from suffice.owner.rados.procedures import RadoProcedure, procedure_for
 from suffice.owner.rados.signs import ChosenSubsets, binomials
-from suffice.privacy import randomness
 from suffice.privacy.binomial import edge_mass, shift_epsilon, truncation
 from suffice.privacy.calibrate import gaussian_epsilon, gaussian_multiplier
 from suffice.privacy.events import Gaussian
@@ -58,7 +58,7 @@ def sums_of(X, y, seed, **options) -> Summed:
     procedure = procedure_for(mechanism.request(rows, len(X)))
     summed = Summed(procedure, procedure.begin())
     batch = pa.record_batch(list(np.asarray(X, dtype=float).T), NAMES)
-    with randomness._seeded_for_tests(seed):
+    with seeded(seed):
         vectors = rows.pipeline.finished(rows.encoded(batch)).T
         procedure.add_rows(summed.state, vectors, np.where(np.asarray(y) == 1, 1.0, -1.0))
         exact(summed)  # the last block is drawn here
@@ -113,7 +113,7 @@ def test_a_row_at_the_bound_moves_it_as_far_as_is_paid_for():
 def test_all_rados_carry_the_same_noise():
     X, y = data(4, 200)
     options = {**ASKED, "unit": "label", "count": 16, "signs": "iid"}
-    with randomness._seeded_for_tests(9):
+    with seeded(9):
         noisy = Rados(**options).release(X, y, ledger=None)
     free = sums_of(X, y, 9, unit="label", count=16, signs="iid")
     true = (exact(free) - free.state[1].result()) * free.procedure.step
@@ -451,7 +451,6 @@ def allowed(v: np.ndarray, low: int) -> list[tuple[int, ...]]:
     ]
 
 
-@pytest.mark.usefixtures("seeded")
 def test_direct_sampling_is_the_law_that_rejection_has():
     """Six examples, edges 1: memberships are uniform over those that eq. (16) keeps."""
     v, low, count = np.array([1.0, -1, -1, 1, -1, -1]), 2, 20_000
@@ -470,7 +469,6 @@ def test_direct_sampling_is_the_law_that_rejection_has():
     assert stats.chi2_contingency(tables).pvalue > ALARM
 
 
-@pytest.mark.usefixtures("seeded")
 def test_sizes_alone_without_turning_edges_would_be_noticed():
     v, low, count = np.array([1.0, -1, -1, 1, -1, -1]), 2, 20_000
     subsets = ChosenSubsets(6, binomials(6, count, low), 0.0, 6)
@@ -479,7 +477,6 @@ def test_sizes_alone_without_turning_edges_would_be_noticed():
     assert set(frequencies) != set(allowed(v, low))
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize(("trials", "low"), [(5, 0), (64, 0), (65, 30), (70, 33)])
 def test_counted_bits_are_binomial_and_held(trials, low):
     frequencies = Counter(binomials(trials, 4000, low).tolist())
@@ -509,11 +506,11 @@ def test_truncated_rados_stay_within_eq_16():
 def test_the_sum_of_a_protected_column_is_the_number_that_was_drawn_for_it():
     """K itself, rado by rado: whichever subset of that size it is, whatever the labels are."""
     with (
-        randomness._seeded_for_tests(4),
+        seeded(4),
         protected(300, count=36, delta=0.09, truncate=0.6) as second,
     ):
         release, X, y = second
-    with randomness._seeded_for_tests(4):
+    with seeded(4):
         sizes = binomials(300, 36, truncation(300, 0.6))
     v = (2 * X[:, 1] - 1) * (2 * y - 1)
     assert (release.arrays["rados"][:, 1] + (v < 0).sum()).tolist() == sizes.tolist()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from seeds import seeded
 from suffice.engines.rados import default_count
 from suffice.errors import (
     BudgetError,
@@ -26,7 +27,7 @@ from suffice.owner.moments.mechanism import Moments
 from suffice.owner.rados.mechanism import Rados, plan_rados
 from suffice.owner.rados.signs import ChosenSubsets, FreeSubsets, HadamardSubsets, _signs
 from suffice.privacy.guarantee import Budget, Protection, Unit
-from suffice.privacy.randomness import _seeded_for_tests, private_words
+from suffice.privacy.randomness import private_words
 from suffice.release.codec import decode, encode
 from suffice.release.merge import merge
 
@@ -78,7 +79,6 @@ def triple_counts(inside: np.ndarray) -> list[int]:
     return [frequencies[pattern] for pattern in product((0, 1), repeat=3)]
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("signs", ["hadamard", "iid"])
 def test_the_signs_of_one_rado_are_uniform(signs):
     """One rado of each of 40 releases, 120 examples: all patterns of three are equally likely."""
@@ -90,7 +90,7 @@ def test_the_secret_signs_are_drawn_from_private_words():
     """Signs, orders and free bits are functions of private words, and of nothing else."""
     rows, results = np.eye(40), []
     for seed in (1, 1, 2):
-        with _seeded_for_tests(seed):
+        with seeded(seed):
             subsets = [kind(40, 8, 0.0) for kind in (HadamardSubsets, FreeSubsets)]
             for subset in subsets:
                 subset.update(rows, np.ones(40))
@@ -98,15 +98,14 @@ def test_the_secret_signs_are_drawn_from_private_words():
     for first, again, other in zip(*results, strict=True):
         np.testing.assert_array_equal(first, again)
         assert (first != other).mean() > 0.2
-    with _seeded_for_tests(3):
+    with seeded(3):
         words = private_words(2)
-    with _seeded_for_tests(3):
+    with seeded(3):
         signs = _signs(100)
     bits = np.unpackbits(words.view(np.uint8), count=100)
     np.testing.assert_array_equal(signs, 2.0 * bits - 1)
 
 
-@pytest.mark.usefixtures("seeded")
 def test_without_random_signs_on_the_diagonal_that_would_be_noticed(monkeypatch):
     monkeypatch.setattr("suffice.owner.rados.signs._signs", np.ones)
     patterns = [members(8, 120, signs="hadamard")[s % 8].reshape(-1, 3) for s in range(40)]
@@ -120,7 +119,6 @@ def pair_counts() -> list[int]:
     return [frequencies[pattern] for pattern in product((0, 1), repeat=4)]
 
 
-@pytest.mark.usefixtures("seeded")
 def test_two_rados_agree_in_one_block_whatever_they_do_in_another(monkeypatch):
     """Two of four balanced signs are equal with probability 1/3, in each block on its own."""
     half = {True: 1 / 6, False: 1 / 3}

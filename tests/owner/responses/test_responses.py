@@ -308,7 +308,6 @@ def test_a_poll_has_labels_only():
         poll.release(table(), label="sick", ledger=None)
 
 
-@pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float64, np.bool_])
 def test_cells_become_the_codes_of_their_states_whatever_their_type(dtype):
     X = np.random.default_rng(1).integers(0, 2, (4000, 3)).astype(dtype)
@@ -320,7 +319,6 @@ def test_cells_become_the_codes_of_their_states_whatever_their_type(dtype):
     assert np.array_equal(codes, 3 + X.astype(int))
 
 
-@pytest.mark.usefixtures("seeded")
 def test_answers_have_the_stated_probabilities_and_ten_percent_less_noise_is_rejected():
     rows = pa.table({"a": ["u", "v", "w"] * 60_000, "b": [0, 1, 2] * 60_000})
     response = RandomizedResponse(

@@ -7,7 +7,7 @@ from suffice.study.nock import private_rados
 from suffice.study.reproduce import reproduce, write_report
 
 
-@pytest.mark.usefixtures("quick", "seeded")
+@pytest.mark.usefixtures("quick")
 def test_the_mechanisms_of_the_paper_say_what_they_cost(folder, tmp_path):
     results = reproduce(["rados-dp"], folder=folder, sets=("magic", "transfusion"))
     (result,) = results.values()
@@ -23,7 +23,7 @@ def test_the_mechanisms_of_the_paper_say_what_they_cost(folder, tmp_path):
     assert (tmp_path / "page.html").read_text().count("<figure>") == 1
 
 
-@pytest.mark.usefixtures("quick", "seeded")
+@pytest.mark.usefixtures("quick")
 def test_units_are_measured_with_both_learners(folder):
     (result,) = reproduce(["rados-units"], folder=folder, sets=("magic",)).values()
     errors = result.values["sets"]["magic"]

@@ -6,7 +6,7 @@ import pytest
 from suffice.study.reproduce import document, reproduce, write_report
 
 
-@pytest.mark.usefixtures("quick", "seeded")
+@pytest.mark.usefixtures("quick")
 def test_table_one_sets_ours_beside_the_printed_errors(folder, tmp_path):
     steps = []
     results = reproduce(
