@@ -98,6 +98,26 @@ MUTANTS = (
         "A longer statistic than the one that was calibrated leaves with too little noise.",
     ),
     Mutant(
+        "laplace-drawn-ten-percent-too-small",
+        "privacy/noise.py",
+        "return _opendp(values, _laplace(values.size, self.scale))",
+        "return _opendp(values, _laplace(values.size, 0.9 * self.scale))",
+        (
+            "privacy/test_noise.py::test_opendp_draws_the_stated_law_and_ten_percent_too_little_is_noticed",
+        ),
+        "Laplace noise is a tenth smaller than the epsilon that is stated.",
+    ),
+    Mutant(
+        "gaussian-drawn-ten-percent-too-small",
+        "privacy/noise.py",
+        "return _opendp(values, _gaussian(values.size, self.scale))",
+        "return _opendp(values, _gaussian(values.size, 0.9 * self.scale))",
+        (
+            "privacy/test_noise.py::test_opendp_draws_the_stated_law_and_ten_percent_too_little_is_noticed",
+        ),
+        "Gaussian noise is a tenth smaller than the epsilon that is stated.",
+    ),
+    Mutant(
         "sums-beyond-the-lattice",
         "privacy/noise.py",
         "if values.size and not -LARGEST_SUM < values.min() <= values.max() < LARGEST_SUM:",
@@ -144,6 +164,14 @@ MUTANTS = (
         "return bytes(size)",
         ("privacy/test_randomness.py::test_the_stream_is_never_the_same_twice",),
         "All noise is the same at every call, and can be subtracted.",
+    ),
+    Mutant(
+        "key-from-the-environment",
+        "privacy/randomness.py",
+        "return os.urandom(size)",
+        'return os.environb.get(b"NOISE", os.urandom(size)).ljust(size)[:size]',
+        ("test_boundaries.py::test_no_module_breaks_the_rule",),
+        "Whoever sets a variable of the environment knows all noise.",
     ),
     Mutant(
         "key-of-eight-bytes",

@@ -47,7 +47,7 @@ def test_one_trial_is_enough_to_see_an_attack(attack, monkeypatch, capsys):
 
 
 def test_many_fresh_answers_are_the_truth_and_one_remembered_is_not(attack):
-    """False alarm below 1e-6: .75 has a standard error of .022 in 400."""
+    """So for all seeds but one of 10^6: .75 has a standard error of .022 in 400."""
     rates_by_target = successes(attack("averaged_responses").rates(400))
     assert rates_by_target["new random answers, asked 51x"] > 0.98
     for times in (1, 11, 51):

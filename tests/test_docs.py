@@ -2,8 +2,11 @@
 
 import math
 import re
+import runpy
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,15 +35,33 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-def test_the_code_of_the_readme_is_the_first_example_and_prints_what_it_says(tmp_path):
+@pytest.fixture
+def run_example(tmp_path, monkeypatch, capsys) -> Callable[[Path], str]:
+    """Return what runs an example in an empty folder, warnings being errors.
+
+    In this process, where noise repeats itself: other noise could make a learner warn.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+
+    def run_it(example: Path) -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            runpy.run_path(str(example), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_it
+
+
+def test_the_code_of_the_readme_is_the_first_example_and_prints_what_it_says(run_example):
     block = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", README.read_text(), re.DOTALL)
     example = ROOT / "examples" / "first_minute.py"
     assert example.read_text().endswith(block[1])
-    assert run_example(example, tmp_path) == block[2]
+    assert run_example(example) == block[2]
 
 
 def test_the_commands_of_the_readme_print_what_it_says(tmp_path, monkeypatch):
-    """Only the noise differs: it moves the accuracy by far less than the 2 % that are allowed."""
+    """Whatever the noise is: it moves the accuracy by far less than the 2 % that are allowed."""
     write_tables(clinic_network(), tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
@@ -81,23 +102,10 @@ def test_the_readme_counts_the_audited_mechanisms():
     assert f"{audited} mechanisms" in " ".join(README.read_text().split())
 
 
-def run_example(example: Path, folder: Path) -> str:
-    """Return what the example prints when somebody runs it in ``folder``."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(example)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_examples_run_one_after_the_other_in_one_folder(tmp_path):
+def test_examples_run_one_after_the_other_in_one_folder(run_example):
     """Also a second time: what an example finds there is its own, or of no use to it."""
     for example in (*EXAMPLES, *EXAMPLES[:2]):
-        assert run_example(example, tmp_path), example
+        assert run_example(example), example
 
 
 def test_every_example_is_explained():

@@ -34,7 +34,7 @@ def exact_cases(rng):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_sound_mechanism_is_flagged_no_more_often_than_alpha_says(which):
-    """Of 60 audits at alpha = .3 more than 28 would be flagged once in 1,000 such tests."""
+    """Of 60 audits at alpha = .3 more than 28 would be flagged for one seed in 500."""
     rng = np.random.default_rng(which)
     case = list(exact_cases(rng))[which]
     flagged = sum(audit_case(case, seed=seed, alpha=0.3).violated for seed in range(60))

@@ -1,7 +1,7 @@
 """What rados give away, on releases made as any owner makes them; and where attacks must fail.
 
-Signs of releases are seeded. Attacks that start from known signs, which no release holds, work on
-rados of the same formula, drawn here.
+Signs and noise of releases are seeded. Attacks that start from known signs, which no release holds,
+work on rados of the same formula, drawn here.
 """
 
 import numpy as np
@@ -101,7 +101,7 @@ def hospital(rng, rows: int, places: list[int]) -> pa.Table:
 @pytest.mark.parametrize("signs", ["hadamard", "iid"])
 @pytest.mark.parametrize("scaled", [{"standardize": "none"}, {}])
 def test_a_lone_category_shows_its_members_label_and_rados(rng, signs, scaled):
-    """False alarm below 1e-6: two members look like one with probability (3/4)^64 at most."""
+    """For all seeds but 1 in 10^6: two members look like one with probability (3/4)^64 at most."""
     table = hospital(rng, 200, [3, 50])
     declared = {"rare": ["common", "other", "rare0", "rare1", "nobody"]}
     scaled = {**scaled, "categories": declared} if scaled else {}
@@ -249,7 +249,7 @@ def test_one_unknown_value_falls_to_two_rados_of_small_epsilon(rng):
         right += recovered.values[person] == truth[person]
         wrong += recovered.values[person] == -truth[person]
     assert wrong == 0
-    assert right >= 3  # of 10, each with probability 3/4
+    assert right >= 3  # of 10, each with probability 3/4: so for all seeds but 4 of 10,000
 
 
 def test_two_records_that_agree_in_all_known_columns_stay_open(rng):

@@ -1,7 +1,7 @@
 """``suffice survey`` as people meet it: new, respond, collect, and what the result is good for.
 
-The CLI calls the participant's own program, whose randomness is the operating system's; nothing
-here depends on what it draws, but for a share that is wrong in less than one of a million runs.
+The CLI calls the participant's own program. Nothing here depends on what it draws, but for a share
+that is right for all seeds but one of a million.
 """
 
 import json

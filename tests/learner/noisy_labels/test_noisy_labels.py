@@ -115,7 +115,7 @@ def test_probabilities_are_of_true_labels_not_of_randomised_ones(ring):
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_the_accuracy_interval_covers_held_out_accuracy(epsilon):
-    """At least 33 of 40: fewer have a chance below 1 % if each covers with 95 %."""
+    """At least 33 of 40: if each covers with 95 %, not so for 1 seed in 1,000 at most."""
     rng = np.random.default_rng(3)
     covered = 0
     for _ in range(40):

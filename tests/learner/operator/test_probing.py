@@ -1,6 +1,6 @@
 """How far a model follows the noise, by trial: against formulas, and whether intervals cover.
 
-Seeds are fixed, so that nothing here fails by chance.
+Seeds of data and noise are fixed, so that nothing here fails by chance.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def test_trials_agree_with_the_formula_where_there_is_one(rng, monkeypatch, shar
 
 @pytest.mark.parametrize("options", [{}, {"lam": 0.1}])
 def test_risk_intervals_of_restored_operators_cover_and_those_of_before_did_not(options):
-    """Of 40 intervals at 95 % at least 33 cover (1 in 1,000 fails); without trials fewer do."""
+    """Of 40 intervals at 95 % at least 33 cover, but for 1 seed in 1,000; without trials fewer."""
     local = np.random.default_rng(3)
     rows = local.normal(size=(300, 12))
     chance = 1 / (1 + np.exp(-2 * rows[:, 0]))

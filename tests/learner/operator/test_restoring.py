@@ -1,6 +1,6 @@
 """What is left of a noisy operator: shares, evidence for signal, and models of what is left.
 
-Seeds of data are fixed; what the noise of a release can do is said where it can do anything.
+Seeds of data and noise are fixed; what other noise could do is said where it could do anything.
 """
 
 from contextlib import suppress

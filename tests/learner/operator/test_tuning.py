@@ -1,7 +1,7 @@
 """The penalty chosen from the release alone: an unbiased risk, near the best, never below chance.
 
-Seeds are fixed, so that nothing here fails by chance; a mean is called equal to its goal within 4.9
-standard errors (a p-value of 1e-6 for a fresh seed), and a broken twin must miss by more.
+Seeds of data and noise are fixed: nothing here fails by chance. A mean is called equal to its goal
+within 4.9 standard errors (a p-value of 1e-6 for a fresh seed); a broken copy must miss by more.
 """
 
 import math

@@ -189,8 +189,8 @@ CASES = [
 def test_predictions_rank_as_simulated_accuracies_do():
     """24 releases of each: a mean accuracy has a standard error of about .004.
 
-    Noise of opendp cannot be seeded, so limits are six of those away from what was seen; ranks of
-    predictions that are nearly equal would not be.
+    Limits are six of those away from what was seen, so that they hold for any seed; ranks of
+    predictions that are nearly equal would not.
     """
     table = np.array([simulated(*case, draws=24) for case in CASES])
     correlation, predicted, accuracy = table.T

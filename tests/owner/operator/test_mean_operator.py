@@ -59,7 +59,7 @@ def whitened(gaps: np.ndarray, noise: Covariance) -> np.ndarray:
 @pytest.mark.parametrize(("mechanism", "numbers"), NUMBERS.items())
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_release_is_the_statistic_plus_noise_of_the_stated_size(mechanism, numbers, classes):
-    """False alarms: one in 10^7; noise that is 10 % off, or shared by classes, is rejected."""
+    """For all seeds but 1 in 10^7; noise that is 10 % off, or shared by classes, is rejected."""
     labels = y if classes == 2 else three
     operator = MeanOperator(
         epsilon=2.0, delta=1e-6, mechanism=mechanism, classes=tuple(range(classes))

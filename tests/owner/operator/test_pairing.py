@@ -1,6 +1,6 @@
 """The count of labels and a direction of the features, for the price of one.
 
-Seeds of data are fixed; what noise can do to an assertion is said where it can do anything.
+Seeds of data and noise are fixed; what other noise could do is said where it could do anything.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Randomised labels as a release: the operator derived from them, their order, cost and budget.
 
-Our own randomness can be seeded, so the statistics below are the same in every run.
+The randomness is seeded, so the statistics below are the same in every run.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Shaped noise: exact integers, a reach that bounds every row, and the covariance that is stated.
 
-False alarms: opendp's noise cannot be seeded, so each of the comparisons below is at a p-value of
-1e-6; four of them fail by chance once in 250,000 runs.
+Each of the comparisons below is at a p-value of 1e-6: it would hold for almost any seed.
 """
 
 import math

@@ -1,7 +1,6 @@
 """The aggregator: what one party can move, noise of the stated size, budgets, and what is learnt.
 
-False alarms: opendp's noise cannot be seeded, so each test of noise fails by chance, in less than
-one of 10^6 runs; the five of them together in less than one of 500,000.
+Each test of noise holds for all seeds but one of 10^6.
 """
 
 import math
@@ -177,7 +176,7 @@ def operator_noise(ensemble: PrivateEnsemble, draws: int) -> np.ndarray:
     ],
 )
 def test_the_noise_has_the_stated_covariance_and_no_less(options, classes, draws):
-    """False alarms: six in 10^7, mostly of correlations; noise that is 10 % off is rejected."""
+    """For all seeds but 6 in 10^7, mostly of correlations; noise that is 10 % off is rejected."""
     ensemble = PrivateEnsemble(0.5, 1e-5, classes=tuple(range(classes)), **options)
     noise = operator_noise(ensemble, draws)
     assert_noise(noise, 1.0, "gaussian")
@@ -189,7 +188,7 @@ def test_the_noise_has_the_stated_covariance_and_no_less(options, classes, draws
 def test_the_noise_of_votes_is_that_of_one_changed_party(delta, law):
     """One of eight enrolled parties moves 30 rows by sqrt(2 x 30) / 8.
 
-    False alarms: one in 10^7; noise that is 10 % off is rejected.
+    So for all seeds but one of 10^7; noise that is 10 % off is rejected.
     """
     ensemble = PrivateEnsemble(0.5, delta, "votes", classes=THREE)
     parts = contributions(4, AUX, statistic="votes")

@@ -1,7 +1,7 @@
 """Class sums: what one party can move, whatever it holds, and what is learnt from few records.
 
-False alarms: opendp's noise cannot be seeded. The test of noise fails by chance in less than one of
-10^6 runs. The comparison of two methods has a gap of more than five standard errors.
+The test of noise holds for all seeds but one of 10^6. The comparison of two methods has a gap of
+more than five standard errors.
 """
 
 import math

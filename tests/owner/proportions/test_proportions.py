@@ -134,7 +134,7 @@ def test_the_name_of_the_rows_does_not_depend_on_how_sets_are_given(rng):
 def test_noise_has_its_law_and_its_scale(name, overlap):
     """2 r / epsilon, and the multiplier times sqrt(2 r), where a row is in up to r sets.
 
-    False alarms: one in 10^7; noise that is 10 % off is rejected.
+    So for all seeds but one of 10^7; noise that is 10 % off is rejected.
     """
     noise = many_draws(name, 3, 2800 if name == "laplace" else 1400, (0.5, 1e-3), overlap)
     stated = count_noise(name, bag_sizes([1500] * 9, 3, overlap), 0.5, 1e-3).covariance().variance
@@ -202,7 +202,7 @@ def test_the_urns_of_the_laplace_prior_hold_counts_with_all_of_their_noise(monke
     """Two classes: the first count of an urn has noise of scale r / epsilon, the second the rest.
 
     What the urn adds protects nothing, and would hide that noise was missing.
-    False alarms: one in 10^7; noise that is 10 % off is rejected.
+    So for all seeds but one of 10^7; noise that is 10 % off is rejected.
     """
     urns = []
 
@@ -218,7 +218,7 @@ def test_the_urns_of_the_laplace_prior_hold_counts_with_all_of_their_noise(monke
 
 
 def test_the_scale_of_laplace_noise_is_two_over_epsilon_and_half_of_it_for_two_classes():
-    """False alarms: one in 10^7; noise that is 10 % off is rejected."""
+    """So for all seeds but one of 10^7; noise that is 10 % off is rejected."""
     three = count_noise("laplace", bag_sizes([1000], 3), 0.1, 0.0)
     two = count_noise("laplace", bag_sizes([1000], 2), 0.1, 0.0)
     assert three.scale == pytest.approx(20, rel=1e-6)

@@ -1,7 +1,7 @@
 """What rados promise, from both sides: no pair of neighbours moves further, and some move as far.
 
-Neighbours are compared under the same secret signs, which the seeded stream repeats. Noise comes
-from opendp, which cannot be seeded: a test of its law fails by chance in one of 10^6 runs or fewer.
+Neighbours are compared under the same secret signs, which the seeded stream repeats. A test of the
+law of noise holds for all seeds but one of 10^6 or fewer.
 """
 
 import math
@@ -214,7 +214,7 @@ def test_structured_signs_bound_memberships_by_half_a_block(count, most):
 
 
 def test_records_have_independent_noise():
-    """Of one half of the rados and the other; six standard errors: one false alarm in 10^8."""
+    """Of one half of the rados and the other; six standard errors: not so for one seed of 10^8."""
     X, y = data(2, 100)
     release = Rados(**ASKED, unit="record", count=512).release(X, y, ledger=None)
     guarantee = release.guarantee
@@ -255,7 +255,7 @@ def rados_of_nothing(rows: int, width: int, **options) -> Release:
 def test_the_vector_that_rados_share_has_all_of_its_noise(delta, law, scale, variance, releases):
     """One label moves it by its row: the scale is 1 / epsilon, or the multiplier, times the bound.
 
-    False alarms: one in 10^7; noise that is 10 % off is rejected.
+    So for all seeds but one of 10^7; noise that is 10 % off is rejected.
     """
     releases_made = [
         rados_of_nothing(9, 200, unit="label", count=2, delta=delta) for _ in range(releases)
@@ -269,7 +269,7 @@ def test_the_vector_that_rados_share_has_all_of_its_noise(delta, law, scale, var
 def test_the_whole_matrix_has_all_of_its_noise(signs, reach):
     """Of 256 rados one record moves them by sqrt(2 n) bounds, or by 2 sqrt(n) with free signs.
 
-    False alarms: one in 10^7; noise that is 10 % off is rejected.
+    So for all seeds but one of 10^7; noise that is 10 % off is rejected.
     """
     release = rados_of_nothing(9, 16, unit="record", count=256, signs=signs)
     assert release.noise.variance == pytest.approx((MULTIPLIER * reach) ** 2, rel=1e-6)
@@ -281,7 +281,7 @@ def test_every_edge_has_all_of_its_noise(monkeypatch):
 
     Whatever the secret signs: twice the membership of a row, less one, is a column of a Hadamard
     matrix with its rows in some order. One record moves its edge by two bounds.
-    False alarms: one in 10^7; noise that is 10 % off is rejected.
+    So for all seeds but one of 10^7; noise that is 10 % off is rejected.
     """
     monkeypatch.setattr(
         "suffice.owner.rados.procedures._EDGES_AT_ONCE", 100
@@ -296,7 +296,7 @@ def test_every_coordinate_of_a_protected_attribute_has_all_of_its_noise():
     """One value moves its column in half of 4,096 rados: by its range, or sqrt(2) for a category.
 
     Two rows are nothing beside the noise: they add 10^-5 to its variance. Other columns have none.
-    False alarms: four in 10^7; noise that is 10 % off is rejected.
+    So for all seeds but four of 10^7; noise that is 10 % off is rejected.
     """
     table = pa.table({"age": [7.0, 9.0], "size": [0.5, 0.5], "ward": ["a", "c"], "sick": [0, 1]})
     mechanism = Rados(

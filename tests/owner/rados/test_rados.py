@@ -1,7 +1,7 @@
 """Rados: what is summed, which examples are in which sum, how rows are scaled, what is refused.
 
 An identity matrix of rows shows who is in which rado: coordinate i of a rado is y_i b_si. Signs
-come from our own randomness, which is seeded wherever a law is tested.
+come from our own randomness, which is seeded.
 """
 
 from collections import Counter

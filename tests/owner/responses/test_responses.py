@@ -1,7 +1,6 @@
 """Randomised records: what is promised before data, what is refused, and what leaves.
 
-Answers come from our own randomness, which is seeded here; Laplace and Gaussian noise comes from
-opendp's, which cannot be, so its tests raise a false alarm in one of a million runs.
+All noise is seeded. A test of its law holds for all seeds but one of a million.
 """
 
 import dataclasses
@@ -344,7 +343,7 @@ def test_answers_have_the_stated_probabilities_and_ten_percent_less_noise_is_rej
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
 def test_values_have_the_stated_noise_on_a_public_lattice(kernel):
-    """False alarms: less than one in 10^6; noise that is 10 % off is rejected."""
+    """So for all seeds but one of 10^6; noise that is 10 % off is rejected."""
     x = np.repeat([-7.0, -0.5, 0.123456789, math.inf], 5000)
     response = RandomizedResponse(label_flip=0.2, ranges=(-1, 1), feature_noise=0.25, kernel=kernel)
     values = response.release(x[:, None], np.arange(20_000) % 2, ledger=None).arrays["values"][:, 0]
@@ -359,7 +358,7 @@ def test_values_have_the_stated_noise_on_a_public_lattice(kernel):
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
 def test_every_cell_has_noise_of_its_own(kernel):
-    """Neither columns nor neighbouring records share any. False alarms: four at 6 sigma, 10^-8."""
+    """Neither columns nor neighbouring records share any. Four at 6 sigma."""
     response = RandomizedResponse(label_flip=0.2, ranges=(-1, 1), feature_noise=0.25, kernel=kernel)
     release = response.release(np.zeros((3000, 2)), np.arange(3000) % 2, ledger=None)
     one, other = release.arrays["values"].T

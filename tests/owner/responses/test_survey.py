@@ -1,7 +1,7 @@
 """Surveys as files: what is asked, what is refused when answers are gathered, and what they become.
 
-Participants' randomness cannot be seeded: statistical tests raise a false alarm in about one of a
-million runs.
+Participants' randomness is seeded like all other. Statistical tests hold for all seeds but about
+one of a million.
 """
 
 import json

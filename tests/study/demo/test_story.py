@@ -62,9 +62,9 @@ def test_the_audit_catches_the_broken_copy_and_no_other(demo):
 
 
 def test_learners_gain_from_every_release(demo):
-    """Noise is fresh: of 241 draws the least sure were .85 (deviation .09) and 1.03 (.13).
+    """Of 241 draws of fresh noise the least sure were .85 (deviation .09) and 1.03 (.13).
 
-    A limit six deviations below them fails less than once in a million runs. No gain is 0.
+    A limit six deviations below them holds for all seeds but one of a million. No gain is 0.
     """
     for chapter in demo[0].chapters:
         measure = chapter.measure

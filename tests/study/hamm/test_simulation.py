@@ -73,7 +73,7 @@ def test_trials_of_a_table_are_dealt_anew_and_repeat_with_their_seed(table, tmp_
     outcome, again = (
         simulate_table(table, [5.0], delta=1e-5, trials=2, seed=3, **options) for _ in range(2)
     )
-    assert outcome["without_noise"] == again["without_noise"]  # the noise itself is never seeded
+    assert outcome["without_noise"] == again["without_noise"]  # `seed` does not seed the noise
     assert len(set(outcome["without_noise"]["indiv"])) == 2
     table = write_simulation(outcome, tmp_path / "page.html")
     assert [row[0] for row in table.rows][:2] == ["soft", "batch"]
