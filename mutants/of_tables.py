@@ -195,6 +195,22 @@ MUTANTS = (
         "A private label decides how the columns beside it are read.",
     ),
     Mutant(
+        "a-private-cell-stops-arrow",
+        "tables/csv_files.py",
+        "numbers_of(cells, decimal)",
+        "cells.cast(pa.string()).cast(kind)",
+        ("tables/test_numbers.py::test_every_form_reads_each_private_cell_by_itself",),
+        "A private cell that is no number ends the release with an error.",
+    ),
+    Mutant(
+        "a-private-object-is-a-type",
+        "tables/memory.py",
+        "for n in (*texts, *numbers) if n in data.columns",
+        "for n in texts if n in data.columns",
+        ("tables/test_numbers.py::test_one_object_of_pandas_changes_no_type_and_no_other_cell",),
+        "A private cell of a data frame decides the type of its column, or ends the release.",
+    ),
+    Mutant(
         "dropped-columns-are-looked-at",
         "tables/sources.py",
         "unseen = [*texts, *request.dropped]",

@@ -1,10 +1,9 @@
-"""Cells of sheets, of any type side by side, as texts and numbers.
+"""Cells of sheets, of any type side by side, as texts and in the type of a column.
 
-`text_column` and `number_column` are for what is private: each cell becomes what it becomes by
-itself, and none is an error. `public_column` looks at all cells of a column to find its type.
+`text_column` is for what is private: each cell becomes what it becomes by itself, and none is an
+error. `public_column` looks at all cells of a column to find its type.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from suffice.tables.labels import label_texts, texts_of
+from suffice.tables.numbers import number_column
 
-__all__ = ["cell_text", "is_blank", "number_column", "public_column", "text_column"]
+__all__ = ["cell_text", "is_blank", "public_column", "text_column"]
 
 _MIDNIGHT = time(0)
 _INT64 = 2**63
@@ -43,21 +43,6 @@ def cell_text(cell: object) -> str | None:
 def text_column(cells: Iterable[object]) -> pa.Array:
     """Return each cell as text, or missing; one that is longer than any class is missing, too."""
     return texts_of(pa.array([cell_text(cell) for cell in cells], pa.large_string()), pa.string())
-
-
-def number_column(cells: Iterable[object]) -> pa.Array:
-    """Return each cell as a finite number, or missing."""
-    return pa.array([_number(cell) for cell in cells], pa.float64())
-
-
-def _number(cell: object) -> float | None:
-    if not isinstance(cell, str | bool | int | float) or (isinstance(cell, str) and "_" in cell):
-        return None  # Python alone reads 1_000 as a number
-    try:
-        number = float(cell)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def public_column(cells: Sequence[Any]) -> pa.Array:

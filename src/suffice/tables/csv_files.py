@@ -2,8 +2,9 @@
 
 Arrow guesses types from the first block of bytes, and where that block ends depends on every cell
 before it, private ones too. Here a column's type depends on its own first cells alone, and their
-number is fixed. Columns that may not be looked at (a label, categories, ranges) are declared, and
-nothing is read of any column but the header before it is asked for. The decimal mark, and the
+number is fixed. Columns that may not be looked at (a label, categories, ranges) are declared. They
+are read as bytes, of which each cell becomes a text or a number by itself, or is missing.
+Nothing is read of any column but the header before it is asked for. The decimal mark, and the
 encoding where the first line does not tell it, come from the same public cells.
 
 Nor does it depend on private cells whether a table can be read: Arrow refuses a row that reaches
@@ -23,6 +24,7 @@ from suffice.errors import TableError
 from suffice.tables.cell_types import types_of_cells
 from suffice.tables.dialects import Dialect, open_stream, read_header
 from suffice.tables.labels import texts_of
+from suffice.tables.numbers import numbers_of
 
 __all__ = ["BLOCKS", "CsvFiles", "header_of"]
 
@@ -46,7 +48,8 @@ class CsvFiles:
 
     An empty cell is missing, a quoted empty text is not. Elsewhere words such as NA and null are
     missing too, but a column that is declared to be text holds them as they are: they may be a
-    class. A cell there that is no UTF-8 is read as Latin-1, each on its own. In a table of one
+    class. A cell there that is no UTF-8 is read as Latin-1, each on its own. In a column that is
+    declared to be numbers, every cell that is no number is missing. In a table of one
     column an empty line is a missing value. ``refused`` says why a column cannot be used, ``zeros``
     are columns of numbers that begin with zeros.
     """
@@ -63,7 +66,7 @@ class CsvFiles:
                     " file. Files of a folder must have the same columns."
                 )
         self._names, self.dialect = names, dialect
-        self._apart = {n for n in names if pa.types.is_string(declared.get(n, pa.null()))}
+        self._declared = declared
         self._formats: list[str] = []
         cells = self._first_cells([name for name in names if name not in declared])
         commas = self.dialect.delimiter == ","
@@ -75,15 +78,27 @@ class CsvFiles:
         self.schema = pa.schema([(name, types[name]) for name in names])
 
     def readers(self, columns: Sequence[str]) -> list[Iterator[pa.RecordBatch]]:
-        """Return one reader for the labels, and one for the other columns."""
-        apart = [name for name in columns if name in self._apart]
-        others = [name for name in columns if name not in self._apart]
+        """Return one reader for declared columns, and one for the other columns."""
+        apart = [name for name in columns if name in self._declared]
+        others = [name for name in columns if name not in self._declared]
         readers = [self._read(self.schema, others)] if others else []
         if apart:
             raw = pa.schema([(name, pa.binary()) for name in apart])
-            texts = self._read(raw, apart, null_values=[""])
-            readers.append(_as_texts(batch) for batch in texts)
+            cells = self._read(raw, apart, null_values=[""])
+            readers.append(map(self._as_declared, cells))
         return readers
+
+    def _as_declared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return bytes as texts and numbers, each cell by itself."""
+        decimal, kinds = (
+            self.dialect.decimal or ".",
+            [self._declared[n] for n in batch.schema.names],
+        )
+        columns = [
+            texts_of(cells, kind) if pa.types.is_string(kind) else numbers_of(cells, decimal)
+            for cells, kind in zip(batch.columns, kinds, strict=True)
+        ]
+        return pa.record_batch(columns, names=batch.schema.names)
 
     def _read(
         self, schema: pa.Schema, columns: list[str], **words: Any
@@ -172,8 +187,3 @@ def _skip_rows(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
         rest = batch.slice(min(rows, batch.num_rows))
         rows -= batch.num_rows - rest.num_rows
         yield rest
-
-
-def _as_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    texts = [texts_of(column, pa.string()) for column in batch.columns]
-    return pa.record_batch(texts, names=batch.schema.names)

@@ -73,6 +73,8 @@ class ParquetPart:
         The schema of the whole table.
     texts : frozenset of str
         Columns that are labels and become texts.
+    numbers : frozenset of str
+        Columns of private numbers: texts in them become numbers.
     """
 
     path: str
@@ -81,6 +83,7 @@ class ParquetPart:
     rows: int
     schema: pa.Schema
     texts: frozenset[str]
+    numbers: frozenset[str]
     stays = ""
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -90,7 +93,7 @@ class ParquetPart:
                 self.path, self.filesystem, row_groups=self.groups
             )
             scanned = _scan(fragment, list(columns), schema=self.schema, options=_PARQUET)
-            converted = (plain_batch(batch, self.texts) for batch in scanned)
+            converted = (plain_batch(batch, self.texts, self.numbers) for batch in scanned)
             yield from read_ahead(equal_batches(converted, batching.BATCH_ROWS))
 
 
@@ -212,6 +215,7 @@ class Files:
         self.stored, self.declared = stored, declared
         self.path, self.format = stored.place, stored.format
         self._texts = frozenset(n for n, kind in declared.items() if pa.types.is_string(kind))
+        self._numbers = frozenset(declared) - self._texts
         self._refused: Mapping[str, str] = {}
         with _translate_errors(self.path, self.format):
             if self.format == "csv":
@@ -226,7 +230,7 @@ class Files:
                     )
             else:
                 self._dataset = _open_dataset(self.path, self.format)
-                self.schema = plain_schema(self._dataset.schema, self._texts)
+                self.schema = plain_schema(self._dataset.schema, self._texts, self._numbers)
 
     def opened(self, declared: Mapping[str, pa.DataType]) -> "Files":
         """Return the same files, with ``declared`` columns as well."""
@@ -258,7 +262,8 @@ class Files:
             yield from equal_batches(part_batches, batching.BATCH_ROWS)
             return
         reader = self._csv_batches if self.format == "csv" else self._feather_batches
-        converted = (plain_batch(batch, self._texts) for batch in reader(list(columns)))
+        declared = (self._texts, self._numbers)
+        converted = (plain_batch(batch, *declared) for batch in reader(list(columns)))
         with _translate_errors(self.path, self.format):
             yield from read_ahead(equal_batches(converted, batching.BATCH_ROWS))
 
@@ -266,13 +271,14 @@ class Files:
     def _row_groups(self) -> list[ParquetPart]:
         """The parts of a Parquet table: neighbouring row groups of a file, joined where small."""
         parts: list[ParquetPart] = []
+        declared = (self._texts, self._numbers)
         with _translate_errors(self.path, self.format):
             for fragment in self._dataset.get_fragments():
                 sizes = [group.num_rows for group in fragment.row_groups]
                 for groups in _join_row_groups(sizes):
                     rows = sum(sizes[k] for k in groups)
                     where = (fragment.path, fragment.filesystem, groups, rows)
-                    parts.append(ParquetPart(*where, self._dataset.schema, self._texts))
+                    parts.append(ParquetPart(*where, self._dataset.schema, *declared))
         return parts
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ from suffice.tables import batching
 from suffice.tables.batching import equal_batches
 from suffice.tables.columns import feature_names, position_of
 from suffice.tables.labels import label_texts
+from suffice.tables.numbers import number_column
 from suffice.tables.plain import plain_batch, plain_schema
 from suffice.tables.table import Part, Table
 
@@ -21,19 +22,22 @@ _PART_ROWS = 1 << 18  # of a table in memory
 _IN_MEMORY = "The table is in the memory of this process. Save it as Parquet."
 
 
-def table_in_memory(data: Any, texts: Sequence[str]) -> Table:
-    """Return a table over an object of this process; its columns ``texts`` become texts."""
+def table_in_memory(data: Any, texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+    """Return a table over an object of this process.
+
+    Its columns ``texts`` become texts. Texts in its columns ``numbers`` become numbers.
+    """
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
-        return MemoryTable(data, texts)
+        return MemoryTable(data, texts, numbers)
     if isinstance(data, ds.Dataset):
-        return _ScannedDataset(data, texts)
+        return _ScannedDataset(data, texts, numbers)
     if isinstance(data, _ScannedDataset):
-        return data.with_texts(texts)
+        return data.declared(texts, numbers)
     if hasattr(data, "batches") and hasattr(data, "schema"):
         return data if hasattr(data, "parts") else _OneStream(data)
-    return _convert(data, texts)
+    return _convert(data, texts, numbers)
 
 
 def names_in_memory(data: Any) -> list[str]:
@@ -47,12 +51,12 @@ def names_in_memory(data: Any) -> list[str]:
     return list(table_in_memory(data, ()).schema.names)
 
 
-def _convert(data: Any, texts: Sequence[str]) -> Table:
+def _convert(data: Any, texts: Sequence[str], numbers: Sequence[str]) -> Table:
     """Return a table over a frame of another library, or over what numpy turns into a matrix."""
     if hasattr(data, "__arrow_c_stream__"):  # pandas >= 2.2, polars, and others
         data = _with_named_columns(data)
-        table = _as_table(_with_texts(data, texts))
-        return MemoryTable(table.select(feature_names(table.schema)), texts)
+        table = _as_table(_with_declared(data, texts, numbers))
+        return MemoryTable(table.select(feature_names(table.schema)), texts, numbers)
     try:
         return _ArrayTable(np.asarray(data))
     except ValueError as error:
@@ -64,12 +68,17 @@ def _convert(data: Any, texts: Sequence[str]) -> Table:
 
 
 class MemoryTable:
-    """An Arrow table; its columns ``texts`` become texts."""
+    """An Arrow table; its columns ``texts`` become texts, and texts in ``numbers`` numbers."""
 
     stays = _IN_MEMORY
 
-    def __init__(self, table: pa.Table, texts: Collection[str | None] = ()) -> None:
-        self._table = _plain_table(table, texts)
+    def __init__(
+        self,
+        table: pa.Table,
+        texts: Collection[str | None] = (),
+        numbers: Collection[str] = (),
+    ) -> None:
+        self._table = _plain_table(table, texts, numbers)
         self.schema = self._table.schema
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -129,11 +138,15 @@ def _row_ranges(rows: int) -> list[tuple[int, int]]:
     return [(first, min(_PART_ROWS, rows - first)) for first in starts]
 
 
-def _plain_table(table: pa.Table, texts: Collection[str | None]) -> pa.Table:
-    schema = plain_schema(table.schema, texts)
+def _plain_table(
+    table: pa.Table, texts: Collection[str | None], numbers: Collection[str]
+) -> pa.Table:
+    schema = plain_schema(table.schema, texts, numbers)
     if schema.types == table.schema.types and not set(texts) & set(table.column_names):
         return table
-    return pa.Table.from_batches([plain_batch(b, texts) for b in table.to_batches()], schema)
+    return pa.Table.from_batches(
+        [plain_batch(b, texts, numbers) for b in table.to_batches()], schema
+    )
 
 
 class _ScannedDataset:
@@ -141,22 +154,29 @@ class _ScannedDataset:
 
     rows, stays = None, "The data set is open in this process. Use the path of its files."
 
-    def __init__(self, dataset: ds.Dataset, texts: Collection[str | None]) -> None:
-        self._dataset, self._texts = dataset, frozenset(texts)
-        self.schema = plain_schema(dataset.schema, self._texts)
+    def __init__(
+        self, dataset: ds.Dataset, texts: Collection[str | None], numbers: Collection[str]
+    ) -> None:
+        self._dataset = dataset
+        self._texts, self._numbers = frozenset(texts), frozenset(numbers)
+        self.schema = plain_schema(dataset.schema, self._texts, self._numbers)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for name in columns:
             position_of(self.schema, name)
         scanned = self._dataset.to_batches(columns=list(columns), batch_size=batching.BATCH_ROWS)
-        converted = (plain_batch(batch, self._texts) for batch in scanned)
+        converted = (plain_batch(batch, self._texts, self._numbers) for batch in scanned)
         return equal_batches(converted, batching.BATCH_ROWS)
 
     def parts(self) -> Sequence[Part]:
         return [self]
 
-    def with_texts(self, texts: Collection[str | None]) -> "_ScannedDataset":
-        return _ScannedDataset(self._dataset, self._texts | set(texts))
+    def declared(
+        self, texts: Collection[str | None], numbers: Collection[str]
+    ) -> "_ScannedDataset":
+        return _ScannedDataset(
+            self._dataset, self._texts | set(texts), self._numbers | set(numbers)
+        )
 
 
 class _OneStream:
@@ -187,13 +207,17 @@ def _with_named_columns(data: Any) -> Any:
     return data if names == list(data.columns) else data.set_axis(names, axis=1)
 
 
-def _with_texts(data: Any, names: Sequence[str]) -> Any:
-    """Return a pandas table whose columns ``names`` hold texts if they held objects."""
+def _with_declared(data: Any, texts: Sequence[str], numbers: Sequence[str]) -> Any:
+    """Return a pandas table in which declared columns that held objects hold texts or numbers."""
     if not hasattr(data, "assign") or not hasattr(data, "dtypes"):
         return data
-    present = [name for name in names if name in data.columns]
-    mixed = [name for name in present if _holds_objects(data[name])]
-    return data.assign(**{name: label_texts(data[name]) for name in mixed}) if mixed else data
+    mixed = [n for n in (*texts, *numbers) if n in data.columns and _holds_objects(data[n])]
+    columns = {name: _declared_column(data[name], text=name in texts) for name in mixed}
+    return data.assign(**columns) if mixed else data
+
+
+def _declared_column(cells: Any, *, text: bool) -> Any:
+    return label_texts(cells) if text else number_column(cells).to_numpy(zero_copy_only=False)
 
 
 def _holds_objects(column: Any) -> bool:

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from suffice.errors import StorageError, TableError
-from suffice.tables.cells import is_blank, number_column, public_column, text_column
+from suffice.tables.cells import is_blank, public_column, text_column
 from suffice.tables.excel import excel_columns, excel_names
+from suffice.tables.numbers import number_column
 from suffice.tables.spss import spss_columns, spss_names
 
 __all__ = ["read_sheet", "sheet_names"]

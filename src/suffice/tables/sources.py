@@ -156,7 +156,7 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
         declared categories.
     numbers : iterable of str
         Columns that are read as numbers without a look at their cells, such as private columns with
-        a declared range.
+        a declared range. A cell that is no number is missing.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def open_table(data: Any, *, text: Iterable[str | None] = (), numbers: Iterable[
     if isinstance(data, _STORED):
         declared = dict.fromkeys(figures, pa.float64()) | dict.fromkeys(texts, pa.string())
         return data.opened(declared)
-    return table_in_memory(data, texts)
+    return table_in_memory(data, texts, figures)
 
 
 def open_declared(

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from suffice.errors import ParameterError, StorageError
 from suffice.tables.labels import plain_texts
+from suffice.tables.numbers import numbers_of
 
 __all__ = [
     "TYPED_ROWS", "AdbcDatabase", "Cells", "Column", "Database", "Declared", "as_it_is", "as_label",
-    "file_of", "identifier", "selected", "unusable",
+    "as_numbers", "file_of", "identifier", "selected", "unusable",
 ]  # fmt: skip
 
 Cells = Sequence[pa.Array]
@@ -108,6 +109,11 @@ def as_it_is(cells: Cells) -> pa.Array:
 def as_label(cells: Cells) -> pa.Array:
     """Return texts. A cell that is not a text is missing."""
     return plain_texts(cells[0])
+
+
+def as_numbers(cells: Cells) -> pa.Array:
+    """Return numbers. A text that is not a number is missing."""
+    return numbers_of(cells[0])
 
 
 def unusable(name: str, kind: str) -> Column:

@@ -1,6 +1,7 @@
 """DuckDB, through its own library."""
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from suffice.tables.sql.database import (
     Declared,
     as_it_is,
     as_label,
+    as_numbers,
     file_of,
     identifier,
     selected,
@@ -68,8 +70,10 @@ class DuckDB(Database):
         planned = [self._column(name, native, declared.get(name)) for name, native in pairs]
         cells = [cell for column in planned for cell in column.cells]
         kinds = iter(self._reader(selected(cells, sql, " limit 0")).schema.types)
+        found = [next(kinds) if column.cells else column.kind for column in planned]
         return [
-            Column(c.name, next(kinds) if c.cells else c.kind, c.cells, c.decode) for c in planned
+            replace(column, kind=kind) if column.kind == pa.null() else column
+            for column, kind in zip(planned, found, strict=True)
         ]
 
     def _column(self, name: str, native: str, declared: pa.DataType | None) -> Column:
@@ -84,7 +88,8 @@ class DuckDB(Database):
             # By its text: DuckDB's own cast divides, and rounds twice.
             return Column(name, kind, (f"cast({text} as double)",), as_it_is)
         if native.startswith(self._TEXTS) and not native.endswith("]"):
-            return Column(name, kind, (text,), as_it_is)
+            read = (kind, as_it_is) if declared is None else (pa.float64(), as_numbers)
+            return Column(name, read[0], (text,), read[1])
         if native == "DATE" or (native.startswith("TIMESTAMP") and not native.endswith("]")):
             finite = f"case when isfinite({cell}) then {cell} end"
             return Column(name, kind, (finite,), as_it_is)

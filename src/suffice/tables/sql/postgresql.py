@@ -8,6 +8,7 @@ from suffice.tables.sql.database import (
     Declared,
     as_it_is,
     as_label,
+    as_numbers,
     identifier,
     unusable,
 )
@@ -58,7 +59,8 @@ class PostgreSQL(AdbcDatabase):
         if pa.types.is_string(declared.get(field.name, pa.null())):
             return Column(field.name, pa.string(), (text,), as_label)
         if pa.types.is_string(field.type) or native == "uuid":
-            return Column(field.name, pa.string(), (text,), as_it_is)
+            read = (pa.float64(), as_numbers) if field.name in declared else (pa.string(), as_it_is)
+            return Column(field.name, read[0], (text,), read[1])
         if native in {"numeric", "money"}:
             nearest = _nearest_double(cell if native == "numeric" else f"cast({cell} as numeric)")
             return Column(field.name, pa.float64(), (nearest,), as_it_is)
