@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,11 +52,20 @@ def test_where_the_edges_weigh_more_than_delta_nothing_is_finite():
 
 
 def test_theorem_six_hides_an_edge():
-    """M = 1000 at epsilon .1: not o(1/m) but .033 in every rado (docs/errata.md)."""
+    """M = 1000 at epsilon .1: .0185 before the truncation, .033 in what is published."""
     low = truncation(1000, 0.1)
+    kept = sum(math.comb(1000, k) for k in range(low, 1000 - low + 1)) / 2**1000
+    plain = math.comb(1000, low) / 2**1000
     estimate = math.sqrt(2 / (math.pi * 1000)) * math.exp(-1000 * 0.1**2 / 32)
-    assert edge_mass(1000, low) == pytest.approx(0.0331, abs=1e-4)
-    assert edge_mass(1000, low) == pytest.approx(estimate, rel=0.8)
+    assert estimate == pytest.approx(0.0185, abs=5e-5)
+    assert plain == pytest.approx(estimate, rel=0.03)
+    assert kept == pytest.approx(0.57, abs=0.005)
+    assert edge_mass(1000, low) == pytest.approx(plain / kept, rel=1e-8)
+    assert edge_mass(1000, low) == pytest.approx(0.033, abs=5e-4)
+    page = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
+    assert "that is .0185" in page
+    assert "a chance of .57" in page
+    assert "in a published rado is .033" in page
     inside = np.arange(low + 1, 1000 - low + 1)
     assert np.abs(np.log((1000 - inside + 1) / inside)).max() <= 0.1 / 2
 

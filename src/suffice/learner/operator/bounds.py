@@ -6,8 +6,8 @@ the loss's constant, 2 for softmax, whose operator has weight one. Everything al
 projected onto the operators that labels can have, since a projection moves mu~ no farther from mu
 (`suffice.models.zonotope`; shrinking it is not covered). Norms are 2-norms over all entries.
 
-The bounds of Patrini et al. 2016 are Theorem 6 and Theorem 10; both are corrected, see
-docs/errata.md.
+The bounds of Patrini et al. 2016 are Theorem 6, whose penalty is lam ||theta||^2, and Theorem 10,
+which is corrected; see docs/errata.md.
 """
 
 from collections.abc import Callable
@@ -93,9 +93,9 @@ def noise_bounds(
 def parameter_distance(norm: float, *, a: float, lam: float) -> float:
     """Return the most that ||theta~ - theta|| can be when ||mu~ - mu|| is at most ``norm``.
 
-    a/(2 lam) ||b||, for any convex loss (Theorem 6, with the constant of the penalty
-    (lam/2)||theta||^2). F is lam-strongly convex and F~ = F - (a/2) <., b>, so that grad F(theta~)
-    = (a/2) b, and lam ||theta~ - theta||^2 <= <grad F(theta~) - grad F(theta), theta~ - theta> =
+    a/(2 lam) ||b||, for any convex loss (Theorem 6, with its constant a and our penalty). F is
+    lam-strongly convex and F~ = F - (a/2) <., b>, so that grad F(theta~) = (a/2) b, and
+    lam ||theta~ - theta||^2 <= <grad F(theta~) - grad F(theta), theta~ - theta> =
     (a/2) <b, theta~ - theta>. Equality for the linear loss.
     """
     _check(norm=norm, a=a, lam=lam)
