@@ -1,5 +1,6 @@
 """What every benchmark shares: a ratio measured in turns, and a claim with its limit."""
 
+import math
 import platform
 import time
 from collections.abc import Callable
@@ -32,6 +33,12 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def claim(name: str, value: float, limit: float) -> dict:
-    """Print a measured figure beside the most it may be, and return both."""
+    """Print a measured figure beside the most it may be, and return both.
+
+    A limit is what the documents print, and something that can be missed. Time is a ratio to other
+    work of the same run: seconds are those of a machine (`tests/test_bench.py`).
+    """
+    if not math.isfinite(limit):
+        raise ValueError(f"{name}: a limit of {limit} can never be missed.")
     print(f"{'ok  ' if value <= limit else 'MISS'} {value:10.2f}  (at most {limit:g})  {name}")
     return {"name": name, "value": value, "limit": limit, "met": value <= limit}

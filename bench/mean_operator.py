@@ -1,7 +1,7 @@
 """Mean operator over 3M x 28 float32 rows: files against a bare scan, memory against y @ X.
 
-Claims: bare accumulator <= 1.5 scans; whole default release <= 4 scans, resident memory
-below 600 MB; in memory <= 1.5 times y @ X.
+Claims: bare accumulator <= 1.5 scans; whole default release <= 2.2 scans, as in bench/engines.py,
+resident memory below 600 MB; in memory <= 1.5 times y @ X.
 """
 
 import subprocess
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from harness import claim, ratio_of
 
 ROWS, WIDTH, FILES = 3_000_000, 28, 6
+MOST_SCANS = 2.2  # of a whole release, here and in bench/engines.py
 FOLDER = Path(__file__).parent / "data" / f"rows-{ROWS}x{WIDTH}"
 NAMES = [f"f{j}" for j in range(WIDTH)]
 
@@ -87,7 +88,7 @@ def main() -> list[dict]:
         warm()
     return [
         claim("bare accumulator / bare scan", ratio_of(bare_accumulator, scan), 1.5),
-        claim("whole release / bare scan", ratio_of(whole_release, scan), 4.0),
+        claim("whole release / bare scan", ratio_of(whole_release, scan), MOST_SCANS),
         claim("resident memory of a release, MB", resident_megabytes(), 600),
         claim("sums in memory / y @ X", in_memory(), 1.5),
     ]

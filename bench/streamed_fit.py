@@ -1,8 +1,8 @@
 """A fit on 5M x 50 public rows that stay in their files, against one that holds them.
 
-Claims: resident memory below 1 GB; coefficients as in memory to 1e-8. Reported: the time, as a
-ratio to one fit of scikit-learn's SGDClassifier on the same rows in memory, labels included, and to
-our own fit in memory.
+Claims: resident memory below 1 GB; coefficients as in memory to 1e-8; five passes over the rows, as
+docs/learner.md says; the CPU time of no more than two fits in memory. Reported: the time, as a
+ratio to one fit of scikit-learn's SGDClassifier on the same rows in memory, labels included.
 """
 
 import json
@@ -53,11 +53,12 @@ def fit(most_held: int) -> dict:
 
     streaming._MOST_HELD = most_held  # noqa: SLF001  # both ways are measured on the same rows
     passes = []
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     model = learn(sf.load(RELEASE), FOLDER, progress=passes.append)
     risk = model.risk_
     return {
         "seconds": time.perf_counter() - start,
+        "used": time.process_time() - used,
         "peak": own_peak(),
         "passes": sum(passes) / ROWS,
         "coefficients": model.theta_.tolist(),
@@ -94,12 +95,13 @@ def main() -> list[dict]:
     gap = float(np.abs(np.subtract(streamed["coefficients"], held["coefficients"])).max())
     print(f"{streamed['passes']:.1f} passes of {ROWS:,} rows in {streamed['seconds']:.0f} s")
     print(f"in memory {held['seconds']:.0f} s, {held['peak']:.0f} MB; SGD {peer['seconds']:.0f} s")
+    print(f"streamed fit / SGD in memory: {streamed['seconds'] / peer['seconds']:.2f}")
     print(f"largest difference of a coefficient: {gap:.1e}")
     return [
         claim("resident memory of a streamed fit, MB", streamed["peak"], 1000),
         claim("coefficients, streamed against in memory, in 1e-8", gap / 1e-8, 1),
-        claim("streamed fit / SGD in memory", streamed["seconds"] / peer["seconds"], np.inf),
-        claim("streamed fit / fit in memory", streamed["seconds"] / held["seconds"], np.inf),
+        claim("passes of a streamed fit", streamed["passes"], 5),
+        claim("CPU time of a streamed fit / fit in memory", streamed["used"] / held["used"], 2.0),
     ]
 
 

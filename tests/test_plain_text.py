@@ -144,3 +144,27 @@ def test_examples_are_right(module):
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("mark", ["\u0301", "\u20dd"], ids=["accent", "circle"])
+def test_few_marks_stand_on_one_letter(mark):
+    """More of them paint over the lines above; on the next letter as many are allowed again."""
+    escape = mark.encode("unicode_escape").decode()
+    for shown in (plain_text.escaped, plain_text.markup, plain_text.sheet_cell):
+        assert shown("a" + 4 * mark) == "a" + 4 * mark
+        assert shown("a" + 6 * mark) == "a" + 4 * mark + 2 * escape
+        assert shown(2 * ("a" + 4 * mark)) == 2 * ("a" + 4 * mark)
+
+
+def test_letters_that_look_blank_are_shown_as_escapes():
+    for letter in "\u115f\u1160\u2800\u3164\uffa0":
+        assert letter not in plain_text.escaped(f"a{letter}b")
+
+
+def test_markup_cannot_leave_an_attribute():
+    assert plain_text.markup("\"><a href='x'>") == "&quot;&gt;&lt;a href=&#x27;x&#x27;&gt;"
+
+
+def test_text_in_quotes_cannot_close_them():
+    assert plain_text.quoted('a" b') == '"a\\" b"'
+    assert plain_text.quoted('a\\" b') == '"a\\\\\\" b"'

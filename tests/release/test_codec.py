@@ -10,7 +10,7 @@ import rfc8785
 import safetensors.numpy
 
 from suffice.errors import CorruptFileError, StorageError, UnsupportedFileError
-from suffice.release import codec
+from suffice.release import codec, container
 from suffice.release.codec import decode, encode, load
 
 HEAD = 32
@@ -246,3 +246,76 @@ def test_a_full_disk_leaves_the_old_file_and_no_rest(tmp_path, release):
         signal.signal(signal.SIGXFSZ, handler)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.suffice"]
+
+
+def test_a_manifest_is_not_longer_than_people_read(data, monkeypatch):
+    length = struct.unpack_from("<Q", data, 8)[0]
+    monkeypatch.setattr(container, "_MOST_MANIFEST", length)
+    decode(data)
+    monkeypatch.setattr(container, "_MOST_MANIFEST", length - 1)
+    with pytest.raises(CorruptFileError, match="impossible length"):
+        decode(data)
+
+
+@pytest.mark.parametrize("length", [1, 95, 97, 192])
+def test_a_signature_block_has_one_length(data, length):
+    body = data[:24] + struct.pack("<Q", length) + data[HEAD:-32] + bytes(length)
+    with pytest.raises(CorruptFileError, match="impossible length"):
+        decode(body + hashlib.sha256(body).digest())
+
+
+def test_a_file_ends_where_it_says(data):
+    body = data[:-32] + b"more"
+    with pytest.raises(CorruptFileError, match="longer than it states"):
+        decode(body + hashlib.sha256(body).digest())
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "good"),
+    [
+        ("mean_operator", (0,), False),
+        ("mean_operator", (0, 2**40), False),
+        ("channel", (3, 0), False),
+        ("codes", (0, 3), False),
+        ("codes", (3, 0), True),
+        ("values", (3, 0), True),
+        ("pipeline.mean", (0,), True),
+    ],
+)
+def test_an_array_is_empty_only_where_a_release_may_lack_it(name, shape, good):
+    """A shape of a few bytes could name axes of any length where one of them is zero."""
+    payload = container.payload_of({name: np.zeros(shape)})
+    if good:
+        assert container.arrays_of(payload)[name].shape == shape
+        return
+    with pytest.raises(CorruptFileError, match="must not be empty"):
+        container.arrays_of(payload)
+
+
+@pytest.mark.parametrize(
+    ("shape", "ends"),
+    [
+        ([1, 1, 1], [0, 8]),
+        ([], [0, 8]),
+        ([True], [0, 8]),
+        ([-1, -1], [0, 8]),
+        ([1.0], [0, 8]),
+        ([1], [0, 8, 8]),
+        ([2], [0, 8]),
+    ],
+)
+def test_a_shape_is_one_or_two_lengths_of_the_bytes_that_are_there(shape, ends):
+    header = json.dumps({"x": {"dtype": "F64", "shape": shape, "data_offsets": ends}}).encode()
+    with pytest.raises(CorruptFileError, match="shape does not fit its bytes"):
+        container.arrays_of(len(header).to_bytes(8, "little") + header + bytes(8))
+
+
+def test_a_payload_holds_arrays_of_known_types_alone():
+    for header in (
+        {"__metadata__": {"by": "somebody"}},
+        {"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}},
+        {"x": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8], "more": 1}},
+    ):
+        text = json.dumps(header).encode()
+        with pytest.raises(CorruptFileError, match="type that no kind has"):
+            container.arrays_of(len(text).to_bytes(8, "little") + text + bytes(8))

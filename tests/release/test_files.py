@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suffice.errors import StorageError
-from suffice.release.files import write_whole
+from suffice.release.files import read_bounded, write_whole
 
 WRITERS = 8
 
@@ -65,3 +65,31 @@ def test_a_file_keeps_its_bytes_unless_it_may_be_replaced(tmp_path):
     path.symlink_to(tmp_path / "nowhere")
     with pytest.raises(StorageError, match="exists"):
         write_whole(path, b"third", overwrite=False)
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_bytes_are_on_the_disk_before_they_have_their_name(tmp_path, monkeypatch, overwrite):
+    path, synced, sync = tmp_path / "x", [], os.fsync
+
+    def note(file: int) -> None:
+        sync(file)
+        synced.append((os.fstat(file).st_size, path.exists()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_whole(path, b"all of it", overwrite=overwrite)
+    assert synced == [(len(b"all of it"), False)]
+
+
+def test_what_does_not_say_its_size_is_read_up_to_the_limit(tmp_path):
+    """A pipe: more than the limit is refused, and no more of it is read than shows that."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    for data, most in ((b"12345", 5), (b"123456", 5)):
+        writer = threading.Thread(target=path.write_bytes, args=(data,))
+        writer.start()
+        if len(data) > most:
+            with pytest.raises(StorageError, match="larger than 5 bytes"):
+                read_bounded(path, most)
+        else:
+            assert read_bounded(path, most) == data
+        writer.join()

@@ -1,5 +1,7 @@
 """Merged statistics equal the statistic of all rows, with noise of the right size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from suffice.learner.operator.factored import FactoredClassifier
 from suffice.owner.operator.mechanism import MeanOperator
 from suffice.release.covariance import Covariance
 from suffice.release.merge import merge
+from suffice.tables.provenance import DECLARED, PRIVATE_ROWS, UNKNOWN, public_rows
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(3000, 3))
@@ -87,3 +90,36 @@ def test_what_is_merged_rests_on_being_about_different_people():
     assert "different people" not in str(first.guarantee)
     again = merge([merge([first, two]), three])
     assert str(again.guarantees[0]).count("different people") == 1
+
+
+def test_rows_are_merged_once():
+    """Fresh noise does not make other rows of them, and rows that were merged before count too."""
+    pipeline = make_release().pipeline
+    first, again, other = (make_release(seed=s, pipeline=pipeline) for s in (0, 0, 1))
+    assert first != again
+    for releases in ([first, first], [first, again], [merge([first, other]), again]):
+        with pytest.raises(ParameterError, match="about the same rows"):
+            merge(releases)
+
+
+ONE, TWO = (public_rows(f"sha256:{digit * 64}") for digit in "12")
+
+
+@pytest.mark.parametrize(
+    ("origins", "merged"),
+    [
+        ((DECLARED, PRIVATE_ROWS), PRIVATE_ROWS),
+        ((UNKNOWN, PRIVATE_ROWS), PRIVATE_ROWS),
+        ((DECLARED, UNKNOWN), UNKNOWN),
+        ((DECLARED, ONE), ONE),
+        ((ONE, TWO), replace(ONE, rows=ONE.rows + TWO.rows)),
+    ],
+)
+def test_a_merged_pipeline_comes_from_the_weakest_place(origins, merged):
+    pipeline = make_release().pipeline
+    releases = [
+        replace(make_release(seed=s, pipeline=pipeline), pipeline=replace(pipeline, origin=origin))
+        for s, origin in enumerate(origins)
+    ]
+    assert merge(releases).pipeline.origin == merged
+    assert merge(releases[::-1]).pipeline.origin == merged

@@ -238,6 +238,15 @@ def test_true_and_false_may_be_written_as_people_write_them(classes):
         ("No", "No"),
         (1.5, "1.5"),
         (" 1", "1"),
+        ("01", "01"),
+        ("-01", "-01"),
+        ("00", "00"),
+        ("01.0", "01.0"),
+        ("0", "0"),
+        ("-7.00", "-7"),
+        ("1" * 17, "1" * 17),
+        ("1" * 17 + ".0", "1" * 17 + ".0"),
+        ("a\r\nb", "a\nb"),
         ("\u00a0ill \t", "ill"),
     ],
 )
@@ -259,3 +268,9 @@ def test_labels_outside_the_classes_can_count_as_none(kind):
 def test_a_blank_class_is_refused(blank):
     with pytest.raises(ParameterError, match="must not be blank"):
         check_classes((blank, "ill"))
+
+
+def test_a_code_with_a_leading_zero_is_no_number():
+    assert check_classes(("1", "01")) == ("1", "01")
+    assert label_codes(["01", "1", "1.0"], ("1", "01")).tolist() == [1, 0, 0]
+    assert label_codes(["01", "1"], (0, 1), outside="none").tolist() == [-1, 1]
