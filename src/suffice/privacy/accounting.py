@@ -1,8 +1,12 @@
-"""Several events together, and what they cost, by dp-accounting's privacy-loss distributions.
+"""What several events cost together: of one release by distributions, of a budget by filters.
 
-Composition rounds against us: distributions are discretised pessimistically, and the answer is the
-smaller of two valid bounds, the distribution's and the plain sum of the parts. Distributions are
-not asked where their floats cannot answer: for a tiny delta or an enormous loss.
+The events of one release are a list that is fixed beforehand. Its cost is the smaller of two valid
+bounds: that of dp-accounting's privacy-loss distributions, which are discretised pessimistically,
+and the plain sum of the parts. Distributions are not asked where their floats cannot answer: for a
+tiny delta or an enormous loss.
+
+The charges of a budget may each be chosen by what came out before. `fits` is a filter: it holds
+however they are chosen (proofs/accounting.md).
 """
 
 import math
@@ -10,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from suffice.errors import CorruptFileError, ParameterError, UnsupportedFileError
 from suffice.privacy.calibrate import gaussian_delta
@@ -35,6 +39,7 @@ __all__ = [
     "event_from_json",
     "fits",
     "loss_distribution",
+    "spent_epsilon",
 ]
 
 _INTERVAL = 1e-4  # of a single loss; the sum of n losses is at most n intervals too high
@@ -48,6 +53,22 @@ _MOST_WORK = 600_000  # of all distributions of a stranger's file, as `Effort` c
 _MOST_EVENTS = 4096  # of all composed events in a stranger's file: each has a curve to be read
 _FINE_EVENTS = 100  # with more events than this the interval shrinks in proportion
 _MOST_PARTS = 256  # a stranger's file must not keep us convolving
+_ORDERS = (1.0, 2.0, 4.0)  # of the Renyi filters, less one, in 2 ln(1/share of delta) / epsilon
+_MOST_SLACK = 1e-6  # of all Gaussians that the Gaussian filter allows together
+
+
+class _Shares(NamedTuple):
+    """How a budget's delta is divided; the parts sum to at most one."""
+
+    gaussian: float  # for the filter of Gaussian events alone
+    stated: float  # for the deltas of events, and the tails of Gaussians
+    renyi: float  # for the Renyi filters together
+
+
+_AFTER_GAUSSIAN = _Shares(0.9, 0.01, 0.09)  # where the first event of a budget is a Gaussian
+_AFTER_OTHER = _Shares(0.0, 0.5, 0.5)
+_WIDTH = 1e-12  # of an interval that is searched for an epsilon, relative
+_POWERS = tuple(2.0**k for k in range(-10, 20))  # where a search for an epsilon begins
 
 
 @dataclass(frozen=True)
@@ -289,12 +310,100 @@ def _points(events: Sequence[Event]) -> float:
     )
 
 
-def fits(events: Sequence[Event], epsilon: float, delta: float) -> bool:
-    """Say whether ``events`` together stay within (epsilon, delta).
+def fits(charges: Sequence[Event], epsilon: float, delta: float) -> bool:
+    """Say whether a budget (epsilon, delta) allows these charges, oldest first.
 
-    The plain sum is tried first: where it suffices, no distribution has to be computed.
+    Each charge may be chosen by what came out before: the budget holds all the same. A charge of
+    several events is a `Composed` one.
     """
-    parts = _flat(events)
-    if any(isinstance(event, Unbounded) for event in parts):
+    return _least_epsilon(charges, delta) <= epsilon or _renyi_allows(charges, epsilon, delta)
+
+
+def spent_epsilon(charges: Sequence[Event], delta: float) -> float:
+    """Return the epsilon of the smallest budget with this delta that allows these charges."""
+    upper = _least_epsilon(charges, delta)
+    if math.isinf(upper):
+        upper = next((e for e in _POWERS if _renyi_allows(charges, e, delta)), math.inf)
+    if math.isinf(upper) or not _renyi_allows(charges, upper, delta):
+        return upper
+    lower = 0.0
+    while upper - lower > _WIDTH * upper:
+        middle = (lower + upper) / 2
+        if _renyi_allows(charges, middle, delta):
+            upper = middle
+        else:
+            lower = middle
+    return upper
+
+
+def _shares(events: Sequence[Event]) -> _Shares:
+    return _AFTER_GAUSSIAN if isinstance(events[0], Gaussian) else _AFTER_OTHER
+
+
+def _is_covered(events: Sequence[Event], delta: float) -> bool:
+    """Say whether the deltas that events state, and their tails, stay within their share."""
+    stated = [event.at_delta for event in events if isinstance(event, Approximate)]
+    tails = [event.tail for event in events if isinstance(event, Gaussian)]
+    return math.fsum([*stated, *tails]) <= _shares(events).stated * delta
+
+
+def _least_epsilon(charges: Sequence[Event], delta: float) -> float:
+    """Return the epsilon from which on a filter without orders allows the charges.
+
+    These are the filters of sums and of Gaussians alone, and the first charge by itself.
+    """
+    events = _flat(charges)
+    if not events:
+        return 0.0
+    first = composed_epsilon(events, delta) if len(charges) == 1 else math.inf
+    if not _is_covered(events, delta):
+        return first
+    bounds = [event.bound for event in events if isinstance(event, Pure | Approximate)]
+    if len(bounds) == len(events):
+        return min(first, math.fsum(bounds))
+    joined = _joined(events)
+    if len(joined) == 1 and isinstance(joined[0], Gaussian) and joined[0].slack <= _MOST_SLACK:
+        on_grid = Gaussian(joined[0].multiplier, _MOST_SLACK)
+        return min(first, on_grid.epsilon(_shares(events).gaussian * delta))
+    return first
+
+
+def _renyi_allows(charges: Sequence[Event], epsilon: float, delta: float) -> bool:
+    """Say whether the Renyi divergences of the charges fit at one of the orders of a budget."""
+    events = _flat(charges)
+    known = all(isinstance(event, Pure | Approximate | Gaussian) for event in events)
+    if not events or not known or epsilon <= 0 or delta <= 0 or not _is_covered(events, delta):
         return False
-    return _basic_sum(parts, delta) <= epsilon or composed_epsilon(parts, delta) <= epsilon
+    counts = Counter(events)
+    log_share = -math.log(_shares(events).renyi * delta / len(_ORDERS))
+    for multiple in _ORDERS:
+        above = multiple * 2 * log_share / epsilon  # the order less one
+        order = 1 + above
+        divergence = math.fsum(times * _renyi(event, above) for event, times in counts.items())
+        conversion = (log_share - math.log(order)) / above - math.log1p(1 / above)
+        if (divergence + conversion) * (1 + _ROUNDING) <= epsilon:
+            return True
+    return False
+
+
+def _renyi(event: Event, above: float) -> float:
+    """Return the Renyi divergence of an event's pair of laws at the order 1 + ``above``."""
+    match event:
+        case Laplace():
+            width = 1 + 2 * above
+            inner = (1 + above + above * math.exp(-width * event.bound)) / width
+            return event.bound + math.log(inner) / above
+        case Pure() | Approximate():
+            half = event.bound / 2
+            return (_log_cosh((1 + 2 * above) * half) - _log_cosh(half)) / above
+        case Gaussian():
+            order = 1 + above
+            return order / (2 * event.multiplier**2) + event.slack * (order + above) / above
+    raise ParameterError(f"A {event.name} event has no Renyi divergence.")
+
+
+def _log_cosh(x: float) -> float:
+    """Return ln cosh(x) for x >= 0, to a few units of the last digit."""
+    if x < 1:
+        return math.log1p(2 * math.sinh(x / 2) ** 2)
+    return x + math.log1p(math.exp(-2 * x)) - math.log(2)

@@ -99,7 +99,7 @@ class Assumption:
 class Budget:
     """The epsilon and delta that all releases of a data set may use together.
 
-    If releases are chosen by earlier ones, delta may be exceeded (proofs/accounting.md).
+    It holds however each release is chosen, also by what earlier ones show (proofs/accounting.md).
 
     Attributes
     ----------

@@ -331,7 +331,7 @@ def _decision(
     proposal: Proposal, policy: Policy, ledger: Ledger, dataset: str, pipeline: Pipeline | None
 ) -> Decision:
     """Return the verdict, from public inputs only; a proposal charged before is granted again."""
-    remaining = _remaining_budget(ledger, dataset)
+    remaining = _remaining_budget(ledger, dataset, proposal.terms.delta)
     if _was_charged(proposal, ledger, dataset):
         return Decision(Verdict.GRANTED, proposal.terms)
     mapped = proposal.map is not None or (pipeline is not None and pipeline.map is not None)
@@ -392,8 +392,12 @@ def _with_classes(policy: Policy, ledger: Ledger, dataset: str, label: str | Non
     return replace(policy, classes=tuple(map(canonical_class, classes)))
 
 
-def _remaining_budget(ledger: Ledger, dataset: str) -> Budget | None:
-    """Return what remains of the data set's budget per label, None for nothing."""
+def _remaining_budget(ledger: Ledger, dataset: str, delta: float) -> Budget | None:
+    """Return what the data set's budget per label still allows, None for nothing.
+
+    Its epsilon is the largest that fits, with noise at this delta or with noise that needs none.
+    When a release is charged, the ledger has the last word.
+    """
     balances = {b.unit: b for b in ledger.balances() if b.dataset == dataset}
     if not balances:
         raise LedgerError(
@@ -404,8 +408,10 @@ def _remaining_budget(ledger: Ledger, dataset: str) -> Budget | None:
             f"Data set {dataset!r} has no budget per label, and this release needs one. Add it with"
             " suffice ledger init."
         )
-    balance = balances[Unit.LABEL]
-    return Budget.stored(balance.left, balance.budget.delta) if balance.left > 0 else None
+    budget = balances[Unit.LABEL].budget
+    deltas = {0.0, min(delta, budget.delta)}
+    epsilon = max(ledger.largest_epsilon(dataset, least, Unit.LABEL) for least in deltas)
+    return Budget.stored(epsilon, budget.delta) if epsilon > 0 else None
 
 
 def _row_set(X: Any, features: Sequence[str], label: str | None) -> RowSet:

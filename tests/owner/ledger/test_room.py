@@ -9,7 +9,7 @@ import pytest
 from suffice.errors import BudgetError, LedgerError, ParameterError, UnitError
 from suffice.owner.ledger import Ledger, Request, room
 from suffice.owner.operator.mechanism import MeanOperator
-from suffice.privacy.accounting import Composed
+from suffice.privacy.accounting import Composed, composed_epsilon, spent_epsilon
 from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 from suffice.privacy.noise import GaussianNoise, Sensitivity
@@ -72,6 +72,21 @@ def test_a_real_release_of_the_largest_epsilon_is_accepted(tmp_path, rng):
         release(1.01 * largest, "too much")
     release(largest, "second")
     assert ledger.balances()[0].spent <= 2.0
+
+
+def test_charges_are_counted_in_their_order(tmp_path):
+    """The type of the first one decides how delta is shared; one release is one charge."""
+    ledger = Ledger(tmp_path / "l", {"d": Budget(2.0, 1e-5)})
+    first, second = gaussian(0.5, 1e-6), pure(0.3)
+    charge(ledger, first)
+    charge(ledger, second)
+    expected = spent_epsilon([first.event, second.event], 1e-5)
+    assert expected > 1.01 * spent_epsilon([second.event, first.event], 1e-5)
+    assert ledger.balances()[0].spent == expected
+    other = Ledger(tmp_path / "m", {"d": Budget(2.0, 1e-5)})
+    charge(other, first, second)
+    together = composed_epsilon([first.event, second.event], 1e-5)
+    assert other.balances()[0].spent == together < expected
 
 
 def test_a_refusal_says_what_fits(tmp_path):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from suffice.errors import ParameterError
-from suffice.privacy.accounting import composed_epsilon, fits
+from suffice.privacy.accounting import fits, spent_epsilon
 from suffice.privacy.calibrate import gaussian_multiplier
 from suffice.privacy.events import Approximate, Event, Gaussian, Laplace, Pure
 from suffice.privacy.guarantee import Budget
@@ -36,17 +36,21 @@ class Room:
     budget : Budget
         The epsilon and delta that all releases may use together.
     charged : sequence of Event
-        The events of all charges that count against this budget.
+        What each charge costs that counts against this budget, oldest first.
     """
 
     budget: Budget
     charged: Sequence[Event]
 
     @property
+    def spent(self) -> float:
+        """The epsilon of the smallest budget that would have allowed what was charged."""
+        return spent_epsilon(self.charged, self.budget.delta)
+
+    @property
     def left(self) -> float:
         """The difference of the budget's epsilon and what is spent of it."""
-        spent = composed_epsilon(self.charged, self.budget.delta) if self.charged else 0.0
-        return max(0.0, self.budget.epsilon - spent)
+        return max(0.0, self.budget.epsilon - self.spent)
 
     def admits(self, event: Event) -> bool:
         """Say whether a release with this event fits, by the rule that charges are refused by."""

@@ -123,7 +123,7 @@ class Balance:
     budget : Budget
         The epsilon and delta that all releases may use together.
     spent : float
-        The epsilon that all charges cost together, at the budget's delta.
+        The epsilon of the smallest budget, at this delta, that would have allowed all charges.
     debits : int
         How many charges count against this budget.
     summed : float
@@ -140,7 +140,7 @@ class Balance:
 
     @property
     def left(self) -> float:
-        """The epsilon that a further release may cost at least (composition may allow more)."""
+        """The difference of the two; `Ledger.largest_epsilon` says what still fits."""
         return max(0.0, self.budget.epsilon - self.spent)
 
 

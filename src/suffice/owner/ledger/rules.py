@@ -12,7 +12,7 @@ from suffice.owner.ledger.charging import (
 )
 from suffice.owner.ledger.room import Room
 from suffice.owner.ledger.rows import Charge, Request, Versions, charges_from_text
-from suffice.privacy.accounting import composed_epsilon, fits
+from suffice.privacy.accounting import compose_events
 from suffice.privacy.events import Event
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -25,6 +25,7 @@ __all__ = [
     "known_version",
     "names_of_same_data",
     "recorded",
+    "room_in",
     "rooms_for",
     "same_request",
     "spent_by_charge",
@@ -61,13 +62,12 @@ def check_affordable(
             raise _says_nothing(dataset, unit)
         check_budget(budget)
         new = closest_events(unit, [(g.unit, g.event) for g in guarantees])
-        before = [event for events in spent_by_charge(spent, unit) for event in events]
-        if not fits([*before, *new], budget.epsilon, budget.delta):
-            used = composed_epsilon(before, budget.delta) if before else 0.0
+        room = room_in(budget, unit, spent)
+        if not room.admits(compose_events(new)):
             raise BudgetError(
                 f"This release would exceed the budget of {dataset!r}: epsilon"
                 f" {budget.epsilon:g} per {unit} at delta {_short(budget.delta)}, of which"
-                f" {used:.4g} is spent."
+                f" {room.spent:.4g} is spent."
             )
 
 
@@ -105,9 +105,13 @@ def rooms_for(unit: Unit, budgets: Mapping[Unit, Budget], spent: Sequence[str]) 
     for narrow, budget in budgets.items():
         if unit.covers(narrow):
             check_budget(budget)
-            charged = [event for events in spent_by_charge(spent, narrow) for event in events]
-            rooms.append(Room(budget, charged))
+            rooms.append(room_in(budget, narrow, spent))
     return rooms
+
+
+def room_in(budget: Budget, unit: Unit, spent: Sequence[str]) -> Room:
+    """Return a budget per ``unit`` with what every charge, oldest first, costs it."""
+    return Room(budget, [compose_events(e) for e in spent_by_charge(spent, unit) if e])
 
 
 def check_apart(dataset: str, also: Sequence[DatasetCharge]) -> None:

@@ -13,7 +13,6 @@ from suffice.owner.ledger.rows import (
     texts_by_dataset,
 )
 from suffice.owner.ledger.store import Records
-from suffice.privacy.accounting import composed_epsilon
 from suffice.privacy.calibrate import NO_PROTECTION_DELTA
 from suffice.privacy.guarantee import Budget, Guarantee, Unit
 
@@ -27,15 +26,14 @@ def balances_in(records: Records) -> list[Balance]:
     for name in records.datasets():
         spent = records.spent(name)
         for unit, budget in records.budgets(name).items():
-            by_charge = rules.spent_by_charge(spent, unit)
-            events = [event for charged in by_charge for event in charged]
+            room = rules.room_in(budget, unit, spent)
             balances.append(
                 Balance(
                     dataset=name,
                     unit=unit,
                     budget=budget,
-                    spent=composed_epsilon(events, budget.delta) if events else 0.0,
-                    debits=sum(map(bool, by_charge)),
+                    spent=room.spent,
+                    debits=len(room.charged),
                     summed=_summed(charges, name, unit, budget),
                 )
             )

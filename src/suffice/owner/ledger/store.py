@@ -64,7 +64,7 @@ class Records(Protocol):
         """Write down further fingerprints of one version of a data set."""
 
     def spent(self, dataset: str) -> list[str]:
-        """Return what every charge cost this data set, as text, whichever it was a charge of."""
+        """Return what every charge, oldest first, cost this data set, whichever it was for."""
 
     def charge(self, dataset: str, request: str) -> Charge | None:
         """Return the charge of this name, with its bytes, or None."""

@@ -82,8 +82,10 @@ class Tables(TokenTables):
             self.db.execute("INSERT INTO fingerprints VALUES (?, ?, ?, ?)", row)
 
     def spent(self, dataset: str) -> list[str]:
-        """Return what every charge cost this data set, as text."""
-        query = "SELECT dataset, spent FROM debits WHERE dataset = ? OR spent LIKE ?"
+        """Return what every charge cost this data set, oldest first, as text."""
+        query = (
+            "SELECT dataset, spent FROM debits WHERE dataset = ? OR spent LIKE ? ORDER BY number"
+        )
         rows = self.db.execute(query, (dataset, f'%"{OTHER}"%'))
         by_charge = (texts_by_dataset(spent, owner) for owner, spent in rows)
         return [texts[dataset] for texts in by_charge if dataset in texts]
