@@ -1,4 +1,4 @@
-"""Slips in small guards: merging, the bytes of a file, text on a page, and the names of labels.
+"""Slips in small guards: merging, the bytes of a file, text on a page, labels, tokens, policies.
 
 Left out, since safetensors and the kinds refuse the same: a shape that does not fit its bytes.
 """
@@ -7,6 +7,7 @@ from mutant import Mutant
 
 _CODEC, _MERGE = "release/test_codec.py", "release/test_merge.py"
 _TEXT, _LABELS = "test_plain_text.py", "tables/test_labels.py"
+_TOKENS = "owner/ledger/test_tokens.py"
 MUTANTS = (
     Mutant(
         "rows-merged-twice",
@@ -71,5 +72,111 @@ MUTANTS = (
         "(-?[0-9]{1,16})",
         (f"{_LABELS}::test_a_code_with_a_leading_zero_is_no_number",),
         "Two codes of diseases, 01 and 1, are counted as one label.",
+    ),
+    Mutant(
+        "pipelines-merged-unlike",
+        "release/merge.py",
+        "    if any(release.pipeline != first.pipeline for release in releases):",
+        "    if False:",
+        (f"{_MERGE}::test_only_releases_of_one_kind_and_one_pipeline_merge",),
+        "Sums in different units are added, and their noise is stated in the first one's.",
+    ),
+    Mutant(
+        "kinds-merged-unlike",
+        "release/merge.py",
+        "    if any(release.kind != first.kind for release in releases):",
+        "    if False:",
+        (f"{_MERGE}::test_only_releases_of_one_kind_and_one_pipeline_merge",),
+        "Releases of two kinds are merged by the rules of one.",
+    ),
+    Mutant(
+        "merged-step-of-the-finest",
+        "release/merge.py",
+        "    return max(values)",
+        "    return min(values)",
+        (f"{_MERGE}::test_details_of_several_owners_are_those_of_the_coarsest",),
+        "A merged file states a finer rounding step than its numbers have.",
+    ),
+    Mutant(
+        "merged-support-of-some",
+        "release/merge.py",
+        "    if any((value is None) != (values[0] is None) for value in values):",
+        "    if False:",
+        (f"{_MERGE}::test_details_of_several_owners_are_those_of_the_coarsest",),
+        "Subset sums of known and unknown support are merged as if none were known.",
+    ),
+    Mutant(
+        "signature-block-of-any-length",
+        "release/container.py",
+        " or signature not in (0, _SIGNATURE_BYTES):",
+        ":",
+        (f"{_CODEC}::test_a_signature_block_has_one_length",),
+        "Bytes that nothing describes travel in a file that counts as whole.",
+    ),
+    Mutant(
+        "token-of-similar-data-sets",
+        "owner/ledger/tokens.py",
+        "return not self.scope or dataset in self.scope",
+        "return not self.scope or any(dataset.startswith(name) for name in self.scope)",
+        (f"{_TOKENS}::test_a_token_is_good_for_the_data_sets_of_its_scope_alone",),
+        "A token for one data set opens others whose names begin alike.",
+    ),
+    Mutant(
+        "token-with-more-behind-it",
+        "owner/ledger/tokens.py",
+        "_TEXT.fullmatch(text)",
+        "_TEXT.match(text)",
+        (f"{_TOKENS}::test_only_the_whole_text_of_a_token_is_one",),
+        "One token has many spellings, each with a bucket of requests of its own.",
+    ),
+    Mutant(
+        "token-of-any-length",
+        "owner/ledger/tokens.py",
+        "_TEXT.fullmatch(text) if len(text) <= _LONGEST else None",
+        "_TEXT.fullmatch(text)",
+        (f"{_TOKENS}::test_only_the_whole_text_of_a_token_is_one",),
+        "A stranger lets the service hash as many bytes as a header holds.",
+    ),
+    Mutant(
+        "holder-steers-the-page",
+        "owner/ledger/tokens.py",
+        "    if len(holder) > _LONGEST or not holder.isprintable():",
+        "    if len(holder) > _LONGEST:",
+        (f"{_TOKENS}::test_a_holder_and_a_scope_are_lines_that_people_read",),
+        "A holder's name paints over what an officer reads in the log.",
+    ),
+    Mutant(
+        "token-for-no-data-set",
+        "owner/ledger/tokens.py",
+        "0 < len(name) <= _LONGEST and name",
+        "len(name) <= _LONGEST and name",
+        (f"{_TOKENS}::test_a_holder_and_a_scope_are_lines_that_people_read",),
+        "A scope holds a name of no data set, and reads as if there were none.",
+    ),
+    Mutant(
+        "token-list-shows-hashes",
+        "owner/ledger/tokens.py",
+        '            "id": self.id,\n',
+        '            "id": self.id,\n            "hash": self.hash,\n',
+        (f"{_TOKENS}::test_a_holder_and_a_scope_are_lines_that_people_read",),
+        "Officers read the hashes of tokens.",
+    ),
+    Mutant(
+        "hour-of-a-token",
+        "owner/ledger/tokens.py",
+        "self.used.date().isoformat()",
+        "self.used.isoformat()",
+        (f"{_TOKENS}::test_a_holder_and_a_scope_are_lines_that_people_read",),
+        "Officers read at which hour somebody worked.",
+    ),
+    Mutant(
+        "more-classes-than-the-policy",
+        "owner/ledger/policy.py",
+        "{*wanted.classes} != {*policy.classes}:",
+        "not {*wanted.classes} & {*policy.classes}:",
+        (
+            "owner/ledger/test_policy.py::test_the_classes_of_a_policy_are_all_of_them_and_no_others",
+        ),
+        "A proposal with a class too many, or too few, is granted.",
     ),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from builders import make_release
+from builders import make_release, rado_release
 from suffice.errors import ParameterError
 from suffice.learner.operator.factored import FactoredClassifier
 from suffice.owner.operator.mechanism import MeanOperator
@@ -123,3 +123,22 @@ def test_a_merged_pipeline_comes_from_the_weakest_place(origins, merged):
     ]
     assert merge(releases).pipeline.origin == merged
     assert merge(releases[::-1]).pipeline.origin == merged
+
+
+def test_only_releases_of_one_kind_and_one_pipeline_merge():
+    first, other = make_release(), make_release(seed=1)
+    with pytest.raises(ParameterError, match="pipelines differ"):
+        merge([first, other])
+    labels = make_release(seed=1, mechanism="response", pipeline=first.pipeline)
+    with pytest.raises(ParameterError, match="of one kind"):
+        merge([first, labels])
+
+
+def test_details_of_several_owners_are_those_of_the_coarsest(rng):
+    """The largest rounding step; supports add up, or nobody has one."""
+    some = [rado_release(rng.normal(size=(4, 3)), 10, step=s, support=5) for s in (0.5, 2.0, 1.0)]
+    both = merge(some)
+    assert both.details["step"] == 2.0
+    assert both.details["support"] == 15
+    with pytest.raises(ParameterError, match="Some owners have support"):
+        merge([some[0], rado_release(rng.normal(size=(4, 3)), 10)])

@@ -200,3 +200,18 @@ def test_what_is_left_is_rounded_down_only():
         assert rounded <= value
         assert math.isclose(rounded, value, abs_tol=1.1e-6)
     assert module._rounded_down(2.0 - 1.3) == 0.7
+
+
+@pytest.mark.parametrize(
+    ("proposed", "verdict"),
+    [
+        (("1", "0"), Verdict.GRANTED),
+        (("0", "1", "2"), Verdict.REFUSED),
+        (("0",), Verdict.REFUSED),
+        (("0", "2"), Verdict.REFUSED),
+        ((), Verdict.REFUSED),
+    ],
+)
+def test_the_classes_of_a_policy_are_all_of_them_and_no_others(proposed, verdict):
+    policy = Policy(largest_epsilon=1.0, classes=("0", "1"))
+    assert decide(wanted(classes=proposed), policy, PLENTY).verdict is verdict

@@ -4,6 +4,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -135,3 +136,35 @@ def test_a_token_of_a_role_that_this_version_does_not_know_is_no_traceback(ledge
         records.db.execute("UPDATE tokens SET role = 'referee'")
     with pytest.raises(LedgerError, match="newer version"):
         stored(ledger, identity)
+
+
+def test_a_token_is_good_for_the_data_sets_of_its_scope_alone():
+    token, _ = mint("learner", scope=("labs",))
+    assert [token.covers(name) for name in ("labs", "labs2", "lab", "", "LABS")] == [
+        True, False, False, False, False,
+    ]  # fmt: skip
+    assert mint("owner")[0].covers("labs2")
+
+
+def test_only_the_whole_text_of_a_token_is_one():
+    _, text = mint("learner")
+    assert parse(text) is not None
+    longest = text + "0" * (200 - len(text))
+    assert parse(longest) is not None
+    for other in (text + " ", text + "\n", f" {text}", text + ";", longest + "0", "suffice__a"):
+        assert parse(other) is None
+
+
+def test_a_holder_and_a_scope_are_lines_that_people_read():
+    for holder in ("Ada\x1b[2J", "Ada\nBo", "A" * 201):
+        with pytest.raises(ParameterError, match="holder"):
+            mint("learner", holder=holder)
+    for scope in (("",), ("d", ""), ("d\n",), ("d" * 201,)):
+        with pytest.raises(ParameterError, match="scope"):
+            mint("learner", scope=scope)
+    token, _ = mint("learner", holder="Ada", scope=("d" * 200,))
+    assert token.to_json().keys() == {
+        "id", "role", "scope", "holder", "made", "expires", "revoked", "used",
+    }  # fmt: skip
+    used = replace(token, used=utc_now().replace(hour=13)).to_json()["used"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", used)
