@@ -179,4 +179,28 @@ MUTANTS = (
         ),
         "A proposal with a class too many, or too few, is granted.",
     ),
+    Mutant(
+        "unknown-field-of-a-part",
+        "release/codec.py",
+        '    if set(item) != {"rows", "guarantees"} or named',
+        "    if named",
+        (f"{_CODEC}::test_a_manifest_that_makes_no_sense_is_corrupt[parts/0/more-5]",),
+        "A limit on a guarantee that this version does not know is passed over in silence.",
+    ),
+    Mutant(
+        "guarantees-counted-by-owner",
+        "release/codec.py",
+        "max(len(items), sum(map(len, stated)))",
+        "max(len(items), *map(len, stated))",
+        (f"{_CODEC}::test_guarantees_of_all_owners_together_are_few",),
+        "A stranger's file of many parts keeps its reader computing for hours.",
+    ),
+    Mutant(
+        "log-with-gaps",
+        "owner/ledger/chain.py",
+        "if entry.number != expected or not whole or not",
+        "if not whole or not",
+        ("owner/ledger/test_audit_log.py::test_entries_are_counted_without_a_gap",),
+        "A log from which entries were taken out, and that was written anew, counts as whole.",
+    ),
 )

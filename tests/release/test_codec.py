@@ -128,6 +128,7 @@ def change(manifest: dict, path: str, value: object) -> None:
         ("parts/0/rows/hash", 5),
         ("parts/0/rows/found_at", 5),
         ("parts/0/rows/more", 5),
+        ("parts/0/more", 5),
         ("pipeline", None),
         ("pipeline/bound", -1),
         ("pipeline/bound", "1"),
@@ -319,3 +320,13 @@ def test_a_payload_holds_arrays_of_known_types_alone():
         text = json.dumps(header).encode()
         with pytest.raises(CorruptFileError, match="type that no kind has"):
             container.arrays_of(len(text).to_bytes(8, "little") + text + bytes(8))
+
+
+@pytest.mark.parametrize(("parts", "guarantees"), [(1, 2049), (2, 1025), (2049, 1)])
+def test_guarantees_of_all_owners_together_are_few(data, parts, guarantees):
+    manifest, payload = parts_of(data)
+    (own,) = manifest["parts"]
+    own["guarantees"] *= guarantees
+    manifest["parts"] = [own] * parts
+    with pytest.raises(CorruptFileError, match="at most 2,048"):
+        decode(sealed(manifest, payload))

@@ -312,3 +312,14 @@ def test_an_entry_is_written_in_the_transaction_of_what_it_records(tmp_path, mon
 
 def _fail(*_):
     raise RuntimeError
+
+
+@pytest.mark.parametrize("numbers", [(2,), (1, 3), (1, 1), (0, 1)])
+def test_entries_are_counted_without_a_gap(numbers):
+    """Digests alone do not show it: whoever wrote the log anew wrote these too."""
+    entries, previous = [], FIRST
+    for number in numbers:
+        entries.append(next_entry((number - 1, previous), Kind.OPENED, "{}"))
+        previous = entries[-1].digest
+    with pytest.raises(LedgerError, match="does not continue"):
+        list(checked_chain(entries))
