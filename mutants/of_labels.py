@@ -109,12 +109,30 @@ MUTANTS = (
     Mutant(
         "labels-not-randomised",
         "owner/operator/exact.py",
-        "return response.randomise(self.result())",
+        "return response.randomise(response.with_drawn(self.result(), unknown))",
         "return self.result() if len(self._codes) > 1 else response.randomise(self.result())",
         (
             "owner/operator/test_responses_of_labels.py::test_answers_do_not_depend_on_how_rows_arrive",
         ),
         "Labels that come in several batches leave as they are.",
+    ),
+    Mutant(
+        "a-label-of-no-class-fails-in-the-draw",
+        "owner/operator/exact.py",
+        "np.maximum(codes, 0).astype(np.uint8)",
+        "codes.astype(np.uint8)",
+        (
+            "owner/operator/test_responses_of_labels.py::test_a_label_of_no_class_is_no_error_after_the_charge",
+        ),
+        "A label of no class loses a release that was charged.",
+    ),
+    Mutant(
+        "a-label-of-no-class-is-the-first",
+        "owner/operator/exact.py",
+        "self._unknown.append(codes < 0)",
+        "self._unknown.append(codes < -1)",
+        ("owner/operator/test_responses_of_labels.py::test_a_label_of_no_class_weighs_nothing",),
+        "A label of no class counts for the first class.",
     ),
     Mutant(
         "label-guarantee-per-record",

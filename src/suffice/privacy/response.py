@@ -140,6 +140,19 @@ class Response:
                 raise ParameterError("A value is not one of the declared possible values.")
         return answers
 
+    def with_drawn(self, states: NDArray[Any], unknown: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return states in which each of the ``unknown`` ones is drawn, as likely as any other.
+
+        Its answer is then no less protected, and says nothing: all states are as likely behind it.
+        Words are drawn for every state, so that their number does not show how many are unknown.
+        """
+        drawn = np.empty_like(states)
+        start = 0
+        for words in private_blocks(states.size):
+            drawn[start : start + words.size] = words % np.uint64(self.states)
+            start += words.size
+        return np.where(unknown, drawn, states)
+
     def _kernel(self) -> Callable[[NDArray[Any], NDArray[np.uint64], NDArray[Any]], bool]:
         from suffice.kernels import response as kernel
 

@@ -206,3 +206,49 @@ def test_a_file_with_an_answer_of_no_class_or_another_length_is_refused():
     for answers in (bad, release.arrays["answers"][:-1]):
         with pytest.raises(ReleaseError, match="answers"):
             Release(**{**vars(release), "arrays": {**release.arrays, "answers": answers}})
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("strange", [1, 300])
+def test_a_label_of_no_class_is_no_error_after_the_charge(tmp_path, classes, strange):
+    labels = LABELS[classes].astype(object)
+    labels[:strange] = "nobody"
+    ledger = Ledger(tmp_path / "l", {"d": {Unit.LABEL: Budget(2.0)}})
+    told = []
+    release = operator(classes=classes).release_whatever_labels(
+        X, labels, tell=told.append, ledger=ledger, dataset="d", request="r"
+    )
+    assert release.kind == "label-responses"
+    assert set(np.unique(release.arrays["answers"])) == set(range(classes))
+    assert [entry.state for entry in ledger.history()] == ["released"]
+    assert told == [
+        f"{strange} of 300 labels are missing or not in the class list. They count for no class."
+    ]
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_label_of_no_class_weighs_nothing(classes):
+    """60,000 answers without a label: each class is as likely."""
+    rows = np.zeros((60_000, 1))
+    labels = np.full(len(rows), -7)
+    mechanism = operator(5.0, classes)
+    public = mechanism.public(PublicSource(rows, labels, outside="none"))
+    procedure = mechanism.choose(public)
+    exact = public.source.fold(public.parts(), partial(procedure.accumulator, identified=False))
+    counts = np.bincount(procedure.contents(exact)[0]["answers"], minlength=classes)
+    expected = len(rows) / classes
+    power = float(np.sum((counts - expected) ** 2) / expected)
+    assert stats.chi2.sf(power, classes - 1) > ALARM
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [[[0.7, 0.2], [0.3, 0.8]], [[0.5, 0.2, 0.3], [0.3, 0.6, 0.3], [0.2, 0.2, 0.4]]],
+)
+def test_an_answer_without_a_label_costs_no_more_than_any_other(matrix):
+    """Its chances are means over a row of P: within the row's least and largest."""
+    response = Response.from_matrix(np.array(matrix))
+    chances = np.array([[w / 2**64 for w in column] for column in response.weights]).T
+    unknown = chances.mean(axis=1)
+    assert np.abs(np.log(unknown[:, None] / chances)).max() <= response.event.bound

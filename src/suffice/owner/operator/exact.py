@@ -95,28 +95,35 @@ def _squeezed(sums: np.ndarray) -> np.ndarray:
 
 
 class ExactLabels(LabelledPass):
-    """The labels in the order of their rows, for randomised response."""
+    """The labels in the order of their rows, for randomised response.
+
+    A label of no class is unknown: its answer comes from a class that is drawn first.
+    """
 
     ordered = True
 
     def __init__(self, public: PublicRows, classes: Classes, *, identified: bool = True) -> None:
         super().__init__(public, classes, identified=identified)
         self._codes: list[np.ndarray] = []
+        self._unknown: list[np.ndarray] = []
 
     def _take(self, columns: np.ndarray, codes: np.ndarray) -> None:
         if not np.isfinite(columns).all():
             self.pipeline.explain_holes(columns)
-        self._codes.append(codes.astype(np.uint8))
+        self._codes.append(np.maximum(codes, 0).astype(np.uint8))
+        self._unknown.append(codes < 0)
 
     def merge(self, other: Self) -> None:
         """Take in everything that ``other`` has seen: the rows that follow."""
         super().merge(other)
         self._codes += other._codes
+        self._unknown += other._unknown
 
     def result(self) -> np.ndarray:
-        """Return the codes of all labels: private."""
+        """Return the codes of all labels, 0 for one of no class: private."""
         return np.concatenate(self._codes)
 
     def randomised(self, response: Response) -> np.ndarray:
         """Return one randomised answer per row."""
-        return response.randomise(self.result())
+        unknown = np.concatenate(self._unknown)
+        return response.randomise(response.with_drawn(self.result(), unknown))
